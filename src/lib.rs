@@ -22,6 +22,7 @@ pub use zipwire_papers as papers;
 pub use zipwire_payload as payload;
 pub use zipwire_scenarios as scenarios;
 pub use zipwire_schedule as schedule;
+pub use zipwire_serving as serving;
 pub use zipwire_sim as sim;
 pub use zipwire_store as store;
 pub use zipwire_timeline as timeline;

@@ -10,30 +10,31 @@ use zipwire::codec::{DType, FrameInfo, Layout, Spec, encode_to_vec};
 
 /// Who may use whom among the crates of the workspace, less the `zipwire-` of their names. `sim` never sees `engine`, nor the
 /// reverse, and neither sees the files of `traces`.
-const ALLOWED: [(&str, &str); 21] = [
+const ALLOWED: [(&str, &str); 22] = [
     ("codec", ""),
     ("files", "codec"),
     ("store", "codec files"),
     ("held", "codec files kernels"),
     ("kv", "codec"),
     ("cluster", ""),
+    ("serving", "cluster"),
     ("schedule", "codec cluster"),
     ("timeline", "schedule"),
     ("payload", "schedule"),
-    ("traces", "codec files schedule timeline payload"),
+    ("traces", "codec files serving schedule timeline payload"),
     ("calibrate", "cluster"),
-    ("scenarios", "codec cluster schedule timeline payload traces"),
+    ("scenarios", "codec kv serving cluster schedule timeline payload traces"),
     ("kernels", "codec"),
-    ("sim", "codec cluster schedule timeline payload"),
+    ("sim", "codec serving cluster schedule timeline payload"),
     ("mpi", ""),
-    ("engine", "codec cluster schedule timeline payload kernels mpi"),
+    ("engine", "codec kv serving cluster schedule timeline payload kernels mpi"),
     (
         "experiments",
-        "calibrate codec cluster schedule timeline payload traces scenarios sim engine kernels mpi",
+        "calibrate codec kv serving cluster schedule timeline payload traces scenarios sim engine kernels mpi",
     ),
     ("bench", "codec files held cluster schedule timeline payload traces scenarios sim kernels experiments"),
     ("plots", ""),
-    ("papers", "codec timeline traces scenarios experiments bench plots"),
+    ("papers", "codec serving timeline traces scenarios experiments bench plots"),
     // For tests only: a development dependency of others.
     ("emulation", ""),
 ];

@@ -50,7 +50,17 @@ impl<'a, N> Control<'a, N> {
         epoch: Instant,
         cancel: &'a AtomicBool,
     ) -> (Self, Vec<Receiver<Envelope<N>>>) {
-        let (inboxes, receivers) = (0..ranks).map(|_| channel()).unzip();
+        Self::with_listeners(ranks, 0, epoch, cancel)
+    }
+
+    /// The same with inboxes of others behind those of ranks, who come to no barrier and report nothing.
+    pub(crate) fn with_listeners(
+        ranks: usize,
+        others: usize,
+        epoch: Instant,
+        cancel: &'a AtomicBool,
+    ) -> (Self, Vec<Receiver<Envelope<N>>>) {
+        let (inboxes, receivers) = (0..ranks + others).map(|_| channel()).unzip();
         let state = State {
             words: vec![None; ranks],
             reports: (0..ranks).map(|_| None).collect(),

@@ -3,6 +3,8 @@
 //! One loop ([`run_program`]) and one trait ([`Backend`]) serve all of them. Ranks in the memory of the host ([`host`]) are a worker,
 //! which carries out what concerns nobody else, and a transport ([`transport`]), which connects it with its peers: threads of
 //! one process ([`threads`]), or whatever implements [`transport::Transport`]. [`cuda`] runs ranks on the streams of GPUs.
+//!
+//! [`serving`] moves KV caches of requests in place of plans: who sends what when is decided while it runs.
 
 mod chunks;
 mod codec_work;
@@ -20,6 +22,7 @@ pub mod mpi;
 mod pace;
 mod report;
 mod run_program;
+pub mod serving;
 mod spawn;
 mod sync;
 pub mod threads;

@@ -5,7 +5,7 @@
 use std::collections::TryReserveError;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use zipwire_mpi::Lent;
 use zipwire_schedule::plan::{Library, OpKind, Program, Region};
@@ -20,7 +20,8 @@ use crate::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard}
 /// guard of what is on loan, or for a loan of what is on loan already, has a defect: these panic.
 #[derive(Debug)]
 pub struct Memory {
-    buffers: Vec<Buffer>,
+    /// Some are made when they are first needed.
+    buffers: Vec<OnceLock<Buffer>>,
     /// What a library adds up comes here first: a region for each channel of calls, which follow one another.
     spares: [Region; Channel::OF_CALLS.len()],
 }
@@ -92,12 +93,26 @@ impl Memory {
         });
         let capacities = program.buffers.iter().map(|buffer| buffer.capacity);
         let capacities = capacities.chain(spares.map(|spare| spare.len));
-        let buffer = |bytes| {
-            Bytes::poisoned(bytes)
-                .map(|bytes| Buffer { bytes: RwLock::new(bytes), loans: Mutex::new(Vec::new()) })
-        };
-        let buffers = capacities.map(buffer).collect::<Result<_, _>>()?;
-        Ok(Self { buffers, spares })
+        let buffers = capacities.map(|bytes| Buffer::new(bytes).map(OnceLock::from));
+        Ok(Self { buffers: buffers.collect::<Result<_, _>>()?, spares })
+    }
+
+    /// Room for so many buffers, of which none is there before it is [made](Self::make).
+    pub(crate) fn with_room(buffers: usize) -> Self {
+        Self { buffers: (0..buffers).map(|_| OnceLock::new()).collect(), ..Self::empty() }
+    }
+
+    /// Makes a buffer of so many bytes, unless there is one.
+    ///
+    /// # Errors
+    /// If the system refuses that much memory.
+    pub(crate) fn make(&self, buffer: BufferId, bytes: u64) -> Result<(), TryReserveError> {
+        let place = &self.buffers[buffer.index()];
+        if place.get().is_none() {
+            // Of two that make the same one, one is dropped.
+            let _ = place.set(Buffer::new(bytes)?);
+        }
+        Ok(())
     }
 
     /// No buffers.
@@ -169,7 +184,7 @@ impl Memory {
     /// # Panics
     /// If it is on loan already, unless both loans are for reading.
     pub(crate) fn lend(self: &Arc<Self>, region: Region, is_written: bool) -> Loaned {
-        let buffer = &self.buffers[region.buffer.index()];
+        let buffer = self.at(region.buffer);
         let bytes = buffer.bytes.write().unwrap_or_else(PoisonError::into_inner);
         let first = bytes.at(&region);
         assert!(buffer.is_free(&region, is_written), "a region is lent once: {region:?}");
@@ -194,11 +209,19 @@ impl Memory {
     fn buffer(&self, regions: &[Region]) -> &Buffer {
         let id = regions[0].buffer;
         assert!(regions.iter().all(|region| region.buffer == id), "they are regions of one buffer");
-        &self.buffers[id.index()]
+        self.at(id)
+    }
+
+    fn at(&self, buffer: BufferId) -> &Buffer {
+        self.buffers[buffer.index()].get().expect("buffers are made before they are used")
     }
 }
 
 impl Buffer {
+    fn new(bytes: u64) -> Result<Self, TryReserveError> {
+        Ok(Self { bytes: RwLock::new(Bytes::poisoned(bytes)?), loans: Mutex::new(Vec::new()) })
+    }
+
     fn loans(&self) -> crate::sync::MutexGuard<'_, Vec<Loan>> {
         // A list is never half-changed.
         self.loans.lock().unwrap_or_else(PoisonError::into_inner)
@@ -298,7 +321,7 @@ unsafe impl Lent for Loaned {
 
 impl Drop for Loaned {
     fn drop(&mut self) {
-        let mut loans = self.memory.buffers[self.loan.region.buffer.index()].loans();
+        let mut loans = self.memory.at(self.loan.region.buffer).loans();
         let own = loans.iter().position(|loan| *loan == self.loan);
         loans.swap_remove(own.expect("it was listed when it began"));
     }
@@ -332,11 +355,9 @@ mod tests {
 
     /// Two buffers of eight bytes.
     fn memory() -> Arc<Memory> {
-        let buffers = [8, 8].map(|len| Buffer {
-            bytes: RwLock::new(Bytes::poisoned(len).unwrap()),
-            loans: Mutex::new(Vec::new()),
-        });
-        Arc::new(Memory { buffers: buffers.into(), ..Memory::empty() })
+        let memory = Memory::with_room(2);
+        (0..2).for_each(|buffer| memory.make(BufferId(buffer), 8).unwrap());
+        Arc::new(memory)
     }
 
     fn region(buffer: u32, offset: u64, len: u64) -> Region {

@@ -105,7 +105,7 @@ pub fn conclude(
 ///
 /// A dead rank says nothing of its own: it is told to end as others are, and may have ended before the one whose failure ended
 /// the run has finished reporting it. So its silence comes first only where nobody else has failed, as in the simulator.
-fn first_failure(reports: &[RankReport], gone: Option<Rank>) -> Option<Failure> {
+pub(crate) fn first_failure(reports: &[RankReport], gone: Option<Rank>) -> Option<Failure> {
     let failed =
         || reports.iter().filter_map(|report| Some((report.end_s, &report.failed.as_ref()?.failure)));
     if let Some((_, failure)) = failed().find(|(_, failure)| Some(failure.rank) == gone) {

@@ -6,7 +6,7 @@ use zipwire_traces::Executors;
 
 use crate::critical_path::critical_path;
 use crate::executors::SIM;
-use crate::{Cancel, ExecuteError, Executor, Planned, Prepared};
+use crate::{Cancel, ExecuteError, Executor, Planned, Prepared, Served};
 
 /// What a comparison came to.
 #[derive(Debug)]
@@ -54,6 +54,8 @@ pub struct RunResult<'a> {
     pub planned: &'a Planned,
     /// What happened when.
     pub timeline: Timeline,
+    /// What became of requests, of workload `serving`.
+    pub served: Option<Served>,
 }
 
 /// Runs every variant on every executor. Speedups are over `first_variant`, whether it runs or not. `begin` is told what
@@ -89,8 +91,14 @@ pub fn compare<E: From<ExecuteError>>(
             let planned = prepared.planned(index);
             let switched = outcome.switcher.as_ref().map(|switcher| switcher.bytes_raw);
             let bytes_raw = switched.unwrap_or_else(|| planned.plan.bytes_raw());
-            let (metrics, by_rank) = tracing::info_span!("metrics", variant = %variant.name)
-                .in_scope(|| Metrics::with_ranks(&outcome.timeline, bytes_raw));
+            let of_timeline = || Metrics::with_ranks(&outcome.timeline, bytes_raw);
+            let (metrics, by_rank) = match &outcome.served {
+                Some(served) => (served.metrics, None),
+                None => tracing::info_span!("metrics", variant = %variant.name).in_scope(|| {
+                    let (metrics, by_rank) = of_timeline();
+                    (metrics, Some(by_rank))
+                }),
+            };
             let (timed, digest, name) = (outcome.is_timed, planned.digest.clone(), executor.name());
             compared.executors.insert(name, timed, &variant.name, metrics, digest, outcome.verified);
             // Where ranks train, the time is not that of a call.
@@ -103,7 +111,8 @@ pub fn compare<E: From<ExecuteError>>(
             let choice = experiment.codec_of(variant).filter(|_| variant.is_coded());
             let declared = choice.and_then(|choice| choice.declared.as_ref());
             let summary = compared.executors.inserted(name, &variant.name);
-            summary.by_rank = Some(by_rank);
+            summary.by_rank = by_rank;
+            summary.requests = outcome.served.as_ref().map(|served| served.summary);
             let cycle = experiment.cycle.filter(|_| timed);
             summary.updates = cycle.and_then(|cycle| Updates::of(&outcome.timeline, cycle));
             summary.switcher = outcome.switcher;
@@ -111,10 +120,12 @@ pub fn compare<E: From<ExecuteError>>(
             summary.codec_speed_basis = declared.map(|declared| declared.basis.name());
             summary.faults_not_fired = outcome.unfired;
             let timeline = outcome.timeline;
-            let is_explained = explains && executor == SIM && !variant.is_adaptive();
+            let is_explained =
+                explains && executor == SIM && !variant.is_adaptive() && experiment.serving.is_none();
             summary.critical_path =
                 is_explained.then(|| critical_path(experiment, variant, &planned.plan, &timeline));
-            keep(&RunResult { experiment, executor, variant: &variant.name, planned, timeline })?;
+            let served = outcome.served;
+            keep(&RunResult { experiment, executor, variant: &variant.name, planned, timeline, served })?;
         }
     }
     Ok(compared)

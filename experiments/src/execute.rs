@@ -22,8 +22,9 @@ use crate::adaptive::Arms;
 use crate::choices::choices;
 use crate::footprint::Footprint;
 use crate::memory::{self, MemoryLimit};
+use crate::serving::{self, Served};
 use crate::simulate::Simulator;
-use crate::{Cancel, Executor};
+use crate::{Cancel, Executor, executors};
 
 /// What the simulator imitates: an executor that completes ops and lets the machine order transfers.
 pub const SIMULATED: Capabilities =
@@ -49,6 +50,8 @@ pub struct Outcome {
     pub is_timed: bool,
     /// What the switcher of an adaptive variant did.
     pub switcher: Option<SwitcherSummary>,
+    /// What became of requests, of workload `serving`.
+    pub served: Option<Served>,
     /// Faults of the scenario that had no effect, by their positions. `sim` knows all of them; other executors know those that
     /// find nothing to hit in the plan.
     pub unfired: Vec<usize>,
@@ -158,7 +161,7 @@ impl<'a> Prepared<'a> {
                 Checked::Valid => {}
                 Checked::Stopped => return Err(ExecuteError::Cancelled),
             }
-            let digest = plan.digest();
+            let digest = experiment.serving.as_ref().map_or_else(|| plan.digest(), serving::digest);
             Ok(Planned { plan, digest })
         };
         let planned = experiment.variants.iter().map(prepare).collect::<Result<_, ExecuteError>>()?;
@@ -222,6 +225,9 @@ impl<'a> Prepared<'a> {
             return Err(ExecuteError::Unavailable(name, missing));
         }
         let variant = &self.experiment.variants[index];
+        if self.experiment.serving.is_some() && !executor.serves() {
+            return Err(ExecuteError::NoServing(name, executors::serving()));
+        }
         if executor.is_real() {
             self.payload(index, executor)?;
             if !self.experiment.drifts.is_empty() {

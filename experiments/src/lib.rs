@@ -23,6 +23,7 @@ mod output;
 mod probe;
 mod real_run;
 pub mod sensitivity;
+mod serving;
 mod simulate;
 mod slots;
 pub mod split;
@@ -38,6 +39,7 @@ pub use execute::{ExecuteError, Outcome, Planned, Prepared, SIMULATED, Shared};
 pub use executors::Executor;
 pub use output::{Output, OutputError};
 pub use probe::probe;
+pub use serving::Served;
 pub use split::add_splits;
 pub use timelines::{write_run, write_trace};
 pub use validate::{

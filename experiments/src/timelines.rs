@@ -6,23 +6,60 @@ use std::io::{Write as _, stderr};
 use zipwire_scenarios::Experiment;
 use zipwire_schedule::{Flow, Lane, Plan, Rank, SegmentId, Work};
 use zipwire_timeline::Timeline;
-use zipwire_traces::{Limit, TraceMeta, TransferRow, write_chrome, write_transfers};
+use zipwire_traces::{
+    Limit, TraceMeta, TransferRow, write_chrome, write_request_tracks, write_requests, write_transfers,
+};
 
-use crate::{Executor, Output, OutputError, Planned, RunResult};
+use crate::{Executor, Output, OutputError, Planned, RunResult, Served};
 
 /// The Chrome trace of one run and, for explicit flows, the times of each.
 ///
 /// # Errors
 /// If a file cannot be written.
 pub fn write_run(output: &mut Output, ran: &RunResult<'_>) -> Result<(), OutputError> {
-    let &RunResult { experiment, executor, variant, planned, ref timeline } = ran;
+    let &RunResult { experiment, executor, variant, planned, ref timeline, ref served } = ran;
     write_trace(output, experiment, executor, variant, planned, timeline)?;
+    if let Some(served) = served {
+        write_served(output, ran, served)?;
+    }
     if let Some(rows) = transfer_rows(experiment, &planned.plan, timeline) {
         // The file of the contract is that of the simulation of the first variant.
         let is_main = !executor.is_real() && experiment.variants[0].name == variant;
         let name =
             if is_main { "transfers.csv".to_owned() } else { format!("{executor}-{variant}.transfers.csv") };
         output.write(&name, |out| write_transfers(rows, out))?;
+    }
+    Ok(())
+}
+
+/// A row for each request, and a track for each.
+fn write_served(output: &mut Output, ran: &RunResult<'_>, served: &Served) -> Result<(), OutputError> {
+    let &RunResult { experiment, executor, variant, .. } = ran;
+    // The file of the contract is that of the simulation of the first variant.
+    let is_main = !executor.is_real() && experiment.variants[0].name == variant;
+    let name = if is_main { "requests.csv".to_owned() } else { format!("{executor}-{variant}.requests.csv") };
+    output.write(&name, |out| write_requests(&served.requests, &served.records, out))?;
+    let name = format!("{executor}-{variant}.requests.trace.json");
+    let mut drawn = 0;
+    output.write(&name, |out| {
+        drawn = write_request_tracks(&served.requests, &served.records, out)?;
+        Ok(())
+    })?;
+    let count = served.requests.len();
+    if drawn < count {
+        // Whether anybody reads it does not matter.
+        let _ = writeln!(stderr(), "{name}: the first {drawn} of {count} requests are drawn");
+    }
+    for note in &served.notes {
+        let _ = writeln!(stderr(), "{note}");
+    }
+    if served.spans_left_out > 0 {
+        let left_out = served.spans_left_out;
+        let _ = writeln!(
+            stderr(),
+            "{executor}-{variant}.trace.json: {left_out} spans behind the first {} are not kept; all results count everything",
+            ran.timeline.spans.len()
+        );
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use zipwire_experiments::executors::SIM;
 use zipwire_experiments::{Cancel, ExecuteError, Prepared};
 use zipwire_scenarios::{Source, load};
+use zipwire_serving::Metrics as Requests;
 use zipwire_timeline::Metrics;
 
 use crate::ReproduceError;
@@ -44,6 +45,8 @@ struct Moved {
 pub(super) struct Simulated {
     scenario: String,
     variants: BTreeMap<String, Metrics>,
+    /// Of workload `serving`.
+    requests: BTreeMap<String, Requests>,
 }
 
 impl<'a> Bench<'a> {
@@ -108,13 +111,18 @@ impl<'a> Bench<'a> {
             experiment = load(&source, &sets, Some(experiment.seed.wrapping_add(self.seeds_on)))?;
         }
         let mut prepared = Prepared::new(&experiment, self.cancel)?;
-        let mut variants = BTreeMap::new();
+        let (mut variants, mut requests) = (BTreeMap::new(), BTreeMap::new());
         for (index, variant) in experiment.variants.iter().enumerate() {
             let outcome = prepared.run(index, SIM, self.cancel)?;
+            if let Some(served) = outcome.served {
+                variants.insert(variant.name.clone(), served.metrics);
+                requests.insert(variant.name.clone(), served.summary.metrics);
+                continue;
+            }
             let bytes_raw = prepared.planned(index).plan.bytes_raw();
             variants.insert(variant.name.clone(), Metrics::of(&outcome.timeline, bytes_raw));
         }
-        let simulated = Rc::new(Simulated { scenario: scenario.to_owned(), variants });
+        let simulated = Rc::new(Simulated { scenario: scenario.to_owned(), variants, requests });
         self.simulated.borrow_mut().insert(key, Rc::clone(&simulated));
         Ok(simulated)
     }
@@ -150,9 +158,23 @@ impl Simulated {
         Ok(metrics.bytes_wire as f64 / metrics.bytes_raw as f64)
     }
 
+    /// Mean seconds to the first token of a request.
+    pub(super) fn ttft_s(&self, variant: &str) -> Result<f64, ReproduceError> {
+        let seconds = self.requests.get(variant).and_then(|requests| requests.ttft_s);
+        Ok(seconds.ok_or_else(|| self.missing(variant))?.mean)
+    }
+
+    /// Requests that were served per second, from the first arrival to the last end.
+    pub(super) fn requests_per_s(&self, variant: &str) -> Result<f64, ReproduceError> {
+        let requests = self.requests.get(variant).ok_or_else(|| self.missing(variant))?;
+        Ok(f64::from(requests.finished) / requests.duration_s)
+    }
+
+    fn missing(&self, variant: &str) -> ReproduceError {
+        ReproduceError::NoVariant { scenario: self.scenario.clone(), variant: variant.to_owned() }
+    }
+
     fn metrics(&self, variant: &str) -> Result<&Metrics, ReproduceError> {
-        let missing =
-            || ReproduceError::NoVariant { scenario: self.scenario.clone(), variant: variant.to_owned() };
-        self.variants.get(variant).ok_or_else(missing)
+        self.variants.get(variant).ok_or_else(|| self.missing(variant))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::language::{
-    Condition, Field, Key, Keys, Reader, Rule, Schema, compute_rate, custom, keys, table, time,
+    Condition, Field, Key, Keys, Reader, Rule, Schema, bandwidth, compute_rate, custom, keys, table, time,
 };
 use crate::noise::Noise;
 
@@ -69,11 +69,16 @@ keys! { pub(crate) static KEYS =
     expert: f64 = time(), "time of the expert computation of a layer at mean load, forward; `moe` and `moe-training`";
     attention: f64 = time(), "time of the rest of a layer, forward; `moe-training`";
     layer: f64 = time(), "time of a layer, forward; `fsdp`, `dp` and `tp`";
-    dense: f64 = compute_rate(), "speed of everything but the routed experts; training only";
+    dense: f64 = compute_rate(), "speed of everything but the routed experts; training, and `serving`, where it is that of all";
     expert_gemm: f64 = compute_rate(), "speed of the routed experts; `moe-training`";
     floor_forward: f64 = time(), "least time of a layer without its routed experts, forward; none by default";
     floor_backward: f64 = time(), "the same, backward";
     head: f64 = time(), "time of embedding, head and loss, forward and backward; that of the head's operations by default";
+    prefill_token: f64 = time(), "time of a token of a prompt, in place of `dense`; `serving`";
+    prefill_step: f64 = time(), "time of each chunk of a prompt besides; none by default; `serving`";
+    memory: f64 = bandwidth(), "bytes per second that a GPU reads of weights and caches while it generates tokens; `serving`", example = "\"3 TB/s\"";
+    decode_step: f64 = time(), "time of a step in which each sequence gets a token, in place of `memory`; `serving`";
+    decode_sequence: f64 = time(), "time of each sequence of a step besides; none by default; `serving`";
     noise: Noise = custom(Noise::read, Noise::schema), "relative standard deviation of each computation, drawn anew per rank and iteration; 0 by default";
 }
 

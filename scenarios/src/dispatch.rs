@@ -6,7 +6,7 @@ use zipwire_payload::{FP8_BLOCK, fp8_row_bytes};
 use crate::error::Result;
 use crate::language::{Reader, choice, keys};
 use crate::model::VALUE_BYTES;
-use crate::problem::Problem;
+use crate::problem::PayloadProblem;
 
 const DTYPES: [DType; 2] = [DType::Bf16, DType::F8E4M3];
 
@@ -27,8 +27,8 @@ impl DispatchRow {
     pub(crate) fn read(table: &Reader<'_>, hidden: u32) -> Result<Self> {
         let dtype = table.get(KEYS.dispatch_dtype)?.unwrap_or(DType::Bf16);
         if dtype != DType::Bf16 && !hidden.is_multiple_of(FP8_BLOCK as u32) {
-            let problem = Problem::PartialBlock { hidden, block: FP8_BLOCK };
-            return Err(table.need_field(KEYS.dispatch_dtype)?.error(problem));
+            let problem = PayloadProblem::PartialBlock { hidden, block: FP8_BLOCK };
+            return Err(problem.at(table.need_field(KEYS.dispatch_dtype)?.place()));
         }
         Ok(Self { dtype, hidden })
     }

@@ -24,6 +24,7 @@ use crate::language::{
 use crate::origin::{Arguments, Origin};
 use crate::payload::{self, Rowset};
 use crate::problem::{PayloadProblem, Problem, TableProblem};
+use crate::serving::Serving;
 use crate::source::Source;
 use crate::traffic::Traffic;
 use crate::tree::Node;
@@ -60,6 +61,8 @@ pub struct Experiment {
     pub durations: Durations,
     /// What an iteration is, if it brings weights of some ranks to others.
     pub cycle: Option<UpdateCycle>,
+    /// Requests and who serves them, in place of what an iteration does.
+    pub serving: Option<Serving>,
     /// What transfers carry: the scenario's payload, or noise if no variant is coded. `None` only with coded
     /// variants whose ratio is stated: they can be simulated and not run.
     pub payload: Option<Payload>,
@@ -206,6 +209,10 @@ pub(crate) fn resolve(
         table.refuse(KEYS.partial_sums, "the workload adds nothing up")?;
     }
     let sums = table.get(KEYS.partial_sums)?.unwrap_or(SumType::Sent);
+    if workload.serving.is_some() {
+        let reason = "serving has no plan: `workload.lost` and `workload.cancelled` say what goes wrong";
+        table.refuse_all(&[KEYS.fault, KEYS.deadline, KEYS.drift], reason)?;
+    }
     let faults = table.field(KEYS.fault).map(|field| fault::read(&field, &workload.job, iterations));
     let faults = faults.transpose()?.unwrap_or_default();
     let slack = table.get(KEYS.deadline)?.unwrap_or(fault::SLACK);
@@ -232,6 +239,7 @@ pub(crate) fn resolve(
         job: workload.job,
         durations: workload.durations,
         cycle: workload.cycle,
+        serving: workload.serving,
         payload: None,
         sums,
         variants,
@@ -257,9 +265,10 @@ impl Resolved {
         let carries_fp8 = |segment: &Segment| {
             matches!(segment.work, Work::Call { dtype: DType::F8E4M3, kind: CallKind::AllToAll { .. }, .. })
         };
-        let segments = experiment.job.segments.iter();
-        let fp8_values: Vec<Option<usize>> =
-            segments.map(|segment| fp8_values.filter(|_| carries_fp8(segment))).collect();
+        let segments = &experiment.job.segments;
+        // What serving moves is no segment's.
+        let values = |index: usize| fp8_values.filter(|_| segments.get(index).is_some_and(carries_fp8));
+        let fp8_values: Vec<Option<usize>> = (0..tensors.len()).map(values).collect();
         let (seed, is_coded) = (experiment.seed, Variant::is_coded);
         experiment.payload = match rows {
             Some(rows) => Some(rows.into_payload(&tensors, &fp8_values, seed, files)),
@@ -368,6 +377,9 @@ fn check_codec(
             Problem::Table(TableProblem::Type { codec, of_table: of_table.name(), dtype })
         });
         return Err(problem.at(header.clone()).with(user.protocol.clone(), "used here"));
+    }
+    if let Some(serving) = &workload.serving {
+        workload::check_caches(serving, choice).map_err(|problem| problem.at(header.clone()))?;
     }
     let protocol = user.variant.protocol;
     if protocol.sends_sign_mantissa() {

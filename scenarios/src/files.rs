@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use flate2::read::MultiGzDecoder;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 use zipwire_payload::Rows;
 use zipwire_schedule::DType;
@@ -22,6 +23,9 @@ const KEPT: usize = 64;
 
 /// Longest scenario, and longest table that one names, in bytes.
 const LONGEST_TEXT: u64 = 1 << 30;
+
+/// How files of gzip begin.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// What spreadsheets put in front of UTF-8.
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -90,6 +94,19 @@ pub(crate) fn read_text(path: &Path) -> io::Result<String> {
 fn text_of(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
+}
+
+/// What gzip has compressed, or else the bytes themselves.
+fn unzipped(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+    if !bytes.starts_with(&GZIP) {
+        return Ok(bytes);
+    }
+    let mut out = Vec::new();
+    let read = MultiGzDecoder::new(bytes.as_slice()).take(LONGEST_TEXT + 1).read_to_end(&mut out)?;
+    if read as u64 > LONGEST_TEXT {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "unpacked, it has more than 1 GiB"));
+    }
+    Ok(out)
 }
 
 /// A hash of a file, of which little is in memory at a time.
@@ -164,15 +181,16 @@ impl Files {
         Ok(records)
     }
 
-    /// A text file, without the mark that some programs put in front.
+    /// A text file, which gzip may have compressed, without the mark that some programs put in front.
     pub(crate) fn text(&self, name: &str) -> io::Result<Arc<Document>> {
         let content = self.get(Key::Text(name.to_owned()), || {
             let path = self.path(name);
-            let mut text = match &self.carried {
-                Some(carried) => text_of(carried.file(name)?.to_vec())?,
-                None => read_text(&path)?,
+            let bytes = match &self.carried {
+                Some(carried) => carried.file(name)?.to_vec(),
+                None => read_input(&path, LONGEST_TEXT)?,
             };
-            let digest = xxh3_128(text.as_bytes());
+            let digest = xxh3_128(&bytes);
+            let mut text = text_of(unzipped(bytes)?)?;
             // The CSV reader skips it, and offsets would be those of other bytes.
             if text.starts_with(BYTE_ORDER_MARK) {
                 text.drain(..BYTE_ORDER_MARK.len_utf8());

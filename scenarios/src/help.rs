@@ -124,9 +124,6 @@ impl Problem {
                  `ratio = 1.3`"
                     .to_owned(),
             ),
-            Self::PartialBlock { block, .. } => {
-                Some(format!("leave `dispatch_dtype` out, or take a model whose `hidden` is a multiple of {block}"))
-            }
             Self::NoAlgorithms { path } => Some(format!("leave `{path}` out")),
             Self::FixedOrder { path, free, .. } => {
                 Some(format!("leave `{path}` out, or set `algorithm = \"{free}\"`"))
@@ -151,6 +148,7 @@ impl Problem {
             Self::Payload(problem) => problem.help(),
             Self::Flow(problem) => problem.help(),
             Self::Table(problem) => problem.help(),
+            Self::Serving(problem) => problem.help(),
             Self::Parcel(problem) => Some(problem.help()),
             _ => None,
         }

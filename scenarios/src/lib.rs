@@ -57,6 +57,7 @@ mod placement;
 mod problem;
 mod quantity;
 mod routing;
+mod serving;
 mod set;
 mod shares;
 mod skew;
@@ -80,8 +81,11 @@ pub use help::spec_help;
 pub use nearest::nearest;
 pub use origin::Origin;
 pub use parcel::Parcel;
-pub use problem::{FlowProblem, GraphProblem, ParcelProblem, PayloadProblem, Problem, TableProblem};
+pub use problem::{
+    FlowProblem, GraphProblem, ParcelProblem, PayloadProblem, Problem, ServingProblem, TableProblem,
+};
 pub use quantity::Dimension;
+pub use serving::Serving;
 pub use source::Source;
 pub use sweep::{Sweep, load_sweep};
 pub use traffic::{BetweenNodes, Traffic};

@@ -57,6 +57,9 @@ keys! { pub(crate) static TENSORS =
     parameters: String = text(), TENSOR, example = "\"NAME\"";
     activations: String = text(), TENSOR, example = "\"NAME\"";
     gradients: String = text(), TENSOR, example = "\"NAME\"";
+    keys: String = text(), "name of the tensor that keys of caches are drawn from", example = "\"NAME\"";
+    values: String = text(), "name of the tensor that values of caches are drawn from", example = "\"NAME\"";
+    latent: String = text(), "name of the tensor that latents of caches are drawn from", example = "\"NAME\"";
 }
 
 /// The `payload` of a workload: the tensors that its calls can carry, by their keys.
@@ -132,6 +135,18 @@ impl Carried {
                 .refuses(&[self.tensors, BEFORE.all].concat(), "the payload is drawn, not read from a file"),
         ]
     }
+}
+
+/// The `payload` of caches: tensors of keys and of values, or of latents. Which, the model says, and so only the reader.
+pub(crate) fn caches_schema() -> Schema {
+    static EITHER: Carried = Carried { tensors: &[TENSORS.keys, TENSORS.values, TENSORS.latent], always: 0 };
+    let grouped: Keys<'_> = &[TENSORS.keys, TENSORS.values];
+    let lacks_latent = Condition::All(vec![Condition::Has(KEYS.file), Condition::Lacks(TENSORS.latent)]);
+    let rules = [
+        lacks_latent.needs(grouped),
+        Condition::Has(TENSORS.latent).refuses(grouped, "latents are all there is"),
+    ];
+    one_of([names([NOISE]), table(&EITHER.keys()).with(EITHER.rules().into()).with(rules.into())])
 }
 
 /// Whether an error is about a tensor, and not about all of its file.

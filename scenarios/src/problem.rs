@@ -4,6 +4,7 @@ mod flows;
 mod graph;
 mod parcel;
 mod payload;
+mod serving;
 mod table;
 
 use std::{io, path::PathBuf};
@@ -14,7 +15,7 @@ use zipwire_traces::TraceError;
 
 pub use self::{
     flows::FlowProblem, graph::GraphProblem, parcel::ParcelProblem, payload::PayloadProblem,
-    table::TableProblem,
+    serving::ServingProblem, table::TableProblem,
 };
 use crate::quantity::Dimension;
 use crate::words::{from_rank, in_table, list};
@@ -402,14 +403,6 @@ pub enum Problem {
         /// Type of the workload's values.
         dtype: &'static str,
     },
-    /// A token that is no whole number of blocks with a scale each.
-    #[error("FP8 values have a scale for every {block}, and a token has {hidden} values")]
-    PartialBlock {
-        /// Values of a token.
-        hidden: u32,
-        /// Values of a block.
-        block: usize,
-    },
     /// An algorithm for a workload whose calls have only one.
     #[error("`{path}` has no effect: nothing in the workload has several algorithms")]
     NoAlgorithms {
@@ -479,6 +472,9 @@ pub enum Problem {
     /// A table that frames are to share.
     #[error(transparent)]
     Table(TableProblem),
+    /// Requests, pools and caches.
+    #[error(transparent)]
+    Serving(#[from] ServingProblem),
     /// What was sent from one host to others.
     #[error(transparent)]
     Parcel(ParcelProblem),

@@ -13,6 +13,8 @@ pub enum Dimension {
     Bytes,
     /// Floating-point operations per second.
     ComputeRate,
+    /// Events per second.
+    Rate,
 }
 
 /// Value in the base unit = number x `multiply` / `divide`; both are exact, so that one rounding remains.
@@ -71,6 +73,8 @@ const BYTES: &[Unit] = &[
 const COMPUTE_RATE: &[Unit] =
     &[unit("GFLOP/s", 1e9, 1.0), unit("TFLOP/s", 1e12, 1.0), unit("PFLOP/s", 1e15, 1.0)];
 
+const RATE: &[Unit] = &[unit("/s", 1.0, 1.0), unit("/min", 1.0, 60.0), unit("/h", 1.0, 3600.0)];
+
 impl Dimension {
     /// Name with an article, for messages.
     pub fn name(self) -> &'static str {
@@ -79,6 +83,7 @@ impl Dimension {
             Self::Time => "a time",
             Self::Bytes => "a number of bytes",
             Self::ComputeRate => "a number of operations per second",
+            Self::Rate => "a rate",
         }
     }
 
@@ -89,6 +94,7 @@ impl Dimension {
             Self::Time => "5 us",
             Self::Bytes => "16 MiB",
             Self::ComputeRate => "60 TFLOP/s",
+            Self::Rate => "2 /s",
         }
     }
 
@@ -117,7 +123,7 @@ impl Dimension {
         let known = |name: &str| self.table().iter().map(|unit| unit.name).find(|&unit| unit == name);
         match self {
             Self::Bandwidth => known(&bandwidth_unit(word)?),
-            Self::Time | Self::Bytes | Self::ComputeRate => nearest(word, self.units()),
+            Self::Time | Self::Bytes | Self::ComputeRate | Self::Rate => nearest(word, self.units()),
         }
     }
 
@@ -127,6 +133,7 @@ impl Dimension {
             Self::Time => TIME,
             Self::Bytes => BYTES,
             Self::ComputeRate => COMPUTE_RATE,
+            Self::Rate => RATE,
         }
     }
 }
@@ -229,11 +236,20 @@ mod tests {
         assert_eq!(rate("989.5 TFLOP/s"), 9.895e14);
         assert_eq!(rate("2PFLOP/s"), 2e15);
         assert_eq!(rate("500 GFLOP/s"), 5e11);
+        let events = |text| parse(text, Dimension::Rate).unwrap();
+        assert_eq!((events("2 /s"), events("90/min"), events("1800 /h")), (2.0, 1.5, 0.5));
     }
 
     #[test]
     fn units_are_unique_and_read_back() {
-        for dimension in [Dimension::Bandwidth, Dimension::Time, Dimension::Bytes, Dimension::ComputeRate] {
+        let all = [
+            Dimension::Bandwidth,
+            Dimension::Time,
+            Dimension::Bytes,
+            Dimension::ComputeRate,
+            Dimension::Rate,
+        ];
+        for dimension in all {
             let names: Vec<&str> = dimension.units().collect();
             for (index, name) in names.iter().enumerate() {
                 assert!(parse(&format!("3 {name}"), dimension).unwrap() > 0.0);

@@ -20,7 +20,7 @@ use crate::language::{
     self, Condition, Field, Keys, Raw, Reader, Rule, Schema, Then, array, choice, count, custom, file_name,
     integer, keys, names, number, raw, string, table,
 };
-use crate::problem::{FlowProblem, Problem};
+use crate::problem::{FlowProblem, Problem, ServingProblem};
 
 /// One way to do the work.
 #[derive(Clone, Debug, PartialEq)]
@@ -274,6 +274,17 @@ pub(crate) fn default() -> Variant {
     }
 }
 
+/// Where caches move, and no collective calls, a variant says whether they are coded, and by what.
+fn check_serving(table: &Reader<'_>, protocol: Option<Protocol>, blamed: &Field<'_>) -> Result<()> {
+    if !matches!(protocol, Some(Protocol::Native | Protocol::InBand)) {
+        let problem = ServingProblem::Protocol { protocol: name_of(protocol) };
+        return Err(blamed.error(problem.into()));
+    }
+    let own: [&str; 3] = [KEYS.name.name, KEYS.protocol.name, KEYS.codec.name];
+    let others: Vec<_> = KEYS.all.iter().copied().filter(|key| !own.contains(&key.name())).collect();
+    table.refuse_all(&others, "caches move piece by piece, and nothing of that is a collective call")
+}
+
 fn read_one(
     item: &Field<'_>,
     job: &Job,
@@ -290,6 +301,9 @@ fn read_one(
     let name = table.need(KEYS.name)?;
     let blamed = protocol_field.as_ref().unwrap_or(item);
     let has = |of: fn(&Work) -> bool| job.segments.iter().any(|segment| of(&segment.work));
+    if job.segments.is_empty() {
+        check_serving(&table, chosen, blamed)?;
+    }
     let Some(protocol) = chosen else {
         if !has(Work::is_collective) {
             return Err(FlowProblem::Adaptive { protocol: ADAPTIVE }.at(blamed.place()));

@@ -290,7 +290,7 @@ fn names() {
     12 | kind = "pipeline"
        |        ^^^^^^^^^^
        |
-       = help: it must be one of `moe`, `moe-training`, `fsdp`, `dp`, `tp`, `collective`, `transfers` and `weight-sync`
+       = help: it must be one of `moe`, `moe-training`, `fsdp`, `dp`, `tp`, `collective`, `transfers`, `weight-sync` and `serving`
     "#);
     assert_snapshot!(error(&valid_with("protocol = \"static-first\"", "protocol = \"static-frist\""), &[]), @r#"
     error: unknown protocol `static-frist`

@@ -45,6 +45,7 @@ fn assert_same(received: &Experiment, own: &Experiment) {
         job,
         durations,
         cycle,
+        serving,
         payload,
         sums,
         variants,
@@ -59,6 +60,7 @@ fn assert_same(received: &Experiment, own: &Experiment) {
     assert_eq!((preset, topology), (&own.preset, &own.topology), "{name}");
     assert_eq!((model, start, host), (&own.model, &own.start, &own.host), "{name}");
     assert_eq!(cycle, &own.cycle, "{name}");
+    assert_eq!(serving, &own.serving, "{name}");
     assert_eq!((codec, sums, variants), (&own.codec, &own.sums, &own.variants), "{name}");
     assert_eq!((faults, slack, drifts), (&own.faults, &own.slack, &own.drifts), "{name}");
     // Too long for a message.

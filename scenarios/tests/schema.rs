@@ -38,7 +38,10 @@ fn folder(name: &str) -> PathBuf {
 
 /// Every shipped scenario, as JSON, with the folder that it lies in.
 fn shipped() -> Vec<(PathBuf, Value)> {
-    let files = ["", "smoke", "sweeps"].map(|name| fs::read_dir(folder(name)).unwrap()).into_iter().flatten();
+    let files = ["", "smoke", "sweeps", "serving"]
+        .map(|name| fs::read_dir(folder(name)).unwrap())
+        .into_iter()
+        .flatten();
     let paths = files.map(|entry| entry.unwrap().path());
     let is_scenario = |path: &PathBuf| {
         path.extension().is_some_and(|extension| extension == "toml") && !path.ends_with("Cargo.toml")

@@ -31,9 +31,10 @@ fn load_file(path: &Path) -> Experiment {
 
 #[test]
 fn every_scenario_loads_and_says_what_it_is_for() {
-    let files = ["", "smoke", "validate", "sweeps", "switcher", "training", "weight-sync", "paper"]
-        .map(scenarios)
-        .concat();
+    let files =
+        ["", "smoke", "validate", "sweeps", "switcher", "training", "weight-sync", "serving", "paper"]
+            .map(scenarios)
+            .concat();
     assert!(files.len() > 10, "{files:?}");
     let mut names = BTreeSet::new();
     for path in files {

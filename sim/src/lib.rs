@@ -11,6 +11,7 @@ mod ordered;
 mod queue;
 mod rank_set;
 mod run;
+pub mod serving;
 mod size_cache;
 mod sizes;
 mod table_fit;

@@ -187,7 +187,7 @@ impl Times {
 
 impl Spread {
     /// Of these times; all zero without any.
-    pub(crate) fn of(times: &[f64]) -> Self {
+    pub fn of(times: &[f64]) -> Self {
         if times.is_empty() {
             return Self::default();
         }

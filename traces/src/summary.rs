@@ -92,6 +92,9 @@ pub struct VariantSummary {
     /// nothing.
     #[serde(flatten)]
     pub updates: Option<Updates>,
+    /// What became of requests; its key is absent for other workloads than `serving`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<zipwire_serving::Summary>,
     /// What the switcher did; its key is absent where nothing is switched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub switcher: Option<SwitcherSummary>,

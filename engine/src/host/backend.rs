@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zipwire_schedule::machine::{Capabilities, Machine, Readiness, TransferId, TransferOrder};
 use zipwire_schedule::plan::{CallKey, OpKind, TransferKey};
-use zipwire_schedule::{Durations, Failure, Lane, OpId, Rank};
+use zipwire_schedule::{Durations, Failure, FailureKind, Lane, OpId, Rank};
 
 use super::cpu_time::cpu_s;
 use super::library::Calls;
@@ -15,7 +15,7 @@ use super::worker::Worker;
 use crate::codec_work::{CodecOp, CodecWork, Coding};
 use crate::failure_report::{FailureReport, Standstill};
 use crate::pace::Pace;
-use crate::run_program::{Action, Backend, Completion, Event, Outcome};
+use crate::run_program::{Action, Backend, Completion, Event, Outcome, failure};
 use crate::transport::{self, Message, Transport, is_of_call};
 
 /// Longest sleep between two looks at whether the run is over.
@@ -237,6 +237,10 @@ impl HostBackend<'_> {
             }
             transport::Event::Told(Message::Joined { call, point, at_s }) => {
                 self.peer_joined(machine, call, point, at_s)
+            }
+            transport::Event::Told(Message::Serving(_)) => {
+                let detail = "a peer serves, and this rank runs a plan";
+                Err(failure(machine, None, FailureKind::Transport, detail))
             }
             transport::Event::Told(Message::Arrived { key, .. }) => Err(self.failure_report.confused(
                 machine,

@@ -2,14 +2,14 @@
 
 /// Seconds for which the calling thread has run on a core. Only differences on one thread mean something.
 #[cfg(unix)]
-pub(super) fn cpu_s() -> f64 {
+pub(crate) fn cpu_s() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
 /// Seconds that have passed: what comes nearest where the system is not asked how long a thread has run.
 #[cfg(not(unix))]
-pub(super) fn cpu_s() -> f64 {
+pub(crate) fn cpu_s() -> f64 {
     static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
     START.get_or_init(std::time::Instant::now).elapsed().as_secs_f64()
 }

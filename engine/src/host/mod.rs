@@ -5,7 +5,7 @@
 
 mod backend;
 mod coders;
-mod cpu_time;
+pub(crate) mod cpu_time;
 mod exchange;
 mod library;
 mod overlap;

@@ -13,7 +13,8 @@ use super::packet::{FRAME, Header, Packet, Partial, frames};
 use super::world::Member;
 use crate::memory::Memory;
 use crate::report::RankReport;
-use crate::transport::{CALLS, Ended, Event, Incoming, Outgoing, Received, is_of_call};
+use crate::serving;
+use crate::transport::{CALLS, Ended, Event, Incoming, Message, Outgoing, Received, is_of_call};
 
 /// Receives for packets that are on offer at any time.
 const LISTENING: usize = 32;
@@ -43,6 +44,8 @@ pub(super) struct Link {
     telling: HashMap<Ticket, ()>,
     done: Vec<Done>,
     pub(super) events: VecDeque<Event>,
+    /// What the coordinator of a run that serves is told; at rank 0.
+    pub(super) reported: VecDeque<Message>,
     pub(super) words: Vec<Option<Vec<u8>>>,
     pub(super) met: Option<Vec<Vec<u8>>>,
     pub(super) reports: Vec<Option<RankReport>>,
@@ -99,6 +102,7 @@ impl Link {
             telling: HashMap::new(),
             done: Vec::new(),
             events: VecDeque::new(),
+            reported: VecDeque::new(),
             words: vec![None; count],
             met: None,
             reports: (0..count).map(|_| None).collect(),
@@ -127,6 +131,7 @@ impl Link {
         (self.memory, self.segments) = (Some(memory), segments);
         self.stood_still = None;
         self.events.clear();
+        self.reported.clear();
     }
 
     /// The largest tag of a transfer.
@@ -177,6 +182,12 @@ impl Link {
             self.telling.insert(sent.map_err(|error| lost(to, &error))?, ());
         }
         Ok(())
+    }
+
+    /// Tells a process something, which may be this one; whoever has the number behind the last rank's is at rank 0.
+    pub(super) fn tell_anybody(&mut self, to: Rank, packet: Packet) -> Result<(), Ended> {
+        let to = if to.0 == self.size { Rank(0) } else { to };
+        if to == self.rank { self.open(to, packet) } else { self.tell(to, &packet) }
     }
 
     /// Tells all others something; of those who cannot be told, the first.
@@ -371,6 +382,9 @@ impl Link {
                 } else if self.early.insert(key, header).is_some() {
                     self.events.push_back(Event::Repeated(key));
                 }
+            }
+            Packet::Told(message @ Message::Serving(serving::Message::Report(..))) => {
+                self.reported.push_back(message);
             }
             Packet::Told(message) => self.events.push_back(Event::Told(message)),
             Packet::Word(word) => self.words[from.index()] = Some(word),

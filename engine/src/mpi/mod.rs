@@ -12,6 +12,7 @@ mod error;
 mod link;
 mod packet;
 mod rank;
+mod serve;
 mod shared;
 mod status;
 mod world;

@@ -116,8 +116,12 @@ impl Transport for MpiRank {
         self.link(|link| link.receive(transfer))
     }
 
+    fn sends_early(&self) -> bool {
+        true
+    }
+
     fn tell(&mut self, to: Rank, message: Message) -> Result<(), Ended> {
-        self.link(|link| link.tell(to, &Packet::Told(message)))
+        self.link(|link| link.tell_anybody(to, Packet::Told(message)))
     }
 
     fn poll(&mut self, timeout: Duration) -> Result<Option<Event>, Ended> {

@@ -33,15 +33,15 @@ const GOODBYE: Duration = Duration::from_secs(5);
 /// This process among all of its job.
 #[derive(Debug)]
 pub struct World {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     helper: Option<JoinHandle<()>>,
-    rank: Rank,
-    size: u32,
+    pub(super) rank: Rank,
+    pub(super) size: u32,
     library: String,
     /// Who all are; at rank 0, elsewhere only this one.
     members: Vec<Member>,
     /// A run has failed: what was under way then still is.
-    has_failed: bool,
+    pub(super) has_failed: bool,
     patience: Duration,
 }
 
@@ -196,6 +196,12 @@ impl World {
         next
     }
 
+    /// Says that this process's part of a run has failed, because it was told to end or by itself.
+    pub(super) fn note_end(&self, name: &str, is_told: bool, why: &str) {
+        let how = if is_told || self.shared.is_cancelled() { TOLD } else { FAILED };
+        self.note_failure(how, &format!("in `{name}`: {why}"));
+    }
+
     /// Says that a run has failed, and how: as a witness of that, unless this process stood still while others waited for it.
     fn note_failure(&self, how: &str, what: &str) {
         let stood_still = self.shared.with(|link| link.stood_still);
@@ -281,9 +287,7 @@ impl World {
         match &result {
             Ok(_) => self.shared.note(|| format!("has ended its part of `{name}`")),
             Err(failure) => {
-                let is_told = self.shared.is_cancelled() || failure.first.kind == FailureKind::Cancelled;
-                let how = if is_told { TOLD } else { FAILED };
-                self.note_failure(how, &format!("in `{name}`: {}", failure.first));
+                self.note_end(name, failure.first.kind == FailureKind::Cancelled, &failure.first.to_string());
             }
         }
         self.has_failed |= result.is_err();

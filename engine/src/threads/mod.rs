@@ -18,7 +18,7 @@ use crate::spawn::run_all;
 use crate::sync::mpsc::channel;
 use crate::transport::filter::Filtered;
 use crate::transport::local::{Local, Process};
-use crate::transport::paced::{Paced, Wire};
+use crate::transport::paced::{Paced, Wire, mean_bytes};
 
 pub use crate::host::{CallWork, CodecWork, Coding, Pace, Report, Setup};
 pub use crate::report::STUCK_AFTER;
@@ -44,7 +44,8 @@ fn run_as(setup: &Setup<'_>, hellos: &[Hello], cancel: &AtomicBool) -> Result<Re
         let (wire, parcels) = channel();
         if let Some(pace) = setup.pace {
             // Ends when the last end of the channel is dropped, behind all ranks.
-            scope.spawn(move || Wire::new(pace, plan).run(&parcels, process.control));
+            let links = Wire::new(&pace.topology, pace.dilation, mean_bytes(plan));
+            scope.spawn(move || links.run(&parcels, process.control));
         }
         run_all(&control, inboxes, |rank, inbox| {
             let mut local = Local::new(process, rank, inbox);

@@ -64,6 +64,10 @@ impl<F: Filter> Transport for Filtered<'_, F> {
         self.inner.tell(to, message)
     }
 
+    fn sends_early(&self) -> bool {
+        self.inner.sends_early()
+    }
+
     fn keeps_notes(&self) -> bool {
         self.inner.keeps_notes()
     }

@@ -19,6 +19,7 @@ use zipwire_schedule::{Failure, Rank};
 
 use crate::memory::Memory;
 use crate::report::RankReport;
+use crate::serving;
 
 /// The sender's end of a transfer: a region, a word behind it, or one of the two.
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +124,8 @@ pub enum Message {
         /// When.
         at_s: f64,
     },
+    /// Ranks that serve have words of their own. Those for the coordinator go to the number behind the last rank's.
+    Serving(serving::Message),
 }
 
 /// What happens to a rank.
@@ -217,6 +220,11 @@ pub trait Transport {
     /// # Errors
     /// If the run has ended.
     fn receive(&mut self, transfer: Incoming) -> Result<(), Ended>;
+
+    /// Whether a transfer may be [`Event::Sent`] before its receiver has it: who is not to run ahead waits for the receiver's word.
+    fn sends_early(&self) -> bool {
+        false
+    }
 
     /// Tells a peer something. Messages between two ranks may overtake one another; none is under way when the ranks meet.
     ///

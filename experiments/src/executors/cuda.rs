@@ -105,6 +105,7 @@ impl Executor for Cuda {
             verified: Some(true),
             is_timed: false,
             switcher: None,
+            served: None,
             unfired: Vec::new(),
         })
     }

@@ -58,6 +58,11 @@ pub trait Executor: Sync {
         false
     }
 
+    /// Whether it serves requests, workload `serving`.
+    fn serves(&self) -> bool {
+        false
+    }
+
     /// Why it cannot run on this machine; `None` if it can.
     fn missing(&self) -> Option<String> {
         None
@@ -131,6 +136,12 @@ pub fn named(name: &str) -> Result<&'static dyn Executor, String> {
         let meant = meant.map_or_else(String::new, |meant| format!("did you mean `{meant}`? "));
         format!("unknown executor `{name}`: {meant}expected one of {}", names())
     })
+}
+
+/// Those that serve requests, as a list in words.
+pub(crate) fn serving() -> String {
+    let names = ALL.iter().filter(|executor| executor.serves()).map(|executor| format!("`{executor}`"));
+    names.collect::<Vec<_>>().join(" or ")
 }
 
 /// The names of all executors, separated by commas.

@@ -36,6 +36,10 @@ impl Executor for Sim {
         true
     }
 
+    fn serves(&self) -> bool {
+        true
+    }
+
     fn refuses_validation(&self) -> Option<&'static str> {
         Some("a simulation is not held against itself")
     }
@@ -59,6 +63,9 @@ impl Executor for Sim {
         index: usize,
         cancel: &Cancel,
     ) -> Result<Outcome, ExecuteError> {
+        if let Some(serving) = &prepared.experiment.serving {
+            return prepared.simulate_serving(serving, index, cancel);
+        }
         let (mut switcher, mut unfired) = (None, Vec::new());
         let timeline = if prepared.experiment.variants[index].is_adaptive() {
             let (timeline, summary) = prepared.simulate_adaptive(index, cancel)?;
@@ -71,7 +78,7 @@ impl Executor for Sim {
             unfired = missing;
             timeline
         };
-        Ok(Outcome { timeline, verified: None, is_timed: true, switcher, unfired })
+        Ok(Outcome { timeline, verified: None, is_timed: true, switcher, served: None, unfired })
     }
 }
 

@@ -9,7 +9,7 @@ use super::journal::Journal;
 use super::row::Run;
 
 /// Metrics: the column, which names the unit, and where `summary.json` has them.
-const COLUMNS: [(&str, &str); 31] = [
+const COLUMNS: [(&str, &str); 47] = [
     ("iteration_mean_s", "/iteration_s/mean"),
     ("iteration_sd_s", "/iteration_s/sd"),
     ("iteration_min_s", "/iteration_s/min"),
@@ -39,6 +39,22 @@ const COLUMNS: [(&str, &str); 31] = [
     ("compute_gini", "/imbalance/compute/gini"),
     ("wait_max_over_mean", "/imbalance/wait/max_over_mean"),
     ("wait_gini", "/imbalance/wait/gini"),
+    ("requests_finished", "/requests/finished"),
+    ("requests_failed", "/requests/failed"),
+    ("ttft_mean_s", "/requests/ttft_s/mean"),
+    ("ttft_p50_s", "/requests/ttft_s/p50"),
+    ("ttft_p90_s", "/requests/ttft_s/p90"),
+    ("ttft_p99_s", "/requests/ttft_s/p99"),
+    ("tpot_mean_s", "/requests/tpot_s/mean"),
+    ("tpot_p99_s", "/requests/tpot_s/p99"),
+    ("itl_p99_s", "/requests/itl_s/p99"),
+    ("e2e_mean_s", "/requests/e2e_s/mean"),
+    ("e2e_p99_s", "/requests/e2e_s/p99"),
+    ("kv_wait_mean_s", "/requests/kv_wait_s/mean"),
+    ("kv_wait_p99_s", "/requests/kv_wait_s/p99"),
+    ("goodput_per_s", "/requests/goodput_per_s"),
+    ("slo_met", "/requests/slo_met"),
+    ("is_overloaded", "/requests/is_overloaded"),
     ("verified", "/verified"),
     ("plan_digest", "/plan_digest"),
 ];

@@ -3,6 +3,7 @@
 mod fp8;
 mod inputs;
 mod requests;
+mod serving;
 mod transfer;
 
 use super::figure::Figure;

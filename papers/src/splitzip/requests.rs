@@ -1,23 +1,46 @@
 //! Fig. 2: time to first token and throughput. The text gives no part that the transfer has in either, so both are functions
-//! of it; nothing here is a prediction.
+//! of it, and, simulated, of prompts and links; nothing here is a prediction.
 
 use super::super::figure::{Figure, Measurement, Ours};
 use super::super::{Bench, Curve, PublishedLevel, ReproduceError};
+use super::serving::{throughput, throughput_by_length, ttft, ttft_by_length, ttft_by_pieces};
 use super::transfer::speedups;
 
 /// Published speedups.
 const TTFT: f64 = 1.30;
 const THROUGHPUT: f64 = 1.23;
 
+/// The link and the prompt of the scenario, which are assumed.
+const LINK: f64 = 25.0;
+const TOKENS: u32 = 8192;
+
 /// Parts that the curve has.
 const SHARES: [f64; 8] = [0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0];
 
 pub(super) const FIGURE: Figure = Figure {
     measurements: &[
-        Measurement::of("fig2-ttft", |bench| implied(bench, TTFT)),
-        Measurement::of("fig2-throughput", |bench| implied(bench, THROUGHPUT)),
+        Measurement::of("fig2-ttft", |bench| {
+            let simulated = ttft(bench, LINK, TOKENS)?;
+            implied(
+                bench,
+                TTFT,
+                &format!(
+                    "with a prompt of {TOKENS} tokens it is {simulated:.3} over {LINK} GB/s as simulated"
+                ),
+            )
+        }),
+        Measurement::of("fig2-throughput", |bench| {
+            let simulated = throughput(bench, LINK, TOKENS)?;
+            implied(
+                bench,
+                THROUGHPUT,
+                &format!(
+                    "with prompts of {TOKENS} tokens it is {simulated:.3} over {LINK} GB/s as simulated"
+                ),
+            )
+        }),
     ],
-    curves: &[by_share],
+    curves: &[by_share, ttft_by_length, throughput_by_length, ttft_by_pieces],
 };
 
 /// What a time gains of which the part `share` becomes `speedup` times as fast.
@@ -31,10 +54,12 @@ fn share_of(gained: f64, speedup: f64) -> f64 {
 }
 
 /// The part of the transfer that a published speedup implies.
-fn implied(bench: &Bench<'_>, published: f64) -> Result<Ours, ReproduceError> {
+fn implied(bench: &Bench<'_>, published: f64, simulated: &str) -> Result<Ours, ReproduceError> {
     let [speedup, _] = speedups(bench, &[])?;
     let share = 100.0 * share_of(published, speedup);
-    Ok(Ours::only(format!("{published:.2} where the transfer is {share:.0} % of it, at most {speedup:.3}")))
+    Ok(Ours::only(format!(
+        "{published:.2} where the transfer is {share:.0} % of it, at most {speedup:.3}; {simulated}"
+    )))
 }
 
 fn by_share(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {

@@ -3,7 +3,28 @@
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
+use super::first_difference;
 use crate::Rows;
+
+impl Rows {
+    /// Writes the rows that a stream selects, one behind the other; the last one is cut.
+    pub fn fill(&self, stream: ChaCha8Rng, out: &mut [u8]) {
+        let mut draws = RowDraws { source: self, rng: stream, skipped: 0 };
+        for piece in out.chunks_mut(self.row_bytes()) {
+            piece.copy_from_slice(&draws.next()[..piece.len()]);
+        }
+    }
+
+    /// Offset of the first byte that is not what [`fill`](Self::fill) writes with the same stream; `None` if all are. Compares in place.
+    pub fn mismatch(&self, stream: ChaCha8Rng, received: &[u8]) -> Option<u64> {
+        let mut draws = RowDraws { source: self, rng: stream, skipped: 0 };
+        let mut pieces = received.chunks(self.row_bytes()).enumerate();
+        pieces.find_map(|(index, piece)| {
+            let offset = first_difference(piece, &draws.next()[..piece.len()])?;
+            Some((index * self.row_bytes() + offset) as u64)
+        })
+    }
+}
 
 /// What a chunk is made of, piece by piece.
 pub(super) enum Draws<'a> {

@@ -24,6 +24,8 @@ const BANDWIDTH_LIMITS: RangeInclusive<f64> = 1.0..=1e18;
 pub(crate) const BYTES_LIMIT: u64 = 1 << 40;
 /// From a billion operations per second to a trillion times as many.
 const COMPUTE_RATE_LIMITS: RangeInclusive<f64> = 1e9..=1e21;
+/// From one event in eleven days to a billion per second.
+const RATE_LIMITS: RangeInclusive<f64> = 1e-6..=1e9;
 /// Longest name that becomes part of a file name.
 pub(crate) const NAME_LIMIT: usize = 100;
 
@@ -180,6 +182,15 @@ impl<'a> Field<'a> {
             return Ok(value);
         }
         Err(self.out_of_range(self.string()?, "from 1 GFLOP/s to 1e6 PFLOP/s"))
+    }
+
+    /// Events per second.
+    pub(crate) fn rate(&self) -> Result<f64> {
+        let value = self.quantity(Dimension::Rate)?;
+        if RATE_LIMITS.contains(&value) {
+            return Ok(value);
+        }
+        Err(self.out_of_range(self.string()?, "from 1e-6 /s to 1e9 /s"))
     }
 
     /// Seconds.

@@ -64,12 +64,18 @@ pub(crate) const fn compute_rate() -> Quantity {
     Quantity(Dimension::ComputeRate)
 }
 
+/// Events per second.
+pub(crate) const fn rate() -> Quantity {
+    Quantity(Dimension::Rate)
+}
+
 impl Kind<f64> for Quantity {
     fn read(&self, field: &Field<'_>) -> Result<f64> {
         match self.0 {
             Dimension::Time => field.time(),
             Dimension::Bandwidth => field.bandwidth(),
             Dimension::ComputeRate => field.compute_rate(),
+            Dimension::Rate => field.rate(),
             Dimension::Bytes => unreachable!("bytes are whole numbers"),
         }
     }

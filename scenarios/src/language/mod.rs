@@ -11,8 +11,8 @@ pub(crate) mod schema;
 pub(crate) use field::{BYTES_LIMIT, Field};
 pub(crate) use key::{AnyKey, Key, Keys, keys, table};
 pub(crate) use kind::{
-    Raw, bandwidth, bytes_or_integer, choice, compute_rate, custom, file_name, integer, number, raw, text,
-    time,
+    Raw, bandwidth, bytes_or_integer, choice, compute_rate, custom, file_name, integer, number, rate, raw,
+    text, time,
 };
 pub(crate) use named::named;
 pub(crate) use reader::Reader;

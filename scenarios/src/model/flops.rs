@@ -45,6 +45,13 @@ impl LayerFlops {
     }
 }
 
+/// What serving costs: see [`Architecture::token_flops`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct TokenFlops {
+    pub(crate) token: f64,
+    pub(crate) pair: f64,
+}
+
 /// A multiplication and an addition.
 const PER_WEIGHT: f64 = 2.0;
 
@@ -72,6 +79,16 @@ impl Architecture {
                 }
             }
         }
+    }
+
+    /// Operations of all layers for each token without scores, and for each pair of a token and one that it attends to. The head is
+    /// left out: in serving, only the last token of a prompt needs it.
+    pub(crate) fn token_flops(&self) -> TokenFlops {
+        let one = Tokens { sequence: 1, sequences: 1 };
+        // By the formula of scores one token has half a pair.
+        let pair = 2.0 * f64::from(self.layers) * self.attention.score_flops(1.0);
+        let all: f64 = (0..self.layers).map(|layer| self.layer_flops(layer, one).total()).sum();
+        TokenFlops { token: all - pair / 2.0, pair }
     }
 
     /// Operations of the head.
@@ -110,6 +127,14 @@ mod tests {
         let ratio = flops / (2.0 * 1024.0 * parameters);
         // Scores add 2 x 4096 x 512 x 2 operations per token and layer, 1.8 % of the model.
         assert!((ratio - 1.018).abs() < 0.001, "{ratio}");
+    }
+
+    /// Four operations for each value of the heads of a pair, and two for each parameter of a matrix.
+    #[test]
+    fn tokens_and_pairs_are_apart() {
+        let flops = find("llama3-8b").unwrap().token_flops();
+        assert_eq!(flops.pair, 32.0 * 4.0 * 4096.0);
+        assert_eq!(flops.token, 32.0 * 2.0 * (218_112_000.0 - 2.0 * 4096.0));
     }
 
     #[test]

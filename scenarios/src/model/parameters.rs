@@ -128,6 +128,7 @@ mod tests {
         for (name, total_e9, active_e9, digit) in [
             ("deepseek-v3", 671.0, 37.0, 1.0),
             ("qwen3-235b-a22b", 235.0, 22.0, 1.0),
+            ("qwen3-32b", 32.8, 32.8, 0.1),
             ("mixtral-8x7b", 46.7, 12.9, 0.1),
             ("llama3-8b", 8.03, 8.03, 0.01),
             ("llama3-70b", 70.6, 70.6, 0.1),

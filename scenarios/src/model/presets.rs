@@ -6,9 +6,10 @@ use super::{Architecture, Attention, Experts};
 ///
 /// - DeepSeek-V3: arXiv:2412.19437, sec. 4.2. Its multi-token prediction module is not part of it here.
 /// - Qwen3-235B-A22B: arXiv:2505.09388, table 2.
+/// - Qwen3-32B: arXiv:2505.09388, table 1.
 /// - Mixtral 8x7B: arXiv:2401.04088, table 1.
 /// - Llama 3 8B and 70B: arXiv:2407.21783, table 3; the vocabulary with its special tokens.
-pub(super) const PRESETS: [(&str, Architecture); 5] = [
+pub(super) const PRESETS: [(&str, Architecture); 6] = [
     (
         "deepseek-v3",
         Architecture {
@@ -37,6 +38,18 @@ pub(super) const PRESETS: [(&str, Architecture); 5] = [
             attention: Attention::Grouped { heads: 64, kv_heads: 4, head_size: 128, has_norms: true },
             intermediate: 0,
             experts: Some(Experts { count: 128, top_k: 8, intermediate: 1536, shared: 0 }),
+            vocabulary: 151_936,
+        },
+    ),
+    (
+        "qwen3-32b",
+        Architecture {
+            layers: 64,
+            dense_layers: 64,
+            hidden: 5120,
+            attention: Attention::Grouped { heads: 64, kv_heads: 8, head_size: 128, has_norms: true },
+            intermediate: 25600,
+            experts: None,
             vocabulary: 151_936,
         },
     ),

@@ -43,6 +43,14 @@ pub enum PayloadProblem {
         /// Whether the payload is recorded, so that it can have one.
         is_recorded: bool,
     },
+    /// A token that is no whole number of blocks with a scale each.
+    #[error("FP8 values have a scale for every {block}, and a token has {hidden} values")]
+    PartialBlock {
+        /// Values of a token.
+        hidden: u32,
+        /// Values of a block.
+        block: usize,
+    },
     /// The codec takes differences, of sums among others.
     #[error("codec `{codec}` takes differences from a base, and no rank has one of what is added up")]
     SumBase {
@@ -63,6 +71,9 @@ impl PayloadProblem {
             Self::Base(error) => error.help(),
             Self::BaseShape { .. } => {
                 Some("name a checkpoint of the same model: its tensors have the same shapes".to_owned())
+            }
+            Self::PartialBlock { block, .. } => {
+                Some(format!("leave `dispatch_dtype` out, or take a model whose `hidden` is a multiple of {block}"))
             }
             Self::GradientBase => Some("leave `base` out".to_owned()),
             Self::NoBase { is_recorded: true, .. } => Some(

@@ -5,12 +5,14 @@ mod collective;
 mod flows_file;
 mod matrix_file;
 mod moe;
+mod serving;
 mod starts;
 mod table_file;
 mod training;
 mod transfers;
 mod weight_sync;
 
+pub(crate) use self::serving::check_caches;
 use zipwire_codec::DType;
 use zipwire_schedule::{Durations, Job, Segment, Work};
 use zipwire_timeline::UpdateCycle;
@@ -20,6 +22,7 @@ use crate::error::Result;
 use crate::files::Files;
 use crate::language::{AnyKey, Field, Keys, Schema, choice, keys, named, one_of, table};
 use crate::payload::Rowset;
+use crate::serving::Serving;
 
 /// What workloads need to know about everything else.
 pub(crate) struct Context<'a> {
@@ -45,6 +48,8 @@ pub(crate) struct Workload {
     pub(crate) fp8_values: Option<usize>,
     /// What an iteration is, if it brings weights up to date.
     pub(crate) cycle: Option<UpdateCycle>,
+    /// Requests and who serves them, in place of iterations.
+    pub(crate) serving: Option<Serving>,
 }
 
 /// Every call carries a tensor of its own, in their order.
@@ -70,6 +75,7 @@ named! {
         Collective = "collective",
         Transfers = "transfers",
         WeightSync = "weight-sync",
+        Serving = "serving",
     }
 }
 
@@ -80,6 +86,7 @@ impl Kind {
             Self::Moe => Some(ExpertTime::schema()),
             Self::MoeTraining => Some(Compute::schema_of_experts()),
             Self::Fsdp | Self::Dp | Self::Tp => Some(Compute::schema_of_layers()),
+            Self::Serving => Some(serving::compute_schema()),
             Self::Collective | Self::Transfers | Self::WeightSync => None,
         }
     }
@@ -89,6 +96,7 @@ impl Kind {
         match self {
             Self::MoeTraining => Some("{ dense = \"60 TFLOP/s\", expert_gemm = \"45 TFLOP/s\" }"),
             Self::Fsdp | Self::Dp | Self::Tp => Some("{ dense = \"60 TFLOP/s\" }"),
+            Self::Serving => Some("{ dense = \"400 TFLOP/s\", memory = \"3 TB/s\" }"),
             Self::Moe | Self::Collective | Self::Transfers | Self::WeightSync => None,
         }
     }
@@ -117,6 +125,7 @@ pub(crate) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Resu
         Kind::Collective => collective::read(field, context),
         Kind::Transfers => transfers::read(field, context),
         Kind::WeightSync => weight_sync::read(field, context),
+        Kind::Serving => serving::read(field, context),
     }
 }
 
@@ -128,5 +137,6 @@ pub(crate) fn schema() -> Schema {
         Kind::Collective => collective::schema(),
         Kind::Transfers => transfers::schema(),
         Kind::WeightSync => weight_sync::schema(),
+        Kind::Serving => serving::schema(),
     }))
 }

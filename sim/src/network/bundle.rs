@@ -9,8 +9,8 @@ use zipwire_cluster::{LinkId, Route};
 
 use super::pairs::Pairs;
 
-/// The most links that a flow can cross: as many as a route has.
-pub(super) const MAX_HOPS: usize = Route::MAX_LINKS;
+/// The most links that a flow can cross: as many as a route has, and a coder at each end.
+pub(super) const MAX_HOPS: usize = Route::MAX_LINKS + 2;
 const NONE: u32 = u32::MAX;
 
 /// A bundle of several flows in the list of its bottleneck.

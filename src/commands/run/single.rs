@@ -13,7 +13,7 @@ use zipwire::{
     write_run,
 };
 
-use super::{binds, ranks, table::text, updates, verdict};
+use super::{binds, ranks, requests, table::text, updates, verdict};
 use crate::cli::RunArgs;
 use crate::commands::load_scenario;
 use crate::error::CliError;
@@ -40,7 +40,8 @@ pub(super) fn run(
     let progress = Progress::new(executors.len() * experiment.variants.len());
     let begin = |executor: &dyn Executor, variant: &str| progress.next(format!("{executor}: {variant}"));
     let keep = |ran: &RunResult<'_>| write_run(&mut output, ran).map_err(CliError::from);
-    let explains = !args.no_verdict;
+    // Speedups compare lengths of iterations, and serving has none.
+    let explains = !args.no_verdict && experiment.serving.is_none();
     let mut compared = compare(&mut prepared, executors, &first_variant, explains, cancel, begin, keep)?;
     drop(progress);
     if !compared.failed.is_empty() {
@@ -76,16 +77,21 @@ pub(super) fn run(
     if args.json {
         summary.write(&mut out)?;
     } else {
-        write!(out, "{}", text(&experiment, &summary, executors))?;
+        match &experiment.serving {
+            Some(serving) => write!(out, "{}", requests::text(&experiment, serving, &summary, executors))?,
+            None => write!(out, "{}", text(&experiment, &summary, executors))?,
+        }
         write!(out, "{}", updates::text(&summary, &first_variant))?;
-        write!(out, "{}{}", binds::text(&summary), verdict::text(&experiment, &summary))?;
+        if explains {
+            write!(out, "{}{}", binds::text(&summary), verdict::text(&experiment, &summary))?;
+        }
         if args.ranks {
             write!(out, "\n{}", ranks::text(&summary))?;
         }
     }
     out.flush()?;
     if !args.json {
-        if lacks_first {
+        if lacks_first && experiment.serving.is_none() {
             say!("note: speedups are against the first variant: for them add `--variant {first_variant}`");
         }
         let instead = if replaces { ", in place of the result that was there" } else { "" };

@@ -10,6 +10,7 @@ use zipwire::scenarios::{Experiment, Sweep};
 use zipwire::sweep::{Event, Report, Row, Setup};
 use zipwire::{Cancel, Executor};
 
+use super::knee;
 use crate::cli::RunArgs;
 use crate::commands::{distinct, say_warnings};
 use crate::error::CliError;
@@ -113,13 +114,23 @@ fn text(
     let mut header = paths.clone();
     header.push("variant");
     let times: Vec<String> = executors.iter().map(|executor| format!("{executor}: time")).collect();
-    header.extend(times.iter().map(String::as_str));
-    header.extend(["speedup", "by compression", "by algorithm", "ratio"]);
+    let serves = base.serving.is_some();
+    if serves {
+        header.extend(knee::COLUMNS);
+    } else {
+        header.extend(times.iter().map(String::as_str));
+        header.extend(["speedup", "by compression", "by algorithm", "ratio"]);
+    }
     let mut rows = table::new(&header, &[paths.len()]);
     for row in &report.rows {
         for (variant, results) in by_variant(row, executors) {
             let mut line: Vec<String> = row.set.values().map(value).collect();
             line.push(variant);
+            if serves {
+                line.extend(knee::cells(results[0]));
+                rows.add_row(line);
+                continue;
+            }
             let time = |result: &Option<&Value>| {
                 let seconds = result.and_then(|result| result["iteration_s"]["mean"].as_f64());
                 seconds.map_or_else(|| "failed".to_owned(), table::seconds)
@@ -140,7 +151,8 @@ fn text(
     } else {
         String::new()
     };
-    format!("{}: {points} points\n\n{}\n{rest}", base.name, table::text(&rows))
+    let knee = if serves { knee::text(&report.rows, executors[0].name()) } else { String::new() };
+    format!("{}: {points} points\n\n{}\n{rest}{knee}", base.name, table::text(&rows))
 }
 
 /// The variants of a row, each with its result on every executor; `None` where it has none.
@@ -155,7 +167,7 @@ fn by_variant<'a>(
 }
 
 /// A swept value, not too long.
-fn value(value: &Value) -> String {
+pub(super) fn value(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),

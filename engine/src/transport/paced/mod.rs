@@ -16,7 +16,7 @@ use super::filter::Filter;
 use super::{Ended, Event, Message, Transport, is_of_call};
 use crate::sync::mpsc::Sender;
 
-pub(crate) use self::wire::{Parcel, Wire};
+pub(crate) use self::wire::{Parcel, Stream, Wire, mean_bytes};
 
 /// Holds back the ends of transfers of one rank.
 pub(crate) struct Paced {
@@ -26,11 +26,18 @@ pub(crate) struct Paced {
     held: HashMap<TransferKey, Event>,
     /// When transfers arrived of which this end has not been heard yet.
     arrived_s: HashMap<TransferKey, f64>,
+    /// The stream that a transfer is part of.
+    stream: fn(&TransferKey) -> Option<Stream>,
 }
 
 impl Paced {
     pub(crate) fn new(wire: Sender<Parcel>) -> Self {
-        Self { wire, held: HashMap::new(), arrived_s: HashMap::new() }
+        Self::of_streams(wire, |_| None)
+    }
+
+    /// Of transfers that are parts of streams.
+    pub(crate) fn of_streams(wire: Sender<Parcel>, stream: fn(&TransferKey) -> Option<Stream>) -> Self {
+        Self { wire, held: HashMap::new(), arrived_s: HashMap::new(), stream }
     }
 
     /// Holds the end of a transfer until it is due.
@@ -54,7 +61,8 @@ impl Filter for Paced {
             Event::Begun { key, bytes, at_s } => {
                 // The thread of the links ends before its ranks only when the run is over: somebody has failed, and this rank is
                 // about to hear of it.
-                self.wire.send(Parcel { key, bytes, begin_s: at_s }).map_err(|_| Ended::Aborted)?;
+                let stream = (self.stream)(&key);
+                self.wire.send(Parcel { key, bytes, begin_s: at_s, stream }).map_err(|_| Ended::Aborted)?;
                 Ok(Some(event))
             }
             Event::Received(received) => Ok(self.hold(received.transfer.key, event)),

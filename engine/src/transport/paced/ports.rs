@@ -13,7 +13,7 @@ use std::collections::{BinaryHeap, VecDeque};
 const UNDER_WAY: u32 = 8;
 const UNDER_WAY_PER_PORT: u32 = 2;
 
-/// A transfer, by position in [`Ports::transfers`].
+/// A transfer, by position in [`Ports::transfers`]; used again when it has ended.
 pub(super) type Id = usize;
 
 /// One directed link.
@@ -73,6 +73,8 @@ pub(super) struct Ports {
     quantum: u64,
     ports: Vec<Port>,
     transfers: Vec<Transfer>,
+    /// Ids of transfers that have ended.
+    free: Vec<Id>,
     served: BinaryHeap<Reverse<Served>>,
     number: u64,
 }
@@ -86,17 +88,23 @@ impl Ports {
             is_busy: false,
         };
         let ports = bandwidths.into_iter().map(port).collect();
-        Self { quantum, ports, transfers: Vec::new(), served: BinaryHeap::new(), number: 0 }
+        let (transfers, free) = (Vec::new(), Vec::new());
+        Self { quantum, ports, transfers, free, served: BinaryHeap::new(), number: 0 }
     }
 
     /// A transfer of `bytes`, at least one, over `ports` begins at `now_s`.
     pub(super) fn begin(&mut self, ports: Vec<usize>, bytes: u64, now_s: f64) -> Id {
         assert!(bytes > 0 && !ports.is_empty(), "an empty transfer has no use for ports");
-        let id = self.transfers.len();
         let waiting = vec![VecDeque::new(); ports.len()];
         let most_under_way = UNDER_WAY.max(UNDER_WAY_PER_PORT * ports.len() as u32);
         let (unsent, left, under_way) = (bytes, bytes, 0);
-        self.transfers.push(Transfer { ports, unsent, left, under_way, most_under_way, waiting });
+        let transfer = Transfer { ports, unsent, left, under_way, most_under_way, waiting };
+        let id = self.free.pop().unwrap_or(self.transfers.len());
+        if id == self.transfers.len() {
+            self.transfers.push(transfer);
+        } else {
+            self.transfers[id] = transfer;
+        }
         for _ in 0..most_under_way {
             self.send_next(id, now_s);
         }
@@ -119,7 +127,10 @@ impl Ports {
         } else {
             transfer.left -= bytes;
             transfer.under_way -= 1;
-            ended = (transfer.left == 0).then_some((id, time_s));
+            if transfer.left == 0 {
+                ended = Some((id, time_s));
+                self.free.push(id);
+            }
             self.send_next(id, time_s);
         }
         self.turn(port, time_s);
@@ -184,7 +195,7 @@ mod tests {
         let mut order: Vec<usize> = (0..transfers.len()).collect();
         order.sort_by(|&a, &b| transfers[a].2.total_cmp(&transfers[b].2));
         let mut starts = order.into_iter().peekable();
-        let (mut ids, mut ends) = (vec![0; transfers.len()], vec![f64::NAN; transfers.len()]);
+        let (mut ids, mut ends) = (vec![usize::MAX; transfers.len()], vec![f64::NAN; transfers.len()]);
         loop {
             let start_s = starts.peek().map_or(f64::INFINITY, |&index| transfers[index].2);
             if start_s.is_infinite() && ports.next_s().is_infinite() {
@@ -195,7 +206,7 @@ mod tests {
                 ids[index] = ports.begin(transfers[index].0.to_vec(), transfers[index].1, start_s);
             } else if let Some((id, time_s)) = ports.serve() {
                 let index = ids.iter().position(|&other| other == id).expect("every transfer has begun");
-                ends[index] = time_s;
+                (ids[index], ends[index]) = (usize::MAX, time_s);
             }
         }
     }

@@ -1,16 +1,16 @@
 //! The thread that moves time along the ports: it takes transfers whose ends are both ready and says when the last
 //! byte has arrived. It moves no bytes itself.
 
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use zipwire_schedule::Plan;
+use zipwire_cluster::Topology;
 use zipwire_schedule::plan::TransferKey;
+use zipwire_schedule::{Plan, Rank};
 
 use super::ports::{self, Ports};
 use crate::control::Control;
-use crate::pace::Pace;
 use crate::sync::mpsc::{Receiver, RecvTimeoutError};
 use crate::transport::Message;
 use crate::transport::local::Note;
@@ -22,9 +22,20 @@ pub(crate) struct Parcel {
     pub(crate) bytes: u64,
     /// When both ends were ready, in seconds of this machine.
     pub(crate) begin_s: f64,
+    /// The stream that it is part of; `None` if it is alone.
+    pub(crate) stream: Option<Stream>,
 }
 
-/// Turns that the mean transfer of a plan takes at a port.
+/// Transfers between two ranks that follow one another on the wire as if they were one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stream {
+    /// Tells it from others between the same ranks.
+    pub(crate) number: u32,
+    /// Whether others were before: the first one has had the latency of all.
+    pub(crate) follows: bool,
+}
+
+/// Turns that the mean transfer takes at a port.
 const TURNS: u64 = 128;
 /// Bytes of a turn. Fewer cost this machine more than they add.
 const QUANTUM: RangeInclusive<u64> = 256..=16 * 1024;
@@ -62,22 +73,29 @@ impl Ord for Launched {
 
 /// All links of the cluster.
 pub(crate) struct Wire<'a> {
-    pace: &'a Pace,
+    topology: &'a Topology,
+    dilation: f64,
     ports: Ports,
     launched: BinaryHeap<Launched>,
     /// The parcel of each transfer on the ports.
-    moving: Vec<Parcel>,
+    moving: Vec<Option<Parcel>>,
+    /// Parcels that wait for the one before them in their stream; streams that have nothing under way are not there.
+    streams: HashMap<(Rank, Rank, u32), VecDeque<Parcel>>,
 }
 
 impl<'a> Wire<'a> {
-    /// The links that carry `plan`.
-    pub(crate) fn new(pace: &'a Pace, plan: &Plan) -> Self {
-        let bandwidths = pace.topology.capacities().into_iter().map(|bandwidth| bandwidth / pace.dilation);
+    /// The links of a cluster, so many times slower, for transfers of so many bytes in the mean.
+    pub(crate) fn new(topology: &'a Topology, dilation: f64, mean_bytes: u64) -> Self {
+        let bandwidths = topology.capacities().into_iter().map(|bandwidth| bandwidth / dilation);
+        // A fraction of a transfer, so that passing it from port to port in turns costs little beside moving it.
+        let quantum = (mean_bytes / TURNS).clamp(*QUANTUM.start(), *QUANTUM.end());
         Self {
-            pace,
-            ports: Ports::new(bandwidths, quantum(plan)),
+            topology,
+            dilation,
+            ports: Ports::new(bandwidths, quantum),
             launched: BinaryHeap::new(),
             moving: Vec::new(),
+            streams: HashMap::new(),
         }
     }
 
@@ -95,14 +113,38 @@ impl<'a> Wire<'a> {
                 LOOK
             };
             match parcels.recv_timeout(wait) {
-                Ok(parcel) => {
-                    let latency_s = self.pace.topology.route(parcel.key.src, parcel.key.dst).latency_s;
-                    let moves_s = parcel.begin_s + latency_s * self.pace.dilation;
-                    self.launched.push(Launched { moves_s, parcel });
-                }
+                Ok(parcel) => self.take(parcel),
                 Err(RecvTimeoutError::Timeout) if !control.is_aborted() => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
             }
+        }
+    }
+
+    /// A transfer has begun.
+    fn take(&mut self, parcel: Parcel) {
+        if let Some(key) = stream_of(&parcel) {
+            if let Some(waiting) = self.streams.get_mut(&key) {
+                waiting.push_back(parcel);
+                return;
+            }
+            self.streams.insert(key, VecDeque::new());
+        }
+        self.launch(parcel, parcel.begin_s);
+    }
+
+    fn launch(&mut self, parcel: Parcel, at_s: f64) {
+        let route = self.topology.route(parcel.key.src, parcel.key.dst);
+        let follows = parcel.stream.is_some_and(|stream| stream.follows);
+        let latency_s = if follows { 0.0 } else { route.latency_s };
+        self.launched.push(Launched { moves_s: at_s + latency_s * self.dilation, parcel });
+    }
+
+    /// A parcel is there: the next one of its stream follows.
+    fn follow(&mut self, parcel: &Parcel, at_s: f64) {
+        let Some(key) = stream_of(parcel) else { return };
+        match self.streams.get_mut(&key).and_then(VecDeque::pop_front) {
+            Some(next) => self.launch(next, next.begin_s.max(at_s)),
+            None => _ = self.streams.remove(&key),
         }
     }
 
@@ -121,17 +163,21 @@ impl<'a> Wire<'a> {
             let launch_s = self.launched.peek().map_or(f64::INFINITY, |launched| launched.moves_s);
             if launch_s <= self.ports.next_s() {
                 let Some(Launched { moves_s, parcel }) = self.launched.pop() else { return };
-                let route = self.pace.topology.route(parcel.key.src, parcel.key.dst);
-                let ports = route.links().iter().map(|link| link.index()).collect();
+                let route = self.topology.route(parcel.key.src, parcel.key.dst);
+                let ports: Vec<usize> = route.links().iter().map(|link| link.index()).collect();
                 let id: ports::Id = self.ports.begin(ports, parcel.bytes, moves_s);
-                debug_assert_eq!(id, self.moving.len());
-                self.moving.push(parcel);
+                if self.moving.len() <= id {
+                    self.moving.resize(id + 1, None);
+                }
+                self.moving[id] = Some(parcel);
                 continue;
             }
             // Bytes that move are progress, however long a transfer takes.
             control.count_progress();
             if let Some((id, at_s)) = self.ports.serve() {
-                let Parcel { key, .. } = self.moving[id];
+                let parcel = self.moving[id].take().expect("what is on the ports has a parcel");
+                self.follow(&parcel, at_s);
+                let key = parcel.key;
                 // A rank that has gone has failed, and said so.
                 for end in [key.src, key.dst] {
                     control.send(end, Note::Told(Message::Arrived { key, at_s }));
@@ -141,11 +187,15 @@ impl<'a> Wire<'a> {
     }
 }
 
-/// A fraction of the plan's mean transfer, so that passing it from port to port in turns costs little beside moving it.
-fn quantum(plan: &Plan) -> u64 {
+fn stream_of(parcel: &Parcel) -> Option<(Rank, Rank, u32)> {
+    parcel.stream.map(|stream| (parcel.key.src, parcel.key.dst, stream.number))
+}
+
+/// Bytes of the mean transfer of a plan.
+pub(crate) fn mean_bytes(plan: &Plan) -> u64 {
     let ops = plan.programs.iter().flat_map(|program| &program.ops);
     let sends = ops.filter_map(|op| op.kind.exchange()).flat_map(|exchange| &exchange.sends);
     let regions = sends.filter_map(|transfer| transfer.content.region());
     let (bytes, count) = regions.fold((0, 0), |(bytes, count), region| (bytes + region.len, count + 1));
-    (bytes / (count * TURNS).max(1)).clamp(*QUANTUM.start(), *QUANTUM.end())
+    bytes / count.max(1)
 }

@@ -136,7 +136,16 @@ impl<'a> Builder<'a> {
             }
         }
         let job = Job { name: kind, rank_count: ranks, slots: self.slots, segments: self.segments };
-        Ok(Workload { job, durations, dtypes, rows, tensors: self.tensors, fp8_values: None, cycle: None })
+        Ok(Workload {
+            job,
+            durations,
+            dtypes,
+            rows,
+            tensors: self.tensors,
+            fp8_values: None,
+            cycle: None,
+            serving: None,
+        })
     }
 }
 

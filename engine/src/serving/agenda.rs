@@ -1,0 +1,64 @@
+//! What is due at known times, the earliest first.
+
+use std::collections::BinaryHeap;
+
+/// Things with their times. Those of one time keep their order.
+pub(super) struct Agenda<T> {
+    entries: BinaryHeap<Entry<T>>,
+    pushed: u64,
+}
+
+struct Entry<T> {
+    at_s: f64,
+    number: u64,
+    what: T,
+}
+
+impl<T> Agenda<T> {
+    pub(super) fn new() -> Self {
+        Self { entries: BinaryHeap::new(), pushed: 0 }
+    }
+
+    pub(super) fn push(&mut self, at_s: f64, what: T) {
+        self.entries.push(Entry { at_s, number: self.pushed, what });
+        self.pushed += 1;
+    }
+
+    /// When the next thing is due; infinite if there is none.
+    pub(super) fn next_s(&self) -> f64 {
+        self.entries.peek().map_or(f64::INFINITY, |entry| entry.at_s)
+    }
+
+    /// The next thing, if it is due, and when it was.
+    pub(super) fn pop(&mut self, now_s: f64) -> Option<(f64, T)> {
+        if self.next_s() > now_s {
+            return None;
+        }
+        self.entries.pop().map(|entry| (entry.at_s, entry.what))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+impl<T> PartialEq for Entry<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<T> Eq for Entry<T> {}
+
+impl<T> PartialOrd for Entry<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Entry<T> {
+    /// Reversed: the heap yields the earliest first.
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        other.at_s.total_cmp(&self.at_s).then_with(|| other.number.cmp(&self.number))
+    }
+}

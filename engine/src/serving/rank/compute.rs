@@ -1,0 +1,82 @@
+//! What the rank's instance computes. Nothing is computed here: it takes as long as it is declared to, and longer while the rank codes and
+//! moves.
+
+use zipwire_schedule::{Failure, SegmentId};
+use zipwire_serving::{Computing, RequestId};
+
+use super::{Due, Run};
+use crate::serving::message::Report;
+use crate::serving::segment;
+
+/// The work of the instance, as this rank does it.
+#[derive(Default)]
+pub(super) struct Compute {
+    computing: Computing,
+    work: u32,
+    part: u32,
+    /// In the timeline: what it is about, its name, and when it began.
+    note: Option<(SegmentId, &'static str, f64)>,
+}
+
+impl Run<'_> {
+    pub(super) fn begin_prefill(&mut self, at_s: f64, work: u32, request: RequestId, tokens: [u32; 2]) {
+        let (shards, groups) = (self.job.setup.shards, self.job.setup.config.layer_groups);
+        let seconds = self.job.compute_s(self.job.setup.compute.prefill.seconds(&(tokens[0]..tokens[1])));
+        let share = |group| shards.layers_of(group, groups).len() as f64 / f64::from(shards.layers());
+        let parts = (0..groups).map(|group| seconds * share(group)).collect();
+        self.begin_work(at_s, work, parts, (segment(request), "prefill"));
+    }
+
+    pub(super) fn begin_step(&mut self, at_s: f64, work: u32, sequences: u32, context_tokens: u64) {
+        let seconds = self.job.setup.compute.decode.seconds(sequences, context_tokens);
+        let parts = vec![self.job.compute_s(seconds)];
+        self.begin_work(at_s, work, parts, (SegmentId(0), "decode step"));
+    }
+
+    fn begin_work(
+        &mut self,
+        at_s: f64,
+        work: u32,
+        parts: Vec<f64>,
+        (segment, name): (SegmentId, &'static str),
+    ) {
+        let host = &self.job.setup.host;
+        (self.compute.work, self.compute.part) = (work, 0);
+        self.compute.note = Some((segment, name, at_s));
+        let begin_s = at_s + self.job.declared_s(host.launch_s);
+        let (end_s, version) = self.compute.computing.begin(begin_s, parts, &host.compute_slowdown);
+        self.agenda.push(end_s, Due::Computed(version));
+    }
+
+    /// A part is computed, unless it has another end by now.
+    pub(super) fn computed(&mut self, version: u32, at_s: f64) -> Result<(), Failure> {
+        if !self.compute.computing.is_current(version) {
+            return Ok(());
+        }
+        let (work, part) = (self.compute.work, self.compute.part);
+        self.compute.part += 1;
+        match self.compute.computing.next(at_s, &self.job.setup.host.compute_slowdown) {
+            Some((end_s, version)) => self.agenda.push(end_s, Due::Computed(version)),
+            None => {
+                let is_first = self.job.ranks_of(self.job.instance_of(self.rank)).start == self.rank.0;
+                if let Some((segment, name, begin_s)) = self.compute.note.take().filter(|_| is_first) {
+                    self.notes.compute(segment, name, [begin_s, at_s]);
+                }
+            }
+        }
+        self.transport.count_progress();
+        self.report(Report::Computed { work, part, at_s })
+    }
+
+    /// Coding and transfers have begun or ended here, which changes how fast the rank computes. Without a cluster nothing is declared to be
+    /// slower.
+    pub(super) fn disturb(&mut self, at_s: f64, coding: i32, moving: i32) {
+        if self.job.setup.pace.is_none() || self.is_dead {
+            return;
+        }
+        let slowdown = &self.job.setup.host.compute_slowdown;
+        if let Some((end_s, version)) = self.compute.computing.disturb(at_s, coding, moving, slowdown) {
+            self.agenda.push(end_s, Due::Computed(version));
+        }
+    }
+}

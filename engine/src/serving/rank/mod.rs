@@ -1,0 +1,349 @@
+//! One rank: it does what the coordinator says, and moves groups to and from its peers.
+//!
+//! It has one thread and one coder. Whatever takes time by declaration is due later, and carries the time at which it should happen: who
+//! wakes too late delays news, not the run.
+
+mod coder;
+mod compute;
+mod encode;
+mod notes;
+mod receive;
+mod send;
+mod sharing;
+
+use std::collections::{BTreeSet, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use zipwire_schedule::plan::TransferKey;
+use zipwire_schedule::{BufferId, Failure, FailureKind, Rank, RankEnd};
+
+use self::coder::Coder;
+use self::compute::Compute;
+use self::notes::Notes;
+use self::receive::Receiving;
+use self::send::{Made, Sending};
+use super::agenda::Agenda;
+use super::buffers::Buffers;
+use super::job::{Job, ROOM};
+use super::message::{Command, Message, Offer, Report, ShardId, Totals};
+use super::stream::Lanes;
+use crate::handshake::Hello;
+use crate::host::Permits;
+use crate::report::{RankReport, compare, panicked};
+use crate::transport::{self, Ended, Event, Transport};
+
+/// Longest sleep between two looks at whether the run is over.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long what is under way at the end of a run may take.
+const LAST: Duration = Duration::from_secs(20);
+
+/// What is due at a known time.
+#[derive(Clone, Copy, Debug)]
+enum Due {
+    /// A shard may be begun.
+    Ready(ShardId),
+    /// A group is encoded.
+    Encoded(Made),
+    /// A group is decoded.
+    Decoded(ShardId),
+    /// All of a shard is where it belongs.
+    Arrived(ShardId),
+    /// A part of the instance's work is computed, unless that has changed.
+    Computed(u32),
+}
+
+/// See the module documentation.
+struct Run<'a> {
+    job: &'a Job<'a>,
+    permits: &'a Permits,
+    rank: Rank,
+    transport: &'a mut dyn Transport,
+    /// The transport's time when the run began; none before that.
+    origin_s: Option<f64>,
+    death_s: f64,
+    is_dead: bool,
+    is_told_to_end: Option<Instant>,
+    said: Instant,
+    agenda: Agenda<Due>,
+    buffers: Buffers,
+    coder: Coder,
+    compute: Compute,
+    sending: HashMap<ShardId, Sending>,
+    /// Shards that wait until others are sent.
+    waiting: std::collections::VecDeque<ShardId>,
+    receiving: HashMap<ShardId, Receiving>,
+    /// Groups on offer to others, and whose buffers they are in.
+    offered: HashMap<TransferKey, (ShardId, BufferId)>,
+    /// Groups that this rank has asked for.
+    asked: HashMap<TransferKey, (Offer, BufferId)>,
+    /// Lanes to each rank.
+    lanes: HashMap<Rank, Lanes>,
+    lost: BTreeSet<Rank>,
+    /// Groups that have come since this rank is dead, of which their senders have not heard.
+    owed: Vec<(Rank, ShardId)>,
+    notes: Notes,
+    totals: Totals,
+}
+
+/// Serves as one rank until the coordinator says that all is done. What all ranks report, at rank 0.
+///
+/// # Errors
+/// Elsewhere than at rank 0, if this rank has failed.
+pub(super) fn run_rank(
+    job: &Job<'_>,
+    permits: &Permits,
+    hello: &Hello,
+    transport: &mut dyn Transport,
+) -> Result<Option<Vec<RankReport>>, Failure> {
+    let rank = transport.rank();
+    let ran = catch_unwind(AssertUnwindSafe(|| serve(job, permits, hello, transport)));
+    let ran = ran.unwrap_or_else(|panic| Err(panicked(rank, &*panic).failure));
+    let report = ran.unwrap_or_else(|failure| {
+        transport.abort(&failure);
+        RankReport::failed(rank, transport.now_s(), RankEnd { failure, status: None })
+    });
+    let failed = report.failed.as_ref().map(|end| end.failure.clone());
+    match (transport.gather(report), failed) {
+        (Some(reports), _) => Ok(Some(reports)),
+        (None, None) => Ok(None),
+        (None, Some(failure)) => Err(failure),
+    }
+}
+
+fn serve(
+    job: &Job<'_>,
+    permits: &Permits,
+    hello: &Hello,
+    transport: &mut dyn Transport,
+) -> Result<RankReport, Failure> {
+    let rank = transport.rank();
+    let words = transport.barrier(&hello.to_word()).map_err(|why| ended(rank, &why))?;
+    compare(hello, rank, &words)?;
+    let begin_s = transport.now_s();
+    let mut run = Run {
+        job,
+        permits,
+        rank,
+        buffers: Buffers::new(Arc::clone(transport.memory()), job.buffer_bytes(), ROOM),
+        transport,
+        origin_s: None,
+        death_s: job.death_s(job.instance_of(rank)),
+        is_dead: false,
+        is_told_to_end: None,
+        said: Instant::now(),
+        agenda: Agenda::new(),
+        coder: Coder::new(job),
+        compute: Compute::default(),
+        sending: HashMap::new(),
+        waiting: std::collections::VecDeque::new(),
+        receiving: HashMap::new(),
+        offered: HashMap::new(),
+        asked: HashMap::new(),
+        lanes: HashMap::new(),
+        lost: BTreeSet::new(),
+        owed: Vec::new(),
+        notes: Notes::new(rank, job.setup.span_limit / job.ranks as usize),
+        totals: Totals::default(),
+    };
+    run.report(Report::Alive)?;
+    run.serve()?;
+    let Notes { spans, left_out, .. } = std::mem::replace(&mut run.notes, Notes::new(rank, 0));
+    run.totals.spans_left_out = left_out;
+    run.totals.buffer_bytes = run.buffers.most_bytes();
+    run.totals.buffers_in_use = run.buffers.in_use();
+    run.report(Report::Ended(run.totals))?;
+    let (bytes_verified, end_s) = (run.totals.bytes_verified, run.transport.now_s());
+    // Nobody leaves while others may have a word for it.
+    run.transport.barrier(&[]).map_err(|why| ended(rank, &why))?;
+    Ok(RankReport { begin_s, spans, bytes_verified, ..RankReport::idle(rank, end_s) })
+}
+
+impl Run<'_> {
+    fn serve(&mut self) -> Result<(), Failure> {
+        loop {
+            while let Some((at_s, due)) = self.next_due(self.now_s()) {
+                self.happen(at_s, due)?;
+            }
+            if !self.is_dead && self.now_s() >= self.death_s {
+                self.die()?;
+            }
+            if let Some(since) = self.is_told_to_end {
+                if self.is_idle() {
+                    return Ok(());
+                }
+                if since.elapsed() > LAST {
+                    let detail = "what it had under way has not come to an end";
+                    return Err(Failure::new(self.rank, None, FailureKind::Timeout, detail));
+                }
+            }
+            self.stay_alive()?;
+            let mut wait = if self.code_next()? { Duration::ZERO } else { self.sleep() };
+            while let Some(event) = self.poll(wait)? {
+                self.take(event)?;
+                wait = Duration::ZERO;
+            }
+            if !self.agenda.is_empty() || !self.coder.sharing.is_empty() {
+                // Something is going to happen here: no standstill.
+                self.transport.count_progress();
+            }
+        }
+    }
+
+    /// What is due next, if its time has come.
+    fn next_due(&mut self, now_s: f64) -> Option<(f64, Due)> {
+        let coder = &mut self.coder.sharing;
+        if coder.next_s() <= self.agenda.next_s() { coder.pop(now_s) } else { self.agenda.pop(now_s) }
+    }
+
+    fn happen(&mut self, at_s: f64, due: Due) -> Result<(), Failure> {
+        match due {
+            Due::Ready(shard) => self.begin_shard(shard, at_s),
+            Due::Encoded(made) => self.made(made, at_s),
+            Due::Decoded(shard) => self.group_decoded(shard, at_s),
+            Due::Arrived(shard) => self.arrived(shard, at_s),
+            Due::Computed(version) => self.computed(version, at_s),
+        }
+    }
+
+    fn take(&mut self, event: Event) -> Result<(), Failure> {
+        match event {
+            Event::Told(transport::Message::Serving(message)) => self.hear(message),
+            Event::Sent { key, end_s, .. } => self.sent(key, end_s),
+            Event::Received(received) => self.received(&received),
+            Event::Begun { .. } => Ok(()),
+            Event::Told(_) | Event::Disagreed { .. } | Event::Repeated(_) => {
+                Err(self.failure(FailureKind::Transport, format!("it cannot make sense of {event:?}")))
+            }
+        }
+    }
+
+    fn hear(&mut self, message: Message) -> Result<(), Failure> {
+        match message {
+            Message::Command(command) => self.obey(command),
+            Message::Offer(offer) => self.offer_made(offer),
+            Message::Taken { .. } if self.is_dead => Ok(()),
+            Message::Taken { shard } => self.taken(shard, self.now_s()),
+            Message::Withdrawn { shard, src, offered } => self.withdrawn(shard, src, offered),
+            Message::Report(..) => {
+                Err(self.failure(FailureKind::Transport, "it is told what is meant for the coordinator"))
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command) -> Result<(), Failure> {
+        match command {
+            Command::Begin { origin_s } => self.origin_s = Some(origin_s),
+            Command::End => {
+                self.is_told_to_end = Some(Instant::now());
+                if self.is_dead {
+                    // The run is over, and what others have under way with this rank is to end.
+                    self.drop_all()?;
+                }
+            }
+            // The dead do nothing that they are told.
+            _ if self.is_dead => {}
+            Command::Prefill { at_s, work, request, tokens } => {
+                self.begin_prefill(at_s, work, request, tokens);
+            }
+            Command::Decode { at_s, work, sequences, context_tokens } => {
+                self.begin_step(at_s, work, sequences, context_tokens);
+            }
+            Command::Send(order) => self.accept(order),
+            Command::Stop(shard) => self.stop(shard)?,
+            Command::Lost(rank) => {
+                self.lost.insert(rank);
+                self.drop_shards_of(rank)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// This rank does nothing from here on, and says nothing.
+    fn die(&mut self) -> Result<(), Failure> {
+        self.is_dead = true;
+        self.death_s = f64::INFINITY;
+        // What is half done comes to nothing.
+        let half_done: Vec<Due> = self.coder.sharing.drain().collect();
+        let due = std::iter::from_fn(|| self.agenda.pop(f64::INFINITY)).map(|(_, due)| due);
+        for due in due.chain(half_done) {
+            if let Due::Encoded(made) = due {
+                self.buffers.give(made.buffer);
+            }
+        }
+        self.empty_coder();
+        if self.is_told_to_end.is_some() { self.drop_all() } else { Ok(()) }
+    }
+
+    /// Whether nothing is under way here.
+    fn is_idle(&self) -> bool {
+        self.sending.is_empty()
+            && self.receiving.is_empty()
+            && self.offered.is_empty()
+            && self.asked.is_empty()
+            && self.coder.is_idle()
+    }
+
+    /// Says that this rank is there, every now and then.
+    fn stay_alive(&mut self) -> Result<(), Failure> {
+        if self.is_dead || self.said.elapsed() < self.job.setup.lost_after / 8 {
+            return Ok(());
+        }
+        self.said = Instant::now();
+        self.report(Report::Alive)
+    }
+
+    /// How long there is nothing to do but to listen.
+    fn sleep(&self) -> Duration {
+        let next_s = self.agenda.next_s().min(self.coder.sharing.next_s()).min(self.death_s);
+        let seconds = (next_s - self.now_s()).max(0.0) * self.job.dilation();
+        Duration::try_from_secs_f64(seconds).unwrap_or(LOOK).min(LOOK)
+    }
+
+    /// Seconds of the run; none have passed before it begins.
+    fn now_s(&self) -> f64 {
+        self.run_s(self.transport.now_s())
+    }
+
+    /// A time of the transport as one of the run.
+    fn run_s(&self, at_s: f64) -> f64 {
+        self.origin_s.map_or(f64::NEG_INFINITY, |origin_s| (at_s - origin_s) / self.job.dilation())
+    }
+
+    fn poll(&mut self, timeout: Duration) -> Result<Option<Event>, Failure> {
+        self.transport.poll(timeout).map_err(|why| ended(self.rank, &why))
+    }
+
+    fn report(&mut self, report: Report) -> Result<(), Failure> {
+        self.tell(self.job.coordinator(), Message::Report(self.rank, report))
+    }
+
+    fn tell(&mut self, to: Rank, message: Message) -> Result<(), Failure> {
+        let told = self.transport.tell(to, transport::Message::Serving(message));
+        told.map_err(|why| ended(self.rank, &why))
+    }
+
+    fn failure(&self, kind: FailureKind, detail: impl Into<String>) -> Failure {
+        Failure::new(self.rank, None, kind, detail)
+    }
+
+    /// A failure in a transfer, which says of which request it is.
+    fn failure_of(&self, key: TransferKey, kind: FailureKind, detail: impl Into<String>) -> Failure {
+        Failure { transfer: Some(key), ..self.failure(kind, detail) }
+    }
+
+    fn buffer(&mut self) -> Result<BufferId, Failure> {
+        self.buffers.take().map_err(|why| Failure::new(self.rank, None, FailureKind::Device, why))
+    }
+}
+
+/// How a rank, or the coordinator for it, ends when its transport does.
+pub(super) fn ended(rank: Rank, why: &Ended) -> Failure {
+    let kind = match why {
+        Ended::Aborted | Ended::Stopped => FailureKind::Cancelled,
+        Ended::Lost(_) => FailureKind::PeerLost,
+        Ended::Broken(_) => FailureKind::Transport,
+    };
+    Failure::new(rank, None, kind, why.to_string())
+}

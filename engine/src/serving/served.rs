@@ -1,0 +1,113 @@
+//! What a run came to.
+
+use std::sync::Arc;
+
+use zipwire_schedule::{Failure, FailureKind, Rank, RankEnd};
+use zipwire_serving::{Census, Recorder};
+use zipwire_timeline::{IterationTime, Span, Timeline};
+
+use super::coordinator::Decided;
+use super::job::Job;
+use super::message::Totals;
+use super::{Instance, ServeError};
+use crate::report::{RankReport, first_failure};
+
+/// A run in which all went as it was decided: requests may have failed, ranks may be lost, and no byte was wrong.
+#[derive(Debug)]
+pub struct Served {
+    /// When things happened to requests, in seconds of the cluster if the run was paced, and of this machine otherwise.
+    pub recorder: Recorder,
+    /// What ranks did, in the same seconds.
+    pub timeline: Timeline,
+    /// Where all requests were at the end.
+    pub census: Census,
+    /// Bytes of caches that have moved, before coding.
+    pub bytes_raw: u64,
+    /// The same on the wire.
+    pub bytes_wire: u64,
+    /// What ranks did, together.
+    pub totals: Totals,
+    /// Requests that waited when the last one had arrived.
+    pub waiting_at_last_arrival: u32,
+    /// Instances that were noticed to be gone.
+    pub lost: Vec<Lost>,
+    /// When the run ended, in the same seconds as all else.
+    pub end_s: f64,
+    /// Seconds that it took on this machine.
+    pub real_s: f64,
+}
+
+/// An instance that is gone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lost {
+    /// Which.
+    pub instance: Instance,
+    /// The rank that said nothing any more.
+    pub rank: Rank,
+    /// When that was noticed.
+    pub noticed_s: f64,
+}
+
+/// Puts together what the coordinator and all ranks say.
+///
+/// # Errors
+/// If one of them has failed: the one that did so first, of those that were not told to end.
+pub(super) fn conclude(
+    job: &Job<'_>,
+    decided: Result<Decided, Failure>,
+    mut reports: Vec<RankReport>,
+    is_stopped: bool,
+) -> Result<Served, ServeError> {
+    let gone = (0..job.ranks).map(Rank).find(|rank| !reports.iter().any(|report| report.rank == *rank));
+    if let Err(failure) = &decided
+        && failure.kind != FailureKind::Cancelled
+    {
+        // It is not later than the ranks that it has told to end.
+        let end = RankEnd { failure: failure.clone(), status: None };
+        reports.push(RankReport::failed(failure.rank, 0.0, end));
+    }
+    match (first_failure(&reports, gone), gone, decided) {
+        (Some(failure), ..) if failure.kind == FailureKind::Cancelled && is_stopped => {
+            Err(ServeError::Stopped)
+        }
+        (Some(failure), ..) => Err(failure.into()),
+        (None, Some(rank), _) => {
+            let detail = "it is gone and has reported nothing";
+            Err(Failure::new(rank, None, FailureKind::PeerLost, detail).into())
+        }
+        (None, None, Err(_)) if is_stopped => Err(ServeError::Stopped),
+        (None, None, Err(failure)) => Err(failure.into()),
+        (None, None, Ok(decided)) => Ok(served(job, decided, reports)),
+    }
+}
+
+fn served(job: &Job<'_>, decided: Decided, reports: Vec<RankReport>) -> Served {
+    let Decided { recorder, census, bytes_raw, bytes_wire, waiting_at_last_arrival, lost, totals, end_s } =
+        decided;
+    let begin_s = reports.iter().map(|report| report.begin_s).fold(f64::INFINITY, f64::min);
+    let real_s = reports.iter().map(|report| report.end_s).fold(begin_s, f64::max) - begin_s;
+    let mut spans: Vec<Span> = reports.into_iter().flat_map(|report| report.spans).collect();
+    spans.sort_by(|a, b| a.end_s.total_cmp(&b.end_s).then_with(|| (a.rank, a.op).cmp(&(b.rank, b.op))));
+    // Most runs have far more requests than spans: what no span is of needs no name.
+    let named = spans.iter().map(|span| span.segment.index()).max().unwrap_or(0);
+    let names = (0..named).map(|request| Arc::from(format!("request {request}")));
+    let timeline = Timeline {
+        spans,
+        rank_count: job.ranks,
+        segments: std::iter::once(Arc::from("steps")).chain(names).collect(),
+        iterations: vec![IterationTime { begin_s: 0.0, length_s: end_s }],
+        ..Timeline::default()
+    };
+    Served {
+        recorder,
+        timeline,
+        census,
+        bytes_raw,
+        bytes_wire,
+        totals,
+        waiting_at_last_arrival,
+        lost,
+        end_s,
+        real_s,
+    }
+}

@@ -1,0 +1,171 @@
+//! Workload `serving`: requests instead of iterations, a machine that decides instead of a plan.
+
+mod real;
+mod size;
+
+pub(crate) use self::real::setup;
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::xxh3_128;
+use zipwire_scenarios::{Experiment, Serving, Variant};
+use zipwire_serving::{Metrics as RequestMetrics, Record, Recorder, Requests, Summary};
+use zipwire_sim::SimError;
+use zipwire_sim::serving::{self, Coding, RankTimes};
+use zipwire_timeline::{Metrics, Spread};
+
+use crate::Cancel;
+use crate::execute::{ExecuteError, Outcome, Prepared};
+
+/// Spans of a timeline at the most: 100 MB of them, which is more than a viewer of timelines shows.
+const SPAN_LIMIT: usize = 1_000_000;
+
+/// What became of requests.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// The requests.
+    pub requests: Arc<Requests>,
+    /// When things happened to each.
+    pub records: Vec<Record>,
+    /// What users saw, and what it took.
+    pub summary: Summary,
+    /// Times and bytes of the whole run, which counts as one iteration.
+    pub metrics: Metrics,
+    /// Spans that the timeline has no room for.
+    pub spans_left_out: u64,
+    /// What else is to be said of the run, a line each.
+    pub notes: Vec<String>,
+}
+
+/// What a run has done, whoever did it.
+pub(crate) struct Ran<'a> {
+    pub(crate) recorder: &'a Recorder,
+    pub(crate) times: &'a RankTimes,
+    pub(crate) bytes_raw: u64,
+    pub(crate) bytes_wire: u64,
+    pub(crate) waiting_at_last_arrival: u32,
+    pub(crate) end_s: f64,
+    /// Share of its capacity that the busiest link carried.
+    pub(crate) busiest_link: Option<f64>,
+    pub(crate) spans_left_out: u64,
+}
+
+/// A hash of everything that decides what is served how: what a plan's digest is elsewhere.
+pub(crate) fn digest(serving: &Serving) -> String {
+    format!("{:032x}", xxh3_128(format!("{serving:?}").as_bytes()))
+}
+
+impl Prepared<'_> {
+    /// Simulates a variant.
+    pub(crate) fn simulate_serving(
+        &self,
+        serving: &Serving,
+        index: usize,
+        cancel: &Cancel,
+    ) -> Result<Outcome, ExecuteError> {
+        let experiment = self.experiment;
+        let variant = &experiment.variants[index];
+        let setup = serving::Setup {
+            requests: &serving.requests,
+            config: serving.config,
+            compute: serving.compute,
+            shards: &serving.shards,
+            topology: &experiment.topology,
+            model: experiment.model,
+            host: experiment.host,
+            handshake_s: serving.handshake_s,
+            coding: coding(experiment, serving, variant)?,
+            troubles: &serving.troubles,
+            until_s: serving.until_s,
+            span_limit: SPAN_LIMIT,
+        };
+        let ran = serving::run(&setup, &|| !cancel.is_cancelled()).map_err(|error| match error {
+            SimError::Cancelled => ExecuteError::Cancelled,
+            error => ExecuteError::Sim(variant.name.clone(), error),
+        })?;
+        let capacities = experiment.topology.capacities();
+        let shares = ran.link_bytes.iter().zip(capacities).map(|(&bytes, capacity)| bytes as f64 / capacity);
+        let busiest_link = (ran.end_s > 0.0).then(|| shares.fold(0.0, f64::max) / ran.end_s);
+        let served = Served::of(
+            serving,
+            &Ran {
+                recorder: &ran.recorder,
+                times: &ran.times,
+                bytes_raw: ran.bytes_raw,
+                bytes_wire: ran.bytes_wire,
+                waiting_at_last_arrival: ran.waiting_at_last_arrival,
+                end_s: ran.end_s,
+                busiest_link,
+                spans_left_out: ran.spans_left_out,
+            },
+        );
+        Ok(Outcome {
+            timeline: ran.timeline,
+            verified: None,
+            // The length of a run is that of its arrivals: speedups of it would mean nothing.
+            is_timed: false,
+            switcher: None,
+            served: Some(served),
+            unfired: Vec::new(),
+        })
+    }
+}
+
+/// How a variant codes caches, with the size that its codec has on the payload.
+pub(crate) fn coding(
+    experiment: &Experiment,
+    serving: &Serving,
+    variant: &Variant,
+) -> Result<Option<Coding>, ExecuteError> {
+    let Some(choice) = experiment.codec_of(variant).filter(|_| variant.is_coded()) else { return Ok(None) };
+    let size = match (choice.ratio, &experiment.payload) {
+        (Some(ratio), _) => 1.0 / ratio,
+        (None, Some(payload)) => size::measured(serving, &choice.spec, payload, experiment.seed)
+            .map_err(|error| ExecuteError::Caches(variant.name.clone(), error))?,
+        (None, None) => unreachable!("scenarios with coded variants have a payload or a ratio"),
+    };
+    let (cost, piece_tokens) = (choice.cost, serving.geometry.group_tokens());
+    Ok(Some(Coding { cost, size, piece_tokens, is_pipelined: serving.is_pipelined }))
+}
+
+impl Served {
+    pub(crate) fn of(serving: &Serving, ran: &Ran<'_>) -> Self {
+        let Serving { requests, config, shards, slo, .. } = serving;
+        let records = ran.recorder.records().to_vec();
+        let prompts: u64 = requests
+            .list()
+            .iter()
+            .zip(&records)
+            .filter(|(_, record)| record.prefill.is_some())
+            .map(|(request, _)| u64::from(request.input_tokens))
+            .sum();
+        let cached: u64 =
+            records.iter().filter_map(|record| record.prefill).map(|(_, cached)| u64::from(cached)).sum();
+        let pool = config.prefill.instances as usize * shards.prefill_ranks(0).len();
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let share = |seconds: f64| if ran.end_s > 0.0 { seconds / ran.end_s } else { 0.0 };
+        let (prefill_s, decode_s) = ran.times.compute_s.split_at(pool);
+        let idle: Vec<f64> = ran.times.busy_s.iter().map(|busy_s| (ran.end_s - busy_s).max(0.0)).collect();
+        let summary = Summary {
+            metrics: RequestMetrics::of(requests, ran.recorder, slo, ran.waiting_at_last_arrival),
+            kv_bytes_raw: ran.bytes_raw,
+            kv_bytes_wire: ran.bytes_wire,
+            cached_tokens: if prompts > 0 { cached as f64 / prompts as f64 } else { 0.0 },
+            prefill_busy: share(mean(prefill_s)),
+            decode_busy: share(mean(decode_s)),
+            busiest_link: ran.busiest_link,
+        };
+        let metrics = Metrics {
+            iteration_s: Spread::of(&[ran.end_s]),
+            comm_s: mean(&ran.times.comm_s),
+            wait_s: mean(&idle),
+            codec_s: mean(&ran.times.codec_s),
+            reduce_s: 0.0,
+            compute_s: mean(&ran.times.compute_s),
+            bytes_raw: ran.bytes_raw,
+            bytes_wire: ran.bytes_wire,
+            ratio: (ran.bytes_wire > 0).then(|| ran.bytes_raw as f64 / ran.bytes_wire as f64),
+        };
+        let requests = Arc::clone(requests);
+        Self { requests, records, summary, metrics, spans_left_out: ran.spans_left_out, notes: Vec::new() }
+    }
+}

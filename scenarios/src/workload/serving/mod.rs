@@ -1,0 +1,227 @@
+//! Workload `serving`: requests arrive, some ranks compute prompts, others generate tokens, and KV caches move between them.
+//!
+//! It has no iterations and no plan: a machine decides as requests come (`zipwire-serving`). Nothing of it is a collective call, so of a variant only
+//! the codec counts, and whether there is one.
+
+mod arrivals;
+mod compute;
+mod pools;
+mod trace;
+mod troubles;
+
+use std::sync::Arc;
+
+use zipwire_codec::DType;
+use zipwire_kv::KvCodec;
+use zipwire_schedule::{Durations, Job};
+use zipwire_serving::{Config, FirstToken, Move, Placement, Slo};
+
+pub(super) use self::compute::schema as compute_schema;
+use self::pools::{PoolTable, cache};
+use super::{Context, Kind, Workload};
+use crate::codec::CodecChoice;
+use crate::error::Result;
+use crate::language::{
+    AnyKey, Condition, Field, Key, Raw, Rule, Schema, choice, custom, integer, keys, named, raw, table, time,
+};
+use crate::model::{self, Architecture, Needs};
+use crate::payload::{self, Carried, TENSORS};
+use crate::problem::{Problem, ServingProblem};
+use crate::serving::Serving;
+
+/// Most groups of layers.
+const GROUP_LIMIT: u32 = 256;
+/// Most tokens of a prompt, or of an answer.
+const TOKEN_LIMIT: u32 = 1 << 24;
+/// Most tokens that an instance keeps of earlier prompts.
+const CACHE_LIMIT: u64 = 1 << 40;
+/// Most tokens of a piece that is coded by itself.
+const PIECE_LIMIT: u32 = 1 << 16;
+
+named! {
+    /// How the pieces of a part of a cache follow one another.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Pieces {
+        Pipelined = "pipelined",
+        Sequential = "sequential",
+    }
+}
+
+keys! { static KEYS =
+    model: Architecture = custom(|field| model::read(field, Needs::Nothing), || model::schema(Needs::Nothing)), "sizes of the model, a preset's name or a table", needed = "\"llama3-8b\"";
+    prefill: PoolTable = custom(PoolTable::read_prefill, || table(pools::PREFILL.all)), "instances that compute prompts, on the first ranks", needed = "{ instances = 1, tensor_parallel = 8, kv_memory = \"40 GB\" }";
+    decode: PoolTable = custom(PoolTable::read_decode, || table(pools::DECODE.all)), "instances that generate tokens, on the ranks behind them", needed = "{ instances = 1, tensor_parallel = 8, kv_memory = \"40 GB\" }";
+    trace: Raw = raw(trace::schema), "recorded requests, from a file";
+    arrivals: Raw = raw(arrivals::schema), "requests that are drawn";
+    requests: Raw = raw(arrivals::list_schema), "the requests, one by one";
+    placement: Placement = choice("placement", &Placement::ALL, Placement::name), "which instance a request goes to; `least-loaded` by default";
+    transfer: Move = choice("time of transfers", &Move::ALL, Move::name), "when caches move: group by group of layers as they are computed (`push`, the default), or when the decode instance fetches them (`pull`)";
+    first_token: FirstToken = choice("maker of the first token", &FirstToken::ALL, FirstToken::name), "who makes the first token that a user sees: `decode`, the default, or `prefill`";
+    layer_groups: u32 = integer(1..=GROUP_LIMIT), "groups of layers that a cache moves in; 4 by default, or as many as there are layers";
+    chunk: u32 = integer(1..=TOKEN_LIMIT), "tokens of a prompt that are computed at a time; 8192 by default";
+    piece: u32 = integer(1..=PIECE_LIMIT), "tokens of a layer that are coded by themselves; 256 by default";
+    pieces: Pieces = choice("way of pieces", &Pieces::ALL, Pieces::name), "whether pieces move while others are coded (`pipelined`, the default), or a part of a cache is coded, moved and decoded one after the other (`sequential`)";
+    prefix_cache: u64 = integer(0..=CACHE_LIMIT), "tokens of earlier prompts that each prefill instance keeps, in blocks of a trace; 0 by default";
+    kv_dtype: DType = choice("dtype", &DType::ALL, DType::name), "type of keys and values; `BF16` by default";
+    handshake: f64 = time(), "time before the first transfer of each request; none by default";
+    slo: Slo = custom(read_slo, || table(SLO.all)), "what users are promised, for goodput; nothing by default";
+    lost: Raw = raw(troubles::lost_schema), "instances that are gone from a moment on; none by default";
+    cancelled: Raw = raw(troubles::cancelled_schema), "requests that nobody wants any more from a moment on; none by default";
+    until: f64 = time(), "when the run ends, whoever is still served; by default when all have been";
+    payload: Raw = raw(payload::caches_schema), "what caches hold, of type `kv_dtype`: tensors `keys` and `values`, or `latent`";
+}
+
+keys! { static SLO =
+    ttft: f64 = time(), "time to the first token";
+    tpot: f64 = time(), "mean time between tokens";
+    e2e: f64 = time(), "time to the last token";
+}
+
+static GROUPED: Carried = Carried { tensors: &[TENSORS.keys, TENSORS.values], always: 2 };
+static LATENT: Carried = Carried { tensors: &[TENSORS.latent], always: 1 };
+
+fn read_slo(field: &Field<'_>) -> Result<Slo> {
+    let table = field.table(SLO.all)?;
+    let limit = |key: &Key<f64>| -> Result<Option<f64>> {
+        let seconds = table.get(key)?;
+        if seconds == Some(0.0) {
+            // No request could keep it, and goodput would be zero whatever is compared.
+            return Err(table.need_field(key)?.out_of_range("0 s", "more than 0 s"));
+        }
+        Ok(seconds)
+    };
+    Ok(Slo { ttft_s: limit(SLO.ttft)?, tpot_s: limit(SLO.tpot)?, e2e_s: limit(SLO.e2e)? })
+}
+
+fn rules() -> Vec<Rule> {
+    vec![
+        Rule::one_of(&[KEYS.trace, KEYS.arrivals, KEYS.requests]),
+        Condition::Has(KEYS.arrivals)
+            .refuses(&[KEYS.prefix_cache], "requests that are drawn have no prefixes in common"),
+        Condition::Has(KEYS.requests)
+            .refuses(&[KEYS.prefix_cache], "requests that are listed have no prefixes in common"),
+    ]
+}
+
+pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
+    let table = field.table(&Kind::Serving.keys(KEYS.all))?;
+    table.check(&rules())?;
+    if context.iterations != 1 {
+        return Err(field.error(ServingProblem::Iterations { iterations: context.iterations }.into()));
+    }
+    let model = table.need(KEYS.model)?;
+    let dtype = table.get(KEYS.kv_dtype)?.unwrap_or(DType::Bf16);
+    let (prefill, decode) = (table.need(KEYS.prefill)?, table.need(KEYS.decode)?);
+    let (shards, geometry) = cache(&model, dtype, [&prefill, &decode], field)?;
+    let geometry = match table.get(KEYS.piece)? {
+        None => geometry,
+        Some(piece) => geometry.with_group_tokens(piece).map_err(|source| {
+            let problem = ServingProblem::Geometry { why: source.to_string() };
+            table.need_field(KEYS.piece).map_or_else(|error| error, |field| field.error(problem.into()))
+        })?,
+    };
+    let ranks = shards.ranks(decode.instances);
+    if ranks > context.ranks {
+        let problem = ServingProblem::Ranks { needed: ranks, found: context.ranks };
+        return Err(field.error(problem.into()));
+    }
+    let layer_groups = match table.field(KEYS.layer_groups) {
+        None => 4.min(model.layers),
+        Some(field) => {
+            let groups = field.integer_u32(1..=GROUP_LIMIT)?;
+            if groups > model.layers {
+                let limits = format!("at most {}, the layers of the model", model.layers);
+                return Err(field.out_of_range(groups, limits));
+            }
+            groups
+        }
+    };
+
+    let requests = if let Some(field) = table.field(KEYS.trace) {
+        trace::read(&field, context.files)?
+    } else if let Some(field) = table.field(KEYS.arrivals) {
+        arrivals::read(&field, context.seed)?
+    } else {
+        arrivals::read_list(&table.need_field(KEYS.requests)?)?
+    };
+    let block_tokens = u64::from(requests.block_tokens());
+    let config = Config {
+        prefill: prefill.pool(&model, &shards, dtype),
+        decode: decode.pool(&model, &shards, dtype),
+        placement: table.get(KEYS.placement)?.unwrap_or_default(),
+        moves: table.get(KEYS.transfer)?.unwrap_or_default(),
+        first_token: table.get(KEYS.first_token)?.unwrap_or_default(),
+        layer_groups,
+        chunk_tokens: table.get(KEYS.chunk)?.unwrap_or(8192),
+        cached_blocks: table.get(KEYS.prefix_cache)?.unwrap_or(0) / block_tokens,
+    };
+    for (pool, name) in [(&config.prefill, KEYS.prefill.name), (&config.decode, KEYS.decode.name)] {
+        if pool.kv_tokens == 0 {
+            let problem = ServingProblem::NoMemory { pool: name };
+            return Err(field.error(problem.into()));
+        }
+    }
+    let troubles = troubles::read(table.field(KEYS.lost), table.field(KEYS.cancelled), &requests, &config)?;
+    let compute = context.compute.as_ref().expect("the kind needs it");
+    let compute = compute::read(compute, &model, dtype, [&prefill, &decode])?;
+
+    let carried = if geometry.planes() == 1 { &LATENT } else { &GROUPED };
+    let planes = geometry.planes();
+    if let Some(field) = table.field(KEYS.payload).filter(|field| field.as_string().is_none()) {
+        check_tensors(&field, planes == 1)?;
+    }
+    let rows = carried.read(table.field(KEYS.payload), planes, dtype, context.files)?;
+    let serving = Serving {
+        requests: Arc::new(requests),
+        config,
+        compute,
+        shards,
+        geometry,
+        slo: table.get(KEYS.slo)?.unwrap_or_default(),
+        handshake_s: table.get(KEYS.handshake)?.unwrap_or(0.0),
+        is_pipelined: table.get(KEYS.pieces)? != Some(Pieces::Sequential),
+        troubles,
+        until_s: table.get(KEYS.until)?,
+    };
+    let job = Job {
+        name: Kind::Serving.name(),
+        rank_count: context.ranks,
+        slots: Vec::new(),
+        segments: Vec::new(),
+    };
+    let durations = Durations::zeros(context.iterations, 0, context.ranks);
+    // The payload has keys and values, although no segment of a job carries them.
+    let tensors = (0..planes).map(Some).collect();
+    let dtypes = vec![dtype];
+    let serving = Some(serving);
+    Ok(Workload { job, durations, dtypes, rows, tensors, fp8_values: None, cycle: None, serving })
+}
+
+/// Refuses tensors that the caches of the model are not made of.
+fn check_tensors(payload: &Field<'_>, is_latent: bool) -> Result<()> {
+    let others: &[&dyn AnyKey] = if is_latent { &[TENSORS.keys, TENSORS.values] } else { &[TENSORS.latent] };
+    for key in others {
+        if let Some(field) = payload.peek(*key)? {
+            return Err(problem(&field, ServingProblem::Tensors { tensor: key.name(), is_latent }));
+        }
+    }
+    Ok(())
+}
+
+/// What [`read`] reads.
+pub(super) fn schema() -> Schema {
+    Kind::Serving.table(KEYS.all).with(rules())
+}
+
+/// Whether a codec can code caches.
+pub(crate) fn check_caches(serving: &Serving, choice: &CodecChoice) -> std::result::Result<(), Problem> {
+    let coded = KvCodec::new(serving.geometry, choice.spec.clone());
+    coded.map(|_| ()).map_err(|error| {
+        ServingProblem::Codec { codec: choice.spec.to_string(), why: error.to_string() }.into()
+    })
+}
+
+/// The error of a problem with what a key says.
+fn problem(field: &Field<'_>, problem: ServingProblem) -> crate::error::ScenarioError {
+    field.error(Problem::from(problem))
+}

@@ -1,0 +1,109 @@
+//! `prefill` and `decode`: how many instances there are, over how many ranks each is spread, and for how many tokens each has memory.
+
+use zipwire_codec::DType;
+use zipwire_kv::Geometry;
+use zipwire_serving::{Pool, Shards};
+
+use super::problem;
+use crate::error::Result;
+use crate::language::{Field, custom, integer, keys, schema};
+use crate::model::{Architecture, Attention};
+use crate::problem::ServingProblem;
+
+/// Most instances of a pool.
+const INSTANCE_LIMIT: u32 = 4096;
+/// Most requests that an instance decodes at the same time.
+const SEQUENCE_LIMIT: u32 = 1 << 20;
+/// Most ranks of an instance.
+const RANK_LIMIT: u32 = 1024;
+
+keys! { pub(super) static PREFILL =
+    instances: u32 = integer(1..=INSTANCE_LIMIT), "how many there are", needed = "1";
+    tensor_parallel: u32 = integer(1..=RANK_LIMIT), "ranks that each is spread over", needed = "8";
+    kv_memory: u64 = custom(|field| field.bytes(1), schema::bytes), "bytes of each rank for caches", needed = "\"40 GB\"";
+}
+
+keys! { pub(super) static DECODE =
+    instances: u32 = integer(1..=INSTANCE_LIMIT), "how many there are", needed = "1";
+    tensor_parallel: u32 = integer(1..=RANK_LIMIT), "ranks that each is spread over", needed = "8";
+    kv_memory: u64 = custom(|field| field.bytes(1), schema::bytes), "bytes of each rank for caches", needed = "\"40 GB\"";
+    sequences: u32 = integer(1..=SEQUENCE_LIMIT), "requests that each decodes at the same time, at the most; 256 by default";
+}
+
+/// A pool as it is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PoolTable {
+    pub(super) instances: u32,
+    pub(super) ranks: u32,
+    kv_memory: u64,
+    sequences: u32,
+}
+
+impl PoolTable {
+    pub(super) fn read_prefill(field: &Field<'_>) -> Result<Self> {
+        let table = field.table(PREFILL.all)?;
+        Ok(Self {
+            instances: table.need(PREFILL.instances)?,
+            ranks: table.need(PREFILL.tensor_parallel)?,
+            kv_memory: table.need(PREFILL.kv_memory)?,
+            sequences: 1,
+        })
+    }
+
+    pub(super) fn read_decode(field: &Field<'_>) -> Result<Self> {
+        let table = field.table(DECODE.all)?;
+        Ok(Self {
+            instances: table.need(DECODE.instances)?,
+            ranks: table.need(DECODE.tensor_parallel)?,
+            kv_memory: table.need(DECODE.kv_memory)?,
+            sequences: table.get(DECODE.sequences)?.unwrap_or(256),
+        })
+    }
+
+    /// The pool, for a cache of these shards.
+    pub(super) fn pool(&self, model: &Architecture, shards: &Shards, dtype: DType) -> Pool {
+        let token_bytes = rank_bytes(model, dtype, self.ranks);
+        debug_assert!(token_bytes > 0 && shards.layers() == model.layers);
+        Pool { instances: self.instances, kv_tokens: self.kv_memory / token_bytes, sequences: self.sequences }
+    }
+}
+
+/// Bytes that a token's cache has on each of so many ranks, all layers together.
+pub(super) fn rank_bytes(model: &Architecture, dtype: DType, ranks: u32) -> u64 {
+    let width = dtype.width() as u64;
+    let layer = match model.attention {
+        Attention::Grouped { kv_heads, head_size, .. } => {
+            2 * u64::from(kv_heads) * u64::from(head_size) * width / u64::from(ranks)
+        }
+        Attention::Latent { kv_rank, rotary_size, .. } => u64::from(kv_rank + rotary_size) * width,
+    };
+    layer * u64::from(model.layers)
+}
+
+/// The cache of a model between two pools, and what of it one rank sends to another.
+pub(super) fn cache(
+    model: &Architecture,
+    dtype: DType,
+    [prefill, decode]: [&PoolTable; 2],
+    field: &Field<'_>,
+) -> Result<(Shards, Geometry)> {
+    let ranks = [prefill.ranks, decode.ranks];
+    let width = dtype.width() as u64;
+    let (shards, geometry) = match model.attention {
+        Attention::Grouped { kv_heads, head_size, .. } => {
+            let head_bytes = u64::from(head_size) * width;
+            let shards = Shards::grouped(model.layers, kv_heads, head_bytes, prefill.instances, ranks);
+            let heads = (kv_heads / prefill.ranks.max(decode.ranks)).max(1);
+            (shards, Geometry::grouped(model.layers, heads, head_size, dtype))
+        }
+        Attention::Latent { kv_rank, rotary_size, .. } => {
+            let size = kv_rank + rotary_size;
+            let shards = Shards::latent(model.layers, u64::from(size) * width, prefill.instances, ranks);
+            (shards, Geometry::latent(model.layers, size, dtype))
+        }
+    };
+    let shards = shards.map_err(|error| problem(field, ServingProblem::Shards(error)))?;
+    let geometry =
+        geometry.map_err(|source| problem(field, ServingProblem::Geometry { why: source.to_string() }))?;
+    Ok((shards, geometry))
+}

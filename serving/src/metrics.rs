@@ -1,0 +1,173 @@
+//! The numbers that serving is compared by.
+
+use crate::{Outcome, Recorder, Request, Requests};
+
+/// What a user is promised: requests that keep all of it count for goodput. All in seconds; `None` promises nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Slo {
+    /// To the first token.
+    pub ttft_s: Option<f64>,
+    /// Between tokens, mean of a request. Requests of one token keep it.
+    pub tpot_s: Option<f64>,
+    /// To the last token.
+    pub e2e_s: Option<f64>,
+}
+
+/// A distribution in a few numbers. Percentiles are interpolated between neighbours, as NumPy does by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Percentiles {
+    /// Mean.
+    pub mean: f64,
+    /// Half are below.
+    pub p50: f64,
+    /// Nine tenths are below.
+    pub p90: f64,
+    /// All but a hundredth are below.
+    pub p99: f64,
+}
+
+/// What serving some requests came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Metrics {
+    /// Requests that arrived.
+    pub arrived: u32,
+    /// Those that were served.
+    pub finished: u32,
+    /// Those that were not.
+    pub failed: u32,
+    /// Those that were being served at the end of the run.
+    pub in_flight: u32,
+    /// Seconds to the first token, of those that have one.
+    pub ttft_s: Option<Percentiles>,
+    /// Mean seconds between tokens of a request that was served and has two or more.
+    pub tpot_s: Option<Percentiles>,
+    /// Seconds between two tokens, of all tokens; to within [`Recorder::gap_error`].
+    pub itl_s: Option<Percentiles>,
+    /// Seconds to the last token, of those that were served.
+    pub e2e_s: Option<Percentiles>,
+    /// Seconds from the end of prefill until the cache was where it is decoded.
+    pub kv_wait_s: Option<Percentiles>,
+    /// Seconds from the first arrival to the last end.
+    pub duration_s: f64,
+    /// Requests that kept all promises, per second of the duration.
+    pub goodput_per_s: f64,
+    /// Their share of those that arrived.
+    pub slo_met: f64,
+    /// Tokens that were generated for requests that were served, per second of the duration.
+    pub output_tokens_per_s: f64,
+    /// Requests that waited when the last one arrived.
+    pub waiting_at_last_arrival: u32,
+    /// Whether more than a tenth of all requests waited then: requests come faster than they are served, and what users wait depends on how many there are.
+    pub is_overloaded: bool,
+}
+
+/// More than this share of all requests that wait when the last one arrives is an overload.
+const OVERLOAD: f64 = 0.1;
+/// Fewer requests than this that wait are none.
+const OVERLOAD_LEAST: u32 = 8;
+
+impl Slo {
+    /// Whether a request was served as promised.
+    pub fn is_met(&self, record: &crate::Record, request: &Request) -> bool {
+        let keeps = |limit: Option<f64>, seconds: Option<f64>| match (limit, seconds) {
+            (Some(limit_s), Some(seconds)) => seconds <= limit_s,
+            (Some(_), None) => false,
+            (None, _) => true,
+        };
+        let tpot_s = if request.output_tokens < 2 { Some(0.0) } else { record.tpot_s(request.output_tokens) };
+        record.outcome == Outcome::Finished
+            && keeps(self.ttft_s, record.ttft_s())
+            && keeps(self.tpot_s, tpot_s)
+            && keeps(self.e2e_s, record.e2e_s())
+    }
+}
+
+impl Percentiles {
+    /// Of these values; `None` if there is none.
+    pub fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        Self::weighted(values.map(|value| (value, 1)).collect())
+    }
+
+    /// Of values that each count so many times.
+    pub fn weighted(mut values: Vec<(f64, u64)>) -> Option<Self> {
+        values.retain(|(_, count)| *count > 0);
+        values.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let total: u64 = values.iter().map(|(_, count)| count).sum();
+        if total == 0 {
+            return None;
+        }
+        let sum: f64 = values.iter().map(|(value, count)| value * *count as f64).sum();
+        let mut ends = Vec::with_capacity(values.len());
+        let mut end = 0;
+        for (_, count) in &values {
+            end += count;
+            ends.push(end);
+        }
+        let at = |position: u64| values[ends.partition_point(|&end| end <= position)].0;
+        let percentile = |hundredths: u64| {
+            // The position in the sorted values, in hundredths.
+            let position = hundredths * (total - 1);
+            let (below, rest) = (position / 100, position % 100);
+            let low = at(below);
+            if rest == 0 { low } else { low + (at(below + 1) - low) * (rest as f64 / 100.0) }
+        };
+        let [p50, p90, p99] = [50, 90, 99].map(percentile);
+        Some(Self { mean: sum / total as f64, p50, p90, p99 })
+    }
+}
+
+impl Metrics {
+    /// Of what was recorded; `waiting_at_last_arrival` is what a census said then.
+    pub fn of(requests: &Requests, recorder: &Recorder, slo: &Slo, waiting_at_last_arrival: u32) -> Self {
+        let both = || recorder.records().iter().zip(requests.list());
+        let arrived = || both().filter(|(record, _)| record.outcome != Outcome::Expected);
+        let count = |is: fn(Outcome) -> bool| both().filter(|(record, _)| is(record.outcome)).count() as u32;
+        let begin_s = arrived().map(|(record, _)| record.arrival_s).fold(f64::INFINITY, f64::min);
+        let end_s = arrived().filter_map(|(record, _)| record.end_s).fold(begin_s, f64::max);
+        let duration_s = if begin_s.is_finite() { end_s - begin_s } else { 0.0 };
+        let per_s = |amount: f64| if duration_s > 0.0 { amount / duration_s } else { 0.0 };
+        let met = both().filter(|(record, request)| slo.is_met(record, request)).count();
+        let served = both().filter(|(record, _)| record.outcome == Outcome::Finished);
+        let tokens: u64 = served.map(|(_, request)| u64::from(request.output_tokens)).sum();
+        let arrived_count = arrived().count() as u32;
+        let share = |amount: f64| if arrived_count > 0 { amount / f64::from(arrived_count) } else { 0.0 };
+        Self {
+            arrived: arrived_count,
+            finished: count(|outcome| outcome == Outcome::Finished),
+            failed: count(|outcome| matches!(outcome, Outcome::Failed(_))),
+            in_flight: count(|outcome| outcome == Outcome::InFlight),
+            ttft_s: Percentiles::of(both().filter_map(|(record, _)| record.ttft_s())),
+            tpot_s: Percentiles::of(both().filter_map(|(record, r)| record.tpot_s(r.output_tokens))),
+            itl_s: Percentiles::weighted(recorder.gaps().to_vec()),
+            e2e_s: Percentiles::of(both().filter_map(|(record, _)| record.e2e_s())),
+            kv_wait_s: Percentiles::of(both().filter_map(|(record, _)| record.kv_wait_s())),
+            duration_s,
+            goodput_per_s: per_s(met as f64),
+            slo_met: share(met as f64),
+            output_tokens_per_s: per_s(tokens as f64),
+            waiting_at_last_arrival,
+            is_overloaded: waiting_at_last_arrival >= OVERLOAD_LEAST
+                && share(f64::from(waiting_at_last_arrival)) > OVERLOAD,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `numpy.percentile([1, 2, 3, 4, 10], [50, 90, 99])`.
+    #[test]
+    fn percentiles_are_those_of_numpy() {
+        let values = Percentiles::of([10.0, 2.0, 3.0, 1.0, 4.0].into_iter()).unwrap();
+        assert_eq!((values.mean, values.p50), (4.0, 3.0));
+        assert!((values.p90 - 7.6).abs() < 1e-12 && (values.p99 - 9.76).abs() < 1e-12, "{values:?}");
+    }
+
+    #[test]
+    fn a_weight_is_a_value_so_many_times() {
+        let weighted = Percentiles::weighted(vec![(5.0, 3), (1.0, 4), (9.0, 0)]);
+        assert_eq!(weighted, Percentiles::of([1.0, 1.0, 1.0, 1.0, 5.0, 5.0, 5.0].into_iter()));
+        assert_eq!(Percentiles::weighted(Vec::new()), None);
+    }
+}
