@@ -152,9 +152,9 @@ pub struct Totals {
     pub groups: u64,
     /// Bytes of values that were compared with what must have come.
     pub bytes_verified: u64,
-    /// Seconds of a core for encoding.
+    /// Seconds of a core for encoding, and for drawing what is encoded or sent as it is.
     pub encode_s: f64,
-    /// Seconds of a core for decoding.
+    /// Seconds of a core for decoding, and for comparing.
     pub decode_s: f64,
     /// Groups of a paced run that took longer than declared, and by how many seconds of the run together: the dilation is too small if these
     /// are many.

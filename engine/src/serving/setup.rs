@@ -11,7 +11,7 @@ use zipwire_serving::{ComputeTime, Config, RequestId, Requests, Shards, Trouble}
 use crate::report::STUCK_AFTER;
 
 /// After so long a silence a rank is taken for lost.
-pub const LOST_AFTER: Duration = Duration::from_secs(3);
+pub const LOST_AFTER: Duration = Duration::from_secs(5);
 
 /// All that a run depends on: the same on all ranks.
 #[derive(Debug)]

@@ -1,10 +1,11 @@
 //! Every byte of every cache is where it belongs.
 
 use zipwire_engine::serving::Coding;
+use zipwire_kv::{DType, Geometry};
 use zipwire_schedule::Lane;
-use zipwire_serving::{FirstToken, Move};
+use zipwire_serving::{FirstToken, Loss, Move, RequestId, Shards, Trouble};
 
-use crate::scenes::{Scene, assert_served, coding, config, run};
+use crate::scenes::{Scene, assert_served, assert_tidy, coding, config, requests, run};
 
 #[track_caller]
 fn check(scene: &Scene, codec: Option<Coding>) {
@@ -81,12 +82,31 @@ fn buffers_are_two_groups_for_each_open_shard() {
     scene.config.moves = Move::Pull;
     scene.config.prefill.instances = 1;
     scene.config.decode.instances = 1;
-    scene.requests = crate::scenes::requests(&[5000], 0.0);
-    scene.shards = zipwire_serving::Shards::latent(3, 192, 1, [1, 1]).unwrap();
+    scene.requests = requests(&[5000], 0.0);
+    scene.shards = Shards::latent(3, 192, 1, [1, 1]).unwrap();
     let served = run(&scene.setup(None)).unwrap();
     assert_served(&served);
     let group = 256 * 192;
     assert!(served.totals.buffer_bytes <= 2 * 2 * group, "{:?}", served.totals);
+}
+
+/// A sender has 256 shards under way at the most; here it is told to send 366, of which some are cancelled meanwhile.
+#[test]
+fn shards_wait_for_their_turn() {
+    let mut scene = Scene::latent([1, 1]);
+    scene.config.layer_groups = 61;
+    scene.config.moves = Move::Pull;
+    (scene.config.prefill.instances, scene.config.decode.instances) = (1, 1);
+    scene.requests = requests(&[300; 6], 0.0);
+    scene.shards = Shards::latent(61, 192, 1, [1, 1]).unwrap();
+    scene.geometry = Geometry::latent(61, 96, DType::Bf16).unwrap();
+    check(&scene, None);
+    let mut setup = scene.setup(Some("tiered"));
+    setup.time_scale = 1.0;
+    let leaves = |request| Trouble { at_s: 0.01, what: Loss::Request(RequestId(request)) };
+    let troubles = [leaves(1), leaves(4)];
+    setup.troubles = &troubles;
+    assert_tidy(&run(&setup).unwrap());
 }
 
 #[test]

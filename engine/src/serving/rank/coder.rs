@@ -123,8 +123,8 @@ impl Run<'_> {
         let permit = self.permits.take();
         let begin_cpu_s = cpu_s();
         let planes = self.read_group(offer, buffer);
-        self.totals.decode_s += cpu_s() - begin_cpu_s;
         let checked = planes.map_err(|error| error.to_string()).and_then(|()| self.check_pages(offer));
+        self.totals.decode_s += cpu_s() - begin_cpu_s;
         drop(permit);
         checked.map_err(|why| self.failure_of(offer.key, FailureKind::Corrupt, why))?;
         self.transport.count_progress();

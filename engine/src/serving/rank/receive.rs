@@ -8,6 +8,7 @@ use zipwire_schedule::{BufferId, Failure, FailureKind, Rank};
 use super::coder::{Task, check};
 use super::notes::Passed;
 use super::{Due, Run, ended};
+use crate::host::cpu_time::cpu_s;
 use crate::serving::Damage;
 use crate::serving::buffers::region;
 use crate::serving::message::{Message, Offer, Report, ShardId};
@@ -219,11 +220,13 @@ impl Run<'_> {
             return Ok(());
         }
         let permit = self.permits.take();
+        let begin_cpu_s = cpu_s();
         let _span = tracing::info_span!("check", bytes = offer.bytes).entered();
         let len = job.setup.geometry.row_len() * (offer.tokens[1] - offer.tokens[0]) as usize;
         let group = self.buffers.memory().read(&region(buffer, offer.bytes));
         let checked = check(job, offer, group.chunks(len));
         drop(group);
+        self.totals.decode_s += cpu_s() - begin_cpu_s;
         drop(permit);
         checked.map_err(|why| self.failure_of(offer.key, FailureKind::Corrupt, why))?;
         self.totals.bytes_verified += offer.bytes;

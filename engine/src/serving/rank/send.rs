@@ -251,10 +251,15 @@ impl Run<'_> {
             self.lanes.entry(shard.order.dst).or_default().give(lane);
         }
         self.disturb(at_s, -i32::from(shard.encode.is_some()), -i32::from(shard.moving.is_some()));
-        match self.waiting.pop_front().filter(|_| shard.has_begun) {
-            Some(next) => self.begin_shard(next, at_s),
-            None => Ok(()),
+        while shard.has_begun
+            && let Some(next) = self.waiting.pop_front()
+        {
+            // Some were stopped while they waited.
+            if self.sending.contains_key(&next) {
+                return self.begin_shard(next, at_s);
+            }
         }
+        Ok(())
     }
 
     /// Forgets all shards for a rank that is gone: what is on offer to it stays so.
