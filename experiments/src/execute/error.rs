@@ -134,10 +134,10 @@ pub enum ExecuteError {
     Sim(String, SimError),
     /// Caches cannot be coded.
     #[error("variant `{0}` cannot code caches: {1}")]
-    Caches(String, #[source] zipwire_kv::KvError),
+    Caches(String, #[source] Box<zipwire_kv::KvError>),
     /// Requests were not served to the end.
     #[error("variant `{0}` on `{1}` failed: {2}")]
-    Serve(String, &'static str, #[source] ServeError),
+    Serve(String, &'static str, #[source] Box<ServeError>),
     /// The executor runs plans, and serving has none.
     #[error("`{0}` does not serve requests\nhelp: run the scenario on {1}")]
     NoServing(&'static str, String),

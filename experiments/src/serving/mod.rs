@@ -122,7 +122,7 @@ pub(crate) fn coding(
     let size = match (choice.ratio, &experiment.payload) {
         (Some(ratio), _) => 1.0 / ratio,
         (None, Some(payload)) => size::measured(serving, &choice.spec, payload, experiment.seed)
-            .map_err(|error| ExecuteError::Caches(variant.name.clone(), error))?,
+            .map_err(|error| ExecuteError::Caches(variant.name.clone(), Box::new(error)))?,
         (None, None) => unreachable!("scenarios with coded variants have a payload or a ratio"),
     };
     let (cost, piece_tokens) = (choice.cost, serving.geometry.group_tokens());

@@ -91,7 +91,7 @@ impl Prepared<'_> {
         if error == ServeError::Stopped {
             return ExecuteError::Cancelled;
         }
-        ExecuteError::Serve(self.experiment.variants[index].name.clone(), executor.name(), error)
+        ExecuteError::Serve(self.experiment.variants[index].name.clone(), executor.name(), Box::new(error))
     }
 
     fn outcome_of(

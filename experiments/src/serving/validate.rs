@@ -1,16 +1,12 @@
 //! Holds simulated serving against real ranks on paced links, request by request.
 
-use zipwire_engine::serving::Pace;
-use zipwire_schedule::Lane;
+use zipwire_engine::serving::{Pace, least_dilation};
 use zipwire_serving::{Percentiles, Record, Summary};
-use zipwire_timeline::{Timeline, Union};
 
-use crate::executors::cores;
+use super::setup;
+use crate::executors::THREADS;
 use crate::{Cancel, ExecuteError, Prepared};
 
-/// The real work of caches, coding, copying, drawing and comparing, may take this share of the time in which they are predicted to move, and that of coding a group
-/// this share of the time that is declared for it, all ranks working: what comes at once then still has its time.
-const WORK_SHARE: f64 = 1.0 / 4.0;
 /// Seconds of this machine that a run takes at the least.
 const SHORTEST_S: f64 = 2.0;
 
@@ -98,21 +94,11 @@ pub fn validate_serving(
         let outcome = prepared.simulate_serving(serving, index, cancel)?;
         begin(format!("work of {} on this machine", variant.name));
         let (unpaced, _) = real.serve_on_threads(on_cluster, index, None, cancel)?;
-        let moving_s = moving_s(&outcome.timeline);
+        let payload = real.payload(index, THREADS)?;
+        let patience = zipwire_engine::threads::STUCK_AFTER;
+        let setup = setup(other, on_cluster, &other.variants[index], payload.sources(), patience, true);
+        needed = needed.max(least_dilation(&setup, &other.topology, &unpaced));
         let length_s = outcome.timeline.end_s();
-        if moving_s > 0.0 {
-            needed = needed.max(unpaced.real_s / (WORK_SHARE * moving_s));
-        }
-        if let Some(choice) = simulated.codec_of(variant).filter(|_| variant.is_coded()) {
-            let groups = unpaced.totals.groups.max(1) as f64;
-            let raw = unpaced.bytes_raw as f64 / groups;
-            let (encode_s, decode_s) = (unpaced.totals.encode_s / groups, unpaced.totals.decode_s / groups);
-            let slower = (encode_s * choice.cost.encode_bytes_per_s / raw)
-                .max(decode_s * choice.cost.decode_bytes_per_s / raw);
-            let ranks = serving.shards.ranks(serving.config.decode.instances);
-            let sharers = (f64::from(ranks) / cores() as f64).max(1.0);
-            needed = needed.max(slower * sharers / WORK_SHARE);
-        }
         if length_s > 0.0 {
             needed = needed.max(SHORTEST_S / length_s);
         }
@@ -142,13 +128,6 @@ pub fn validate_serving(
     });
     let variants = variants.collect::<Result<_, ExecuteError>>()?;
     Ok(ServingValidation { dilation, variants })
-}
-
-/// Seconds in which any rank codes or moves anything.
-fn moving_s(timeline: &Timeline) -> f64 {
-    let is_moving = |lane: Lane| matches!(lane, Lane::Codec | Lane::Tx | Lane::Rx);
-    let spans = timeline.spans.iter().filter(|span| is_moving(span.lane));
-    Union::of(spans.map(|span| (span.begin_s, span.end_s))).length()
 }
 
 fn errors<'a>(

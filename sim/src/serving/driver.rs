@@ -397,6 +397,7 @@ mod tests {
                 },
                 handshake_s: 2e-3,
                 coding: [None, Some(coding(true)), Some(coding(false))][(seed / 8 % 3) as usize],
+                troubles: &[],
                 until_s: None,
                 span_limit: 0,
             };

@@ -31,6 +31,9 @@ pub(super) fn cells(result: Option<&Value>) -> [String; 9] {
     ]
 }
 
+/// A rate, the value that says it, and whether promises are kept at it.
+type Point = (f64, String, bool);
+
 /// A swept rate: how many requests come per second, or how many times as fast as recorded.
 fn rate(path: &str, value: &Value) -> Option<f64> {
     match path.rsplit('.').next()? {
@@ -49,7 +52,7 @@ pub(super) fn text(rows: &[Row], executor: &str) -> String {
     else {
         return String::new();
     };
-    let mut groups: Vec<(Vec<String>, Vec<(f64, String, bool)>)> = Vec::new();
+    let mut groups: Vec<(Vec<String>, Vec<Point>)> = Vec::new();
     for row in rows {
         let set: Vec<(&String, &Value)> = row.set.iter().collect();
         let (path, value) = set[axis];

@@ -1,6 +1,7 @@
 //! The tables of workload `serving`: what users saw, and what it took.
 
 use zipwire::Executor;
+use zipwire::executors::SIM;
 use zipwire::scenarios::{Experiment, Serving};
 use zipwire::serving::{Percentiles, Summary as Requests};
 use zipwire::traces::Summary;
@@ -43,6 +44,8 @@ pub(super) fn text(
     let mut work = table::new(&columns, &[0]);
     for (executor, variant, result, requests) in all() {
         let Requests { metrics, .. } = requests;
+        // Promises are about the cluster, and real ranks take this machine's time.
+        let is_cluster = executor == SIM.name();
         let name = name(executor, variant);
         let percentile = |of: Option<Percentiles>, value: fn(&Percentiles) -> f64| {
             of.as_ref().map_or_else(|| "-".to_owned(), |of| table::seconds(value(of)))
@@ -58,8 +61,8 @@ pub(super) fn text(
             percentile(metrics.tpot_s, |of| of.p99),
             percentile(metrics.itl_s, |of| of.p99),
             percentile(metrics.e2e_s, |of| of.mean),
-            format!("{:.3} /s", metrics.goodput_per_s),
-            share(metrics.slo_met),
+            if is_cluster { format!("{:.3} /s", metrics.goodput_per_s) } else { "-".to_owned() },
+            if is_cluster { share(metrics.slo_met) } else { "-".to_owned() },
         ]);
         work.add_row([
             name,
@@ -98,7 +101,12 @@ pub(super) fn text(
         table::text(&users),
         table::text(&work)
     );
-    for (executor, variant, _, requests) in all().filter(|(.., requests)| requests.metrics.is_overloaded) {
+    if executors.iter().any(|executor| executor.is_real()) {
+        text += "real ranks move real bytes as fast as this machine does: their times say nothing about the cluster\n";
+    }
+    let overloaded =
+        all().filter(|(executor, .., requests)| *executor == SIM.name() && requests.metrics.is_overloaded);
+    for (executor, variant, _, requests) in overloaded {
         let waiting = requests.metrics.waiting_at_last_arrival;
         text += &format!(
             "overload: with `{}`, {waiting} of {count} requests still waited for a place when the last one arrived: they come faster than they are \
