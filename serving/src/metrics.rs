@@ -55,9 +55,9 @@ pub struct Metrics {
     pub slo_met: f64,
     /// Tokens that were generated for requests that were served, per second of the duration.
     pub output_tokens_per_s: f64,
-    /// Requests that waited when the last one arrived.
-    pub waiting_at_last_arrival: u32,
-    /// Whether more than a tenth of all requests waited then: requests come faster than they are served, and what users wait depends on how many there are.
+    /// Requests whose answer had not begun when the last one arrived.
+    pub unanswered_at_last_arrival: u32,
+    /// Whether these are more than a tenth of all: requests come faster than they are served, and what users wait depends on how many there are.
     pub is_overloaded: bool,
 }
 
@@ -117,8 +117,8 @@ impl Percentiles {
 }
 
 impl Metrics {
-    /// Of what was recorded; `waiting_at_last_arrival` is what a census said then.
-    pub fn of(requests: &Requests, recorder: &Recorder, slo: &Slo, waiting_at_last_arrival: u32) -> Self {
+    /// Of what was recorded; `unanswered_at_last_arrival` is what a census said then.
+    pub fn of(requests: &Requests, recorder: &Recorder, slo: &Slo, unanswered_at_last_arrival: u32) -> Self {
         let both = || recorder.records().iter().zip(requests.list());
         let arrived = || both().filter(|(record, _)| record.outcome != Outcome::Expected);
         let count = |is: fn(Outcome) -> bool| both().filter(|(record, _)| is(record.outcome)).count() as u32;
@@ -145,9 +145,9 @@ impl Metrics {
             goodput_per_s: per_s(met as f64),
             slo_met: share(met as f64),
             output_tokens_per_s: per_s(tokens as f64),
-            waiting_at_last_arrival,
-            is_overloaded: waiting_at_last_arrival >= OVERLOAD_LEAST
-                && share(f64::from(waiting_at_last_arrival)) > OVERLOAD,
+            unanswered_at_last_arrival,
+            is_overloaded: unanswered_at_last_arrival >= OVERLOAD_LEAST
+                && share(f64::from(unanswered_at_last_arrival)) > OVERLOAD,
         }
     }
 }

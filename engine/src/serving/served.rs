@@ -27,8 +27,8 @@ pub struct Served {
     pub bytes_wire: u64,
     /// What ranks did, together.
     pub totals: Totals,
-    /// Requests that waited when the last one had arrived.
-    pub waiting_at_last_arrival: u32,
+    /// Requests whose answer had not begun when the last one had arrived.
+    pub unanswered_at_last_arrival: u32,
     /// Instances that were noticed to be gone.
     pub lost: Vec<Lost>,
     /// When the run ended, in the same seconds as all else.
@@ -82,7 +82,7 @@ pub(super) fn conclude(
 }
 
 fn served(job: &Job<'_>, decided: Decided, reports: Vec<RankReport>) -> Served {
-    let Decided { recorder, census, bytes_raw, bytes_wire, waiting_at_last_arrival, lost, totals, end_s } =
+    let Decided { recorder, census, bytes_raw, bytes_wire, unanswered_at_last_arrival, lost, totals, end_s } =
         decided;
     let begin_s = reports.iter().map(|report| report.begin_s).fold(f64::INFINITY, f64::min);
     let real_s = reports.iter().map(|report| report.end_s).fold(begin_s, f64::max) - begin_s;
@@ -105,7 +105,7 @@ fn served(job: &Job<'_>, decided: Decided, reports: Vec<RankReport>) -> Served {
         bytes_raw,
         bytes_wire,
         totals,
-        waiting_at_last_arrival,
+        unanswered_at_last_arrival,
         lost,
         end_s,
         real_s,

@@ -44,7 +44,7 @@ pub(crate) struct Ran<'a> {
     pub(crate) times: &'a RankTimes,
     pub(crate) bytes_raw: u64,
     pub(crate) bytes_wire: u64,
-    pub(crate) waiting_at_last_arrival: u32,
+    pub(crate) unanswered_at_last_arrival: u32,
     pub(crate) end_s: f64,
     /// Share of its capacity that the busiest link carried.
     pub(crate) busiest_link: Option<f64>,
@@ -94,7 +94,7 @@ impl Prepared<'_> {
                 times: &ran.times,
                 bytes_raw: ran.bytes_raw,
                 bytes_wire: ran.bytes_wire,
-                waiting_at_last_arrival: ran.waiting_at_last_arrival,
+                unanswered_at_last_arrival: ran.unanswered_at_last_arrival,
                 end_s: ran.end_s,
                 busiest_link,
                 spans_left_out: ran.spans_left_out,
@@ -148,7 +148,7 @@ impl Served {
         let (prefill_s, decode_s) = ran.times.compute_s.split_at(pool);
         let idle: Vec<f64> = ran.times.busy_s.iter().map(|busy_s| (ran.end_s - busy_s).max(0.0)).collect();
         let summary = Summary {
-            metrics: RequestMetrics::of(requests, ran.recorder, slo, ran.waiting_at_last_arrival),
+            metrics: RequestMetrics::of(requests, ran.recorder, slo, ran.unanswered_at_last_arrival),
             kv_bytes_raw: ran.bytes_raw,
             kv_bytes_wire: ran.bytes_wire,
             cached_tokens: if prompts > 0 { cached as f64 / prompts as f64 } else { 0.0 },

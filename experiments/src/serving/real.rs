@@ -115,7 +115,7 @@ impl Prepared<'_> {
                 times: &times,
                 bytes_raw: served.bytes_raw,
                 bytes_wire: served.bytes_wire,
-                waiting_at_last_arrival: served.waiting_at_last_arrival,
+                unanswered_at_last_arrival: served.unanswered_at_last_arrival,
                 end_s: served.end_s,
                 busiest_link: None,
                 spans_left_out: served.totals.spans_left_out,

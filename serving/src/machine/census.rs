@@ -16,32 +16,32 @@ pub struct Census {
     pub failed: u32,
     /// Those that are in a queue, on an instance or on their way.
     pub in_flight: u32,
-    /// Of these, those that wait in front of prefill or of the memory of decode instances.
-    pub waiting: u32,
+    /// Of these, those whose answer has not begun: they wait, are computed, or their caches are on their way.
+    pub unanswered: u32,
 }
 
 impl Machine<'_> {
     /// Counts all requests. It walks through all queues and instances.
     pub fn census(&self) -> Census {
-        let mut waiting: BTreeSet<&RequestId> = BTreeSet::new();
-        let mut working: BTreeSet<&RequestId> = BTreeSet::new();
+        let mut unanswered: BTreeSet<&RequestId> = BTreeSet::new();
+        let mut answered: BTreeSet<&RequestId> = BTreeSet::new();
         let queues = self.prefill.iter().map(|instance| &instance.queue).chain([&self.shared]);
-        waiting.extend(queues.flatten().filter(|request| self.is_at(**request, Place::PrefillQueue)));
-        waiting.extend(self.admission.iter().filter(|request| self.is_at(**request, Place::DecodeQueue)));
+        unanswered.extend(queues.flatten().filter(|request| self.is_at(**request, Place::PrefillQueue)));
+        unanswered.extend(self.admission.iter().filter(|request| self.is_at(**request, Place::DecodeQueue)));
         let running = self.prefill.iter().filter_map(|instance| instance.running.as_ref());
         let running = running.map(|running| &running.request);
-        working.extend(running.filter(|request| self.is_at(**request, Place::Prefilling)));
-        working.extend(self.flows.iter().flatten().filter(|request| self.is_at(**request, Place::Moving)));
+        unanswered.extend(running.filter(|request| self.is_at(**request, Place::Prefilling)));
+        unanswered.extend(self.flows.iter().flatten().filter(|request| self.is_at(**request, Place::Moving)));
         for instance in &self.decode {
             let batch = instance.leaving.values().flatten().chain(&instance.joining);
-            working.extend(batch.filter(|request| self.is_at(**request, Place::Decoding)));
+            answered.extend(batch.filter(|request| self.is_at(**request, Place::Decoding)));
         }
         Census {
             arrived: self.arrived,
             finished: self.finished,
             failed: self.failed,
-            in_flight: (waiting.len() + working.len()) as u32,
-            waiting: waiting.len() as u32,
+            in_flight: (unanswered.len() + answered.len()) as u32,
+            unanswered: unanswered.len() as u32,
         }
     }
 

@@ -99,7 +99,7 @@ fn check(machine: &Machine<'_>, follower: &Follower<'_>, arrived: u32) {
     assert_eq!(census.arrived, arrived);
     assert_eq!(census.arrived, census.finished + census.failed + census.in_flight, "{census:?}");
     assert_eq!(census.finished + census.failed, follower.ended());
-    assert!(census.waiting <= census.in_flight);
+    assert!(census.unanswered <= census.in_flight);
     let config = machine.config();
     assert!(machine.prefill_kv_tokens().all(|tokens| tokens <= config.prefill.kv_tokens));
     assert!(machine.decode_kv_tokens().all(|tokens| tokens <= config.decode.kv_tokens));

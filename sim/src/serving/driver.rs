@@ -55,7 +55,7 @@ pub(super) struct Driver<'a> {
     pub(super) bytes_raw: u64,
     pub(super) bytes_wire: u64,
     pub(super) link_bytes: Vec<u64>,
-    waiting_at_last_arrival: u32,
+    unanswered_at_last_arrival: u32,
     /// Scratch space.
     ended: Vec<FlowId>,
 }
@@ -99,7 +99,7 @@ impl<'a> Driver<'a> {
             bytes_raw: 0,
             bytes_wire: 0,
             link_bytes: vec![0; links],
-            waiting_at_last_arrival: 0,
+            unanswered_at_last_arrival: 0,
             ended: Vec::new(),
             setup,
         }
@@ -122,7 +122,7 @@ impl<'a> Driver<'a> {
         }
         if self.next_arrival < self.setup.requests.len() {
             // The run ended before.
-            self.waiting_at_last_arrival = self.machine.census().waiting;
+            self.unanswered_at_last_arrival = self.machine.census().unanswered;
         }
         Ok(self.served())
     }
@@ -166,7 +166,7 @@ impl<'a> Driver<'a> {
             self.next_arrival += 1;
             self.decide();
             if self.next_arrival == self.setup.requests.len() {
-                self.waiting_at_last_arrival = self.machine.census().waiting;
+                self.unanswered_at_last_arrival = self.machine.census().unanswered;
             }
         }
         while self.next_trouble_s() <= self.now_s {
@@ -208,7 +208,7 @@ impl<'a> Driver<'a> {
             bytes_raw: self.bytes_raw,
             bytes_wire: self.bytes_wire,
             link_bytes: self.link_bytes,
-            waiting_at_last_arrival: self.waiting_at_last_arrival,
+            unanswered_at_last_arrival: self.unanswered_at_last_arrival,
             end_s,
         }
     }

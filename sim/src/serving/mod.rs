@@ -78,8 +78,8 @@ pub struct Served {
     pub bytes_wire: u64,
     /// Bytes that each link of the topology has carried, of shards that are there.
     pub link_bytes: Vec<u64>,
-    /// Requests that waited when the last one had arrived, or when the run ended before.
-    pub waiting_at_last_arrival: u32,
+    /// Requests whose answer had not begun when the last one had arrived, or when the run ended before.
+    pub unanswered_at_last_arrival: u32,
     /// When the run ended.
     pub end_s: f64,
 }

@@ -107,9 +107,9 @@ pub(super) fn text(
     let overloaded =
         all().filter(|(executor, .., requests)| *executor == SIM.name() && requests.metrics.is_overloaded);
     for (executor, variant, _, requests) in overloaded {
-        let waiting = requests.metrics.waiting_at_last_arrival;
+        let waiting = requests.metrics.unanswered_at_last_arrival;
         text += &format!(
-            "overload: with `{}`, {waiting} of {count} requests still waited for a place when the last one arrived: they come faster than they are \
+            "overload: with `{}`, the answers of {waiting} of {count} requests had not begun when the last one arrived: they come faster than they are \
              served, and the longer the run, the longer they wait\n",
             name(executor, variant)
         );

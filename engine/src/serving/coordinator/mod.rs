@@ -43,7 +43,7 @@ pub(super) struct Decided {
     pub(super) census: Census,
     pub(super) bytes_raw: u64,
     pub(super) bytes_wire: u64,
-    pub(super) waiting_at_last_arrival: u32,
+    pub(super) unanswered_at_last_arrival: u32,
     pub(super) lost: Vec<Lost>,
     pub(super) totals: Totals,
     pub(super) end_s: f64,
@@ -101,7 +101,7 @@ impl<'a> Coordinator<'a> {
             census: Census::default(),
             bytes_raw: 0,
             bytes_wire: 0,
-            waiting_at_last_arrival: 0,
+            unanswered_at_last_arrival: 0,
             lost: Vec::new(),
             totals: Totals::default(),
             end_s: 0.0,
@@ -177,7 +177,7 @@ impl<'a> Coordinator<'a> {
     /// The time is over, whoever is still served.
     fn stop_all(&mut self) -> Result<(), Failure> {
         if self.arrivals_left > 0 {
-            self.decided.waiting_at_last_arrival = self.machine.census().waiting;
+            self.decided.unanswered_at_last_arrival = self.machine.census().unanswered;
         }
         for (shard, open) in std::mem::take(&mut self.open) {
             self.tell(open.src, Command::Stop(shard))?;
@@ -214,7 +214,7 @@ impl<'a> Coordinator<'a> {
         }
         self.decide(at_s)?;
         if matches!(due, Due::Arrival(_)) && self.arrivals_left == 0 {
-            self.decided.waiting_at_last_arrival = self.machine.census().waiting;
+            self.decided.unanswered_at_last_arrival = self.machine.census().unanswered;
         }
         Ok(())
     }
