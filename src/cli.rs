@@ -342,7 +342,7 @@ pub(crate) struct BenchHeldArgs {
     /// Also hold what the files have as it is, in memory and on the disk: from there each block is read while the one before is decoded and used.
     #[arg(long)]
     pub(crate) as_files: bool,
-    /// Also hold it by `huffman` in the memory of the first GPU, where blocks are decoded and nothing is multiplied.
+    /// Also hold it by `huffman` and by `tiered` in the memory of the first GPU, where blocks are decoded and nothing is multiplied.
     #[arg(long)]
     pub(crate) gpu: bool,
     /// Threads that decode and multiply [default: as many as processors].

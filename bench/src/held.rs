@@ -16,6 +16,8 @@ use zipwire_files::TensorInfo;
 use zipwire_held::{HeldError, HeldModel, HeldOptions, Place, Walk};
 use zipwire_kernels::{Device, Stream};
 
+/// Codecs by which models are held on a GPU.
+const GPU_CODECS: [&str; 2] = ["huffman", "tiered"];
 /// Values of a frame on a GPU: 16 MiB of BF16.
 const GPU_CHUNK_VALUES: NonZero<usize> = NonZero::new(8 << 20).expect("it is not zero");
 /// Bytes of a matrix that a thread multiplies at once.
@@ -32,7 +34,7 @@ pub struct HeldSettings {
     pub blocks: Option<usize>,
     /// Where the model is held as the files have it, beside that.
     pub as_files: Vec<Place>,
-    /// Whether it is held by `huffman` on the first GPU, too.
+    /// Whether it is held by `huffman` and by `tiered` on the first GPU, too.
     pub on_gpu: bool,
     /// Threads that decode and multiply.
     pub threads: NonZero<usize>,
@@ -153,14 +155,21 @@ pub fn bench_held(settings: &HeldSettings, cancel: &Cancel) -> Result<HeldReport
         report.rows.push(HeldRow::new(codec, place, bytes, pass));
     }
     if let Some(device) = device {
-        report.rows.push(on_gpu(&device, settings, cancel)?);
+        for codec in GPU_CODECS {
+            report.rows.push(on_gpu(&device, codec, settings, cancel)?);
+        }
     }
     Ok(report)
 }
 
 /// The model on a GPU: its blocks are decoded one after the other, and the device is waited for behind the last.
-fn on_gpu(device: &Device, settings: &HeldSettings, cancel: &Cancel) -> Result<HeldRow, HeldBenchError> {
-    let codec: Spec = "huffman".parse().expect("it is a codec without options");
+fn on_gpu(
+    device: &Device,
+    codec: &str,
+    settings: &HeldSettings,
+    cancel: &Cancel,
+) -> Result<HeldRow, HeldBenchError> {
+    let codec: Spec = codec.parse().expect("it is a codec without options");
     let options = HeldOptions {
         codec: Some(codec.clone()),
         chunk_values: GPU_CHUNK_VALUES,

@@ -27,7 +27,8 @@ pub enum EngineError {
     #[error(
         "the {} exchange of segment {segment} runs beside others or brings sizes along, which needs streams and copies \
          that this executor does not have yet\n\
-         help: `native`, `static-first` and `size-first` with `layout = \"split\"` run on GPUs", .stage.name()
+         help: `native`, `static-first` and `size-first` with `layout = \"split\"` run on GPUs, explicit flows as `native` only",
+        .stage.name()
     )]
     Exchange {
         /// The segment.

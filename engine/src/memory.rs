@@ -22,8 +22,8 @@ use crate::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard}
 pub struct Memory {
     /// Some are made when they are first needed.
     buffers: Vec<OnceLock<Buffer>>,
-    /// What a library adds up comes here first: a region for each channel, whose calls follow one another.
-    spares: [Region; Channel::ALL.len()],
+    /// What a library adds up comes here first: a region for each channel of calls, which follow one another.
+    spares: [Region; Channel::OF_CALLS.len()],
 }
 
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Memory {
     /// If the system refuses that much memory.
     pub fn of(program: &Program) -> Result<Self, TryReserveError> {
         let mut ids = (program.buffers.len()..).map(|index| u32::try_from(index).map(BufferId));
-        let spares = Channel::ALL.map(|channel| {
+        let spares = Channel::OF_CALLS.map(|channel| {
             let buffer = ids.next().and_then(Result::ok).expect("buffers are counted in 32 bits");
             Region { buffer, offset: 0, len: spare_bytes(program, channel) }
         });
@@ -118,7 +118,7 @@ impl Memory {
     /// No buffers.
     pub(crate) fn empty() -> Self {
         let none = Region { buffer: BufferId(0), offset: 0, len: 0 };
-        Self { buffers: Vec::new(), spares: [none; Channel::ALL.len()] }
+        Self { buffers: Vec::new(), spares: [none; Channel::OF_CALLS.len()] }
     }
 
     /// Locks a region for reading.
@@ -195,7 +195,8 @@ impl Memory {
 
     /// Where contributions to a sum of so many bytes come before they are added, in a call on this channel.
     pub(crate) fn spare(&self, channel: Channel, len: u64) -> Region {
-        let spare = self.spares[channel as usize];
+        let place = Channel::OF_CALLS.iter().position(|of_calls| *of_calls == channel);
+        let spare = self.spares[place.expect("calls of a library have the channels of collectives")];
         assert!(len <= spare.len, "the spare buffer holds every sum of the program");
         Region { len, ..spare }
     }

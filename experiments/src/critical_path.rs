@@ -198,6 +198,10 @@ impl Walk<'_> {
             }
         }
         self.take(Cause::Host, begin_s);
+        if self.index.begins_late(rank, op) {
+            self.take(Cause::Start, 0.0);
+            return None;
+        }
         self.before(rank, op)
     }
 

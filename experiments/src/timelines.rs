@@ -50,6 +50,9 @@ fn write_served(output: &mut Output, ran: &RunResult<'_>, served: &Served) -> Re
         // Whether anybody reads it does not matter.
         let _ = writeln!(stderr(), "{name}: the first {drawn} of {count} requests are drawn");
     }
+    for note in &served.notes {
+        let _ = writeln!(stderr(), "{note}");
+    }
     if served.spans_left_out > 0 {
         let left_out = served.spans_left_out;
         let _ = writeln!(
@@ -61,35 +64,40 @@ fn write_served(output: &mut Output, ran: &RunResult<'_>, served: &Served) -> Re
     Ok(())
 }
 
-/// Start and end of each explicit flow in the first iteration, in issue order; `None` for other workloads. An empty
-/// flow ends when it could start.
+/// Start and end of each explicit flow in the first iteration, in issue order; `None` for other workloads. A flow begins with its coding, or
+/// with its transfer if it is not coded, and ends when its last value is where it should be. An empty flow ends when it could start.
 fn transfer_rows(experiment: &Experiment, plan: &Plan, timeline: &Timeline) -> Option<Vec<TransferRow>> {
     let (segment, flows) =
         experiment.job.segments.iter().zip(0..).find_map(|(segment, id)| match &segment.work {
-            Work::Transfers { flows, .. } => Some((id, flows)),
+            Work::Transfers { flows, .. } => Some((SegmentId(id), flows)),
             Work::Compute { .. } | Work::Call { .. } => None,
         })?;
-    let row = |flow: &Flow| TransferRow {
-        src: flow.src.0,
-        dst: flow.dst.0,
-        bytes: flow.bytes,
-        start_s: flow.not_before_s,
-        finish_s: flow.not_before_s,
-    };
-    let mut rows: Vec<TransferRow> = flows.iter().map(row).collect();
-    let flows = flows_by_transfer(plan, SegmentId(segment));
-    let sent = timeline.spans.iter().filter(|span| span.iteration == 0 && span.lane == Lane::Tx);
-    for span in sent {
-        let flow = span.peer.and_then(|peer| flows.get(&(span.rank, peer, span.tag)));
-        if let Some(&flow) = flow {
-            let row = &mut rows[flow as usize];
-            (row.start_s, row.finish_s) = (span.begin_s, span.end_s);
+    let by_transfer = flows_by_transfer(plan, segment);
+    let mut times: Vec<Option<(f64, f64)>> = vec![None; flows.len()];
+    for span in timeline.spans.iter().filter(|span| span.iteration == 0 && span.segment == segment) {
+        let mut add = |flow: u32| {
+            let (begin_s, end_s) = times[flow as usize].get_or_insert((span.begin_s, span.end_s));
+            (*begin_s, *end_s) = (begin_s.min(span.begin_s), end_s.max(span.end_s));
+        };
+        match (span.lane, span.peer) {
+            (Lane::Tx, Some(peer)) => {
+                by_transfer.get(&(span.rank, peer, span.tag)).into_iter().for_each(|flow| add(*flow));
+            }
+            (Lane::Codec, _) => {
+                let op = &plan.programs[span.rank.index()].ops[span.op.index()];
+                op.kind.batch().into_iter().flat_map(|batch| &batch.blocks).for_each(|b| add(b.chunk.flow));
+            }
+            _ => {}
         }
     }
-    Some(rows)
+    let row = |(flow, times): (&Flow, Option<(f64, f64)>)| {
+        let (start_s, finish_s) = times.unwrap_or((flow.not_before_s, flow.not_before_s));
+        TransferRow { src: flow.src.0, dst: flow.dst.0, bytes: flow.bytes, start_s, finish_s }
+    };
+    Some(flows.iter().zip(times).map(row).collect())
 }
 
-/// The flow that each transfer of a segment of explicit flows is, by sender, receiver and number.
+/// The flow that each transfer of a segment of explicit flows is of, by sender, receiver and number.
 fn flows_by_transfer(plan: &Plan, segment: SegmentId) -> HashMap<(Rank, Rank, u32), u32> {
     let sends = plan.programs.iter().flat_map(|program| {
         let ops = program.ops.iter().filter(move |op| op.segment == segment);
@@ -137,4 +145,52 @@ pub fn write_trace(
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use zipwire_scenarios::{Source, load};
+
+    use super::*;
+    use crate::executors::SIM;
+    use crate::{Cancel, Prepared};
+
+    /// One that is coded from the time on at which it is ready, and one that is not.
+    #[test]
+    fn flows_last_from_their_coding_to_their_last_value() {
+        const SCENARIO: &str = r#"
+name = "flows"
+[cluster]
+nodes = 1
+gpus_per_node = 3
+gpu_bandwidth = "100 GB/s"
+latency_intra = "5 us"
+[workload]
+kind = "transfers"
+flows = [
+    { src = 0, dst = 1, bytes = "2 MiB", start = "40 us" },
+    { src = 2, dst = 1, bytes = "1000 B", start = "7 us" },
+]
+[codec]
+id = "window7"
+ratio = 2.0
+speed = { encode = "100 GB/s", decode = "200 GB/s", launch = "3 us" }
+[[variant]]
+name = "coded"
+protocol = "size-first"
+raw_below = "1 MB"
+parts = 2
+"#;
+        let experiment = load(&Source::from_text("test", SCENARIO.to_owned(), "."), &[], None).unwrap();
+        let cancel = Cancel::default();
+        let mut prepared = Prepared::new(&experiment, &cancel).unwrap();
+        let timeline = prepared.run(0, SIM, &cancel).unwrap().timeline;
+        let rows = transfer_rows(&experiment, &prepared.planned(0).plan, &timeline).unwrap();
+        let times = rows.iter().map(|row| [row.start_s, row.finish_s].map(|s| (s * 1e8).round() / 1e2));
+        // Half of it is encoded, then size and frame of that half and of the other cross the latency each, and the other one is decoded.
+        let half = 1.048576;
+        let finish = 40.0 + (3.0 + 10.0 * half) + 2.0 * (5.0 + 5.0 + 5.0 * half) + (3.0 + 5.0 * half);
+        assert_eq!(times.collect::<Vec<_>>(), [[40.0, (finish * 1e2_f64).round() / 1e2], [7.0, 12.01]]);
+        assert_eq!(rows.iter().map(|row| row.bytes).collect::<Vec<_>>(), [2 << 20, 1000]);
+    }
 }

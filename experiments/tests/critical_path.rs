@@ -89,6 +89,27 @@ protocol = "size-first"
     assert_eq!(parts, named([("codec", 15.0), ("gpu 0 up", 5.0), ("latency", 10.0), ("host", host)]));
 }
 
+/// 2 MB from the first node to the second, ready after 40 us: encode, the size and its way to the host, a frame of half the length, decode.
+#[test]
+fn a_coded_flow() {
+    let flow = r#"
+[workload]
+kind = "transfers"
+flows = [{ src = 0, dst = 2, bytes = "2 MB", start = "40 us" }, { src = 1, dst = 0, bytes = "2 KB" }]
+[codec]
+id = "window7"
+ratio = 2.0
+speed = { encode = "100 GB/s", decode = "200 GB/s", launch = "3 us" }
+[[variant]]
+name = "coded"
+protocol = "size-first"
+"#;
+    let parts = bound_by("nodes = 2\ngpus_per_node = 2", flow);
+    let host = 3.0 + 2.0 + 7.0 + 2.0 + 3.0;
+    let rest = [("latency", 20.0), ("host", host), ("start", 40.0)];
+    assert_eq!(parts, [named([("codec", 30.0), ("nic 0 up", 100.0)]), named(rest)].concat());
+}
+
 /// A window of one: three transfers of 1 MB follow one another.
 #[test]
 fn a_window() {

@@ -10,16 +10,14 @@ use crate::error::HeldError;
 use crate::model::{Block, Form, HeldModel};
 use crate::room::Room;
 
-/// The codec whose compact frames GPUs have a kernel for.
-const CODEC: &str = "huffman";
 /// What frames and values begin at multiples of on the device.
 const ALIGN: u64 = 128;
 
 /// A model whose frames are in the memory of a GPU: a block of tensors is decoded there in one launch (DFloat11, arXiv:2504.11651,
 /// section 2.3.3), into a buffer that all blocks share. [`HeldModel::on_device`] makes it.
 ///
-/// Frames are those of `huffman`; longer ones than those of files take less memory beside them, so
-/// [`HeldOptions::chunk_values`](crate::HeldOptions::chunk_values) of 2^23 is a good choice.
+/// Frames are those of any codecs that kernels decode in `compact` ([`Coder::check_compact`]); longer ones than those of files take less memory
+/// beside them, so [`HeldOptions::chunk_values`](crate::HeldOptions::chunk_values) of 2^23 is a good choice.
 #[derive(Debug)]
 pub struct DeviceModel {
     blocks: Vec<DeviceBlock>,
@@ -35,18 +33,54 @@ struct DeviceBlock {
     name: String,
     /// Its tensors, and where their values are once it is decoded.
     tensors: Vec<(TensorInfo, DeviceRegion)>,
-    decoder: Option<Decoder>,
-    /// Of each frame of the decoder, the tensor and the chunk.
+    decoders: Vec<BlockDecoder>,
+}
+
+/// What decodes the frames of a block that have one codec and type.
+#[derive(Debug)]
+struct BlockDecoder {
+    decoder: Decoder,
+    /// Of each frame, the tensor and the chunk.
     frames: Vec<(usize, usize)>,
+}
+
+/// A codec and a type.
+type Kind = (&'static str, DType);
+
+/// Frames of a block that are decoded together, and of each the tensor and the chunk.
+struct Together {
+    kind: Kind,
+    blocks: Vec<CompactBlock>,
+    frames: Vec<(usize, usize)>,
+}
+
+/// The kernels that a model needs, each loaded when the first frame asks for them.
+struct Coders<'a> {
+    device: &'a Device,
+    loaded: Vec<(Kind, Coder)>,
+}
+
+impl Coders<'_> {
+    fn of(&mut self, kind: Kind) -> Result<&Coder, HeldError> {
+        let found = self.loaded.iter().position(|(loaded, _)| *loaded == kind);
+        let place = match found {
+            Some(place) => place,
+            None => {
+                self.loaded.push((kind, Coder::new(self.device, &spec(kind.0), kind.1)?));
+                self.loaded.len() - 1
+            }
+        };
+        Ok(&self.loaded[place].1)
+    }
 }
 
 impl HeldModel {
     /// Copies the model to a device, where its blocks are then decoded. Frames on the disk are read. Waits for the device.
     ///
     /// # Errors
-    /// [`HeldError::DeviceCodec`] if frames are not those of `huffman`, and [`HeldError::Gpu`] if the device has no room or the driver fails.
+    /// [`HeldError::DeviceCodec`] if there are no kernels for frames, and [`HeldError::Gpu`] if the device has no room or the driver fails.
     pub fn on_device(&self, device: &Device) -> Result<DeviceModel, HeldError> {
-        let coder = Coder::new(device, &spec(), DType::Bf16)?;
+        let mut coders = Coders { device, loaded: Vec::new() };
         let values = DeviceRegion::allocate(device, self.device_len())?;
         let (mut blocks, mut bytes_kept, mut room) = (Vec::new(), 0, Room::default());
         for block in self.blocks() {
@@ -58,7 +92,7 @@ impl HeldModel {
                     out
                 }
             };
-            let (block, bytes) = DeviceBlock::new(device, &coder, block, kept, &values)?;
+            let (block, bytes) = DeviceBlock::new(&mut coders, block, kept, &values)?;
             blocks.push(block);
             bytes_kept += bytes;
         }
@@ -114,7 +148,7 @@ impl DeviceModel {
         stream: &Stream,
     ) -> Result<impl Iterator<Item = (&TensorInfo, &DeviceRegion)>, HeldError> {
         let of = &self.blocks[block];
-        if let Some(decoder) = &of.decoder {
+        for BlockDecoder { decoder, .. } in &of.decoders {
             decoder.launch(stream)?;
             let mut launched = self.launched.lock().expect("nothing panics while it is held");
             if !launched.contains(&block) {
@@ -133,14 +167,15 @@ impl DeviceModel {
         stream.synchronize()?;
         let launched = std::mem::take(&mut *self.launched.lock().expect("nothing panics while it is held"));
         for block in launched {
-            let DeviceBlock { tensors, decoder, frames, .. } = &self.blocks[block];
-            let Some(decoder) = decoder else { continue };
-            let found = Decoder::faults(&decoder.states().read()?);
-            if let Some((fault, (tensor, chunk))) =
-                found.into_iter().zip(frames).find_map(|(fault, frame)| Some((fault?, *frame)))
-            {
-                let tensor = tensors[tensor].0.name.clone();
-                return Err(HeldError::Device { tensor, chunk, fault });
+            let DeviceBlock { tensors, decoders, .. } = &self.blocks[block];
+            for BlockDecoder { decoder, frames } in decoders {
+                let found = Decoder::faults(&decoder.states().read()?);
+                if let Some((fault, (tensor, chunk))) =
+                    found.into_iter().zip(frames).find_map(|(fault, frame)| Some((fault?, *frame)))
+                {
+                    let tensor = tensors[tensor].0.name.clone();
+                    return Err(HeldError::Device { tensor, chunk, fault });
+                }
             }
         }
         Ok(())
@@ -150,12 +185,12 @@ impl DeviceModel {
 impl DeviceBlock {
     /// Copies what is kept of a block, and prepares its launch; the bytes that it takes on the device.
     fn new(
-        device: &Device,
-        coder: &Coder,
+        coders: &mut Coders<'_>,
         block: &Block,
         kept: &[u8],
         values: &DeviceRegion,
     ) -> Result<(Self, u64), HeldError> {
+        let device = coders.device;
         // What goes to the device, one behind the other: values as they are, frames, and of each frame its length.
         let (mut bytes, mut places, mut sizes) = (Vec::new(), Vec::new(), Vec::<u8>::new());
         let align = |bytes: &mut Vec<u8>| bytes.resize(bytes.len().next_multiple_of(ALIGN as usize), 0);
@@ -169,9 +204,9 @@ impl DeviceBlock {
             let mut start = 0;
             for (chunk, end) in ends.iter().enumerate() {
                 let frame = &kept[tensor.at + start..tensor.at + end];
-                check_codec(&tensor.info.name, chunk, frame)?;
+                let kind = kind_of(&tensor.info.name, chunk, frame)?;
                 align(&mut bytes);
-                places.push((number, Some((chunk, *chunk_len as u64)), bytes.len()));
+                places.push((number, Some((kind, chunk, *chunk_len as u64)), bytes.len()));
                 bytes.extend_from_slice(frame);
                 sizes.extend_from_slice(&(frame.len() as u64).to_le_bytes());
                 start = *end;
@@ -195,45 +230,53 @@ impl DeviceBlock {
             to += if is_decoded { len.next_multiple_of(ALIGN) } else { 0 };
             tensors.push((tensor.info.clone(), region));
         }
-        let (mut blocks, mut frames) = (Vec::new(), Vec::new());
+        let mut of_kinds: Vec<Together> = Vec::new();
+        let (mut size, mut launch) = (0, 0);
         for (place, (number, chunk, at)) in places.iter().enumerate() {
             let (info, region) = &mut tensors[*number];
             let at = *at as u64;
-            let Some((chunk, chunk_len)) = *chunk else {
+            let Some((kind, chunk, chunk_len)) = *chunk else {
                 *region = on_device.part(at..at + info.bytes());
                 continue;
             };
             // Up to where the next one begins: whole words.
             let end = places.get(place + 1).map_or(bytes.len(), |(.., next)| *next) as u64;
             let first = chunk as u64 * chunk_len;
-            let size = 8 * frames.len() as u64;
-            blocks.push(CompactBlock {
-                values: region.part(first..(first + chunk_len).min(region.len())),
-                frame: on_device.part(at..end),
-                size: lens.part(size..size + 8),
+            let values = region.part(first..(first + chunk_len).min(region.len()));
+            let (spec, dtype) = (spec(kind.0), kind.1);
+            launch += Coder::frame_len(&spec, dtype, values.len() / dtype.width() as u64)?;
+            let compact =
+                CompactBlock { values, frame: on_device.part(at..end), size: lens.part(size..size + 8) };
+            size += 8;
+            let of_kind = of_kinds.iter().position(|of_kind| of_kind.kind == kind).unwrap_or_else(|| {
+                of_kinds.push(Together { kind, blocks: Vec::new(), frames: Vec::new() });
+                of_kinds.len() - 1
             });
-            frames.push((*number, chunk));
+            of_kinds[of_kind].blocks.push(compact);
+            of_kinds[of_kind].frames.push((*number, chunk));
         }
-        let counts = blocks.iter().map(|block| block.values.len() / DType::Bf16.width() as u64);
-        let spec = spec();
-        let launch: u64 =
-            counts.map(|count| Coder::frame_len(&spec, DType::Bf16, count)).sum::<Result<_, _>>()?;
         let taken = on_device.len() + lens.len() + launch;
-        let decoder = if blocks.is_empty() { None } else { Some(coder.compact_decoder(blocks)?) };
-        Ok((Self { name: block.name().to_owned(), tensors, decoder, frames }, taken))
+        let decoder = |Together { kind, blocks, frames }| {
+            let decoder = coders.of(kind)?.compact_decoder(blocks)?;
+            Ok(BlockDecoder { decoder, frames })
+        };
+        let decoders = of_kinds.into_iter().map(decoder).collect::<Result<Vec<_>, HeldError>>()?;
+        Ok((Self { name: block.name().to_owned(), tensors, decoders }, taken))
     }
 }
 
-fn spec() -> Spec {
-    CODEC.parse().expect("it is a codec without options")
+fn spec(codec: &str) -> Spec {
+    codec.parse().expect("it is a codec without options")
 }
 
-/// Whether a frame is one that the kernels decode, as far as its header says.
-fn check_codec(tensor: &str, chunk: usize, frame: &[u8]) -> Result<(), HeldError> {
+/// The codec and the type of a frame that kernels decode, as far as its header says.
+fn kind_of(tensor: &str, chunk: usize, frame: &[u8]) -> Result<Kind, HeldError> {
     let info = FrameInfo::peek(&frame[..frame.len().min(HEADER_LEN)]);
     let info = info.map_err(|source| HeldError::Decode { tensor: tensor.to_owned(), chunk, source })?;
-    if (info.codec, info.shape.dtype) == (CODEC, DType::Bf16) {
-        return Ok(());
+    let (codec, dtype) = (info.codec, info.shape.dtype);
+    let has_kernels = codec.parse().is_ok_and(|spec| Coder::check_compact(&spec, dtype).is_ok());
+    if has_kernels {
+        return Ok((codec, dtype));
     }
-    Err(HeldError::DeviceCodec { tensor: tensor.to_owned(), codec: info.codec, dtype: info.shape.dtype })
+    Err(HeldError::DeviceCodec { tensor: tensor.to_owned(), codec, dtype })
 }

@@ -135,6 +135,38 @@ template <class Format> DEVICE bool load_staged(const Seat& seat, const u8* stag
     return is_right;
 }
 
+// The values of a tile from rests, codes and its list of escapes. `group` is room for those of this warp, and `escaped`, all zero, for which these
+// are. False if something is wrong; by whole warps.
+template <class Format>
+DEVICE bool join_coded(const Seat& seat, const uint4& book, const u8* list, u32 form, u32 escapes, const Rests& rests, const u32* codes, u8* group,
+                       u32* escaped, typename Format::Piece* v) {
+    bool is_right = true;
+    u32 own = 0;
+    if (escapes) {
+        __syncwarp();
+        Part part;
+        const bool fits = find_part(list, form, seat, escapes, &part);
+        is_right &= fits;
+        if (fits) is_right &= mark<Format>(list, form, seat, escapes, part, escaped, group);
+        __syncwarp();
+        own = escaped[lane_id()];
+    }
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j) {
+        const u32 selectors = codes[j] & 0x77777777u, halves = (codes[j] >> 1 & 0x44444444u) | 0x32103210u;
+        u32 low = look_up(book, selectors, halves), high = look_up(book, selectors >> 16, halves >> 16);
+        for (u32 left = own >> 8 * j & 0xffu; left; left &= left - 1) {
+            const u32 i = (u32)__ffs((int)left) - 1, shift = 8 * (i & 3), mask = 0xffu << shift;
+            const u32 bits = (u32)group[CHUNK * j + 8 * lane_id() + i] << shift;
+            is_right &= (codes[j] >> 4 * i & 15u) == 0;
+            if (i < 4) low = merge(mask, bits, low);
+            else high = merge(mask, bits, high);
+        }
+        join<Format>(rests, j, low, high, v + j);
+    }
+    return is_right;
+}
+
 // The values of a block's tiles, as a thread of `encode_block` has them; a report and any values if something is wrong.
 template <class Format, bool FULL>
 DEVICE void read_block(const Frame* frame, u32 block, u32 count, typename Format::Piece* v, DecodeShared<Format>* shared) {
@@ -212,30 +244,7 @@ DEVICE void read_block(const Frame* frame, u32 block, u32 count, typename Format
         }
         __syncwarp();
     }
-    u32 own = 0;
-    if (escapes) {
-        __syncwarp();
-        Part part;
-        u32* escaped = shared->escaped + 32 * warp_id();
-        const bool fits = find_part(dynamic, form, seat, escapes, &part);
-        is_right &= fits;
-        if (fits) is_right &= mark<Format>(dynamic, form, seat, escapes, part, escaped, group);
-        __syncwarp();
-        own = escaped[lane_id()];
-    }
-#pragma unroll
-    for (u32 j = 0; j < 4; ++j) {
-        const u32 selectors = codes[j] & 0x77777777u, halves = (codes[j] >> 1 & 0x44444444u) | 0x32103210u;
-        u32 low = look_up(book, selectors, halves), high = look_up(book, selectors >> 16, halves >> 16);
-        for (u32 left = own >> 8 * j & 0xffu; left; left &= left - 1) {
-            const u32 i = (u32)__ffs((int)left) - 1, shift = 8 * (i & 3), mask = 0xffu << shift;
-            const u32 bits = (u32)group[CHUNK * j + 8 * lane_id() + i] << shift;
-            is_right &= (codes[j] >> 4 * i & 15u) == 0;
-            if (i < 4) low = merge(mask, bits, low);
-            else high = merge(mask, bits, high);
-        }
-        join<Format>(rests, j, low, high, v + j);
-    }
+    is_right &= join_coded<Format>(seat, book, dynamic, form, escapes, rests, codes, group, shared->escaped + 32 * warp_id(), v);
     if (!is_right) report(frame, FAULT_CODES);
 }
 

@@ -46,14 +46,14 @@ enum Fault {
     FAULT_CODES = 4,    // codes that contradict what is known about them
     FAULT_PADDING = 5,  // padding that is not zero
     FAULT_CHECKSUM = 6, // a wrong checksum
-    FAULT_COLUMNS = 7,  // columns have offsets, which these kernels do not know
+    FAULT_COLUMNS = 7,  // columns have offsets, which these kernels do not know in `split`, or such as no encoder writes
     FAULT_BOOK = 8,     // a code book that does not ascend, or has exponents that the type does not
     FAULT_LENGTHS = 9,    // lengths of words that are those of no complete code
     FAULT_POSITIONS = 10, // positions of blocks that do not ascend, or pass the last value
     FAULT_WORDS = 11,     // words that do not end where the next ones begin
     FAULT_FREQUENCIES = 12, // frequencies of symbols that are those of no table
     FAULT_BASE = 20,      // differences from other values than those that are there
-    FAULT_METHOD = 21,    // blocks that have no base, or are coded by rANS, which these kernels do not know
+    FAULT_METHOD = 21,    // blocks that are coded by rANS, which these kernels do not know
 };
 
 #define MAGIC 0x5257505au
@@ -67,12 +67,24 @@ enum Fault {
 // look at every access.
 template <class T> DEVICE T* at(u64 address) { return (T*)__cvta_global_to_generic((size_t)address); }
 
+// The address in device memory that a pointer to it has.
+DEVICE u64 address_of(const void* pointer) { return __cvta_generic_to_global(pointer); }
+
 // ---- Arithmetic -------------------------------------------------------------------------------------------------
 
 // Bits of `a` where `mask` is set, of `b` elsewhere.
 DEVICE u32 merge(u32 mask, u32 a, u32 b) { return (a & mask) | (b & ~mask); }
 
 DEVICE u64 round_up(u64 value, u64 multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+// Eight bytes from any place on, of which the first `count`, at least one, are read; what is behind these is anything. Nothing is read but
+// words of 32 bits in which there are some of them.
+DEVICE uint2 eight_bytes(const u8* from, u32 count = 8) {
+    const u32* words = (const u32*)((size_t)from & ~(size_t)3);
+    const u32 skipped = (u32)((size_t)from & 3), last = (skipped + count - 1) / 4;
+    const u32 first = words[0], second = words[last < 1 ? last : 1], third = words[last];
+    return make_uint2(__funnelshift_r(first, second, 8 * skipped), __funnelshift_r(second, third, 8 * skipped));
+}
 
 // Four BF16 values from their exponents and from their signs and mantissas.
 DEVICE void join_four(u32 exponents, u32 rests, u32* first, u32* second) {
@@ -282,6 +294,13 @@ template <class Format> DEVICE void seal_frames(const Frame* frames) {
     }
 }
 
+// A word of the front matter. Frames in the layout compact begin at any byte.
+template <u32 LAYOUT> DEVICE u64 front_word(const u8* front, u64 word) {
+    if (LAYOUT == LAYOUT_SPLIT) return ((const u64*)front)[word];
+    const uint2 bytes = eight_bytes(front + 8 * word);
+    return word_of(bytes.x, bytes.y);
+}
+
 // What all tiles of a frame need: the front of the dynamic section.
 struct Common {
     u64 len;   // in bytes
@@ -300,20 +319,18 @@ DEVICE void open_state(const Frame* frame, const u8* front, u32 values, u32 faul
     state->done = 0;
     if (dynamic_len > frame->capacity) fault = FAULT_LENGTH;
     for (u32 word = 0; word < 3; ++word)
-        if (((const u64*)front)[word] != header_word<Format, LAYOUT>(word, frame->count, dynamic_len, 0)) fault = FAULT_HEADER;
-    if (((const u32*)front)[7] != 0) fault = FAULT_HEADER; // The id of a table.
+        if (front_word<LAYOUT>(front, word) != header_word<Format, LAYOUT>(word, frame->count, dynamic_len, 0)) fault = FAULT_HEADER;
+    if (front_word<LAYOUT>(front, 3) >> 32 != 0) fault = FAULT_HEADER; // The id of a table.
     state->status = fault;
     state->share = (u32)((words + frame->tile_count - 1) / frame->tile_count);
 }
 
-// Finds where each tile's part of the dynamic section begins: `before`, and the lengths of the tiles before, which `len_of` gives and reports what
-// is wrong with. Ends the opening of a frame. By 1024 threads.
-template <class LenOf> DEVICE void place_tiles(const Frame* frame, u64 before, u32* totals, const LenOf& len_of) {
-    u64* offsets = at<u64>(frame->tiles_state);
+// Sums of what tiles have before them, of `before` and what `len_of` gives for each; returns the sum over all. By 1024 threads.
+template <class LenOf> DEVICE u64 scan_tiles(u64* offsets, u32 tile_count, u64 before, u32* totals, const LenOf& len_of) {
 #pragma unroll 1
-    for (u32 first = 0; first < frame->tile_count; first += blockDim.x) {
+    for (u32 first = 0; first < tile_count; first += blockDim.x) {
         const u32 tile = first + threadIdx.x;
-        const u32 len = tile < frame->tile_count ? len_of(tile) : 0;
+        const u32 len = tile < tile_count ? len_of(tile) : 0;
         u32 total;
         const u32 in_warp = warp_scan(len, &total);
         if (lane_id() == 31) totals[warp_id()] = total;
@@ -321,13 +338,20 @@ template <class LenOf> DEVICE void place_tiles(const Frame* frame, u64 before, u
         u32 all;
         const u32 of_warps = warp_scan(lane_id() < blockDim.x / 32 ? totals[lane_id()] : 0u, &all);
         const u64 offset = before + in_warp + __shfl_sync(ALL, of_warps, warp_id());
-        if (tile < frame->tile_count) offsets[tile] = offset;
+        if (tile < tile_count) offsets[tile] = offset;
         before += all;
         __syncthreads();
     }
+    return before;
+}
+
+// Finds where each tile's part of the dynamic section begins: `before`, and the lengths of the tiles before, which `len_of` gives and reports what
+// is wrong with. Ends the opening of a frame. By 1024 threads.
+template <class LenOf> DEVICE void place_tiles(const Frame* frame, u64 before, u32* totals, const LenOf& len_of) {
+    const u64 end = scan_tiles(at<u64>(frame->tiles_state), frame->tile_count, before, totals, len_of);
     if (threadIdx.x == 0) {
         State* state = state_of(frame);
-        if (before != *at<const u64>(frame->size)) report(frame, FAULT_LENGTH);
+        if (end != *at<const u64>(frame->size)) report(frame, FAULT_LENGTH);
         state->refused = *(volatile u32*)&state->status;
     }
 }
@@ -364,7 +388,7 @@ template <class Format, u32 LAYOUT = LAYOUT_SPLIT> DEVICE void close_share(const
     const u64 of_front = *(volatile u64*)&state->front;
     const u32 of_values = *(volatile u32*)&state->values;
     const u32 checksum = of_values + fold(of_front) + header_sum<Format, LAYOUT>(frame->count, dynamic_len);
-    if (checksum != ((const u32*)front)[6]) report(frame, FAULT_CHECKSUM);
+    if (checksum != (u32)front_word<LAYOUT>(front, 3)) report(frame, FAULT_CHECKSUM);
 }
 
 // What the first warp of every block of a decoder does besides its tile: the tile's share of the front matter's checksum
@@ -383,6 +407,21 @@ template <class Format> DEVICE void close_tile(const Frame* frame, u32 tile, u32
         sum += mix(value, key(~word));
     }
     close_share<Format>(frame, fixed, sum, values);
+}
+
+// The same of a compact frame, whose front matter ends at byte `end` without padding.
+template <class Format> DEVICE void close_compact(const Frame* frame, u32 tile, u64 end, u32 values) {
+    const u32 share = state_of(frame)->share;
+    const u8* front = at<const u8>(frame->fixed);
+    const u64 all = (end + 7) / 8, from = HEADER_BYTES / 8 + (u64)tile * share, to = from + share < all ? from + share : all;
+    u64 sum = 0;
+#pragma unroll 1
+    for (u64 word = from + lane_id(); word < to; word += 32) {
+        const u32 live = end - 8 * word < 8 ? (u32)(end - 8 * word) : 8u;
+        const uint2 bytes = eight_bytes(front + 8 * word, live);
+        sum += mix(word_of(bytes.x, bytes.y) << (64 - 8 * live) >> (64 - 8 * live), key(~word));
+    }
+    close_share<Format, LAYOUT_COMPACT>(frame, front, sum, values);
 }
 
 // Exponents of four values of BF16, and signs and mantissas.

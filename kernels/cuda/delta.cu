@@ -3,12 +3,14 @@
 // What kernels get as the static section is the base, as the dynamic one the frame. A block of 512 threads has a block of 32 768 values; a
 // thread has a word of 64 bits of the mask and of each tier, a warp 64 values at a time. A value's symbol is found from its
 // place among the differences, tier after tier, by prefix sums of popcounts.
+//
+// Blocks without a base are those of an inner frame of tiered, which is behind the bodies. What kernels need to know of that is kept behind
+// the places of bodies: places of its own, and what the host says of other frames.
+
+namespace delta {
 
 #define TILE 32768u
-#define THREADS 512u
-#define WARPS 16u
 #define STEP 64u     // values whose low bits are together
-#define GROUP 256u   // values that positions are relative to
 #define LARGE 255u   // the symbol of differences that do not fit into one
 #define BIAS 9u      // what residuals in tiers are less than symbols
 #define ENTRY_LEN 24u
@@ -21,6 +23,7 @@
 #define FORM_LISTED 4u
 #define FORM_XOR 8u
 #define FORM_RANS 16u
+#define RANS_CODEC 5u
 
 struct Delta {
     static const u32 CODEC = 6, DTYPE = 0;
@@ -31,8 +34,6 @@ DEVICE u32 values_of_block(u64 count, u64 block) {
     const u64 left = count - block * TILE;
     return left < TILE ? (u32)left : TILE;
 }
-DEVICE u32 codes_len(u32 count) { return (count + 63) / 64 * 16; }
-DEVICE u32 round8(u32 count) { return (count + 7) & ~7u; }
 
 // What is known of a block, and where its parts are, from the start of its body on.
 struct Entry {
@@ -86,7 +87,7 @@ DEVICE u32 fault_of_entry(const u8* bytes, u32 count) {
     if (form >= 2 * FORM_RANS || entry.form > FORM_LISTED || words[1] >> 48 != 0) return FAULT_TILE;
     if (entry.form == FORM_SAME || entry.form == FORM_DIRECT) {
         if (words[0] != entry.form || words[1] || words[2]) return FAULT_TILE;
-        return entry.form == FORM_DIRECT ? FAULT_METHOD : FAULT_NONE;
+        return FAULT_NONE;
     }
     if (form & FORM_RANS) return FAULT_METHOD;
     bool fits = entry.is_dense() ? entry.coded == count : entry.coded >= 1 && entry.coded <= count;
@@ -96,21 +97,78 @@ DEVICE u32 fault_of_entry(const u8* bytes, u32 count) {
     return fits ? FAULT_NONE : FAULT_TILE;
 }
 
-// Runs before the decoder: compares headers and bases, and finds where the bodies of blocks begin. A block of 1024 threads per frame.
-extern "C" __global__ void __launch_bounds__(1024) delta_open_bf16(const Frame* frames, const u64* base_ids) {
-    __shared__ u32 totals[32];
-    const Frame* frame = frames + blockIdx.x;
+// The inner frame of one of `count` values.
+struct Inner {
+    Frame frame;
+    State state;
+    u64 size;
+};
+
+// Places of bodies, or of a direct block its number among them; and those of the inner frame.
+DEVICE u64* places_of(const Frame* frame) { return at<u64>(frame->tiles_state); }
+DEVICE u64* inner_places_of(const Frame* frame) { return places_of(frame) + frame->tile_count; }
+DEVICE Inner* inner_of(const Frame* frame) { return (Inner*)(places_of(frame) + 2 * (u64)frame->tile_count); }
+DEVICE const u8* entry_of(const Frame* frame, u32 block) { return at<const u8>(frame->dynamic) + ENTRIES_AT + (u64)ENTRY_LEN * block; }
+DEVICE bool is_direct(const Frame* frame, u32 block) { return (entry_of(frame, block)[0] & 7u) == FORM_DIRECT; }
+
+// Describes the inner frame, of so many blocks, which begins behind the bodies. Returns the fault of one that is too short, or coded otherwise.
+DEVICE u32 describe_inner(const Frame* frame, u64 bodies, u32 blocks) {
+    Inner* inner = inner_of(frame);
+    const u32 last = frame->tile_count - 1;
+    const u64 size = *at<const u64>(frame->size), room = size < bodies ? 0 : size - bodies;
+    if (size > frame->capacity || room < compact_front_len(blocks)) return FAULT_LENGTH;
+    inner->size = room;
+    inner->frame.count = (u64)TILE * (blocks - 1) + (is_direct(frame, last) ? values_of_block(frame->count, last) : TILE);
+    inner->frame.fixed = inner->frame.dynamic = frame->dynamic + bodies;
+    inner->frame.capacity = room;
+    inner->frame.size = address_of(&inner->size);
+    inner->frame.tiles_state = address_of(inner_places_of(frame));
+    inner->frame.state = address_of(&inner->state);
+    inner->frame.first_tile = 0;
+    inner->frame.tile_count = blocks;
+    return at<const u8>(inner->frame.fixed)[5] == RANS_CODEC ? FAULT_METHOD : FAULT_NONE;
+}
+
+// Compares headers and bases, and finds where the bodies of blocks begin. By 1024 threads.
+DEVICE void open_frame(const Frame* frame, u64 base_id, OpenShared* shared) {
     const u8* front = at<const u8>(frame->dynamic);
     const u64 end = front_end(frame->tile_count);
     if (threadIdx.x == 0) {
-        const u32 fault = ((const u64*)front)[BASE_AT / 8] != base_ids[blockIdx.x] ? FAULT_BASE : FAULT_NONE;
+        const u32 fault = ((const u64*)front)[BASE_AT / 8] != base_id ? FAULT_BASE : FAULT_NONE;
         open_state<Delta, LAYOUT_COMPACT>(frame, front, 0, fault, (end - HEADER_BYTES) / 8);
     }
     __syncthreads();
-    place_tiles(frame, end, totals, [=](u32 tile) {
-        const u8* entry = front + ENTRIES_AT + (u64)ENTRY_LEN * tile;
-        const u32 count = values_of_block(frame->count, tile), fault = fault_of_entry(entry, count);
+    const u64 bodies = scan_tiles(places_of(frame), frame->tile_count, end, shared->totals, [=](u32 block) {
+        const u32 count = values_of_block(frame->count, block), fault = fault_of_entry(entry_of(frame, block), count);
         if (fault) report(frame, fault);
-        return fault ? 0u : Entry::read(entry).len(count);
+        return fault || is_direct(frame, block) ? 0u : Entry::read(entry_of(frame, block)).len(count);
     });
+    const u32 direct = (u32)scan_tiles(inner_places_of(frame), frame->tile_count, 0, shared->totals, [=](u32 block) {
+        return is_direct(frame, block) ? 1u : 0u;
+    });
+#pragma unroll 1
+    for (u32 block = threadIdx.x; block < frame->tile_count; block += blockDim.x)
+        if (is_direct(frame, block)) places_of(frame)[block] = inner_places_of(frame)[block];
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        u32 fault = bodies != *at<const u64>(frame->size) ? FAULT_LENGTH : FAULT_NONE;
+        // There is another block than direct ones.
+        if (direct) fault = direct == frame->tile_count ? FAULT_TILE : describe_inner(frame, bodies, direct);
+        if (fault) report(frame, fault);
+        shared->fault = *(volatile u32*)&state_of(frame)->status;
+    }
+    __syncthreads();
+    const bool has_inner = direct && !shared->fault;
+    if (has_inner) open_compact<Bf16>(&inner_of(frame)->frame, shared);
+    if (threadIdx.x != 0) return;
+    if (has_inner && inner_of(frame)->state.status) report(frame, inner_of(frame)->state.status);
+    state_of(frame)->refused = *(volatile u32*)&state_of(frame)->status;
+}
+
+} // namespace delta
+
+// Runs before the decoder. A block of 1024 threads per frame.
+extern "C" __global__ void __launch_bounds__(1024) delta_open_bf16(const Frame* frames, const u64* base_ids) {
+    __shared__ OpenShared shared;
+    delta::open_frame(frames + blockIdx.x, base_ids[blockIdx.x], &shared);
 }

@@ -1,5 +1,7 @@
 // The decoder of delta+tiered: values from a base and the differences from it.
 
+namespace delta {
+
 struct DecodeShared {
     u8 symbols[TILE];             // of the differences, in their order
     u64 mask[TILE / 64];          // which values differ
@@ -295,8 +297,8 @@ DEVICE void decode_block(const Frame* frame, u32 block, u32 count, DecodeShared*
     const u8* front = at<const u8>(frame->dynamic);
     const u16* base = at<const u16>(frame->fixed) + (u64)block * TILE;
     u16* values = at<u16>(frame->values) + (u64)block * TILE;
-    const Entry entry = Entry::read(front + ENTRIES_AT + (u64)ENTRY_LEN * block);
-    const u8* body = front + at<const u64>(frame->tiles_state)[block];
+    const Entry entry = Entry::read(entry_of(frame, block));
+    const u8* body = front + places_of(frame)[block];
     if (!entry.is_dense()) copy_values(values, base, count);
     if (entry.form == FORM_SAME) return;
     // Each of these has a barrier that all come to; so values are copied before others take their place.
@@ -317,14 +319,40 @@ DEVICE void close_block(const Frame* frame, u32 block, u32 values) {
     close_share<Delta, LAYOUT_COMPACT>(frame, front, sum, values);
 }
 
-// Reads the frames of a batch, after `delta_open`. A block of 512 threads per block of values.
-extern "C" __global__ void __launch_bounds__(512, 2) delta_decode_bf16(const Frame* frames, u32 frame_count) {
-    __shared__ __align__(16) DecodeShared shared;
+// Decodes a block of the inner frame to its place; what is wrong with that frame is so with this one. Barriers are inside.
+DEVICE void decode_direct(const Frame* frame, u32 block, CompactShared* shared) {
+    const Frame* inner = &inner_of(frame)->frame;
+    const u32 number = (u32)places_of(frame)[block];
+    const u32 of_values = decode_compact_block<Bf16>(inner, number, at<u8>(frame->values) + (u64)block * (2 * TILE), shared);
+    if (warp_id() == 0) close_compact<Bf16>(inner, number, compact_front_len(inner->tile_count), of_values);
+    __syncthreads();
+    const u32 fault = *(volatile u32*)&state_of(inner)->status;
+    if (threadIdx.x == 0 && fault) report(frame, fault);
+}
+
+union Shared {
+    DecodeShared differences;
+    CompactShared direct;
+};
+
+DEVICE void decode_frames(const Frame* frames, u32 frame_count) {
+    __shared__ __align__(16) Shared shared;
     const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
     if (state_of(frame)->refused) return;
     const u32 block = blockIdx.x - frame->first_tile, count = values_of_block(frame->count, block);
-    decode_block(frame, block, count, &shared);
+    if (is_direct(frame, block)) {
+        decode_direct(frame, block, &shared.direct);
+    } else {
+        decode_block(frame, block, count, &shared.differences);
+    }
     __syncthreads();
-    const u32 of_values = sum_values(at<const u16>(frame->values) + (u64)block * TILE, block, count, shared.parts);
+    const u32 of_values = sum_values(at<const u16>(frame->values) + (u64)block * TILE, block, count, shared.differences.parts);
     if (warp_id() == 0) close_block(frame, block, of_values);
+}
+
+} // namespace delta
+
+// Reads the frames of a batch, after `delta_open`. A block of 512 threads per block of values.
+extern "C" __global__ void __launch_bounds__(512, 2) delta_decode_bf16(const Frame* frames, u32 frame_count) {
+    delta::decode_frames(frames, frame_count);
 }

@@ -1,4 +1,4 @@
-// rans, BF16, split layout: frames of tiered whose residuals are coded by rANS, most of them, with a table of the frame.
+// rans, split layout: frames of tiered whose residuals are coded by rANS, most of them, with a table of the frame.
 //
 // 32 lanes, which are a warp, have a state each; a lane has four values of a row of 128 in succession, so that rows are words of
 // symbols, rests and checksums. In a step each lane has a value; what states have too much, or lack, are words of 16 bits, whose
@@ -45,18 +45,27 @@ DEVICE bool is_rans(const u8* entry) { return (entry[0] & FORM_RANS) == FORM_RAN
 // Bytes of the codes of a block.
 DEVICE u32 rans_len(u32 words, u32 escapes) { return STATES_LEN + round8(2 * words) + round8(escapes); }
 
-struct Rans : Tiered<0, 2, 7, 0, 5> {
+// The codec with a type, as `Tiered` has it.
+template <u32 TYPE, u32 UPPER_BYTES, u32 MANTISSA_BITS, u32 LOWER_BYTES = 0>
+struct Rans : Tiered<TYPE, UPPER_BYTES, MANTISSA_BITS, LOWER_BYTES, 5> {
+    typedef Tiered<TYPE, UPPER_BYTES, MANTISSA_BITS, LOWER_BYTES, 5> InTiers;
     DEVICE u32 dynamic_len(const u8* bytes, u32 count, u32* fault) {
-        if (!is_rans(bytes)) return Tiered::dynamic_len(bytes, count, fault);
+        if (!is_rans(bytes)) return InTiers::dynamic_len(bytes, count, fault);
         const Entry entry = Entry::read(bytes);
         bool fits = entry.form == FORM_ONE || entry.form == FORM_NIBBLES || entry.form == FORM_BYTES;
-        fits = fits && entry.base <= (entry.form == FORM_BYTES ? 0 : LAST_BASE) && entry.counts[0] == count && has_codes(count);
+        fits = fits && entry.base <= (entry.form == FORM_BYTES ? 0 : LAST_BASE) && entry.counts[0] == count && InTiers::has_codes(count);
         fits = fits && entry.counts[1] <= count && entry.counts[2] <= count && entry.counts[3] == 0 && entry.counts[4] == 0;
         if (!fits) *fault = FAULT_TILE;
         if (bytes[0] & FORM_COLUMNS) *fault = FAULT_COLUMNS;
         return *fault ? 0 : entry.bases_len(count) + rans_len(entry.counts[1], entry.counts[2]);
     }
 };
+
+typedef Rans<0, 2, 7> RansBf16;
+typedef Rans<1, 1, 2, 1> RansF16;
+typedef Rans<2, 2, 7, 2> RansF32;
+typedef Rans<3, 1, 3> RansE4m3;
+typedef Rans<4, 1, 2> RansE5m2;
 
 // The first slot of each lane's symbol, which has so many: slots lie by descending frequency, and those of the lower one of equals
 // come first. `rank` is how many symbols come before.
@@ -72,7 +81,7 @@ DEVICE u32 first_slot(u32 frequency, u32* rank) {
 }
 
 // The part of the checksum that a table has, by one warp.
-DEVICE u32 table_sum(const u64* table, u64 count) {
-    const u64 word = front_len<Rans>(count) / 8 + lane_id();
+template <class Format> DEVICE u32 table_sum(const u64* table, u64 count) {
+    const u64 word = front_len<Format>(count) / 8 + lane_id();
     return fold(warp_sum(lane_id() < TABLE_LEN / 8 ? mix(table[lane_id()], key(~word)) : 0ull));
 }

@@ -161,14 +161,16 @@ DEVICE void write_escapes(u8* to, u32 count, const uint2* residuals, uint2 rows,
 DEVICE u64 bytes_in(u64 sum) { return sum & ((1ull << COUNT_AT) - 1); }
 
 // Bytes that a block takes in the dynamic section if it is stored.
-DEVICE u32 stored_len(u32 count) { return 2 * count - Rans::static_body(count); }
+template <class Format> DEVICE u32 stored_len(u32 count) { return Format::WIDTH * count - Format::static_body(count); }
 
 // Whether a frame certainly has a table, from the sum up to a block of so many values.
-DEVICE bool is_settled(u64 sum, u32 tile, u32 count) {
-    return sum >> COUNT_AT && (u64)tile * stored_len(Rans::TILE) + stored_len(count) > bytes_in(sum) + TABLE_LEN;
+template <class Format> DEVICE bool is_settled(u64 sum, u32 tile, u32 count) {
+    const u64 stored = (u64)tile * stored_len<Format>(Format::TILE) + stored_len<Format>(count);
+    return sum >> COUNT_AT && stored > bytes_in(sum) + TABLE_LEN;
 }
 
 // Finds where a block writes, by the first warp, and whether it does. In a second launch `has_table` is known to be right.
+template <class Format>
 DEVICE bool place_block(const Frame* frame, u32 tile, u32 count, u32 length, u32 form, bool by_rans, bool has_table, bool again, u64* offset) {
     Scratch* scratch = scratch_of(frame);
     u64* sums = at<u64>(frame->tiles_state);
@@ -183,63 +185,68 @@ DEVICE bool place_block(const Frame* frame, u32 tile, u32 count, u32 length, u32
     *offset = (has_table ? TABLE_LEN : 0) + bytes_in(before);
     if (is_last && lane_id() == 0) *at<u64>(frame->size) = *offset + length;
     if (!has_table) return true;
-    const u32 last = values_of_tile<Rans>(frame->count, frame->tile_count - 1);
-    const u64 all = (u64)(frame->tile_count - 1) * stored_len(Rans::TILE) + stored_len(last);
+    const u32 last = values_of_tile<Format>(frame->count, frame->tile_count - 1);
+    const u64 all = (u64)(frame->tile_count - 1) * stored_len<Format>(Format::TILE) + stored_len<Format>(last);
     if (lane_id() == 0) {
         // A byte is to be left behind a coded block.
         if (*offset + length + (form != FORM_STORED) > all) atomicOr(&scratch->failed, 1u);
         if (is_last) scratch->coded = (u32)((before + own) >> COUNT_AT);
     }
-    return is_settled(before + own, tile, count);
+    return is_settled<Format>(before + own, tile, count);
 }
 
 // ---- Blocks ------------------------------------------------------------------------------------------------------
 
-template <bool FULL>
+template <class Format, bool FULL>
 DEVICE void encode_block(const Frame* frame, u32 tile, u32 count, bool has_table, bool again, RansEncodeShared* both) {
     EncodeShared* shared = &both->tiers;
     const Scratch* scratch = scratch_of(frame);
-    const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id(), in_body = Rans::static_body(count);
-    const u8* values = at<u8>(frame->values) + (u64)tile * (2 * Rans::TILE);
+    const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id(), in_body = Format::static_body(count);
+    const u8* values = at<u8>(frame->values) + (u64)tile * (Format::WIDTH * Format::TILE);
     u8* fixed = at<u8>(frame->fixed);
-    u8* body = fixed + front_len<Rans>(frame->count) + (u64)tile * Rans::static_body(Rans::TILE);
-    const bool coded = FULL || Rans::has_codes(count);
+    u8* body = fixed + front_len<Format>(frame->count) + (u64)tile * Format::static_body(Format::TILE);
+    const bool coded = FULL || Format::has_codes(count);
     make_selectors(shared);
     if (threadIdx.x < SYMBOLS) both->steps[threadIdx.x] = scratch->steps[threadIdx.x];
     if (threadIdx.x < 4) both->passed[threadIdx.x] = 0;
     if (threadIdx.x < 2) shared->beyond[threadIdx.x] = 0;
     if (threadIdx.x == 0) both->escapes = 0;
-    if (!FULL) load_tail<Rans>(values, count, shared->tail);
-    const u64 key = first_key<Rans>(tile);
+    if (!FULL) load_tail<Format>(values, count, shared->tail);
+    const u64 key = first_key<Format>(tile);
     u64 sum = 0;
     u32 of_group = 0;
-    uint2 bytes[ROWS];
+    uint2 bytes[ROWS], planes[Format::PLANES + 1];
     // Not all at once: there are not enough registers.
-    const u32 at_once = FULL ? 4 : 2;
+    const u32 at_once = FULL && Format::WIDTH < 4 ? 4 : 2;
 #pragma unroll
     for (u32 row = 0; row < ROWS; row += at_once) {
-        Octet<2> v[at_once];
-        load_rows<Rans, FULL, at_once>(values, count, row, v, shared->tail);
+        Octet<Format::WIDTH> v[at_once];
+        load_rows<Format, FULL, at_once>(values, count, row, v, shared->tail);
 #pragma unroll
         for (u32 i = 0; i < at_once; ++i) {
             const u32 j = row + i, live = live_of<FULL>(count, first + GROUP * j);
-            const Split parts = split<Rans>(v[i]);
+            Octet<Format::UPPER> upper;
+            uint2 lower[Format::LOWER + 1];
+            take_apart(v[i], &upper, lower);
+            const Split parts = split<Format>(upper);
             if (FULL) bytes[j] = parts.exponents;
             // Where it takes more to know what is there, registers are too few.
             else shared->list[(first + GROUP * j) / 8] = parts.exponents;
-            sum += mix_octet(v[i], key_of_row<Rans>(key, j), live);
+            sum += mix_octet(v[i], key_of_row<Format>(key, j), live);
             const u32 exponents = __dp4a(parts.exponents.x, 0x01010101u, __dp4a(parts.exponents.y, 0x01010101u, 0u));
             const u32 in_group = __reduce_add_sync(ALL, nonzero(v[i]) * (1u << 20) + exponents);
             if (lane_id() == j) of_group = in_group;
-            if (coded && live) store(body + first + GROUP * j, parts.rests);
+            if (coded && live) store_rests<Format>(body + first + GROUP * j, count, lower, parts.rests);
+            add_to_planes<Format>(planes, parts.rests, j);
         }
     }
+    if (Format::PLANES && coded) write_planes<Format, FULL>(body + Format::rests_at(count), count, planes);
     if (lane_id() < ROWS) shared->plan.sums[warp_id() * ROWS + lane_id()] = of_group;
-    const u32 of_values = fold_parts<Rans>(sum, shared->parts);
+    const u32 of_values = fold_parts<Format>(sum, shared->parts);
     if (threadIdx.x == 0 && !again) atomicAdd(&state_of(frame)->values, of_values);
 
     Entry entry = {FORM_STORED, 0, 0, {0, 0, 0, 0, 0}};
-    u32 length = stored_len(count), state = 0;
+    u32 length = stored_len<Format>(count), state = 0;
     bool by_rans = false;
     uint2 escapes = make_uint2(0, 0);
     uint4 codes = make_uint4(0, 0, 0, 0);
@@ -279,12 +286,12 @@ DEVICE void encode_block(const Frame* frame, u32 tile, u32 count, bool has_table
             }
         }
         if (!by_rans) {
-            const u32 order = shared->plan.order, second = code_first_tier<Rans, FULL>(0, &codes, count, bytes, shared);
+            const u32 order = shared->plan.order, second = code_first_tier<Format, FULL>(0, &codes, count, bytes, shared);
             const u32 third = code_tier((u8*)shared->second, 2, order, second, shared);
             count_passed(third, order, shared);
             const u32 own_order = form == FORM_ONE ? order : 0;
             const Entry found = {form, own_order, base, {count, second, third, shared->beyond[0], shared->beyond[1]}};
-            const u32 len = Rans::later_len(count) + found.dynamic_len(count);
+            const u32 len = Format::later_len(count) + found.dynamic_len(count);
             if (len < length) {
                 entry = found;
                 length = len;
@@ -293,11 +300,11 @@ DEVICE void encode_block(const Frame* frame, u32 tile, u32 count, bool has_table
     }
     if (warp_id() == 0) {
         u64 offset;
-        const bool writes = place_block(frame, tile, count, length, entry.form, by_rans, has_table, again, &offset);
+        const bool writes = place_block<Format>(frame, tile, count, length, entry.form, by_rans, has_table, again, &offset);
         if (lane_id() == 0) {
             shared->offset = offset;
             both->writes = writes;
-            entry.write(fixed + Rans::table_at() + (u64)tile * Rans::ENTRY);
+            entry.write(fixed + Format::table_at() + (u64)tile * Format::ENTRY);
         }
     }
     __syncthreads();
@@ -314,48 +321,46 @@ DEVICE void encode_block(const Frame* frame, u32 tile, u32 count, bool has_table
         dynamic += STATES_LEN + round8(2 * entry.counts[1]);
         if (entry.counts[2]) write_escapes(dynamic, entry.counts[2], bytes, escapes, shared);
     } else {
-        write_first_tier<Rans, FULL>(dynamic + entry.bases_len(count), count, codes);
-        write_dynamic<Rans>(dynamic, count, entry, shared);
+        write_first_tier<Format, FULL>(dynamic + entry.bases_len(count), count, codes);
+        write_dynamic<Format>(dynamic, count, entry, shared);
     }
 }
 
+template <class Format>
 DEVICE void encode_block_of(const Frame* frame, u32 tile, bool has_table, bool again, RansEncodeShared* shared) {
-    const u32 count = values_of_tile<Rans>(frame->count, tile);
-    if (count == Rans::TILE) encode_block<true>(frame, tile, count, has_table, again, shared);
-    else encode_block<false>(frame, tile, count, has_table, again, shared);
+    const u32 count = values_of_tile<Format>(frame->count, tile);
+    if (count == Format::TILE) encode_block<Format, true>(frame, tile, count, has_table, again, shared);
+    else encode_block<Format, false>(frame, tile, count, has_table, again, shared);
 }
 
-// Writes the frames of a batch, after `rans_table`, but for what `rans_again` and `rans_seal` add. A block of 512 threads per block of
-// values.
-extern "C" __global__ void __launch_bounds__(512, 2)
-rans_encode_bf16(const Frame* frames, u32 frame_count) {
+// Writes the frames of a batch, after `make_tables`, but for what `encode_again` and `seal` add. A block of 512 threads per block of values.
+template <class Format> DEVICE void encode_blocks(const Frame* frames, u32 frame_count) {
     __shared__ RansEncodeShared shared;
     const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
-    encode_block_of(frame, blockIdx.x - frame->first_tile, scratch_of(frame)->has_table != 0, false, &shared);
+    encode_block_of<Format>(frame, blockIdx.x - frame->first_tile, scratch_of(frame)->has_table != 0, false, &shared);
 }
 
 // Writes the tables of frames, and the blocks that could not know whether there is one: hardly ever any.
-extern "C" __global__ void __launch_bounds__(512, 1)
-rans_again_bf16(const Frame* frames, u32 frame_count) {
+template <class Format> DEVICE void encode_again(const Frame* frames, u32 frame_count) {
     __shared__ RansEncodeShared shared;
     const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
     const Scratch* scratch = scratch_of(frame);
     if (!scratch->has_table) return;
-    const u32 tile = blockIdx.x - frame->first_tile;
+    const u32 tile = blockIdx.x - frame->first_tile, count = values_of_tile<Format>(frame->count, tile);
     const bool has_table = !scratch->failed && scratch->coded;
     if (has_table && tile == 0 && warp_id() == 0) {
-        const u32 sum = table_sum(scratch->table, frame->count);
+        const u32 sum = table_sum<Format>(scratch->table, frame->count);
         if (lane_id() == 0) atomicAdd(&state_of(frame)->values, sum);
         if (lane_id() < TABLE_LEN / 8) at<u64>(frame->dynamic)[lane_id()] = scratch->table[lane_id()];
     }
-    if (has_table && is_settled(at<const u64>(frame->tiles_state)[tile] & PUBLISHED_VALUE, tile, values_of_tile<Rans>(frame->count, tile))) return;
-    encode_block_of(frame, tile, has_table, true, &shared);
+    if (has_table && is_settled<Format>(at<const u64>(frame->tiles_state)[tile] & PUBLISHED_VALUE, tile, count)) return;
+    encode_block_of<Format>(frame, tile, has_table, true, &shared);
 }
 
-extern "C" __global__ void __launch_bounds__(256) rans_seal_bf16(const Frame* frames) {
+template <class Format> DEVICE void seal_blocks(const Frame* frames) {
     const Frame* frame = frames + blockIdx.y;
     // Sums of the second launch.
     for (u64 tile = (u64)blockIdx.x * blockDim.x + threadIdx.x; tile < frame->tile_count; tile += (u64)gridDim.x * blockDim.x)
         at<u64>(frame->tiles_state)[frame->tile_count + tile] = 0;
-    seal_frames<Rans>(frames);
+    seal_frames<Format>(frames);
 }

@@ -20,21 +20,32 @@ DEVICE u32 looked_at(u32 blocks) {
 }
 DEVICE u32 block_to_look_at(u32 number, u32 blocks) { return (u32)((u64)number * blocks / looked_at(blocks)); }
 
+// The bits of a value, and its exponent.
+template <class Format> DEVICE u32 value_at(const u8* values, u32 place) {
+    if (Format::WIDTH == 1) return values[place];
+    return Format::WIDTH == 2 ? ((const u16*)values)[place] : ((const u32*)values)[place];
+}
+template <class Format> DEVICE u32 exponent_of(u32 value) {
+    return value >> (8 * Format::LOWER + Format::MANTISSA) & (((1u << (8 * Format::UPPER - 1)) - 1) >> Format::MANTISSA);
+}
+
 // Exponents and values that are not +0 of the groups of a block, as `Plan` has them, by 256 threads.
-DEVICE void sum_groups(const u8* values, u32 count, u32* sums) {
+template <class Format> DEVICE void sum_groups(const u8* values, u32 count, u32* sums) {
 #pragma unroll 1
     for (u32 group = warp_id(); group * GROUP < count; group += TABLE_THREADS / 32) {
         const u32 first = group * GROUP + 8 * lane_id(), live = live_of<false>(count, first);
         u32 sum = 0;
         if (live == 8) {
-            Octet<2> v;
-            v.raw = *(const uint4*)(values + 2 * first);
-            const Split parts = split<Bf16>(v);
+            const Octet<Format::WIDTH> v = *(const Octet<Format::WIDTH>*)(values + Format::WIDTH * first);
+            Octet<Format::UPPER> upper;
+            uint2 lower[Format::LOWER + 1];
+            take_apart(v, &upper, lower);
+            const Split parts = split<Format>(upper);
             sum = __dp4a(parts.exponents.x, 0x01010101u, __dp4a(parts.exponents.y, 0x01010101u, nonzero(v) << 20));
         } else {
             for (u32 i = 0; i < live; ++i) {
-                const u32 value = ((const u16*)values)[first + i];
-                sum += (value >> 7 & 0xffu) + (value ? 1u << 20 : 0u);
+                const u32 value = value_at<Format>(values, first + i);
+                sum += exponent_of<Format>(value) + (value ? 1u << 20 : 0u);
             }
         }
         sum = __reduce_add_sync(ALL, sum);
@@ -128,19 +139,20 @@ DEVICE bool choose_table(const Frame* frame, u32 counted, u32 seen, u32 start, S
 }
 
 // Counts the residuals of the groups that are looked at, by all threads; their number, and that of values in these groups.
+template <class Format>
 DEVICE void count_residuals(const Frame* frame, const u32* sums, u32 eighths, u32* counted, u32* seen, TableShared* shared) {
     const u32 number_of = looked_at(frame->tile_count);
     shared->counts[threadIdx.x] = 0;
 #pragma unroll 1
     for (u32 number = 0; number < number_of; ++number) {
-        const u32 block = block_to_look_at(number, frame->tile_count), count = values_of_tile<Rans>(frame->count, block);
+        const u32 block = block_to_look_at(number, frame->tile_count), count = values_of_tile<Format>(frame->count, block);
         const u32 groups = (count + GROUP - 1) / GROUP, most = MAX_GROUPS / number_of, step = (groups + most - 1) / most;
         __syncthreads();
         if (threadIdx.x < groups) shared->plan.sums[threadIdx.x] = sums[number * GROUPS + threadIdx.x];
         __syncthreads();
         if (warp_id() == 0) choose_bases(count, &shared->plan, eighths);
         __syncthreads();
-        const u16* values = at<const u16>(frame->values) + (u64)block * Rans::TILE;
+        const u8* values = at<const u8>(frame->values) + (u64)block * (Format::WIDTH * Format::TILE);
 #pragma unroll 1
         for (u32 group = number % step; group < groups; group += step) {
             const u32 place = group * GROUP + threadIdx.x, of_group = count - group * GROUP < GROUP ? count - group * GROUP : GROUP;
@@ -148,7 +160,9 @@ DEVICE void count_residuals(const Frame* frame, const u32* sums, u32 eighths, u3
             // A group of zeros has no base.
             if (shared->plan.form != FORM_ONE && shared->plan.sums[group] >> 20 == 0) continue;
             *counted += of_group;
-            if (place < count) atomicAdd(&shared->counts[((values[place] >> 7) - ((const u8*)shared->plan.bases)[group]) & 0xffu], 1u);
+            if (place >= count) continue;
+            const u32 residual = exponent_of<Format>(value_at<Format>(values, place)) - ((const u8*)shared->plan.bases)[group];
+            atomicAdd(&shared->counts[residual & 0xffu], 1u);
         }
     }
     __syncthreads();
@@ -156,7 +170,7 @@ DEVICE void count_residuals(const Frame* frame, const u32* sums, u32 eighths, u3
 
 // Makes the table of a frame, if one pays. A grid of (any, frames) blocks of 256 threads; those of a frame keep their sums where decoders
 // have slots.
-extern "C" __global__ void __launch_bounds__(256) rans_table_bf16(const Frame* frames) {
+template <class Format> DEVICE void make_tables(const Frame* frames) {
     __shared__ TableShared shared;
     const Frame* frame = frames + blockIdx.y;
     Scratch* scratch = scratch_of(frame);
@@ -166,8 +180,8 @@ extern "C" __global__ void __launch_bounds__(256) rans_table_bf16(const Frame* f
 #pragma unroll 1
     for (u32 number = blockIdx.x; number < number_of; number += blocks) {
         const u32 block = block_to_look_at(number, frame->tile_count);
-        const u8* values = at<const u8>(frame->values) + (u64)block * (2 * Rans::TILE);
-        sum_groups(values, values_of_tile<Rans>(frame->count, block), sums + number * GROUPS);
+        const u8* values = at<const u8>(frame->values) + (u64)block * (Format::WIDTH * Format::TILE);
+        sum_groups<Format>(values, values_of_tile<Format>(frame->count, block), sums + number * GROUPS);
     }
     __threadfence();
     __syncthreads();
@@ -180,7 +194,7 @@ extern "C" __global__ void __launch_bounds__(256) rans_table_bf16(const Frame* f
     u64 exponents = 0, values = 0;
 #pragma unroll 1
     for (u32 i = threadIdx.x; i < number_of * GROUPS; i += TABLE_THREADS) {
-        const u32 block = block_to_look_at(i / GROUPS, frame->tile_count), count = values_of_tile<Rans>(frame->count, block);
+        const u32 block = block_to_look_at(i / GROUPS, frame->tile_count), count = values_of_tile<Format>(frame->count, block);
         const u32 sum = i % GROUPS * GROUP < count ? ((volatile u32*)sums)[i] : 0;
         exponents += sum & 0xfffffu;
         values += sum >> 20;
@@ -198,7 +212,7 @@ extern "C" __global__ void __launch_bounds__(256) rans_table_bf16(const Frame* f
     const u32 rounded = values ? (u32)((8 * exponents + values / 2) / values % 8) : 0, eighths = 4 + (8 - rounded) % 8;
     if (values) {
         u32 counted = 0, seen = 0;
-        count_residuals(frame, sums, eighths, &counted, &seen, &shared);
+        count_residuals<Format>(frame, sums, eighths, &counted, &seen, &shared);
         // The window with the most residuals, the lowest of equals.
         u32 in_window = 0;
         for (u32 i = 0; i < ESCAPE; ++i) in_window += shared.counts[(threadIdx.x + i) & 0xffu];

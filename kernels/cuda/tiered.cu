@@ -45,18 +45,21 @@ DEVICE u32 byte_of(uint2 bytes, u32 i) { return (i < 4 ? bytes.x : bytes.y) >> 8
 struct Entry {
     u32 form, order, base; // the order is 0 in all forms but one
     u32 counts[5];         // values in the tiers, and escapes
+    DEVICE Entry of(u32 first, u32 second, u32 third) {
+        Entry entry;
+        entry.form = first & 0xcfu;
+        entry.order = first >> 4 & 3u;
+        entry.base = first >> 8 & 0xffu;
+        entry.counts[0] = first >> 16;
+        entry.counts[1] = second & 0xffffu;
+        entry.counts[2] = second >> 16;
+        entry.counts[3] = third & 0xffffu;
+        entry.counts[4] = third >> 16;
+        return entry;
+    }
     DEVICE Entry read(const u8* bytes) {
         const u32* words = (const u32*)bytes;
-        Entry entry;
-        entry.form = words[0] & 0xcfu;
-        entry.order = words[0] >> 4 & 3u;
-        entry.base = words[0] >> 8 & 0xffu;
-        entry.counts[0] = words[0] >> 16;
-        entry.counts[1] = words[1] & 0xffffu;
-        entry.counts[2] = words[1] >> 16;
-        entry.counts[3] = words[2] & 0xffffu;
-        entry.counts[4] = words[2] >> 16;
-        return entry;
+        return of(words[0], words[1], words[2]);
     }
     __device__ __forceinline__ void write(u8* bytes) const {
         u32* words = (u32*)bytes;

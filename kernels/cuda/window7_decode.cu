@@ -48,40 +48,12 @@ template <bool FULL> DEVICE void load_coded(const Pieces& pieces, const u8* rest
     }
 }
 
-// The values of a tile, as a lane of `encode_tile` has them; a report and any values if something is wrong.
-template <bool FULL> DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, uint4* v, DecodeShared* shared) {
+// The values of a tile from what `load_coded` gives, of `count` values. `index` gives how many escapes are before each 512 of them, `windows_at` has
+// windows of their own, if there are any, and `list` the escapes. Returns whether something is wrong; by whole warps.
+template <bool FULL, class Index>
+DEVICE bool join_coded(u32 count, u32 start, u32 escapes, const uint2* kept, const u32* words, const Index& index, const u8* windows_at,
+                       const u8* list, uint4* v) {
     const Pieces pieces = Pieces::of(count);
-    const u8* fixed = at<const u8>(frame->fixed);
-    const u8* body = fixed + front_len<Window7>(frame->count) + (u64)tile * Window7::static_body(Window7::TILE);
-    u8* stage = (u8*)shared->stage.bytes;
-    uint2 kept[4];
-    u32 words[3];
-    // Loads that depend on nothing come first.
-    if (FULL) load_coded<FULL>(pieces, body + warp_id() * GROUP, body + count + warp_id() * 384, kept, words);
-    const u16* entry = (const u16*)(fixed + Window7::table_at() + (u64)tile * Window7::ENTRY);
-    const u32 start = entry[0] & 0xffu, mode = entry[0] >> 8, escapes = entry[1];
-    const u64 offset = at<const u64>(frame->tiles_state)[tile];
-    const u8* dynamic = at<const u8>(frame->dynamic) + offset;
-    const u16* index = (const u16*)(fixed + Window7::index_at(frame->count)) + (u64)tile * (Window7::TILE / 512) + 2 * warp_id();
-#pragma unroll
-    for (u32 j = 0; j < 4; ++j) v[j] = make_uint4(0, 0, 0, 0);
-    if (state_of(frame)->refused) return;
-
-    if (mode == MODE_STORED) {
-        const u32 in_body = Window7::static_body(count);
-        copy_bytes(stage, body, in_body);
-        copy_bytes(stage + in_body, dynamic, 2 * count - in_body);
-#pragma unroll
-        for (u32 j = 0; j < 4; ++j)
-            if (FULL || lane_id() < pieces.lanes) v[j] = shared->stage.bytes[(warp_id() * GROUP + pieces.first(j)) / 8];
-        if (lane_id() < (pieces.count + 511) / 512 && index[lane_id()] != 0) report(frame, FAULT_CODES);
-        return;
-    }
-    if (!FULL) {
-        copy_bytes(stage, body, count);
-        copy_bytes(stage + CODES_AT, body + count, codes_len(count));
-        load_coded<FULL>(pieces, stage + warp_id() * GROUP, stage + CODES_AT + warp_id() * 384, kept, words);
-    }
     bool is_wrong = false;
     u32 nibbles[4], escaped[4];
 #pragma unroll
@@ -100,37 +72,73 @@ template <bool FULL> DEVICE void read_tile(const Frame* frame, u32 tile, u32 cou
     const u32 of_warp = row3 + (high_all >> 16);
 
     // The index must be what the codes say, at this warp's end as well: then all escapes are where they are looked for.
-    const u32 before = pieces.count > 0 ? index[0] : escapes;
+    const u32 before = pieces.count > 0 ? index(2 * warp_id()) : escapes;
     const bool is_end = count <= (warp_id() + 1) * GROUP;
     if (pieces.count > 0) {
-        is_wrong |= before + of_warp != (is_end ? escapes : index[2]);
+        is_wrong |= before + of_warp != (is_end ? escapes : index(2 * warp_id() + 2)) || before + of_warp > escapes;
         if (warp_id() == 0) is_wrong |= before != 0;
     }
     if (pieces.count > 512) {
 #pragma unroll
         for (u32 j = 0; j < 4; ++j)
-            if (lane_id() < pieces.lanes && pieces.first(j) == 512) is_wrong |= index[1] != before + rows[j];
+            if (lane_id() < pieces.lanes && pieces.first(j) == 512) is_wrong |= index(2 * warp_id() + 1) != before + rows[j];
     }
     const u32 windows = Window7::windows(start, count);
-    const u8* list = dynamic + windows + before;
 #pragma unroll
     for (u32 j = 0; j < 4; ++j) {
         u32 first = start;
         if (windows) {
             const u32 part = 2 * warp_id() + (FULL ? j / 2 : pieces.first(j) / 512);
-            first = part < windows ? dynamic[part] : 0;
+            first = part < windows ? windows_at[part] : 0;
             is_wrong |= first > LAST_START;
         }
         v[j] = join(kept[j], nibbles[j], first);
     }
-    if (__any_sync(ALL, is_wrong)) {
-        if (is_wrong) report(frame, FAULT_CODES);
-        return;
-    }
+    if (__any_sync(ALL, is_wrong)) return true;
     if (of_warp) {
 #pragma unroll
-        for (u32 j = 0; j < 4; ++j) patch(v + j, escaped[j], list + rows[j]);
+        for (u32 j = 0; j < 4; ++j) patch(v + j, escaped[j], list + before + rows[j]);
     }
+    return false;
+}
+
+// The values of a tile, as a lane of `encode_tile` has them; a report and any values if something is wrong.
+template <bool FULL> DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, uint4* v, DecodeShared* shared) {
+    const Pieces pieces = Pieces::of(count);
+    const u8* fixed = at<const u8>(frame->fixed);
+    const u8* body = fixed + front_len<Window7>(frame->count) + (u64)tile * Window7::static_body(Window7::TILE);
+    u8* stage = (u8*)shared->stage.bytes;
+    uint2 kept[4];
+    u32 words[3];
+    // Loads that depend on nothing come first.
+    if (FULL) load_coded<FULL>(pieces, body + warp_id() * GROUP, body + count + warp_id() * 384, kept, words);
+    const u16* entry = (const u16*)(fixed + Window7::table_at() + (u64)tile * Window7::ENTRY);
+    const u32 start = entry[0] & 0xffu, mode = entry[0] >> 8, escapes = entry[1];
+    const u64 offset = at<const u64>(frame->tiles_state)[tile];
+    const u8* dynamic = at<const u8>(frame->dynamic) + offset;
+    const u16* index = (const u16*)(fixed + Window7::index_at(frame->count)) + (u64)tile * (Window7::TILE / 512);
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j) v[j] = make_uint4(0, 0, 0, 0);
+    if (state_of(frame)->refused) return;
+
+    if (mode == MODE_STORED) {
+        const u32 in_body = Window7::static_body(count);
+        copy_bytes(stage, body, in_body);
+        copy_bytes(stage + in_body, dynamic, 2 * count - in_body);
+#pragma unroll
+        for (u32 j = 0; j < 4; ++j)
+            if (FULL || lane_id() < pieces.lanes) v[j] = shared->stage.bytes[(warp_id() * GROUP + pieces.first(j)) / 8];
+        if (lane_id() < (pieces.count + 511) / 512 && index[2 * warp_id() + lane_id()] != 0) report(frame, FAULT_CODES);
+        return;
+    }
+    if (!FULL) {
+        copy_bytes(stage, body, count);
+        copy_bytes(stage + CODES_AT, body + count, codes_len(count));
+        load_coded<FULL>(pieces, stage + warp_id() * GROUP, stage + CODES_AT + warp_id() * 384, kept, words);
+    }
+    const auto before = [=](u32 part) { return (u32)index[part]; };
+    const u8* list = dynamic + Window7::windows(start, count);
+    if (join_coded<FULL>(count, start, escapes, kept, words, before, dynamic, list, v)) report(frame, FAULT_CODES);
 }
 
 // As `read_tile`, without what is absent, and with this block's share of the comparisons.

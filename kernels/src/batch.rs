@@ -50,7 +50,8 @@ pub enum Contribution {
 pub struct CompactBlock {
     /// The values, at a multiple of 16 bytes.
     pub values: DeviceRegion,
-    /// Room for the frame, which is in front, at a multiple of 16 bytes; a multiple of 4 bytes long. Frames may lie one behind the other.
+    /// Room for the frame, which is in front. Frames may lie one behind the other, at any byte; those of `huffman` at multiples of 16 bytes.
+    /// Kernels read whole words of 32 bits, of which at least a byte is in the region.
     pub frame: DeviceRegion,
     /// The length of the frame in bytes, a `u64` at a multiple of 8 bytes.
     pub size: DeviceRegion,
@@ -189,19 +190,12 @@ impl Needs<'_> {
     }
 
     /// A compact frame, which is both sections of what kernels get.
-    pub(crate) fn compact(&self, block: CompactBlock) -> Result<Described, GpuError> {
+    pub(crate) fn compact(&self, block: CompactBlock, align: u64) -> Result<Described, GpuError> {
         let count = usize::try_from(block.values.len()).expect("it is in memory") / self.dtype.width();
         self.values("values", &block.values, count, self.dtype.width())?;
         let least = self.codec.min_len(FrameShape::new(Layout::Compact, self.dtype, count)) as u64;
-        let fits = block.frame.len() >= least && block.frame.len().is_multiple_of(4);
-        need(
-            "a frame",
-            &block.frame,
-            count,
-            fits,
-            16,
-            &format!("at least {least} bytes, in whole words of 4,"),
-        )?;
+        let fits = block.frame.len() >= least;
+        need("a frame", &block.frame, count, fits, align, &format!("at least {least} bytes"))?;
         need("a size", &block.size, count, block.size.len() == 8, 8, "8 bytes")?;
         let CompactBlock { values, frame, size } = block;
         Ok(Described {

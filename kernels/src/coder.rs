@@ -84,6 +84,15 @@ impl Coder {
         module(spec, dtype).map(drop)
     }
 
+    /// Whether there are kernels that decode compact frames of this codec and type as well. Needs no GPU.
+    ///
+    /// # Errors
+    /// [`GpuError::Unsupported`] and [`GpuError::NoCompact`] if there are none.
+    pub fn check_compact(spec: &Spec, dtype: DType) -> Result<(), GpuError> {
+        let module = module(spec, dtype)?;
+        module.compact.map(drop).ok_or(GpuError::NoCompact { codec: module.name })
+    }
+
     /// Bytes of device memory that a launch takes for a frame of so many values beside its regions, which are some
     /// allocations for all frames of a launch. Needs no GPU.
     ///
@@ -111,9 +120,9 @@ impl Coder {
             encode: function("encode")?,
             seal: function("seal")?,
             decode: [function("open")?, function("decode")?],
-            decode_compact: match module.has_compact {
-                true => Some([function("open_compact")?, function("decode_compact")?]),
-                false => None,
+            decode_compact: match module.compact {
+                Some(_) => Some([function("open_compact")?, function("decode_compact")?]),
+                None => None,
             },
             sums: match module.has_sums {
                 true => Some([function("reduce")?, function("reduce_last")?]),
@@ -145,11 +154,10 @@ impl Coder {
     /// If the codec has no kernels for them, a region is not as [`CompactBlock`] says, or the device has no room.
     pub fn compact_decoder(&self, blocks: Vec<CompactBlock>) -> Result<Decoder, GpuError> {
         let Kernels { device, module, codec, dtype, .. } = &*self.0;
-        if !module.has_compact {
-            return Err(GpuError::NoCompact { codec: module.name });
-        }
+        let align = module.compact.ok_or(GpuError::NoCompact { codec: module.name })?;
         let needs = Needs { codec: &**codec, dtype: *dtype };
-        let frames = blocks.into_iter().map(|block| needs.compact(block)).collect::<Result<Vec<_>, _>>()?;
+        let frames = blocks.into_iter().map(|block| needs.compact(block, align));
+        let frames = frames.collect::<Result<Vec<_>, _>>()?;
         let batch = Batch::new(device, *module, 1, frames)?;
         Ok(Decoder { coder: self.clone(), batch, is_compact: true })
     }

@@ -52,7 +52,7 @@ pub enum GpuError {
     /// No kernels for this codec.
     #[error(
         "there are no GPU kernels for codec `{spec}` with `{dtype}`\n\
-         help: there are some for `window7`, `rans` and `huffman` (BF16), `codebook16` (BF16, FP8) and `tiered` (all types), without \
+         help: there are some for `window7` and `huffman` (BF16), `codebook16` (BF16, FP8), `tiered` and `rans` (all types), without \
          options"
     )]
     Unsupported {
@@ -72,7 +72,7 @@ pub enum GpuError {
     /// Frames of this codec in the compact layout are not decoded on a GPU.
     #[error(
         "there is no GPU kernel that decodes `{codec}` in the layout `compact`\n\
-         help: there are some for `huffman`; every codec with kernels decodes in `split`"
+         help: there are some for all codecs with kernels but `rans`; every codec with kernels decodes in `split`"
     )]
     NoCompact {
         /// The codec.

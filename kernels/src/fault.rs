@@ -17,7 +17,7 @@ pub enum Fault {
     Padding,
     /// A wrong checksum.
     Checksum,
-    /// Columns have offsets, which the kernels do not know.
+    /// Columns have offsets, which the kernels know in compact frames only; or such as no encoder writes.
     Columns,
     /// The code book is none of the type.
     Book,
@@ -31,7 +31,7 @@ pub enum Fault {
     Frequencies,
     /// The frame has differences from other values than those that are there.
     Base,
-    /// Blocks that have no base, or are coded by rANS, which the kernels do not know.
+    /// Blocks that are coded by rANS, which the kernels do not know.
     Method,
     /// A number that this build does not know.
     Other(u32),
@@ -70,16 +70,16 @@ impl fmt::Display for Fault {
             Self::Codes => "its codes and escapes contradict one another",
             Self::Padding => "its padding is not zero",
             Self::Checksum => "its checksum is wrong",
-            Self::Columns => "its columns have offsets, which the kernels do not know",
+            Self::Columns => {
+                "its columns have offsets that the kernels do not know, or that no encoder writes"
+            }
             Self::Book => "its code book does not ascend, or has exponents that the type does not",
             Self::Lengths => "the lengths of its words are those of no Huffman code",
             Self::Positions => "the positions of its blocks do not ascend, or pass the last value",
             Self::Words => "its words do not end where the next ones begin",
             Self::Frequencies => "the frequencies of its symbols are those of no table",
             Self::Base => "it has differences from other values than those that are there",
-            Self::Method => {
-                "it has blocks that have no base or are coded by rANS, which the kernels do not know"
-            }
+            Self::Method => "it has blocks that are coded by rANS, which the kernels do not know",
             Self::Other(status) => return write!(f, "the kernel reported {status}"),
         };
         f.write_str(text)

@@ -23,8 +23,8 @@ pub(crate) struct Module {
     pub(crate) again: Option<&'static str>,
     /// Whether there are kernels that add up what they decode.
     pub(crate) has_sums: bool,
-    /// Whether there are kernels that decode the compact layout.
-    pub(crate) has_compact: bool,
+    /// What frames in the compact layout begin at multiples of, if there are kernels that decode them.
+    pub(crate) compact: Option<u64>,
 }
 
 /// Of each tile, where its part of the dynamic section begins.
@@ -38,6 +38,8 @@ const WINDOW7: Module = Module {
         include_str!("../cuda/window7_encode.cu"),
         include_str!("../cuda/window7_decode.cu"),
         include_str!("../cuda/window7_reduce.cu"),
+        include_str!("../cuda/masks.cu"),
+        include_str!("../cuda/window7_compact.cu"),
     ),
     dtypes: &[DType::Bf16],
     tile: 8192,
@@ -46,7 +48,7 @@ const WINDOW7: Module = Module {
     before: None,
     again: None,
     has_sums: true,
-    has_compact: false,
+    compact: Some(1),
 };
 
 const CODEBOOK16: Module = Module {
@@ -56,6 +58,8 @@ const CODEBOOK16: Module = Module {
         include_str!("../cuda/codebook16_book.cu"),
         include_str!("../cuda/codebook16_encode.cu"),
         include_str!("../cuda/codebook16_decode.cu"),
+        include_str!("../cuda/masks.cu"),
+        include_str!("../cuda/codebook16_compact.cu"),
     ),
     dtypes: &[DType::Bf16],
     tile: 8192,
@@ -64,7 +68,7 @@ const CODEBOOK16: Module = Module {
     before: Some("book"),
     again: None,
     has_sums: true,
-    has_compact: false,
+    compact: Some(1),
 };
 
 const TIERED: Module = Module {
@@ -75,6 +79,11 @@ const TIERED: Module = Module {
         include_str!("../cuda/tiered_decode.cu"),
         include_str!("../cuda/tiered_kernels.cu"),
         include_str!("../cuda/tiered_reduce.cu"),
+        include_str!("../cuda/tiered_compact.cu"),
+        include_str!("../cuda/tiered_compact_decode.cu"),
+        include_str!("../cuda/tiered_compact_blocks.cu"),
+        include_str!("../cuda/tiered_compact_planes.cu"),
+        include_str!("../cuda/tiered_compact_kernels.cu"),
     ),
     dtypes: &[DType::Bf16],
     tile: 32768,
@@ -83,7 +92,7 @@ const TIERED: Module = Module {
     before: None,
     again: None,
     has_sums: true,
-    has_compact: false,
+    compact: Some(1),
 };
 
 const RANS: Module = Module {
@@ -96,9 +105,11 @@ const RANS: Module = Module {
         include_str!("../cuda/rans_table.cu"),
         include_str!("../cuda/rans_encode.cu"),
         include_str!("../cuda/tiered_decode.cu"),
+        include_str!("../cuda/rans_rows.cu"),
         include_str!("../cuda/rans_decode.cu"),
+        include_str!("../cuda/rans_kernels.cu"),
     ),
-    dtypes: &[DType::Bf16],
+    dtypes: &DType::ALL,
     tile: 32768,
     threads: 512,
     // `Scratch`, and two sums of each tile.
@@ -106,7 +117,7 @@ const RANS: Module = Module {
     before: Some("table"),
     again: Some("again"),
     has_sums: false,
-    has_compact: false,
+    compact: None,
 };
 
 const HUFFMAN: Module = Module {
@@ -127,21 +138,32 @@ const HUFFMAN: Module = Module {
     before: Some("code"),
     again: None,
     has_sums: false,
-    has_compact: true,
+    compact: Some(16),
 };
 
 /// Frames of `delta+tiered`, which are decoded only, and by [`crate::DeltaCoder`].
 const DELTA: Module = Module {
     name: "delta",
-    text: concat!(include_str!("../cuda/delta.cu"), include_str!("../cuda/delta_decode.cu")),
+    // Blocks without a base are frames of `tiered`.
+    text: concat!(
+        include_str!("../cuda/tiered.cu"),
+        include_str!("../cuda/tiered_decode.cu"),
+        include_str!("../cuda/tiered_compact.cu"),
+        include_str!("../cuda/tiered_compact_decode.cu"),
+        include_str!("../cuda/tiered_compact_blocks.cu"),
+        include_str!("../cuda/tiered_compact_planes.cu"),
+        include_str!("../cuda/delta.cu"),
+        include_str!("../cuda/delta_decode.cu"),
+    ),
     dtypes: &[DType::Bf16],
     tile: 32768,
     threads: 512,
-    kept: OF_TILES,
+    // `Inner`, and two places of each tile.
+    kept: (15, 2),
     before: None,
     again: None,
     has_sums: false,
-    has_compact: false,
+    compact: None,
 };
 
 const FP8: &[DType] = &[DType::F8E4M3, DType::F8E5M2];

@@ -100,6 +100,11 @@ impl Payload {
         Self { sources, ..self }
     }
 
+    /// The rows of all segments, by [`SegmentId`].
+    pub fn sources(&self) -> &[Arc<Rows>] {
+        &self.sources
+    }
+
     /// The rows that chunks of `segment` are drawn from.
     ///
     /// # Panics

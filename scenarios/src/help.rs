@@ -124,7 +124,6 @@ impl Problem {
                  `ratio = 1.3`"
                     .to_owned(),
             ),
-            Self::CodedFlows { .. } => Some("leave `protocol` out, or set it to `native`".to_owned()),
             Self::NoAlgorithms { path } => Some(format!("leave `{path}` out")),
             Self::FixedOrder { path, free, .. } => {
                 Some(format!("leave `{path}` out, or set `algorithm = \"{free}\"`"))
@@ -147,6 +146,7 @@ impl Problem {
             Self::Codec(error) => spec_help(error),
             Self::Recording(error) => error.help(),
             Self::Payload(problem) => problem.help(),
+            Self::Flow(problem) => problem.help(),
             Self::Table(problem) => problem.help(),
             Self::Serving(problem) => problem.help(),
             Self::Parcel(problem) => Some(problem.help()),

@@ -81,7 +81,9 @@ pub use help::spec_help;
 pub use nearest::nearest;
 pub use origin::Origin;
 pub use parcel::Parcel;
-pub use problem::{GraphProblem, ParcelProblem, PayloadProblem, Problem, ServingProblem, TableProblem};
+pub use problem::{
+    FlowProblem, GraphProblem, ParcelProblem, PayloadProblem, Problem, ServingProblem, TableProblem,
+};
 pub use quantity::Dimension;
 pub use serving::Serving;
 pub use source::Source;

@@ -1,5 +1,6 @@
 //! Everything that can be wrong with a scenario, as data, and the words for it.
 
+mod flows;
 mod graph;
 mod parcel;
 mod payload;
@@ -13,8 +14,8 @@ use zipwire_codec::SpecError;
 use zipwire_traces::TraceError;
 
 pub use self::{
-    graph::GraphProblem, parcel::ParcelProblem, payload::PayloadProblem, serving::ServingProblem,
-    table::TableProblem,
+    flows::FlowProblem, graph::GraphProblem, parcel::ParcelProblem, payload::PayloadProblem,
+    serving::ServingProblem, table::TableProblem,
 };
 use crate::quantity::Dimension;
 use crate::words::{from_rank, in_table, list};
@@ -312,22 +313,6 @@ pub enum Problem {
         /// The rank.
         rank: u32,
     },
-    /// A flow from a rank to itself.
-    #[error("a flow from rank `{rank}` to itself")]
-    SelfFlow {
-        /// The rank.
-        rank: u32,
-    },
-    /// `start = "rank-ready"` with two start times for one rank.
-    #[error("rank `{rank}` is ready at `{second_s}` s here and at `{first_s}` s before")]
-    TwoStarts {
-        /// The sender.
-        rank: u32,
-        /// Start of its first row in seconds.
-        first_s: f64,
-        /// Start of this row in seconds.
-        second_s: f64,
-    },
     /// A table in a file whose columns are others.
     #[error("the columns must be `{expected}`, found {}", if .found.is_empty() { "nothing".to_owned() } else { format!("`{found}`") })]
     BadHeader {
@@ -418,12 +403,6 @@ pub enum Problem {
         /// Type of the workload's values.
         dtype: &'static str,
     },
-    /// A coded protocol for explicit flows.
-    #[error("explicit flows travel uncompressed: protocol `{protocol}` does not apply")]
-    CodedFlows {
-        /// The protocol.
-        protocol: &'static str,
-    },
     /// An algorithm for a workload whose calls have only one.
     #[error("`{path}` has no effect: nothing in the workload has several algorithms")]
     NoAlgorithms {
@@ -487,6 +466,9 @@ pub enum Problem {
     /// What is sent, and what ranks have of it before.
     #[error(transparent)]
     Payload(PayloadProblem),
+    /// Explicit flows.
+    #[error(transparent)]
+    Flow(FlowProblem),
     /// A table that frames are to share.
     #[error(transparent)]
     Table(TableProblem),

@@ -10,7 +10,7 @@ use zipwire_schedule::{Algorithm, Choice, Job, Order, Protocol, Selection, Work}
 
 pub use self::algorithms::Algorithms;
 use self::algorithms::Calls;
-use self::coding::{Compress, NODE, read_arenas, read_dedup, read_reductions, read_selection};
+use self::coding::{Compress, NODE, broken_flow, read_arenas, read_dedup, read_reductions, read_selection};
 use crate::cluster::CodecSpeeds;
 use crate::codec::{self, CodecChoice};
 use crate::document::Place;
@@ -20,7 +20,7 @@ use crate::language::{
     self, Condition, Field, Keys, Raw, Reader, Rule, Schema, Then, array, choice, count, custom, file_name,
     integer, keys, names, number, raw, string, table,
 };
-use crate::problem::{Problem, ServingProblem};
+use crate::problem::{FlowProblem, Problem, ServingProblem};
 
 /// One way to do the work.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,7 +116,7 @@ const LIMIT: usize = 1000;
 
 keys! { static KEYS =
     name: String = file_name(), "unique name; it becomes part of file names", needed = "\"native\"";
-    protocol: Option<Protocol> = custom(read_protocol, || names(protocols().into_iter().map(name_of))), "how a collective travels; `native`, uncompressed, by default; `adaptive` chooses between other variants";
+    protocol: Option<Protocol> = custom(read_protocol, || names(protocols().into_iter().map(name_of))), "how a collective or an explicit flow travels; `native`, uncompressed, by default; `adaptive` chooses between other variants";
     algorithm: Raw = raw(algorithms::schema), "along which edges an All-Gather, a broadcast or a reduction travels, for all of them or by collective; `auto`, the one that is predicted to take least time, by default; `library` needs `cluster.library`";
     channels: u32 = integer(1..=CHANNEL_LIMIT), "rings, or trees, of a collective, each with a part of every block; one for each NIC of a node by default";
     slices: u32 = integer(1..=SLICE_LIMIT), "in how many slices a reduction goes around a ring or along a tree, and a broadcast around a ring, one while another is added up; what is predicted to take least time by default";
@@ -306,7 +306,7 @@ fn read_one(
     }
     let Some(protocol) = chosen else {
         if !has(Work::is_collective) {
-            return Err(blamed.error(Problem::CodedFlows { protocol: ADAPTIVE }));
+            return Err(FlowProblem::Adaptive { protocol: ADAPTIVE }.at(blamed.place()));
         }
         let arms = read_arms(&table.need_field(KEYS.arms)?)?;
         let variant = Variant { name, ..default() };
@@ -314,10 +314,11 @@ fn read_one(
         return Ok((placed, name_field.place()));
     };
     if has(|work| matches!(work, Work::Transfers { .. })) {
-        if protocol.is_coded() {
-            return Err(blamed.error(Problem::CodedFlows { protocol: protocol.name() }));
+        if let Some(broken) = broken_flow(job, protocol) {
+            return Err(broken.at(blamed.place()));
         }
         table.refuse_all(&[KEYS.order, KEYS.window], "explicit flows are ordered by `workload.order`")?;
+        table.refuse(KEYS.arenas, "the frames of each explicit flow have memory of their own")?;
     }
     let native_reductions = read_reductions(&table, job)?;
     let algorithms =

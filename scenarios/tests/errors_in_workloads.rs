@@ -175,15 +175,70 @@ fn flows() {
     12 |   { src = 0, dst = 2, bytes = "1 KiB" }
        |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
     "#);
-    let coded = flows(good) + "[[variant]]\nname = \"a\"\nprotocol = \"size-first\"";
-    assert_snapshot!(error(&coded, &[]), @r#"
-    error: explicit flows travel uncompressed: protocol `size-first` does not apply
-      --> test.toml:16:12
+}
+
+#[test]
+fn coded_flows() {
+    let scenario = |workload: &str, variant: &str| {
+        let flows =
+            "flows = [{ src = 0, dst = 1, bytes = \"4 B\" }, { src = 2, dst = 3, bytes = \"1001 B\" }]";
+        flat(&format!("kind = \"transfers\"\n{workload}{flows}\n[[variant]]\nname = \"a\"\n{variant}"))
+    };
+    assert_snapshot!(error(&scenario("", "protocol = \"size-first\""), &[]), @r#"
+    error: protocol `size-first` codes whole values, and flow 1 of `workload`, from rank 2 to rank 3, has 1001 bytes: BF16 has 2 bytes per value
+      --> test.toml:12:12
        |
-    16 | protocol = "size-first"
+    12 | protocol = "size-first"
        |            ^^^^^^^^^^^^
        |
-       = help: leave `protocol` out, or set it to `native`
+       = help: make its `bytes` a multiple of 2, set `workload.dtype` to a type of one byte, `F8_E4M3` or `F8_E5M2`, or let the variant be `native`
+    "#);
+    assert_snapshot!(error(&scenario("dtype = \"F32\"\n", "protocol = \"in-band\""), &[]), @r#"
+    error: protocol `in-band` codes whole values, and flow 1 of `workload`, from rank 2 to rank 3, has 1001 bytes: F32 has 4 bytes per value
+      --> test.toml:13:12
+       |
+    13 | protocol = "in-band"
+       |            ^^^^^^^^^
+       |
+       = help: make its `bytes` a multiple of 4, set `workload.dtype` to a type of one byte, `F8_E4M3` or `F8_E5M2`, or let the variant be `native`
+    "#);
+    let adaptive = "protocol = \"adaptive\"\narms = [\"b\", \"c\"]";
+    assert_snapshot!(error(&scenario("", adaptive), &[]), @r#"
+    error: protocol `adaptive` chooses anew for each collective call, and explicit flows are none
+      --> test.toml:12:12
+       |
+    12 | protocol = "adaptive"
+       |            ^^^^^^^^^^
+       |
+       = help: leave `protocol` out, or name one of those that a run is to compare
+    "#);
+    let bytes = "dtype = \"F8_E4M3\"\n";
+    for key in [
+        "order = \"largest-first\"",
+        "window = 2",
+        "arenas = 1",
+        "algorithm = \"ring\"",
+        "dedup = \"node\"",
+        "slices = 2",
+    ] {
+        let text = error(&scenario(bytes, &format!("protocol = \"size-first\"\n{key}")), &[]);
+        assert!(text.contains("has no effect"), "{text}");
+    }
+    assert_snapshot!(error(&scenario(bytes, "protocol = \"size-first\"\narenas = 1"), &[]), @r#"
+    error: `variant.0.arenas` has no effect: the frames of each explicit flow have memory of their own
+      --> test.toml:14:10
+       |
+    14 | arenas = 1
+       |          ^
+    "#);
+    assert_snapshot!(error(&scenario(bytes, "protocol = \"size-first\""), &[]), @r#"
+    error: protocol `size-first` needs a codec, and the scenario has none
+      --> test.toml:13:12
+       |
+    13 | protocol = "size-first"
+       |            ^^^^^^^^^^^^
+       |
+       = help: add a table `[codec]` with `id = "window7"`, and its `speed` where the cluster has no `codec_speed`
     "#);
 }
 

@@ -379,6 +379,11 @@ fn flows_inline_and_in_files() {
     // Rank 0 is ready at 2.5, rank 3 at 1, ranks 1 and 2 at 0.
     let ready = folder.load(&text("rank-ready", "file = \"f.csv\"")).job;
     assert_eq!(starts(&ready), [2.5e-6, 2.5e-6, 1e-6]);
+    // Flows of any length are whole values where these have one byte.
+    let coded = "dtype = \"F8_E4M3\"\npayload = \"noise\"\nfile = \"f.csv\"\n[codec]\nid = \"tiered\"\n\
+                 speed = { encode = \"1 GB/s\", decode = \"1 GB/s\" }\n[[variant]]\nname = \"a\"\nprotocol = \"size-first\"";
+    let coded = folder.load(&text("given", coded)).job;
+    assert_eq!((flows(&coded), coded.segments[0].work.dtype()), (flows(&given), Some(DType::F8E4M3)));
 }
 
 #[test]

@@ -163,7 +163,11 @@ fn smoke_scenarios_cover_the_language() {
                 Work::Call { dtype, kind: CallKind::AllReduce { .. }, .. } => {
                     covered.insert(format!("all-reduce of {dtype}"))
                 }
-                Work::Transfers { pace, .. } => covered.insert(format!("{pace:?}")),
+                Work::Transfers { pace, .. } => {
+                    let protocols = experiment.variants.iter().map(|variant| variant.protocol.name());
+                    covered.extend(protocols.map(|protocol| format!("{pace:?} {protocol}")));
+                    false
+                }
             };
         }
     }
@@ -171,8 +175,12 @@ fn smoke_scenarios_cover_the_language() {
         Protocol::ALL.iter().map(|protocol| protocol.name().to_owned()).collect();
     wanted.extend(Order::ALL.map(|order| order.name().to_owned()));
     wanted.extend(NetworkModel::ALL.map(|model| model.name().to_owned()));
-    wanted.extend([Pace::Burst, Pace::Chain, Pace::SendReceive].map(|pace| format!("{pace:?}")));
+    wanted.extend(Protocol::ALL.map(|protocol| format!("{:?} {}", Pace::Burst, protocol.name())));
     let coded = [Protocol::SizeFirst, Protocol::StaticFirst];
+    for pace in [Pace::Chain, Pace::SendReceive] {
+        let protocols = coded.into_iter().chain([Protocol::Native, Protocol::InBand]);
+        wanted.extend(protocols.map(|protocol| format!("{pace:?} {}", protocol.name())));
+    }
     for (name, algorithms) in
         [("all-gather", Algorithm::OF_ALL_GATHER), ("broadcast", Algorithm::OF_BROADCAST)]
     {

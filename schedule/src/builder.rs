@@ -1,9 +1,10 @@
 //! Builds a program and derives the dependencies of its ops from hazards; nobody writes them by hand.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::accesses::{Accesses, union};
-use crate::plan::{Buffer, Effects, Maximum, Numbers, Op, OpKind, Program, Region};
+use crate::plan::{Buffer, Effects, Exchange, Maximum, Numbers, Op, OpKind, Program, Region};
 use crate::{BufferId, Channel, OpId, PlanSize, Rank, SegmentId, SizeId, Stage};
 
 /// Collects the ops of one rank.
@@ -12,7 +13,7 @@ use crate::{BufferId, Channel, OpId, PlanSize, Rank, SegmentId, SizeId, Stage};
 /// the definers of sizes that it uses (of all operands, if such a size is a maximum), and, if it is an exchange, on the
 /// previous exchange of its channel: a rank opens an exchange when its previous one there has completed. Calls of a library
 /// follow one another, and exchanges, likewise. Compute phases
-/// follow one another likewise. Sizes are in no buffer: an exchange of sizes also depends on the last exclusive compute
+/// follow one another likewise. Exchanges of explicit flows that have steps depend on those of the step before. Sizes are in no buffer: an exchange of sizes also depends on the last exclusive compute
 /// phase, so that a rank is in no collective of the main channel during one.
 #[derive(Debug, Default)]
 pub struct ProgramBuilder {
@@ -22,14 +23,15 @@ pub struct ProgramBuilder {
     readers: Accesses,
     /// The ops that define each size; for a maximum, those that define its operands.
     definers: Vec<Vec<OpId>>,
-    last_exchanges: [Exchanges; Channel::ALL.len()],
+    last_exchanges: BTreeMap<Channel, Exchanges>,
+    steps: Steps,
     /// Which part of a call the next ops are of.
     part: u32,
     /// The channels on which that part has exchanges already, also such as are left out.
-    used: [bool; Channel::ALL.len()],
+    used: BTreeSet<Channel>,
     /// The channels on which that part has exchanges in the program, and those on which earlier parts of the call have.
-    pushed: [bool; Channel::ALL.len()],
-    pushed_before: [bool; Channel::ALL.len()],
+    pushed: BTreeSet<Channel>,
+    pushed_before: BTreeSet<Channel>,
     /// A channel whose next exchange joins the one before.
     joined: Option<Channel>,
     /// Of the transfers that were pushed.
@@ -80,11 +82,12 @@ impl ProgramBuilder {
 
     /// Exchanges that are pushed from now on are of a part of a call that is cut into parts, counted from 0.
     pub(crate) fn begin_part(&mut self, part: u32) {
-        self.used = Default::default();
-        let (pushed, before) = (std::mem::take(&mut self.pushed), std::mem::take(&mut self.pushed_before));
-        if part > 0 {
-            self.pushed_before = std::array::from_fn(|channel| before[channel] || pushed[channel]);
+        self.used.clear();
+        if part == 0 {
+            self.pushed_before.clear();
         }
+        let pushed = std::mem::take(&mut self.pushed);
+        self.pushed_before.extend(pushed.into_iter().filter(|_| part > 0));
         self.part = part;
     }
 
@@ -97,12 +100,12 @@ impl ProgramBuilder {
     /// that was asked for, and the first exchange of a part does not wait for the last one of the parts before. A rank that has nothing to
     /// do on the channel in those would join another call, and share a window with it that its peers do not share.
     pub(crate) fn joins_previous(&mut self, channel: Channel) -> bool {
-        let is_first = !std::mem::replace(&mut self.used[channel as usize], true);
+        let is_first = self.used.insert(channel);
         let is_asked = self.joined.take_if(|joined| *joined == channel).is_some();
         // A call of a library has the channel for itself.
-        let is_part = is_first && self.pushed_before[channel as usize];
-        let is_asked = is_asked && self.pushed[channel as usize];
-        is_asked || is_part && !self.last_exchanges[channel as usize].is_call
+        let is_part = is_first && self.pushed_before.contains(&channel);
+        let is_asked = is_asked && self.pushed.contains(&channel);
+        is_asked || is_part && !self.last_exchanges.get(&channel).is_some_and(|last| last.is_call)
     }
 
     /// The part of a call that exchanges and calls of a library are pushed of.
@@ -146,7 +149,12 @@ impl ProgramBuilder {
     /// The transfers of an exchange are numbered here ([`Transfer::number`](crate::plan::Transfer::number)): between two
     /// ranks in the order of their programs, and within an exchange in the order of the chunks, so that both ends come to
     /// the same numbers if they push their exchanges in the same order.
-    pub fn push(&mut self, mut kind: OpKind) {
+    pub fn push(&mut self, kind: OpKind) {
+        self.push_at(kind, 0.0);
+    }
+
+    /// As [`push`](Self::push), an op that is not issued before so many seconds after the start of the iteration.
+    pub fn push_at(&mut self, mut kind: OpKind, not_before_s: f64) {
         if kind.is_idle() {
             return;
         }
@@ -158,7 +166,7 @@ impl ProgramBuilder {
         }
         let id = OpId(count(self.program.ops.len()));
         let deps = self.depend(id, &kind, kind.effects());
-        self.program.ops.push(Op { id, segment: self.segment, kind, deps });
+        self.program.ops.push(Op { id, segment: self.segment, kind, not_before_s, deps });
     }
 
     /// What the next op depends on; those that follow know of it.
@@ -172,9 +180,13 @@ impl ProgramBuilder {
         deps.extend(uses.iter().flat_map(|size| &self.definers[size.index()]));
         match kind {
             OpKind::Exchange(exchange) => {
-                self.pushed[exchange.channel as usize] = true;
-                let last = &mut self.last_exchanges[exchange.channel as usize];
-                deps.extend(last.follow(id, exchange.joins_previous, false));
+                let Exchange { channel, joins_previous, .. } = *exchange;
+                self.pushed.insert(channel);
+                let last = self.last_exchanges.entry(channel).or_default();
+                deps.extend(last.follow(id, joins_previous, false));
+                if let Some(step) = channel.flow().and_then(|flow| flow.step) {
+                    deps.extend(self.steps.enter(step, id));
+                }
                 let waits = exchange.stage == Stage::Sizes && !exchange.channel.is_background();
                 deps.extend(self.last_exclusive.filter(|_| waits));
             }
@@ -185,11 +197,12 @@ impl ProgramBuilder {
                 }
             }
             OpKind::Library(library) => {
-                self.used[library.channel as usize] = true;
-                self.pushed[library.channel as usize] = true;
+                self.used.insert(library.channel);
+                self.pushed.insert(library.channel);
                 // It joins nothing, and what comes behind it does not join what was before.
                 self.joined.take_if(|joined| *joined == library.channel);
-                deps.extend(self.last_exchanges[library.channel as usize].follow(id, false, true));
+                let last = self.last_exchanges.entry(library.channel).or_default();
+                deps.extend(last.follow(id, false, true));
             }
             OpKind::Local(_) => {}
         }
@@ -242,6 +255,25 @@ impl Exchanges {
             self.before = std::mem::take(&mut self.together);
         }
         self.together.push(id);
+        &self.before
+    }
+}
+
+/// The exchanges of explicit flows of the last step, and of the step before it.
+#[derive(Debug, Default)]
+struct Steps {
+    last: Option<u32>,
+    of_last: Vec<OpId>,
+    before: Vec<OpId>,
+}
+
+impl Steps {
+    /// Adds an exchange of a step; those that must have completed before it is opened.
+    fn enter(&mut self, step: u32, id: OpId) -> &[OpId] {
+        if self.last.replace(step) != Some(step) {
+            self.before = std::mem::take(&mut self.of_last);
+        }
+        self.of_last.push(id);
         &self.before
     }
 }

@@ -99,7 +99,7 @@ impl Lane {
 }
 
 /// What exchanges follow one another on: a rank opens an exchange when its previous one on the same channel has completed.
-/// A communicator of the library each.
+/// A communicator of the library each; a coded explicit flow has one for itself, so it waits for no other flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Channel {
     /// Collectives that the model waits for.
@@ -111,17 +111,31 @@ pub enum Channel {
     Background,
     /// Sizes that travel beside the sections of the background channel.
     BackgroundControl,
+    /// One explicit flow that is coded.
+    Flow(FlowChannel),
+    /// What travels beside the sections of that flow.
+    FlowControl(FlowChannel),
+}
+
+/// Which explicit flow a channel is of, and when its exchanges may be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowChannel {
+    /// Its number among all explicit flows of the plan, at both ends the same.
+    pub number: u32,
+    /// Its step at this rank, if the pace of the flows has steps: the exchanges of a step are opened when all of the step before
+    /// have completed. Without one they wait for no other flow.
+    pub step: Option<u32>,
 }
 
 impl Channel {
-    /// All channels.
-    pub const ALL: [Self; 4] = [Self::Main, Self::Control, Self::Background, Self::BackgroundControl];
+    /// The channels of collectives: all but those of explicit flows, of which each has its own.
+    pub const OF_CALLS: [Self; 4] = [Self::Main, Self::Control, Self::Background, Self::BackgroundControl];
 
     /// The lane of its exchanges.
     pub fn lane(self) -> Lane {
         match self {
-            Self::Main => Lane::Exchange,
-            Self::Control => Lane::Control,
+            Self::Main | Self::Flow(_) => Lane::Exchange,
+            Self::Control | Self::FlowControl(_) => Lane::Control,
             Self::Background => Lane::Background,
             Self::BackgroundControl => Lane::BackgroundControl,
         }
@@ -133,6 +147,15 @@ impl Channel {
         match self {
             Self::Main | Self::Control => Self::Control,
             Self::Background | Self::BackgroundControl => Self::BackgroundControl,
+            Self::Flow(flow) | Self::FlowControl(flow) => Self::FlowControl(flow),
+        }
+    }
+
+    /// The explicit flow that it is for, if it is for one.
+    pub fn flow(self) -> Option<FlowChannel> {
+        match self {
+            Self::Flow(flow) | Self::FlowControl(flow) => Some(flow),
+            Self::Main | Self::Control | Self::Background | Self::BackgroundControl => None,
         }
     }
 

@@ -78,8 +78,10 @@ pub enum Work {
         /// Which collective it is.
         kind: CallKind,
     },
-    /// Explicit flows.
+    /// Explicit flows: a protocol says how each travels.
     Transfers {
+        /// Type of the values, of which a coded flow has whole ones.
+        dtype: DType,
         /// The flows, in issue order.
         flows: Vec<Flow>,
         /// When a rank starts its next flow.
@@ -143,14 +145,22 @@ impl Work {
         if let Self::Call { kind, .. } = self { Some(kind) } else { None }
     }
 
-    /// Whether it is a collective call: a protocol says how it travels.
+    /// Whether it is a collective call.
     pub fn is_collective(&self) -> bool {
         self.call().is_some()
     }
 
-    /// Type of the values of a collective call; none of other work, explicit flows among it.
+    /// Whether it moves something between ranks: a protocol says how that travels.
+    pub fn communicates(&self) -> bool {
+        !matches!(self, Self::Compute { .. })
+    }
+
+    /// Type of the values that it moves; none of compute phases.
     pub fn dtype(&self) -> Option<DType> {
-        if let Self::Call { dtype, .. } = *self { Some(dtype) } else { None }
+        match *self {
+            Self::Call { dtype, .. } | Self::Transfers { dtype, .. } => Some(dtype),
+            Self::Compute { .. } => None,
+        }
     }
 
     /// The slots that it moves values from and to; `None` for compute phases.
@@ -255,11 +265,11 @@ pub struct Flow {
     pub dst: Rank,
     /// Bytes to move.
     pub bytes: u64,
-    /// Seconds after the start of the iteration before which it does not start.
+    /// Seconds after the start of the iteration before which it does not start: it is ready then, so that is when it may be encoded.
     pub not_before_s: f64,
 }
 
-/// When a rank starts its next explicit flow.
+/// When a rank starts its next explicit flow; of a coded one, when it opens its first exchange: it is encoded as soon as it is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// All at once.

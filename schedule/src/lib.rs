@@ -37,7 +37,7 @@ pub use deadlines::{Deadlines, Slack};
 pub use diagnosis::{RankEnd, RootCause, RunFailure};
 pub use failure::{Failure, FailureKind};
 pub use fault::{Fate, Fault, FaultKind, FaultPlan, FiredFaults, TransferSite};
-pub use ids::{BufferId, Channel, Lane, OpId, SegmentId, SizeId, Stage};
+pub use ids::{BufferId, Channel, FlowChannel, Lane, OpId, SegmentId, SizeId, Stage};
 pub use job::{CallKind, Durations, Flow, Job, Pace, Segment, Slot, Work};
 pub use machine::{Capabilities, Machine, Readiness, TransferOrder};
 pub use members::RankRange;

@@ -33,6 +33,7 @@ mod news;
 mod offers;
 mod progress;
 mod rank_status;
+mod ready;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub use self::interface::{Capabilities, Direction, Input, Readiness, Step, Trans
 pub use self::rank_status::{Pending, RankStatus};
 
 use self::progress::Open;
+use self::ready::Ready;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -65,7 +67,7 @@ pub struct Machine {
     /// Dependencies of each op that do not allow it yet.
     blockers: Vec<usize>,
     dependents: Vec<Vec<OpId>>,
-    ready: BTreeSet<OpId>,
+    ready: Ready,
     /// Ops in flight, by lane.
     in_flight: [u32; Lane::ALL.len()],
     /// Where devices order ops: exchanges and calls of a library that have not been issued, in program order, by lane.
@@ -112,10 +114,10 @@ impl Machine {
                 dependents[dep.index()].push(op.id);
             }
         }
-        Self {
+        let mut machine = Self {
             states: vec![State::Pending; program.ops.len()],
             blockers: program.ops.iter().map(|op| op.deps.len()).collect(),
-            ready: program.ops.iter().filter(|op| op.deps.is_empty()).map(|op| op.id).collect(),
+            ready: Ready::default(),
             in_flight: [0; Lane::ALL.len()],
             calls,
             exchanges: Vec::new(),
@@ -130,7 +132,10 @@ impl Machine {
             capabilities,
             start_s,
             deadlines_s: None,
-        }
+        };
+        let free = machine.program.ops.iter().filter(|op| op.deps.is_empty()).map(|op| op.id);
+        free.collect::<Vec<_>>().into_iter().for_each(|op| machine.make_ready(op));
+        machine
     }
 
     /// What it was told about its executor.
@@ -232,60 +237,31 @@ impl Machine {
         if let Some(failure) = &self.failure {
             return Step::Abort(failure.clone());
         }
+        let start_s = self.look_at_clock(now_s);
         if let Some(op) = self.issuable() {
             self.issue(op);
             return Step::Issue(op);
         }
-        let mut wake_s = self.next_deadline().map(|(due_s, _)| due_s);
+        let mut wake_s = earliest(self.next_deadline().map(|(due_s, _)| due_s), start_s);
         let ordered = match self.capabilities.transfer_order {
             TransferOrder::Machine => self.exchanges.len(),
             TransferOrder::Library => 0,
         };
         for index in 0..ordered {
+            if self.exchanges[index].is_idle {
+                continue;
+            }
             match self.advance(index, now_s) {
                 Some(Step::Wait { until_s }) => wake_s = earliest(wake_s, until_s),
                 Some(step) => return step,
-                None => {}
+                None => self.exchanges[index].is_idle = true,
             }
         }
         if self.completed == self.states.len() { Step::Done } else { Step::Wait { until_s: wake_s } }
     }
 
-    /// The first ready op, in program order, that its lane and the host's knowledge of sizes allow.
-    fn issuable(&self) -> Option<OpId> {
-        let allowed = |op: &&OpId| {
-            let kind = &self.op(**op).kind;
-            match self.capabilities.readiness {
-                Readiness::Completed => match kind {
-                    OpKind::Exchange(exchange) if exchange.joins_previous => self.may_join(**op),
-                    _ => self.in_flight[kind.lane() as usize] == 0,
-                },
-                Readiness::Issued => {
-                    self.is_next_call(**op, kind)
-                        && kind.host_sizes().iter().all(|&size| self.size(size).is_some())
-                }
-            }
-        };
-        self.ready.iter().find(allowed).copied()
-    }
-
-    /// Whether no exchange or call of the same lane is left before an op that is one. Devices carry out a lane in the order of issue, and
-    /// two ranks that had different orders, as sizes reach their hosts at different times, would wait for one another.
-    fn is_next_call(&self, op: OpId, kind: &OpKind) -> bool {
-        !is_call(kind) || self.calls[kind.lane() as usize].front() == Some(&op)
-    }
-
-    /// Whether an exchange can join the one before it on its channel: that is open, or has ended.
-    fn may_join(&self, op: OpId) -> bool {
-        let exchange = self.exchange(op);
-        let is_before =
-            |other: &&Op| other.kind.exchange().is_some_and(|other| other.channel == exchange.channel);
-        let before = self.program.ops[..op.index()].iter().rev().find(is_before);
-        before.is_none_or(|before| self.states[before.id.index()] != State::Pending)
-    }
-
     fn issue(&mut self, op: OpId) {
-        self.ready.remove(&op);
+        self.take_ready(op);
         self.states[op.index()] = State::Issued;
         let lane = self.op(op).kind.lane() as usize;
         self.in_flight[lane] += 1;
@@ -321,11 +297,11 @@ impl Machine {
     }
 
     fn unblock(&mut self, op: OpId) {
-        for &dependent in &self.dependents[op.index()] {
+        for dependent in std::mem::take(&mut self.dependents[op.index()]) {
             let blockers = &mut self.blockers[dependent.index()];
             *blockers -= 1;
             if *blockers == 0 {
-                self.ready.insert(dependent);
+                self.make_ready(dependent);
             }
         }
     }

@@ -30,7 +30,7 @@ use crate::{OpId, Protocol, Rank, SegmentId, SizeId};
 pub struct Plan {
     /// Workload kind of the job that was planned.
     pub job: &'static str,
-    /// The protocol of each segment; `None` for those that are no collectives.
+    /// The protocol of each segment; `None` for compute phases and for explicit flows that travel as they are.
     pub protocols: Vec<Option<Protocol>>,
     /// The codec of its encode and decode ops; `None` if it has none.
     pub codec: Option<Spec>,
@@ -81,6 +81,8 @@ pub struct Op {
     pub segment: SegmentId,
     /// What it does.
     pub kind: OpKind,
+    /// Seconds after the iteration's start before which it is not issued; 0 of all but the coding of explicit flows.
+    pub not_before_s: f64,
     /// Earlier ops of the same rank that must finish first, derived from hazards; sorted.
     pub deps: Vec<OpId>,
 }

@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::plan::{
     Chunk, Content, Exchange, Library, Maximum, Op, OpKind, Plan, Program, Region, Share, Transfer,
 };
-use crate::{Channel, Protocol, Rank};
+use crate::{Channel, FlowChannel, Protocol, Rank};
 
 impl Plan {
     /// 128-bit hash of everything that the plan says, in hexadecimal. Ranks that run the same digest run
@@ -80,6 +80,10 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
             if *channel != Channel::Main {
                 write!(f, ", {}", channel.lane().name())?;
             }
+            if let Some(FlowChannel { number, step }) = channel.flow() {
+                write!(f, " of flow {number}")?;
+                step.map_or(Ok(()), |step| write!(f, " step {step}"))?;
+            }
             if *joins_previous {
                 write!(f, ", joins")?;
             }
@@ -101,6 +105,9 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
     }
     for (index, dep) in op.deps.iter().enumerate() {
         write!(f, "{}{dep}", if index == 0 { ", after " } else { " " })?;
+    }
+    if op.not_before_s > 0.0 {
+        write!(f, ", not before {:?} s", op.not_before_s)?;
     }
     writeln!(f)?;
     match &op.kind {

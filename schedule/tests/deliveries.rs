@@ -122,7 +122,10 @@ fn explicit_flows() {
     let of = |flows: &[(u32, u32, u64)]| {
         let flow = |&(src, dst, bytes)| Flow { src: Rank(src), dst: Rank(dst), bytes, not_before_s: 0.0 };
         let flows = flows.iter().map(flow).collect();
-        job(3, Work::Transfers { flows, pace: Pace::Burst, input: Slot(0), output: Slot(1) })
+        job(
+            3,
+            Work::Transfers { dtype: DType::Bf16, flows, pace: Pace::Burst, input: Slot(0), output: Slot(1) },
+        )
     };
     let whole = of(&[(0, 1, 100), (2, 1, 50), (0, 1, 7)]);
     let plan_of = |job| plan(job, &choice(Protocol::Native));

@@ -118,7 +118,7 @@ fn random_work(random: &mut ChaCha8Rng, ranks: u32) -> Work {
             let flows = (0..random.random_range(0..40)).map(|_| flow(random)).collect();
             // Steps of sends and receives may make ranks wait in a circle; the test of their own has some that do not.
             let pace = *[Pace::Burst, Pace::Chain].choose(random).unwrap();
-            Work::Transfers { flows, pace, input, output }
+            Work::Transfers { dtype: DType::Bf16, flows, pace, input, output }
         }
     }
 }
@@ -185,7 +185,7 @@ fn numbers_are_dense_for_each_pair_and_equal_at_both_ends() {
 }
 
 fn transfers(flows: Vec<Flow>, pace: Pace) -> Plan {
-    let work = Work::Transfers { flows, pace, input: Slot(0), output: Slot(1) };
+    let work = Work::Transfers { dtype: DType::Bf16, flows, pace, input: Slot(0), output: Slot(1) };
     let segments = vec![Segment::new("transfers", work)];
     let job = Job { name: "transfers", rank_count: 3, slots: vec!["sent", "received"], segments };
     plan(&job, &Choice::of(Protocol::Native, None))

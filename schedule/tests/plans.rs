@@ -159,7 +159,7 @@ fn the_digest_tells_plans_apart() {
 }
 
 fn transfers(flows: Vec<Flow>, rank_count: u32, pace: Pace) -> Plan {
-    let work = Work::Transfers { flows, pace, input: Slot(0), output: Slot(1) };
+    let work = Work::Transfers { dtype: DType::Bf16, flows, pace, input: Slot(0), output: Slot(1) };
     let segments = vec![Segment::new("transfers", work)];
     let job = Job { name: "transfers", rank_count, slots: vec!["sent", "received"], segments };
     plan(&job, &Choice::of(Protocol::Native, None))

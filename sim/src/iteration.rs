@@ -10,7 +10,7 @@ mod transit;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use zipwire_cluster::{NetworkModel, TransferStart};
-use zipwire_schedule::machine::{Direction, Input, Machine, Step, TransferId, TransferOrder};
+use zipwire_schedule::machine::{Direction, Input, Machine, Readiness, Step, TransferId, TransferOrder};
 use zipwire_schedule::plan::{CallKey, Exchange, Local, Op, OpKind, TransferKey};
 use zipwire_schedule::{Failure, FaultPlan, Lane, OpId, Rank, SizeId};
 use zipwire_timeline::Span;
@@ -250,13 +250,15 @@ impl<'a> Iteration<'a> {
     /// Starts issued ops whose dependencies have ended, in the order of issue on each lane: what a device
     /// queue does. Executors that wait for completion issue nothing before.
     fn start_ready(&mut self, rank: Rank) {
+        let is_queued = self.setup.capabilities.readiness == Readiness::Issued;
         for lane in Lane::ALL {
             let now_s = self.now_s;
             let host = self.host(rank);
             let Some(&op) = host.waiting[lane as usize].front() else { continue };
             let joins =
                 matches!(&host.machine.op(op).kind, OpKind::Exchange(exchange) if exchange.joins_previous);
-            let free = host.busy[lane as usize] == 0 || joins;
+            // What is issued once all is done that it waits for does not queue: channels of explicit flows share a lane.
+            let free = !is_queued || host.busy[lane as usize] == 0 || joins;
             if free && host.machine.op(op).deps.iter().all(|dep| host.ended[dep.index()]) {
                 host.waiting[lane as usize].pop_front();
                 host.busy[lane as usize] += 1;

@@ -1,6 +1,7 @@
 //! `zipwire validate`: predictions beside measurements.
 
 mod hosts;
+mod serving;
 
 use std::ops::RangeInclusive;
 
@@ -74,6 +75,9 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
             DILATIONS.start(),
             DILATIONS.end()
         )));
+    }
+    if experiment.serving.is_some() {
+        return serving::run(args, &experiment, &real, cancel);
     }
     let mut prepared = Prepared::new(&experiment, cancel)?;
     prepared.check_plans(args.on)?;

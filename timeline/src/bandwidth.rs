@@ -153,6 +153,7 @@ mod tests {
         assert_eq!(of(vec![call.clone(), compute.clone(), call.clone()], &sent), None);
         assert_eq!(of(vec![compute], &sent), None);
         let flows = Work::Transfers {
+            dtype: DType::Bf16,
             flows: vec![],
             pace: zipwire_schedule::Pace::Burst,
             input: Slot(0),

@@ -176,7 +176,7 @@ impl Times {
         let last_end_s = spans.iter().map(|span| span.end_s).fold(0.0, f64::max);
         Self {
             comm_s: moving.length(),
-            wait_s: union(&Channel::ALL.map(Channel::lane)).length_without(&moving)
+            wait_s: union(&Channel::OF_CALLS.map(Channel::lane)).length_without(&moving)
                 + (iteration.length_s - last_end_s).max(0.0),
             codec_s: union(&[Lane::Codec]).length(),
             reduce_s: union_where(&|span| span.lane == Lane::Codec && span.name == REDUCE).length(),

@@ -13,9 +13,9 @@ pub struct TransferRow {
     pub dst: u32,
     /// Bytes sent.
     pub bytes: u64,
-    /// Start of the latency, in seconds.
+    /// Start of the latency or, if it is coded, of its coding, in seconds.
     pub start_s: f64,
-    /// Arrival of the last byte, in seconds.
+    /// Arrival of the last byte or, if it is coded, end of its decoding, in seconds.
     pub finish_s: f64,
 }
 

@@ -10,7 +10,6 @@ use super::{GpuBenchError, POISON};
 
 /// Numbers of values.
 const COUNTS: [usize; 12] = [1, 2, 13, 33, 513, 1023, 8191, 8192, 8193, 33_001, 65_536, 200_003];
-const DTYPES: [DType; 3] = [DType::Bf16, DType::F8E4M3, DType::F8E5M2];
 
 /// Compares every codec with each type that it has kernels for; returns how many frames were compared.
 ///
@@ -25,7 +24,7 @@ pub(super) fn compare(
 ) -> Result<u64, GpuBenchError> {
     let mut compared = 0;
     for spec in codecs {
-        for dtype in DTYPES {
+        for dtype in DType::ALL {
             let coder = match Coder::new(device, spec, dtype) {
                 Ok(coder) => coder,
                 Err(GpuError::Unsupported { .. }) => continue,
@@ -81,10 +80,11 @@ pub(super) fn compare(
     Ok(compared)
 }
 
-/// Every bit pattern of a type, in an order that mixes them.
+/// Every bit pattern of a type, in an order that mixes them; of F32 every upper half, with other lower ones.
 fn patterns(dtype: DType) -> Vec<u8> {
-    let patterns = 1usize << (8 * dtype.width());
-    (0..patterns)
-        .flat_map(|i| (i.wrapping_mul(40_503) % patterns).to_le_bytes()[..dtype.width()].to_vec())
-        .collect()
+    let width = dtype.width().min(2);
+    let patterns = 1usize << (8 * width);
+    let lower = |i: usize| i.wrapping_mul(40_505).to_le_bytes()[..dtype.width() - width].to_vec();
+    let upper = |i: usize| (i.wrapping_mul(40_503) % patterns).to_le_bytes()[..width].to_vec();
+    (0..patterns).flat_map(|i| [lower(i), upper(i)].concat()).collect()
 }

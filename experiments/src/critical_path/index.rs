@@ -222,9 +222,12 @@ impl<'a> Index<'a> {
         self.issuers.get(&key).into_iter().flatten()
     }
 
-    /// The first exchange of each rank of the segment and stage of one.
+    /// The first exchange of each rank of the segment and stage of one; none of a coded flow, which waits for its own ends only.
     pub(super) fn exchanges_like(&self, rank: Rank, op: OpId) -> Vec<(Rank, OpId)> {
         let one = self.planned(rank, op);
+        if one.kind.exchange().is_some_and(|exchange| exchange.channel.flow().is_some()) {
+            return Vec::new();
+        }
         let is_like = |other: &&Op| {
             other.kind.exchange().is_some()
                 && (other.segment, other.kind.stage()) == (one.segment, one.kind.stage())
@@ -237,6 +240,12 @@ impl<'a> Index<'a> {
     pub(super) fn mean_compute_s(&self, rank: Rank, op: OpId) -> f64 {
         let segment = self.planned(rank, op).segment;
         self.compute.get(&segment).map_or(0.0, |&(seconds, count)| seconds / f64::from(count))
+    }
+
+    /// Whether an op began no later than it might.
+    pub(super) fn begins_late(&self, rank: Rank, op: OpId) -> bool {
+        let (not_before_s, begun) = (self.planned(rank, op).not_before_s, self.op(rank, op));
+        not_before_s > 0.0 && begun.is_some_and(|(begin_s, _)| self.is_before(begin_s, not_before_s))
     }
 
     /// Whether a transfer began no later than it might.

@@ -3,6 +3,7 @@
 use zipwire_cluster::NetworkModel;
 use zipwire_engine::EngineError;
 use zipwire_engine::mpi::WorldError;
+use zipwire_engine::serving::ServeError;
 use zipwire_scenarios::ScenarioError;
 use zipwire_schedule::{PlanError, RunFailure};
 use zipwire_sim::{SimError, SizeError};
@@ -134,6 +135,9 @@ pub enum ExecuteError {
     /// Caches cannot be coded.
     #[error("variant `{0}` cannot code caches: {1}")]
     Caches(String, #[source] zipwire_kv::KvError),
+    /// Requests were not served to the end.
+    #[error("variant `{0}` on `{1}` failed: {2}")]
+    Serve(String, &'static str, #[source] ServeError),
     /// The executor runs plans, and serving has none.
     #[error("`{0}` does not serve requests\nhelp: run the scenario on {1}")]
     NoServing(&'static str, String),
@@ -192,7 +196,7 @@ pub enum ExecuteError {
 impl ExecuteError {
     /// Whether a rank failed during the run.
     pub fn is_run_failure(&self) -> bool {
-        matches!(self, Self::Sim(_, SimError::Failed(_)) | Self::Run(..) | Self::NotRun(..))
+        matches!(self, Self::Sim(_, SimError::Failed(_)) | Self::Run(..) | Self::Serve(..) | Self::NotRun(..))
     }
 }
 

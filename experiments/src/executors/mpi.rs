@@ -38,6 +38,10 @@ impl Executor for Mpi {
         true
     }
 
+    fn serves(&self) -> bool {
+        true
+    }
+
     fn missing(&self) -> Option<String> {
         library().err().map(|error| error.to_string())
     }
@@ -70,6 +74,9 @@ impl Executor for Mpi {
         index: usize,
         cancel: &Cancel,
     ) -> Result<Outcome, ExecuteError> {
+        if let Some(serving) = &prepared.experiment.serving {
+            return prepared.serve_over_mpi(serving, index);
+        }
         let mut switcher = None;
         let report = if prepared.experiment.variants[index].is_adaptive() {
             let (report, summary) = prepared.measure_adaptive(index, MPI, None, cancel)?;

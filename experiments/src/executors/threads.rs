@@ -41,6 +41,10 @@ impl Executor for Threads {
         true
     }
 
+    fn serves(&self) -> bool {
+        true
+    }
+
     fn refuses_validation(&self) -> Option<&'static str> {
         None
     }
@@ -60,6 +64,9 @@ impl Executor for Threads {
         index: usize,
         cancel: &Cancel,
     ) -> Result<Outcome, ExecuteError> {
+        if let Some(serving) = &prepared.experiment.serving {
+            return prepared.serve_on_threads(serving, index, None, cancel).map(|(_, outcome)| outcome);
+        }
         let (experiment, has_faults) = (prepared.experiment, !prepared.experiment.faults.is_empty());
         let mut switcher = None;
         let report = if experiment.variants[index].is_adaptive() {

@@ -59,6 +59,10 @@ fn in_experiment(world: &mut World, experiment: &Experiment) -> Result<Option<Ta
                 run(world, &variant, &setup)?;
                 read(world)?
             }
+            Some(Task::Serve { variant, verifies }) => {
+                serve(world, experiment, of(experiment, &variant)?, verifies)?;
+                read(world)?
+            }
             Some(Task::Adapt { ref variant, .. }) => {
                 let variant = of(experiment, variant)?;
                 adaptive(world, experiment, variant, next)?
@@ -106,6 +110,23 @@ fn run(world: &mut World, name: &str, setup: &Setup<'_>) -> Result<(), JobError>
         // Rank 0 has the reports of all, and says which failure came first.
         Err(_) => Err(JobError::Failed),
     }
+}
+
+/// Serves requests with all others.
+fn serve(
+    world: &mut World,
+    experiment: &Experiment,
+    variant: &Variant,
+    verifies: bool,
+) -> Result<(), JobError> {
+    let (serving, payload) = (experiment.serving.as_ref(), experiment.payload.as_ref());
+    let (Some(serving), Some(payload)) = (serving, payload) else {
+        return Err(JobError::Task("requests of a scenario that has none".to_owned()));
+    };
+    let patience = world.patience();
+    let setup = crate::serving::setup(experiment, serving, variant, payload.sources(), patience, verifies);
+    // Rank 0 says which failure came first.
+    world.serve(&variant.name, &setup).map(|_| ()).map_err(|_| JobError::Failed)
 }
 
 /// How all processes run a plan.

@@ -18,6 +18,13 @@ pub(crate) enum Task {
         /// Whether what is received is compared.
         verifies: bool,
     },
+    /// Serve all requests as a variant says.
+    Serve {
+        /// Its name.
+        variant: String,
+        /// Whether what is received is compared.
+        verifies: bool,
+    },
     /// Carry out a collective of MPI itself.
     Collective {
         /// The function, as MPI calls it.

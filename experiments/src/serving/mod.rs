@@ -1,7 +1,11 @@
 //! Workload `serving`: requests instead of iterations, a machine that decides instead of a plan.
 
+mod real;
 mod size;
+mod validate;
 
+pub(crate) use self::real::setup;
+pub use self::validate::{ServingValidation, ServingVariantValidation, validate_serving};
 use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_128;
@@ -30,6 +34,8 @@ pub struct Served {
     pub metrics: Metrics,
     /// Spans that the timeline has no room for.
     pub spans_left_out: u64,
+    /// What else is to be said of the run, a line each.
+    pub notes: Vec<String>,
 }
 
 /// What a run has done, whoever did it.
@@ -162,6 +168,6 @@ impl Served {
             ratio: (ran.bytes_wire > 0).then(|| ran.bytes_raw as f64 / ran.bytes_wire as f64),
         };
         let requests = Arc::clone(requests);
-        Self { requests, records, summary, metrics, spans_left_out: ran.spans_left_out }
+        Self { requests, records, summary, metrics, spans_left_out: ran.spans_left_out, notes: Vec::new() }
     }
 }

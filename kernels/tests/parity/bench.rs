@@ -31,6 +31,8 @@ pub(crate) struct Bench {
     coder: Coder,
     codec: Box<dyn Codec>,
     dtype: DType,
+    /// Whether there are kernels that decode compact frames.
+    has_compact: bool,
     /// How often the same is done; what counts is what the last launch leaves.
     launches: usize,
 }
@@ -39,9 +41,10 @@ impl Bench {
     pub(crate) fn new(spec: &str, dtype: DType) -> Self {
         let device = Device::open(0).unwrap();
         let stream = Stream::new(&device).unwrap();
+        let has_compact = crate::COMPACT.contains(&(spec, dtype));
         let spec: Spec = spec.parse().unwrap();
         let coder = Coder::new(&device, &spec, dtype).unwrap();
-        Self { device, stream, coder, codec: spec.codec(), dtype, launches: 1 }
+        Self { device, stream, coder, codec: spec.codec(), dtype, has_compact, launches: 1 }
     }
 
     /// Launches everything twice: nothing of the first launch may matter for the second.
@@ -112,20 +115,20 @@ impl Bench {
     }
 
     /// What the kernels read out of compact frames of so many bytes of values, all in one launch. The frames lie one behind the other, with
-    /// no more room than they take.
+    /// no more room than they take: at every byte of a word, where that may be.
     pub(crate) fn decode_compact(&self, frames: &[(Vec<u8>, usize)]) -> Vec<Result<Vec<u8>, Fault>> {
-        let room = |(frame, _): &(Vec<u8>, usize)| frame.len().next_multiple_of(16);
-        let arena = self.region(frames.iter().map(room).sum());
-        let mut at = 0;
+        let (first, align) = if self.codec.id() == "huffman" { (0, 16) } else { (1, 1) };
+        let room = |frame: &[u8]| (frame.len() + 1).next_multiple_of(align);
+        let arena = self.region(first + frames.iter().map(|(frame, _)| room(frame)).sum::<usize>());
+        let mut at = first as u64;
         let mut blocks = Vec::new();
-        for whole in frames {
-            let (frame, len) = whole;
-            let place = arena.part(at..at + frame.len().next_multiple_of(4) as u64);
-            place.part(0..frame.len() as u64).write(frame).unwrap();
+        for (frame, len) in frames {
+            let place = arena.part(at..at + frame.len() as u64);
+            place.write(frame).unwrap();
             let size = self.region(8);
             size.write(&(frame.len() as u64).to_le_bytes()).unwrap();
             blocks.push(CompactBlock { values: self.region(*len), frame: place, size });
-            at += room(whole) as u64;
+            at += room(frame) as u64;
         }
         let before = arena.read().unwrap();
         let decoder = self.coder.compact_decoder(blocks.clone()).unwrap();
@@ -188,7 +191,7 @@ impl Bench {
         }
     }
 
-    /// The kernels write what the CPU writes, and read it.
+    /// The kernels write what the CPU writes, and read it, in the layout `compact` as well where there are kernels for that.
     pub(crate) fn check(&self, all_values: &[Vec<u8>], context: &str) {
         let expected: Vec<Frame> = all_values.iter().map(|values| self.on_cpu(values)).collect();
         for (number, (found, expected)) in self.encode(all_values).iter().zip(&expected).enumerate() {
@@ -197,6 +200,24 @@ impl Bench {
             assert_same(&found.dynamic, &expected.dynamic, &format!("{what}: dynamic section"));
         }
         self.check_decoding(expected.into_iter().zip(all_values.iter().cloned()).collect(), context);
+        if self.has_compact {
+            self.check_compact(&*self.codec, all_values, context);
+        }
+    }
+
+    /// The kernels read these values out of the compact frames that a codec of the CPU writes, all in one launch.
+    pub(crate) fn check_compact(&self, codec: &dyn Codec, all_values: &[Vec<u8>], context: &str) {
+        let frame = |values: &Vec<u8>| encode_to_vec(codec, Layout::Compact, self.dtype, values).unwrap();
+        let frames: Vec<_> = all_values.iter().map(|values| (frame(values), values.len())).collect();
+        for (number, (found, expected)) in
+            self.decode_compact(&frames).into_iter().zip(all_values).enumerate()
+        {
+            let what = format!("{context}, compact frame {number} of {} bytes", expected.len());
+            match found {
+                Ok(found) => assert_same(&found, expected, &format!("{what}: values")),
+                Err(fault) => panic!("{what}: {fault}"),
+            }
+        }
     }
 
     /// The kernels read these values out of these frames.

@@ -86,6 +86,11 @@ impl Update {
         (0..blocks).map(|block| self.frame[ENTRIES + ENTRY * block] & 7).collect()
     }
 
+    /// Where the frame of the blocks without a base begins, if all other blocks are the same.
+    fn inner_at(&self) -> usize {
+        ENTRIES + ENTRY * self.forms().len()
+    }
+
     fn on_cpu(&self) -> Option<Vec<u8>> {
         let mut decoder = Decoder::new();
         decoder.add_base(self.base.clone()).unwrap();
@@ -164,7 +169,7 @@ pub(crate) fn every_change_and_length() {
                 all.push(Update::new(base, values));
             }
         }
-        all.retain(|update| update.is_delta() && !update.forms().contains(&DIRECT));
+        all.retain(Update::is_delta);
         assert!(all.len() >= 20, "{content:?}: {} frames", all.len());
         forms.extend(all.iter().flat_map(Update::forms));
         bench.check(&all, &format!("{content:?}"));
@@ -185,7 +190,7 @@ pub(crate) fn every_pattern() {
         all.push(Update::new(patterns(1), change.of(&patterns(1), 5)));
         all.push(Update::new(patterns(40_503), change.of(&patterns(40_503), 6)));
     }
-    all.retain(|update| update.is_delta() && !update.forms().contains(&DIRECT));
+    all.retain(Update::is_delta);
     assert!(all.len() >= 8, "{} frames", all.len());
     bench.check(&all, "patterns");
 }
@@ -208,7 +213,7 @@ pub(crate) fn every_part() {
         }
         all.push(Update::new(base, values));
     }
-    all.retain(|update: &Update| update.is_delta() && !update.forms().contains(&DIRECT));
+    all.retain(Update::is_delta);
     // Of entries: escapes, large differences, whole bytes and words of low bits.
     for at in [10, 12, 16, 20] {
         let is_used = |update: &Update| update.frame[ENTRIES + at..][..2] != [0, 0];
@@ -227,7 +232,7 @@ pub(crate) fn any_order(extent: Extent) {
     let changes = [Change::Step, Change::Some, Change::Rare, Change::Outliers];
     let mut all: Vec<Update> =
         changes.iter().map(|change| Update::new(base.clone(), change.of(&base, 4))).collect();
-    all.retain(|update| update.is_delta() && !update.forms().contains(&DIRECT));
+    all.retain(Update::is_delta);
     assert!(all.len() >= 2);
     for seed in 1..=extent.of(1, 4) {
         controls.set_seed(seed);
@@ -274,13 +279,66 @@ pub(crate) fn refusals() {
     refused(Fault::Tile, "a field that is not used", true, &|update| update.frame[ENTRIES + 14] = 1);
     refused(Fault::Tile, "the number of differences", true, &|update| update.frame[ENTRIES + 2] ^= 1);
     refused(Fault::Method, "rANS", true, &|update| update.frame[ENTRIES] |= 0x10);
-    // A block that is coded without its base, which the CPU reads.
-    let mut mixed = base.clone();
-    mixed[..65_536].copy_from_slice(&Content::Noise.values(DType::Bf16, 32_768, 3));
-    let mixed = Update::new(base, mixed);
-    assert!(mixed.is_delta() && mixed.forms() == [DIRECT, SAME], "{:?}", mixed.forms());
-    assert_eq!(mixed.on_cpu().as_ref(), Some(&mixed.values));
+    // Others of the launch are not touched.
+    let mut mixed = with_direct(&[true, false], 40_001);
+    let inner = mixed.inner_at();
+    mixed.frame[inner + 5] = 5;
     assert_eq!(bench.decode(&[mixed, whole.clone()], false), [Err(Fault::Method), Ok(values)]);
+}
+
+/// A frame of blocks of which some are coded without their base.
+fn with_direct(blocks: &[bool], count: usize) -> Update {
+    let base = Content::Gaussian.values(DType::Bf16, count, 1);
+    let mut values = base.clone();
+    for (number, block) in values.chunks_mut(65_536).enumerate() {
+        let contents = [Content::Noise, Content::Rows, Content::SomeZeros];
+        let content = contents[number % 3].values(DType::Bf16, block.len() / 2, 3);
+        if blocks[number] {
+            // Far from the base, so that differences do not pay.
+            let far = content.as_chunks::<2>().0.iter().map(|value| u16::from_le_bytes(*value) ^ 0x3f00);
+            block.copy_from_slice(&far.flat_map(u16::to_le_bytes).collect::<Vec<_>>());
+        }
+    }
+    let update = Update::new(base, values);
+    let forms = blocks.iter().map(|is_direct| if *is_direct { DIRECT } else { SAME });
+    assert!(update.is_delta() && update.forms() == forms.collect::<Vec<_>>(), "{:?}", update.forms());
+    update
+}
+
+/// Blocks that are coded without their base, the first, the last, several of them; and what is wrong with their frame.
+pub(crate) fn direct_blocks(extent: Extent) {
+    let bench = Bench::new();
+    let all = [
+        with_direct(&[true, false], 40_001),
+        with_direct(&[false, true], 40_001),
+        with_direct(&[true, false, true, true], 3 * 32_768 + 777),
+        with_direct(&[false, true, false, true, false], 5 * 32_768),
+    ];
+    bench.check(&all, "direct blocks");
+    let mut rng = ChaCha8Rng::seed_from_u64(12);
+    for whole in &all[..3] {
+        let inner = whole.inner_at();
+        let damaged = |number: usize| {
+            let mut update = whole.clone();
+            let len = update.frame.len();
+            let byte = match number % 3 {
+                0 => rng.random_range(inner..inner + 96),
+                1 => rng.random_range(ENTRIES - 8..ENTRIES + 2 * ENTRY),
+                _ => rng.random_range(inner..len),
+            };
+            update.frame[byte] ^= 1 << rng.random_range(0..8);
+            if number % 17 == 16 {
+                update.frame.truncate(rng.random_range(inner / 8..len / 8) * 8);
+                let len = update.frame.len() as u64;
+                update.frame[16..24].copy_from_slice(&len.to_le_bytes());
+            }
+            update
+        };
+        let damaged: Vec<Update> = (0..extent.of(30, 400)).map(damaged).collect();
+        for (update, found) in damaged.iter().zip(bench.decode(&damaged, false)) {
+            agree("direct blocks", update.on_cpu(), found);
+        }
+    }
 }
 
 /// Frames of which some bits are flipped. One that the CPU refuses is reported, any other one gives the same values.

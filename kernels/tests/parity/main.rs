@@ -51,11 +51,26 @@ const CODERS: &[(&str, DType)] = &[
     ("tiered", DType::F8E4M3),
     ("tiered", DType::F8E5M2),
     ("rans", DType::Bf16),
+    ("rans", DType::F16),
+    ("rans", DType::F32),
+    ("rans", DType::F8E4M3),
+    ("rans", DType::F8E5M2),
     ("huffman", DType::Bf16),
 ];
 
 /// Those that have kernels for compact frames.
-const COMPACT: &[(&str, DType)] = &[("huffman", DType::Bf16)];
+const COMPACT: &[(&str, DType)] = &[
+    ("window7", DType::Bf16),
+    ("codebook16", DType::Bf16),
+    ("codebook16", DType::F8E5M2),
+    ("codebook16", DType::F8E4M3),
+    ("tiered", DType::Bf16),
+    ("tiered", DType::F16),
+    ("tiered", DType::F32),
+    ("tiered", DType::F8E4M3),
+    ("tiered", DType::F8E5M2),
+    ("huffman", DType::Bf16),
+];
 
 fn main() -> ExitCode {
     let sources: Vec<String> = zipwire_kernels::sources().into_iter().map(|source| source.text).collect();
@@ -100,6 +115,10 @@ fn trials() -> Vec<Trial> {
             trials.push(trial("compact::many_frames_in_one_launch", compact::many_frames));
             trials.push(trial("compact::headers_and_lengths_are_checked", compact::headers));
             trials.extend(both("compact::what_the_cpu_refuses_is_reported", compact::flipped_bits));
+            // Opening a frame of `huffman` takes too long for so many.
+            if spec != "huffman" {
+                trials.extend(both("compact::every_bit", compact::every_bit));
+            }
         } else {
             trials.push(trial("compact::is_refused", compact::is_refused));
         }
@@ -108,6 +127,7 @@ fn trials() -> Vec<Trial> {
         }
         if spec == "tiered" {
             trials.push(trial("lists_of_several_rounds", frames::long_lists));
+            trials.push(trial("compact::columns_have_offsets", compact::columns));
             trials.push(trial("entries_and_tiers_are_checked", corrupt::tiers));
         }
         if spec == "rans" {
@@ -144,11 +164,17 @@ fn trials() -> Vec<Trial> {
         delta("every_part", delta::every_part),
         delta("any_order_of_threads", || delta::any_order(Extent::Short)),
         delta("whole::any_order_of_threads", || delta::any_order(Extent::Whole)).with_ignored_flag(true),
+        delta("blocks_without_a_base", || delta::direct_blocks(Extent::Short)),
+        delta("whole::blocks_without_a_base", || delta::direct_blocks(Extent::Whole)).with_ignored_flag(true),
         delta("what_is_refused", delta::refusals),
         delta("what_the_cpu_refuses_is_reported", || delta::flipped_bits(Extent::Short)),
         delta("whole::what_the_cpu_refuses_is_reported", || delta::flipped_bits(Extent::Whole))
             .with_ignored_flag(true),
     ]);
+    trials.push(Trial::test("tiered::F32::compact::planes_of_every_form", || {
+        compact::planes_of_every_form();
+        Ok(())
+    }));
     trials.extend(planted::trials());
     trials
 }

@@ -1,11 +1,12 @@
 //! Keys of a variant that say what is coded and handed on, and in which memory.
 
-use zipwire_schedule::{Choice, Job, Selection, Work};
+use zipwire_schedule::{Choice, Job, Protocol, Selection, Work};
 
 use super::KEYS;
 use crate::document::Place;
 use crate::error::Result;
 use crate::language::Reader;
+use crate::problem::FlowProblem;
 
 use crate::language::named;
 
@@ -47,6 +48,20 @@ pub(super) fn read_dedup(table: &Reader<'_>, job: &Job, gpus_per_node: u32) -> R
         table.refuse(KEYS.dedup, reason)?;
     }
     Ok(Some((gpus_per_node, table.need_field(KEYS.dedup)?.place())))
+}
+
+/// The first explicit flow that a protocol cannot code, as it does not end with a value.
+pub(super) fn broken_flow(job: &Job, protocol: Protocol) -> Option<FlowProblem> {
+    let mut works = job.segments.iter().map(|segment| &segment.work).filter(|_| protocol.is_coded());
+    works.find_map(|work| {
+        let Work::Transfers { dtype, flows, .. } = work else { return None };
+        let width = dtype.width();
+        let is_broken = |(_, bytes): &(usize, u64)| !bytes.is_multiple_of(width as u64);
+        let (number, bytes) = flows.iter().map(|flow| flow.bytes).enumerate().find(is_broken)?;
+        let (src, dst) = (flows[number].src.0, flows[number].dst.0);
+        let (protocol, dtype) = (protocol.name(), dtype.name());
+        Some(FlowProblem::Broken { protocol, number, src, dst, bytes, dtype, width })
+    })
 }
 
 /// How many calls have scratch memory of their own, where any need some.

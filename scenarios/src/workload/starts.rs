@@ -2,7 +2,7 @@
 
 use zipwire_schedule::{Flow, Rank};
 
-use crate::problem::Problem;
+use crate::problem::{FlowProblem, Problem};
 
 /// What is wrong with a flow, and which part of it.
 pub(super) enum FlowError {
@@ -13,7 +13,7 @@ pub(super) enum FlowError {
 /// Checks what concerns more than one column, and takes note of the sender's start.
 pub(super) fn check(flow: &Flow, starts: &mut Starts) -> std::result::Result<(), FlowError> {
     if flow.src == flow.dst {
-        return Err(FlowError::Pair(Problem::SelfFlow { rank: flow.src.0 }));
+        return Err(FlowError::Pair(Problem::Flow(FlowProblem::SelfFlow { rank: flow.src.0 })));
     }
     starts.note(flow).map_err(FlowError::Start)
 }
@@ -33,7 +33,9 @@ impl Starts {
         let Some(ready_s) = &mut self.ready_s else { return Ok(()) };
         let (rank, second_s) = (flow.src.0, flow.not_before_s);
         match ready_s[flow.src.index()].replace(second_s) {
-            Some(first_s) if first_s != second_s => Err(Problem::TwoStarts { rank, first_s, second_s }),
+            Some(first_s) if first_s != second_s => {
+                Err(Problem::Flow(FlowProblem::TwoStarts { rank, first_s, second_s }))
+            }
             _ => Ok(()),
         }
     }

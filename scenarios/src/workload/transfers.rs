@@ -19,7 +19,8 @@ keys! { static KEYS =
     flows: Raw = raw(|| array(table(FLOW.all))), "the flows, in issue order";
     start: Start = choice("start", &Start::ALL, Start::name), "when flows may start; `given`, at their start times, by default";
     order: (&'static str, Pace) = choice("order of flows", &PACES, |(name, _)| name), "what a rank's next send waits for; `burst`, nothing, by default";
-    payload: Raw = raw(|| CARRIED.schema()), "what is sent";
+    dtype: DType = choice("dtype", &DType::ALL, DType::name), "type of the values; `BF16` by default";
+    payload: Raw = raw(|| CARRIED.schema()), "what is sent, of type `dtype`";
 }
 
 keys! { static FLOW =
@@ -53,6 +54,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let table = field.table(&Kind::Transfers.keys(KEYS.all))?;
     let start = table.get(KEYS.start)?.unwrap_or(Start::Given);
     let pace = table.get(KEYS.order)?.map_or(Pace::Burst, |(_, pace)| pace);
+    let dtype = table.get(KEYS.dtype)?.unwrap_or(DType::Bf16);
     table.check(&[sources()])?;
     let mut starts = Starts::new((start == Start::RankReady).then_some(context.ranks));
     let mut flows = match table.field(KEYS.file) {
@@ -63,9 +65,9 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         return Err(table.error(Problem::out_of_range("the number of flows", 0, "at least 1")));
     }
     starts.apply(&mut flows);
-    let rows = CARRIED.read(table.field(KEYS.payload), 1, DType::Bf16, context.files)?;
+    let rows = CARRIED.read(table.field(KEYS.payload), 1, dtype, context.files)?;
 
-    let work = Work::Transfers { flows, pace, input: Slot(0), output: Slot(1) };
+    let work = Work::Transfers { dtype, flows, pace, input: Slot(0), output: Slot(1) };
     let segments = vec![Segment::new("transfers", work)];
     let durations = Durations::zeros(context.iterations, segments.len(), context.ranks);
     let job = Job { name: "transfers", rank_count: context.ranks, slots: vec!["input", "output"], segments };
@@ -73,7 +75,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     Ok(Workload {
         job,
         durations,
-        dtypes: vec![DType::Bf16],
+        dtypes: vec![dtype],
         rows,
         tensors,
         fp8_values: None,

@@ -29,7 +29,7 @@ pub struct Capabilities {
     pub readiness: Readiness,
     /// Who orders transfers.
     pub transfer_order: TransferOrder,
-    /// Whether its clock means anything: if not, transfers start without regard to `not_before_s`.
+    /// Whether its clock means anything: if not, transfers and ops start without regard to `not_before_s`.
     pub timed: bool,
 }
 

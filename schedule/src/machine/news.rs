@@ -60,6 +60,7 @@ impl Machine {
         if let Some((size, value)) = brought {
             self.sizes.define(size, value);
         }
+        self.stir(id);
         if self.has_joins {
             self.release(id);
         }

@@ -18,7 +18,8 @@ impl Machine {
         };
         let (sends, receives) = (progress(&exchange.sends), progress(&exchange.receives));
         let send_count = u32::try_from(exchange.sends.len()).expect("transfers are counted in 32 bits");
-        let mut open = Open { op, sends, receives, listed: HashMap::new(), announced: send_count };
+        let listed = HashMap::new();
+        let mut open = Open { op, sends, receives, listed, announced: send_count, is_idle: false };
         if exchange.order.follows_peers() {
             open.announced = 0;
             let ids = |direction| {
@@ -115,8 +116,9 @@ impl Machine {
             Direction::Send => exchange.window.sends,
             Direction::Receive => exchange.window.receives,
         };
-        if self.open_together(exchange.channel, direction) >= window
-            || progress.next as usize == transfers.len()
+        // Many exchanges of explicit flows may be open that have nothing left to offer.
+        if progress.next as usize == transfers.len()
+            || self.open_together(exchange.channel, direction) >= window
         {
             return Admitted::Nothing;
         }
@@ -136,6 +138,16 @@ impl Machine {
         let Some(next) = next else { return Admitted::Nothing };
         let begin_s = self.start_s + transfers[next as usize].not_before_s;
         if begin_s <= now_s || !self.capabilities.timed { Admitted::Now(next) } else { Admitted::At(begin_s) }
+    }
+
+    /// A transfer has ended: exchanges of its channel may have something to offer.
+    pub(super) fn stir(&mut self, id: TransferId) {
+        let channel = self.exchange(id.op).channel;
+        let program = Arc::clone(&self.program);
+        for open in &mut self.exchanges {
+            let kind = &program.ops[open.op.index()].kind;
+            open.is_idle &= kind.exchange().is_some_and(|exchange| exchange.channel != channel);
+        }
     }
 
     /// A transfer has ended. If it was the last one of its exchange with its peer, those of the next one can be offered: parts

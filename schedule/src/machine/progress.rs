@@ -16,6 +16,8 @@ pub(super) struct Open {
     pub(super) listed: HashMap<TransferKey, TransferId>,
     /// Sends that were announced, or need not be: all of them if the order does not follow peers.
     pub(super) announced: u32,
+    /// Whether there is nothing to offer before a transfer of its channel ends or a peer is ready. Of coded flows, very many may be open.
+    pub(super) is_idle: bool,
 }
 
 /// The transfers of one direction of an exchange that have one peer; empty ones are left out.
@@ -112,6 +114,7 @@ impl Open {
     /// Takes in that the peer is ready for a transfer; `false` if the transfer is not of this exchange.
     pub(super) fn peer_ready(&mut self, key: TransferKey) -> bool {
         let Some(&TransferId { direction, index, .. }) = self.listed.get(&key) else { return false };
+        self.is_idle = false;
         let progress = self.progress(direction);
         // News may come again, and after the transfer has gone on offer.
         if !progress.has_offered(index) {

@@ -38,6 +38,8 @@ pub(super) struct Call {
     pub(super) part_align: u64,
     /// Whether its steps go on in the kernel of the call before.
     pub(super) goes_on: bool,
+    /// Seconds after the start of the iteration before which it is neither encoded nor, as far as it is not coded, moved.
+    pub(super) not_before_s: f64,
 }
 
 /// Values that a rank has or gets. Empty ones travel only as padding.
@@ -102,6 +104,7 @@ impl Call {
             padded_to: None,
             part_align: PART_ALIGN,
             goes_on: false,
+            not_before_s: 0.0,
         }
     }
 
@@ -168,8 +171,13 @@ impl Call {
         contents: &[Option<Content>],
     ) {
         let transfers = |hops: &[Hop]| {
-            let transfer =
-                |hop: &Hop| Some(Transfer::new(hop.peer, self.pieces[hop.piece].chunk, contents[hop.piece]?));
+            let transfer = |hop: &Hop| {
+                let content = contents[hop.piece]?;
+                let transfer = Transfer::new(hop.peer, self.pieces[hop.piece].chunk, content);
+                // Frames are there when they have been encoded, so later than that.
+                let not_before_s = content.values().map_or(0.0, |_| self.not_before_s);
+                Some(Transfer { not_before_s, ..transfer })
+            };
             hops.iter().filter_map(transfer).collect()
         };
         let joins_previous = builder.joins_previous(channel);

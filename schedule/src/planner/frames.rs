@@ -51,17 +51,17 @@ pub(super) struct Frame {
 }
 
 impl Frames {
-    /// Places the frames of all parts of a call one behind the other.
+    /// Places the frames of all parts of a call one behind the other. `ends` are the first free bytes of both buffers.
     pub(super) fn place_parts(
         builder: &mut ProgramBuilder,
         parts: Vec<Call>,
         codec: &dyn Codec,
         shape: Shape,
         buffers: FrameBuffers,
+        ends: &mut (u64, u64),
     ) -> Vec<(Call, Self)> {
-        let mut ends = (0, 0);
         let place = |part: Call| {
-            let frames = Self::place(builder, &part, codec, shape, buffers, &mut ends);
+            let frames = Self::place(builder, &part, codec, shape, buffers, ends);
             (part, frames)
         };
         parts.into_iter().map(place).collect()

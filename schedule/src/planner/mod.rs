@@ -7,6 +7,7 @@ mod all_to_all;
 mod broadcast;
 mod call;
 mod choice;
+mod coded_flows;
 mod dedup;
 mod frames;
 mod in_band;
@@ -34,7 +35,7 @@ pub use self::size::PlanSize;
 
 use self::call::{Buffers, Call, Phase};
 use self::dedup::Forward;
-use self::frames::{Frames, Shape};
+use self::frames::{FrameBuffers, Frames, Shape};
 use self::reduction::Operands;
 use self::scratch::Scratch;
 use self::transfers::FlowsByRank;
@@ -51,14 +52,14 @@ pub fn plan(job: &Job, choice: &Choice) -> Plan {
     plan_each(job, &vec![choice; job.segments.len()])
 }
 
-/// Plans a job whose segments travel each in its own way, those of `choices`, by segment; compute phases and explicit flows
-/// ask for none.
+/// Plans a job whose segments travel each in its own way, those of `choices`, by segment; compute phases ask for none, and explicit
+/// flows for neither algorithm nor order.
 ///
 /// # Panics
 /// If there are not as many choices as segments, if they have different codecs, if a coded protocol is chosen without a
 /// codec that supports the job's values, [`Protocol::Speculative`] without a slot, or an algorithm that a collective of the job
-/// does not have ([`Work::algorithms`]; [`Algorithm::PaddedRing`](crate::Algorithm::PaddedRing) only with a coded protocol), or if tokens are not
-/// those that the bytes of a call count: resolve scenarios first.
+/// does not have ([`Work::algorithms`]; [`Algorithm::PaddedRing`](crate::Algorithm::PaddedRing) only with a coded protocol), if tokens are not
+/// those that the bytes of a call count, or if coded flows are no whole values: resolve scenarios first.
 pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
     let planner = Planner::new(job, choices);
     let program = |rank| {
@@ -66,8 +67,10 @@ pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
         planner.build_program(&mut builder);
         Arc::new(builder.finish())
     };
-    let protocol =
-        |(segment, choice): (&Segment, &&Choice)| segment.work.is_collective().then_some(choice.protocol);
+    let protocol = |(segment, choice): (&Segment, &&Choice)| {
+        let has_one = segment.work.is_collective() || is_coded(segment, choice);
+        has_one.then_some(choice.protocol)
+    };
     Plan {
         job: job.name,
         protocols: job.segments.iter().zip(choices).map(protocol).collect(),
@@ -85,6 +88,21 @@ struct Planner<'a> {
     codec: Option<Box<dyn Codec>>,
     /// Of each segment, which explicit flows each rank sends and receives.
     flows: Vec<FlowsByRank<'a>>,
+}
+
+/// Whether a codec may code what a segment moves.
+fn is_coded(segment: &Segment, choice: &Choice) -> bool {
+    segment.work.communicates() && choice.protocol.is_coded()
+}
+
+/// Whether the flows of a segment are whole values; so is all that is no flow.
+fn has_whole_values(segment: &Segment) -> bool {
+    match &segment.work {
+        Work::Transfers { dtype, flows, .. } => {
+            flows.iter().all(|flow| flow.bytes.is_multiple_of(dtype.width() as u64))
+        }
+        Work::Call { .. } | Work::Compute { .. } => true,
+    }
 }
 
 /// Whether chunks have as many bytes as their tokens, where these are known.
@@ -117,24 +135,30 @@ impl<'a> Planner<'a> {
     /// If nothing can be planned from the choices.
     fn new(job: &'a Job, choices: &'a [&'a Choice]) -> Self {
         assert_eq!(choices.len(), job.segments.len(), "every segment has a choice");
-        let mut specs = job.segments.iter().zip(choices).filter_map(|(segment, choice)| {
-            let coded = segment.work.is_collective() && choice.protocol.is_coded();
-            coded.then(|| choice.codec.as_ref().expect("coded protocols have a codec"))
-        });
+        let coded =
+            || job.segments.iter().zip(choices).filter(|&(segment, choice)| is_coded(segment, choice));
+        let mut specs =
+            coded().map(|(_, choice)| choice.codec.as_ref().expect("coded protocols have a codec"));
         let spec = specs.next();
-        assert!(specs.all(|other| Some(other) == spec), "all coded collectives of a plan have one codec");
+        assert!(specs.all(|other| Some(other) == spec), "all that is coded in a plan has one codec");
         let lacks_slots = |(segment, choice): (&Segment, &&Choice)| {
-            segment.work.is_collective()
+            segment.work.communicates()
                 && choice.protocol == Protocol::Speculative
                 && choice.speculative_capacity.is_none()
         };
-        assert!(!job.segments.iter().zip(choices).any(lacks_slots), "speculative collectives have slots");
+        assert!(!job.segments.iter().zip(choices).any(lacks_slots), "what is speculative has slots");
         assert!(
             job.segments.iter().all(|segment| has_its_tokens(&segment.work)),
             "tokens have the bytes of chunks"
         );
+        assert!(coded().all(|(segment, _)| has_whole_values(segment)), "coded flows are whole values");
+        let mut first = 0;
         let flows = job.segments.iter().map(|segment| match &segment.work {
-            Work::Transfers { flows, .. } => FlowsByRank::new(flows, job.rank_count),
+            Work::Transfers { flows, .. } => {
+                let flows = FlowsByRank::new(flows, job.rank_count, first);
+                first = flows.end();
+                flows
+            }
             Work::Call { .. } | Work::Compute { .. } => FlowsByRank::default(),
         });
         Self { job, choices, spec, codec: spec.map(Spec::codec), flows: flows.collect() }
@@ -155,13 +179,18 @@ impl<'a> Planner<'a> {
             .map(|((segment, choice), flows)| {
                 let scratch = if segment.channel.is_background() { &mut background } else { &mut main };
                 let phases = lay_out(builder, job, choice, (segment, flows), &slots, scratch)?;
+                // Flows that are open together have memory of their own each.
+                let mut shared: Option<(FrameBuffers, (u64, u64))> = None;
                 let phase = |phase: Phase| match phase {
                     Phase::Reduce(reduce) => Planned::Reduce(reduce),
                     Phase::Library(library) => {
                         Planned::Library(Library { channel: segment.channel, ..library })
                     }
                     Phase::Call(mut call, forwards) => {
-                        call.channel = segment.channel;
+                        let is_flow = call.channel.flow().is_some();
+                        if !is_flow {
+                            call.channel = segment.channel;
+                        }
                         let parts =
                             choice.layout().zip(codec.as_deref()).map_or_else(Vec::new, |(layout, codec)| {
                                 call.select(rank, &choice.selection, codec.supports(call.dtype));
@@ -171,8 +200,11 @@ impl<'a> Planner<'a> {
                                     slot: choice.speculative_capacity,
                                     sends_sign_mantissa: choice.protocol.sends_sign_mantissa(),
                                 };
-                                let buffers = scratch.frames(builder, choice.arenas);
-                                Frames::place_parts(builder, parts, codec, shape, buffers)
+                                let (buffers, ends) = match &mut shared {
+                                    Some(shared) if is_flow => shared,
+                                    shared => shared.insert((scratch.frames(builder, choice.arenas), (0, 0))),
+                                };
+                                Frames::place_parts(builder, parts, codec, shape, *buffers, ends)
                             });
                         Planned::Call { call, parts, forwards }
                     }
@@ -242,8 +274,8 @@ fn build(
         let blocks = std::mem::take(&mut frames.encode.blocks);
         let batch = Batch { blocks, ..frames.encode };
         match choice.protocol {
-            Protocol::SplitSend => split_send::encode(builder, batch),
-            _ => builder.push(OpKind::Local(Local::Encode(batch))),
+            Protocol::SplitSend => split_send::encode(builder, batch, call.not_before_s),
+            _ => builder.push_at(OpKind::Local(Local::Encode(batch)), call.not_before_s),
         }
     }
     let mut forwards = forwards.into_iter();
@@ -257,7 +289,7 @@ fn build(
     }
 }
 
-/// Reserves the slots that a segment uses. What it is made of, if it is a collective.
+/// Reserves the slots that a segment uses. What it is made of, if it is a collective or coded flows.
 fn lay_out(
     builder: &mut ProgramBuilder,
     job: &Job,
@@ -271,12 +303,14 @@ fn lay_out(
     let work = &segment.work;
     let (dtype, ends, kind) = match work {
         Work::Compute { .. } => return None,
-        Work::Transfers { input, output, .. } => {
-            let Buffers { input, output } = ends(input, output);
-            let (sent, received) = flows.capacities(builder.rank());
-            builder.reserve(input, sent);
-            builder.reserve(output, received);
-            return None;
+        Work::Transfers { dtype, pace, input, output, .. } => {
+            let (ends, rank) = (ends(input, output), builder.rank());
+            let (sent, received) = flows.capacities(rank);
+            builder.reserve(ends.input, sent);
+            builder.reserve(ends.output, received);
+            let calls = || coded_flows::calls(flows, *pace, *dtype, rank, ends);
+            let phases = || calls().into_iter().map(|call| Phase::Call(call, Vec::new())).collect();
+            return choice.protocol.is_coded().then(phases);
         }
         Work::Call { dtype, input, output, kind } => (*dtype, ends(input, output), kind),
     };

@@ -58,6 +58,7 @@ impl Call {
             padded_to,
             part_align: self.part_align,
             goes_on: self.goes_on,
+            not_before_s: self.not_before_s,
         }
     }
 }

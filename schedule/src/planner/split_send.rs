@@ -10,11 +10,11 @@ use crate::builder::ProgramBuilder;
 use crate::plan::{Batch, Content, Local, OpKind};
 
 /// The signs and mantissas of a part are taken out before its frames are made.
-pub(super) fn encode(builder: &mut ProgramBuilder, batch: Batch) {
+pub(super) fn encode(builder: &mut ProgramBuilder, batch: Batch, not_before_s: f64) {
     let mut split = batch.clone();
     split.blocks.retain(|block| block.sign_mantissa.len > 0);
-    builder.push(OpKind::Local(Local::Split(split)));
-    builder.push(OpKind::Local(Local::Encode(batch)));
+    builder.push_at(OpKind::Local(Local::Split(split)), not_before_s);
+    builder.push_at(OpKind::Local(Local::Encode(batch)), not_before_s);
 }
 
 pub(super) fn exchange(builder: &mut ProgramBuilder, call: &Call, frames: &Frames) {

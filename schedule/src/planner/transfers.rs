@@ -12,14 +12,28 @@ pub(super) struct FlowsByRank<'a> {
     received: Vec<Vec<(u32, &'a Flow)>>,
     /// Flows of all ranks.
     count: u32,
+    /// Flows of the segments before.
+    pub(super) first: u32,
+}
+
+/// The end of a flow that a rank has.
+#[derive(Clone, Copy)]
+pub(super) struct FlowEnd {
+    pub(super) peer: Rank,
+    pub(super) chunk: Chunk,
+    /// What it sends, or where it gets it.
+    pub(super) values: Region,
+    pub(super) not_before_s: f64,
 }
 
 impl<'a> FlowsByRank<'a> {
-    pub(super) fn new(flows: &'a [Flow], rank_count: u32) -> Self {
+    /// `first` is the number of the flows of the segments before.
+    pub(super) fn new(flows: &'a [Flow], rank_count: u32, first: u32) -> Self {
         let mut all = Self {
             sent: vec![Vec::new(); rank_count as usize],
             received: vec![Vec::new(); rank_count as usize],
             count: u32::try_from(flows.len()).expect("flows are counted in 32 bits"),
+            first,
         };
         for (number, flow) in (0..).zip(flows).filter(|(_, flow)| flow.bytes > 0) {
             all.sent[flow.src.index()].push((number, flow));
@@ -33,6 +47,21 @@ impl<'a> FlowsByRank<'a> {
         let end = |flows: &[(u32, &Flow)]| flows.iter().fold(0, |end, (_, flow)| align(end) + flow.bytes);
         (end(&self.sent[rank.index()]), end(&self.received[rank.index()]))
     }
+
+    /// What a rank sends, in issue order.
+    pub(super) fn sends(&self, rank: Rank, input: BufferId) -> Vec<FlowEnd> {
+        ends(&self.sent[rank.index()], input, |flow| flow.dst)
+    }
+
+    /// What a rank receives, in issue order.
+    pub(super) fn receives(&self, rank: Rank, output: BufferId) -> Vec<FlowEnd> {
+        ends(&self.received[rank.index()], output, |flow| flow.src)
+    }
+
+    /// The number behind that of the last flow.
+    pub(super) fn end(&self) -> u32 {
+        self.first + self.count
+    }
 }
 
 pub(super) fn build(
@@ -43,8 +72,9 @@ pub(super) fn build(
     output: BufferId,
 ) {
     let rank = builder.rank();
-    let mut sends = ends(&flows.sent[rank.index()], input, |flow| flow.dst);
-    let mut receives = ends(&flows.received[rank.index()], output, |flow| flow.src);
+    let transfers = |ends: Vec<FlowEnd>| ends.into_iter().map(FlowEnd::raw).collect::<Vec<_>>();
+    let mut sends = transfers(flows.sends(rank, input));
+    let mut receives = transfers(flows.receives(rank, output));
     let all = flows.count.max(1);
     let mut push = |window, sends, receives| {
         let (channel, stage, order) = (Channel::Main, Stage::Raw, Order::Rotation);
@@ -77,15 +107,22 @@ pub(super) fn build(
     }
 }
 
-/// The transfers of one rank in one direction, in issue order; `peer` names their other ends.
-fn ends(flows: &[(u32, &Flow)], buffer: BufferId, peer: impl Fn(&Flow) -> Rank) -> Vec<Transfer> {
+/// The flows of one rank in one direction, in issue order; `peer` names their other ends.
+fn ends(flows: &[(u32, &Flow)], buffer: BufferId, peer: impl Fn(&Flow) -> Rank) -> Vec<FlowEnd> {
     let mut end = 0;
-    let transfer = |&(number, flow): &(u32, &Flow)| {
-        let region = Region { buffer, offset: align(end), len: flow.bytes };
-        end = region.end();
+    let of_flow = |&(number, flow): &(u32, &Flow)| {
+        let values = Region { buffer, offset: align(end), len: flow.bytes };
+        end = values.end();
         let chunk = Chunk { flow: number, ..Chunk::between(flow.src, flow.dst) };
-        let transfer = Transfer::new(peer(flow), chunk, Content::Values(region));
-        Transfer { not_before_s: flow.not_before_s, ..transfer }
+        FlowEnd { peer: peer(flow), chunk, values, not_before_s: flow.not_before_s }
     };
-    flows.iter().map(transfer).collect()
+    flows.iter().map(of_flow).collect()
+}
+
+impl FlowEnd {
+    /// The transfer of its values as they are.
+    fn raw(self) -> Transfer {
+        let Self { peer, chunk, values, not_before_s } = self;
+        Transfer { not_before_s, ..Transfer::new(peer, chunk, Content::Values(values)) }
+    }
 }

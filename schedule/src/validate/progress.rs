@@ -30,10 +30,10 @@ pub(super) fn find_cycle(
         begins.push(nodes());
         ends.push(nodes());
         let (begins, ends) = (&begins[program.rank.index()], &ends[program.rank.index()]);
-        let mut last = [None; Channel::ALL.len()];
+        let mut last: BTreeMap<Channel, NodeIndex> = BTreeMap::new();
         for op in &program.ops {
             if let OpKind::Exchange(exchange) = &op.kind {
-                let before = last[exchange.channel as usize].replace(begins[op.id.index()]);
+                let before = last.insert(exchange.channel, begins[op.id.index()]);
                 if let Some(before) = before.filter(|_| exchange.joins_previous) {
                     graph.add_edge(before, begins[op.id.index()], ());
                 }

@@ -23,7 +23,7 @@ const SLOTS: [&str; 4] = ["a", "b", "c", "d"];
 pub(crate) struct Case {
     pub(crate) job: Job,
     pub(crate) plan: Plan,
-    /// Protocols of its calls, each once, in the order of [`Protocol::ALL`].
+    /// Protocols of its calls and flows, each once, in the order of [`Protocol::ALL`].
     pub(crate) protocols: Vec<Protocol>,
     /// Whether a library may order its transfers: it matches them in the order in which they are issued.
     pub(crate) fits_libraries: bool,
@@ -86,10 +86,8 @@ impl Case {
                 && !matches!(kind, OpKind::Library(_) | OpKind::Local(Local::Reduce(_)))
         };
         let fits_devices = fits_libraries && choices.iter().all(is_plain) && kinds().all(is_main);
-        let is_call =
-            |segment: &Segment| !matches!(segment.work, Work::Compute { .. } | Work::Transfers { .. });
-        let calls = || job.segments.iter().zip(&choices).filter(|(segment, _)| is_call(segment));
-        let is_used = |protocol: &Protocol| calls().any(|(_, choice)| choice.protocol == *protocol);
+        let moved = || job.segments.iter().zip(&choices).filter(|(segment, _)| segment.work.communicates());
+        let is_used = |protocol: &Protocol| moved().any(|(_, choice)| choice.protocol == *protocol);
         let protocols = Protocol::ALL.into_iter().filter(is_used).collect();
         Self { job, plan, protocols, fits_libraries, fits_devices }
     }
@@ -102,6 +100,24 @@ fn bytes(random: &mut ChaCha8Rng) -> u64 {
         1..=3 => 4 * random.random_range(1..=64),
         _ => 4 * random.random_range(4_000..=20_000),
     }
+}
+
+/// When a flow is ready: many at once, the others while those are under way.
+fn start_s(random: &mut ChaCha8Rng) -> f64 {
+    if random.random() { 0.0 } else { random.random_range(0.0..20e-6) }
+}
+
+/// Flows in steps, in each of which all ranks send as far: pairs that are drawn could wait for one another for ever.
+fn steps(random: &mut ChaCha8Rng, ranks: u32) -> Vec<Flow> {
+    let mut flows = Vec::new();
+    for _ in 0..random.random_range(1..=3) {
+        let distance = random.random_range(1..ranks);
+        for src in 0..ranks {
+            let (src, dst, bytes) = (Rank(src), Rank((src + distance) % ranks), bytes(random).max(4));
+            flows.push(Flow { src, dst, bytes, not_before_s: start_s(random) });
+        }
+    }
+    flows
 }
 
 fn work(random: &mut ChaCha8Rng, ranks: u32, scope: Scope) -> Work {
@@ -144,18 +160,21 @@ fn work(random: &mut ChaCha8Rng, ranks: u32, scope: Scope) -> Work {
         5 => Work::Call { dtype, input, output, kind: CallKind::ReduceScatter { bytes: each(random) } },
         6 => Work::Call { dtype, input, output, kind: CallKind::AllReduce { bytes: bytes(random) } },
         _ => {
+            // What is drawn here changes nothing that is drawn later.
+            let mut own = random.clone();
             let flow = |_| {
                 let src = random.random_range(0..ranks);
                 let dst = (src + random.random_range(1..ranks)) % ranks;
-                Flow { src: Rank(src), dst: Rank(dst), bytes: bytes(random).max(4), not_before_s: 0.0 }
+                let not_before_s = start_s(&mut own);
+                Flow { src: Rank(src), dst: Rank(dst), bytes: bytes(random).max(4), not_before_s }
             };
             let flows = (0..6).map(flow).collect();
-            Work::Transfers {
-                flows,
-                pace: *[Pace::Burst, Pace::Chain].choose(random).unwrap(),
-                input,
-                output,
+            let pace = *[Pace::Burst, Pace::Chain].choose(random).unwrap();
+            if own.random_bool(0.3) {
+                let flows = steps(&mut own, ranks);
+                return Work::Transfers { dtype, flows, pace: Pace::SendReceive, input, output };
             }
+            Work::Transfers { dtype, flows, pace, input, output }
         }
     }
 }

@@ -15,7 +15,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_schedule::machine::{Direction, Input, Machine, Readiness, Step, TransferId, TransferOrder};
 use zipwire_schedule::plan::{CallKey, Chunk, Local, OpKind, Plan, TransferKey};
-use zipwire_schedule::{Capabilities, Deadlines, Lane, OpId, Rank, RunFailure, SegmentId, SizeId};
+use zipwire_schedule::{Capabilities, Channel, Deadlines, Lane, OpId, Rank, RunFailure, SegmentId, SizeId};
 
 use self::accesses::Access;
 pub(crate) use self::conditions::{Conditions, Defect, Fault, Silence};
@@ -49,7 +49,7 @@ struct RankState {
     /// Transfers of an exchange that a library moves, which have not ended.
     left: HashMap<OpId, usize>,
     /// Ends of transfers that the machine has on offer.
-    open: HashMap<(Lane, Direction), u32>,
+    open: HashMap<(Channel, Direction), u32>,
     is_done: bool,
     is_dead: bool,
 }
@@ -64,6 +64,8 @@ enum Event {
     CallEnd(CallKey),
     /// News of this number is told again, or at last.
     Again(usize),
+    /// Something may begin on this rank that might not before.
+    Start(usize),
 }
 
 pub(crate) struct World<'p> {
@@ -161,6 +163,9 @@ impl<'p> World<'p> {
     }
 
     fn play(mut self) -> Result<Outcome, String> {
+        for (rank, start) in starts(self.plan) {
+            self.at(start, Event::Start(rank));
+        }
         for rank in 0..self.ranks.len() {
             self.poll(rank)?;
         }
@@ -221,15 +226,18 @@ impl<'p> World<'p> {
                     return self.library_moved(rank, id);
                 }
                 let machine = &self.ranks[rank].machine;
-                let (lane, brings) = (machine.op(id.op).kind.lane(), machine.transfer(id).0.content.brings());
+                let (transfer, exchange) = machine.transfer(id);
+                let (channel, brings) = (exchange.channel, transfer.content.brings());
                 let receives = id.direction == Direction::Receive;
                 let size = brings.filter(|_| receives).map(|_| self.coded[&self.frame(rank, id)]);
                 let is_altered = self.defect == Defect::AltersSizes;
                 let size = size.map(|size| if is_altered { size.saturating_sub(1) } else { size });
-                *self.ranks[rank].open.get_mut(&(lane, id.direction)).expect("it was open") -= 1;
+                *self.ranks[rank].open.get_mut(&(channel, id.direction)).expect("it was open") -= 1;
                 self.tell(rank, Input::Transferred { transfer: id, size })
             }
             Event::News(rank, key) => self.tell(rank, Input::PeerReady { key }),
+            // The clock is no news: those who hear of nothing have it, too.
+            Event::Start(rank) => self.poll(rank),
             Event::CallEnd(key) => self.call_ended(key),
             Event::Again(number) => {
                 let (rank, input) = self.again[number].clone();
@@ -330,7 +338,11 @@ impl<'p> World<'p> {
     }
 
     fn begin(&mut self, rank: usize, op: OpId) -> Result<(), String> {
-        let kind = self.ranks[rank].machine.op(op).kind.clone();
+        let planned = self.ranks[rank].machine.op(op);
+        if self.capabilities.timed && (self.now as f64 * 1e-9) < planned.not_before_s {
+            return Err(format!("rank {rank} begins {op} before its time"));
+        }
+        let kind = planned.kind.clone();
         match &kind {
             OpKind::Exchange(_) if self.capabilities.transfer_order == TransferOrder::Machine => Ok(()),
             OpKind::Exchange(exchange) => {
@@ -433,4 +445,17 @@ impl<'p> World<'p> {
         }
         Ok(())
     }
+}
+
+/// When, in nanoseconds, ranks may begin what has a time of its own.
+fn starts(plan: &Plan) -> Vec<(usize, u64)> {
+    let ops = plan.programs.iter().flat_map(|program| program.ops.iter().map(|op| (program.rank, op)));
+    let starts_s = ops.flat_map(|(rank, op)| {
+        let exchanges = op.kind.exchange().into_iter();
+        let transfers = exchanges.flat_map(|exchange| exchange.sends.iter().chain(&exchange.receives));
+        let all = std::iter::once(op.not_before_s).chain(transfers.map(|transfer| transfer.not_before_s));
+        all.map(move |start_s| (rank.index(), start_s))
+    });
+    let late = starts_s.filter(|(_, start_s)| *start_s > 0.0);
+    late.map(|(rank, start_s)| (rank, (start_s * 1e9).ceil() as u64)).collect()
 }

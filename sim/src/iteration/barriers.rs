@@ -1,7 +1,8 @@
 //! Transfers that wait for ranks that are no end of them ([`TransferStart::Barrier`](zipwire_cluster::TransferStart)).
 //!
 //! A stage of a call may be several exchanges on a rank, such as the steps of a ring. The rank is there when it has opened the
-//! first of them: it cannot open the others before bytes have moved.
+//! first of them: it cannot open the others before bytes have moved. A coded flow is a call of its own, whose two ranks are the ends of all
+//! its transfers, so it has no barriers.
 
 use std::collections::{HashMap, HashSet};
 
@@ -34,7 +35,8 @@ impl Barriers {
         for program in programs {
             let mut known = HashSet::new();
             for op in &program.ops {
-                let Some(exchange) = op.kind.exchange() else { continue };
+                let exchange = op.kind.exchange().filter(|exchange| exchange.channel.flow().is_none());
+                let Some(exchange) = exchange else { continue };
                 let transfers = exchange.sends.iter().chain(&exchange.receives);
                 let keys = transfers.map(|transfer| (op.segment, exchange.stage, transfer.chunk.part));
                 let new: Vec<Key> = keys.filter(|&key| known.insert(key)).collect();

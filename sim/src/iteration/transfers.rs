@@ -21,7 +21,7 @@ impl Iteration<'_> {
         let machine = &self.host(rank).machine;
         let key = machine.key(id);
         let (&Transfer { peer, chunk: Chunk { part, .. }, .. }, exchange) = machine.transfer(id);
-        let follows_peers = exchange.order.follows_peers();
+        let (follows_peers, is_flow) = (exchange.order.follows_peers(), exchange.channel.flow().is_some());
         let offers = &mut self.host(rank).offers;
         let other = offers.remove(&key);
         if offers.is_empty() && offers.capacity() > OFFERS_KEPT {
@@ -38,7 +38,7 @@ impl Iteration<'_> {
             Direction::Send => ((rank, id), (peer, other)),
             Direction::Receive => ((peer, other), (rank, id)),
         };
-        let barriers = self.barriers.as_mut();
+        let barriers = self.barriers.as_mut().filter(|_| !is_flow);
         if !barriers.is_some_and(|barriers| barriers.holds(&key, part, (send, receive))) {
             self.begin_transfer(send, receive);
         }

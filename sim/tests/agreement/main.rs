@@ -234,7 +234,7 @@ fn explicit_flows(random: &mut ChaCha8Rng) -> Case {
         not_before_s: transfer.not_before_s,
     };
     let flows = transfers.iter().map(flow).collect();
-    let work = Work::Transfers { flows, pace, input: Slot(0), output: Slot(1) };
+    let work = Work::Transfers { dtype: DType::Bf16, flows, pace, input: Slot(0), output: Slot(1) };
     let segments = vec![Segment::new("transfers", work)];
     let job = Job { name: "case", rank_count: topology.ranks(), slots: vec!["in", "out"], segments };
 

@@ -25,7 +25,11 @@ pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
     }
     let job = || {
         let experiment = load_scenario(&args.scenario)?;
-        Ok(Job { ranks: experiment.topology.ranks(), folder: Some(args.folder(&experiment.name)) })
+        // Of serving, GPUs that no pool has do nothing.
+        let serving = experiment.serving.as_ref();
+        let pools = serving.map(|serving| serving.shards.ranks(serving.config.decode.instances));
+        let ranks = pools.unwrap_or_else(|| experiment.topology.ranks());
+        Ok(Job { ranks, folder: Some(args.folder(&experiment.name)) })
     };
     with_ranks(&args.mpi, job, cancel, || run_here(args, cancel))
 }

@@ -7,7 +7,7 @@ use crate::{Channel, Order, Stage, Window};
 /// A set of transfers that are opened together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exchange {
-    /// The exchanges that it waits for are those of the same channel.
+    /// The exchanges that it waits for are those of the same channel, and of explicit flows that have steps those of the step before.
     pub channel: Channel,
     /// Whether it is opened as soon as the previous exchange of its channel is open, instead of when that has completed.
     /// Both then share the window, and transfers of the earlier one come first.

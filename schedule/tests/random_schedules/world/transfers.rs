@@ -10,12 +10,12 @@ impl World<'_> {
     pub(super) fn offer_in_window(&mut self, rank: usize, id: TransferId) -> Result<(), String> {
         // By the plan, whatever the machine has been given.
         let kind = &self.plan.programs[rank].ops[id.op.index()].kind;
-        let (exchange, lane) = (kind.exchange().expect("transfers are of exchanges"), kind.lane());
+        let exchange = kind.exchange().expect("transfers are of exchanges");
         let window = match id.direction {
             Direction::Send => exchange.window.sends,
             Direction::Receive => exchange.window.receives,
         };
-        let open = self.ranks[rank].open.entry((lane, id.direction)).or_default();
+        let open = self.ranks[rank].open.entry((exchange.channel, id.direction)).or_default();
         *open += 1;
         if *open > window {
             return Err(format!("rank {rank} has {open} transfers open in a window of {window}"));

@@ -1,0 +1,165 @@
+//! Serving on real ranks: the same machine decides, and real bytes of caches move.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zipwire_engine::serving::{self, Coding, Instance, Pace, ServeError, Setup};
+use zipwire_payload::{Payload, Rows};
+use zipwire_scenarios::{Experiment, Serving, Variant};
+use zipwire_schedule::Lane;
+use zipwire_sim::serving::RankTimes;
+use zipwire_timeline::{Timeline, Union};
+
+use super::{Ran, SPAN_LIMIT, Served};
+use crate::execute::{ExecuteError, Outcome, Prepared};
+use crate::executors::{MPI, THREADS, cores};
+use crate::mpi_job::{Task, job};
+use crate::{Cancel, Executor};
+
+/// What a variant is to do on real ranks; the same in all processes.
+pub(crate) fn setup<'a>(
+    experiment: &'a Experiment,
+    serving: &'a Serving,
+    variant: &Variant,
+    rows: &'a [Arc<Rows>],
+    stuck_after: Duration,
+    verifies: bool,
+) -> Setup<'a> {
+    let choice = experiment.codec_of(variant).filter(|_| variant.is_coded());
+    let coding = choice.map(|choice| Coding {
+        spec: choice.spec.clone(),
+        cost: choice.cost,
+        is_pipelined: serving.is_pipelined,
+    });
+    Setup {
+        compute: serving.compute,
+        coding,
+        seed: experiment.seed,
+        host: experiment.host,
+        handshake_s: serving.handshake_s,
+        cores: cores(),
+        verifies,
+        troubles: &serving.troubles,
+        until_s: serving.until_s,
+        stuck_after,
+        span_limit: SPAN_LIMIT,
+        ..Setup::new(&serving.requests, serving.config, &serving.shards, serving.geometry, rows)
+    }
+}
+
+impl Prepared<'_> {
+    /// Runs a variant on threads, paced as a cluster or as fast as it goes.
+    pub(crate) fn serve_on_threads(
+        &self,
+        serving: &Serving,
+        index: usize,
+        pace: Option<Pace<'_>>,
+        cancel: &Cancel,
+    ) -> Result<(serving::Served, Outcome), ExecuteError> {
+        let payload = self.payload(index, THREADS)?;
+        let (experiment, variant) = (self.experiment, &self.experiment.variants[index]);
+        let verifies = self.verifies();
+        let own = setup(experiment, serving, variant, payload.sources(), serving_patience(), verifies);
+        let own = Setup { pace, ..own };
+        let served =
+            serving::run(&own, cancel.flag()).map_err(|error| self.not_served(index, THREADS, error))?;
+        let outcome = self.outcome_of(serving, index, THREADS, &served)?;
+        Ok((served, outcome))
+    }
+
+    /// Runs a variant together with all processes of the job.
+    pub(crate) fn serve_over_mpi(&self, serving: &Serving, index: usize) -> Result<Outcome, ExecuteError> {
+        let payload: &Payload = self.payload(index, MPI)?;
+        let (experiment, variant) = (self.experiment, &self.experiment.variants[index]);
+        let mut guard = job();
+        let job = guard.as_mut().ok_or(ExecuteError::NoJob)?;
+        if job.world.has_failed() {
+            return Err(ExecuteError::NotRun(variant.name.clone(), MPI.name()));
+        }
+        let verifies = self.verifies();
+        job.tell(experiment, &Task::Serve { variant: variant.name.clone(), verifies })?;
+        job.align()?;
+        let patience = job.world.patience();
+        let own = setup(experiment, serving, variant, payload.sources(), patience, verifies);
+        let served =
+            job.world.serve(&variant.name, &own).map_err(|error| self.not_served(index, MPI, error))?;
+        let served = served.expect("rank 0 has what all came to");
+        self.outcome_of(serving, index, MPI, &served)
+    }
+
+    fn not_served(&self, index: usize, executor: &dyn Executor, error: ServeError) -> ExecuteError {
+        if error == ServeError::Stopped {
+            return ExecuteError::Cancelled;
+        }
+        ExecuteError::Serve(self.experiment.variants[index].name.clone(), executor.name(), error)
+    }
+
+    fn outcome_of(
+        &self,
+        serving: &Serving,
+        index: usize,
+        executor: &dyn Executor,
+        served: &serving::Served,
+    ) -> Result<Outcome, ExecuteError> {
+        let verifies = self.verifies();
+        // What a lost instance had received is compared, too, and what stops on its way may have been.
+        if verifies && served.totals.bytes_verified < served.bytes_raw {
+            return Err(ExecuteError::Unverified(self.experiment.variants[index].name.clone()));
+        }
+        let times =
+            times(&served.timeline, serving.shards.ranks(serving.config.decode.instances), served.end_s);
+        let mut own = Served::of(
+            serving,
+            &Ran {
+                recorder: &served.recorder,
+                times: &times,
+                bytes_raw: served.bytes_raw,
+                bytes_wire: served.bytes_wire,
+                waiting_at_last_arrival: served.waiting_at_last_arrival,
+                end_s: served.end_s,
+                busiest_link: None,
+                spans_left_out: served.totals.spans_left_out,
+            },
+        );
+        own.notes = served.lost.iter().map(|lost| {
+            let (pool, instance) = match lost.instance {
+                Instance::Prefill(instance) => ("prefill", instance),
+                Instance::Decode(instance) => ("decode", instance),
+            };
+            let (rank, at_s) = (lost.rank, lost.noticed_s);
+            format!("{executor}: {pool} instance {instance} is gone: rank {rank} said nothing any more, which was noticed at {at_s:.3} s")
+        }).collect();
+        Ok(Outcome {
+            timeline: served.timeline.clone(),
+            verified: Some(verifies),
+            is_timed: false,
+            switcher: None,
+            served: Some(own),
+            unfired: Vec::new(),
+        })
+    }
+}
+
+/// How long nothing may happen.
+fn serving_patience() -> Duration {
+    zipwire_engine::threads::STUCK_AFTER
+}
+
+/// What ranks were busy with, by their spans.
+fn times(timeline: &Timeline, ranks: u32, end_s: f64) -> RankTimes {
+    let of = |is: fn(Lane) -> bool| -> Vec<f64> {
+        let mut intervals = vec![Vec::new(); ranks as usize];
+        for span in timeline.spans.iter().filter(|span| is(span.lane)) {
+            if let Some(intervals) = intervals.get_mut(span.rank.index()) {
+                intervals.push((span.begin_s, span.end_s.min(end_s)));
+            }
+        }
+        intervals.into_iter().map(|intervals| Union::of(intervals).length()).collect()
+    };
+    RankTimes {
+        compute_s: of(|lane| lane == Lane::Compute),
+        codec_s: of(|lane| lane == Lane::Codec),
+        comm_s: of(|lane| matches!(lane, Lane::Tx | Lane::Rx)),
+        busy_s: of(|_| true),
+    }
+}

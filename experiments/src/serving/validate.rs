@@ -1,0 +1,161 @@
+//! Holds simulated serving against real ranks on paced links, request by request.
+
+use zipwire_engine::serving::Pace;
+use zipwire_schedule::Lane;
+use zipwire_serving::{Percentiles, Record, Summary};
+use zipwire_timeline::{Timeline, Union};
+
+use crate::executors::cores;
+use crate::{Cancel, ExecuteError, Prepared};
+
+/// The real work of caches, coding, copying, drawing and comparing, may take this share of the time in which they are predicted to move, and that of coding a group
+/// this share of the time that is declared for it, all ranks working: what comes at once then still has its time.
+const WORK_SHARE: f64 = 1.0 / 4.0;
+/// Seconds of this machine that a run takes at the least.
+const SHORTEST_S: f64 = 2.0;
+
+/// How well the simulator predicts what users wait.
+#[derive(Clone, Debug)]
+pub struct ServingValidation {
+    /// Seconds of this machine for a second of the cluster.
+    pub dilation: f64,
+    /// The variants, in the scenario's order.
+    pub variants: Vec<ServingVariantValidation>,
+}
+
+/// How well the simulator predicts one variant.
+#[derive(Clone, Debug)]
+pub struct ServingVariantValidation {
+    /// Its name.
+    pub name: String,
+    /// What was simulated.
+    pub predicted: Summary,
+    /// What was measured, in seconds of the cluster.
+    pub measured: Summary,
+    /// Of each request, how far its time to the first token is off: |measured / predicted - 1|. `None` if none has one on both sides.
+    pub ttft_error: Option<Percentiles>,
+    /// The same of its time to the last token.
+    pub e2e_error: Option<Percentiles>,
+    /// Requests that ended differently.
+    pub other_ends: usize,
+    /// Groups that took longer than declared, although slowed down, and seconds of the cluster by which they did.
+    pub late: (u64, f64),
+}
+
+impl ServingValidation {
+    /// Whether both order the variants alike by their mean time to the first token. Variants whose predictions are within `tolerance` of each other are
+    /// equal.
+    pub fn ranking_agrees(&self, tolerance: f64) -> bool {
+        let means = |summary: &Summary| summary.metrics.ttft_s.map_or(f64::NAN, |ttft| ttft.mean);
+        let pairs: Vec<[f64; 2]> = self
+            .variants
+            .iter()
+            .map(|variant| [means(&variant.predicted), means(&variant.measured)])
+            .collect();
+        let apart = |a: f64, b: f64| (a / b).max(b / a) > 1.0 + tolerance;
+        pairs.iter().enumerate().all(|(index, [predicted, measured])| {
+            let behind = &pairs[index + 1..];
+            behind
+                .iter()
+                .all(|[other, found]| !apart(*predicted, *other) || (predicted < other) == (measured < found))
+        })
+    }
+}
+
+/// Simulates every variant of `prepared` and serves it on paced threads as `real` says: the same, or the same requests on a cluster that is not what the
+/// scenario says. `begin` hears of each step before it begins.
+///
+/// # Errors
+/// If a run fails, the user stops it, or `dilation` is less than this machine needs to keep up.
+pub fn validate_serving(
+    prepared: &Prepared<'_>,
+    real: &Prepared<'_>,
+    dilation: Option<f64>,
+    cancel: &Cancel,
+    mut begin: impl FnMut(String),
+) -> Result<ServingValidation, ExecuteError> {
+    let (simulated, other) = (prepared.experiment(), real.experiment());
+    let (Some(serving), Some(on_cluster)) = (&simulated.serving, &other.serving) else {
+        unreachable!("whoever validates serving has a scenario of it")
+    };
+    let names = |variants: &[zipwire_scenarios::Variant]| -> Vec<String> {
+        variants.iter().map(|variant| variant.name.clone()).collect()
+    };
+    let shared = [
+        ("list of requests", serving.requests == on_cluster.requests),
+        ("pair of pools", serving.config == on_cluster.config && serving.shards == on_cluster.shards),
+        ("seed", simulated.seed == other.seed),
+        ("payload", simulated.payload == other.payload),
+        ("list of variants", names(&simulated.variants) == names(&other.variants)),
+    ];
+    if let Some((what, _)) = shared.into_iter().find(|(_, is_same)| !is_same) {
+        return Err(ExecuteError::OtherWork { variant: simulated.variants[0].name.clone(), what });
+    }
+    let mut predictions = Vec::new();
+    let mut needed = 1.0_f64;
+    for (index, variant) in simulated.variants.iter().enumerate() {
+        begin(format!("sim: {}", variant.name));
+        let outcome = prepared.simulate_serving(serving, index, cancel)?;
+        begin(format!("work of {} on this machine", variant.name));
+        let (unpaced, _) = real.serve_on_threads(on_cluster, index, None, cancel)?;
+        let moving_s = moving_s(&outcome.timeline);
+        let length_s = outcome.timeline.end_s();
+        if moving_s > 0.0 {
+            needed = needed.max(unpaced.real_s / (WORK_SHARE * moving_s));
+        }
+        if let Some(choice) = simulated.codec_of(variant).filter(|_| variant.is_coded()) {
+            let groups = unpaced.totals.groups.max(1) as f64;
+            let raw = unpaced.bytes_raw as f64 / groups;
+            let (encode_s, decode_s) = (unpaced.totals.encode_s / groups, unpaced.totals.decode_s / groups);
+            let slower = (encode_s * choice.cost.encode_bytes_per_s / raw)
+                .max(decode_s * choice.cost.decode_bytes_per_s / raw);
+            let ranks = serving.shards.ranks(serving.config.decode.instances);
+            let sharers = (f64::from(ranks) / cores() as f64).max(1.0);
+            needed = needed.max(slower * sharers / WORK_SHARE);
+        }
+        if length_s > 0.0 {
+            needed = needed.max(SHORTEST_S / length_s);
+        }
+        predictions.push(outcome.served.expect("serving was simulated"));
+    }
+    let dilation = match dilation {
+        Some(asked) if asked < needed => return Err(ExecuteError::Dilation { asked, needed }),
+        Some(asked) => asked,
+        None => needed,
+    };
+    let variants = predictions.into_iter().enumerate().map(|(index, predicted)| {
+        let name = simulated.variants[index].name.clone();
+        begin(format!("threads: {name}"));
+        let pace = Pace { topology: &other.topology, dilation };
+        let (served, outcome) = real.serve_on_threads(on_cluster, index, Some(pace), cancel)?;
+        let measured = outcome.served.expect("requests were served");
+        let pairs = || predicted.records.iter().zip(&measured.records);
+        Ok(ServingVariantValidation {
+            name,
+            ttft_error: errors(pairs(), Record::ttft_s),
+            e2e_error: errors(pairs(), Record::e2e_s),
+            other_ends: pairs().filter(|(a, b)| a.outcome != b.outcome).count(),
+            predicted: predicted.summary,
+            measured: measured.summary,
+            late: (served.totals.late.0, served.totals.late.1),
+        })
+    });
+    let variants = variants.collect::<Result<_, ExecuteError>>()?;
+    Ok(ServingValidation { dilation, variants })
+}
+
+/// Seconds in which any rank codes or moves anything.
+fn moving_s(timeline: &Timeline) -> f64 {
+    let is_moving = |lane: Lane| matches!(lane, Lane::Codec | Lane::Tx | Lane::Rx);
+    let spans = timeline.spans.iter().filter(|span| is_moving(span.lane));
+    Union::of(spans.map(|span| (span.begin_s, span.end_s))).length()
+}
+
+fn errors<'a>(
+    pairs: impl Iterator<Item = (&'a Record, &'a Record)>,
+    of: impl Fn(&Record) -> Option<f64>,
+) -> Option<Percentiles> {
+    Percentiles::of(pairs.filter_map(|(predicted, measured)| {
+        Some((of(measured)? / of(predicted)? - 1.0).abs()).filter(|error| error.is_finite())
+    }))
+}
