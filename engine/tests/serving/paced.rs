@@ -3,8 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use zipwire_cluster::{CodecCost, Fabric, HostCost, Slowdown, Topology};
-use zipwire_engine::serving::{Coding, Pace, Setup, least_dilation};
-use zipwire_serving::{ComputeTime, DecodeTime, Move, Outcome, Pool, PrefillTime, Requests, Shards};
+use zipwire_engine::serving::{Coding, Pace, Setup};
+use zipwire_serving::{ComputeTime, DecodeTime, Move, Pool, PrefillTime, Requests, Shards};
 
 use crate::scenes::{Scene, assert_served, coding, requests, run};
 
@@ -58,9 +58,20 @@ fn ttft_s(setup: &Setup<'_>) -> f64 {
     served.recorder.records()[0].ttft_s().unwrap()
 }
 
+/// Measures until it is near, a few times: other work on the machine makes a run slower now and then, and nothing makes it faster.
 #[track_caller]
-fn assert_near(found: f64, expected: f64) {
-    assert!((found / expected - 1.0).abs() < 0.03, "{found} s, expected {expected} s");
+fn assert_near<const N: usize>(mut measure: impl FnMut() -> ([f64; N], [f64; N])) {
+    let mut attempts = Vec::new();
+    for _ in 0..5 {
+        let (found, expected) = measure();
+        let mut ratios = found.iter().zip(&expected).map(|(found, expected)| found / expected);
+        assert!(ratios.clone().all(|ratio| ratio > 0.97), "{found:?} s, expected {expected:?} s");
+        if ratios.all(|ratio| ratio < 1.03) {
+            return;
+        }
+        attempts.push((found, expected));
+    }
+    panic!("found and expected: {attempts:?}");
 }
 
 #[test]
@@ -75,7 +86,8 @@ fn a_cache_that_is_fetched_takes_prefill_latency_links_and_a_step() {
     setup.handshake_s = 7e-6;
     let moves_s = scene.bytes() as f64 / BANDWIDTH;
     // Three launches: of prefill, of the flow, of the step.
-    assert_near(ttft_s(&setup), 100e-6 + 3.0 * 3e-6 + 7e-6 + LATENCY_S + moves_s + 20e-6);
+    let expected_s = 100e-6 + 3.0 * 3e-6 + 7e-6 + LATENCY_S + moves_s + 20e-6;
+    assert_near(|| ([ttft_s(&setup)], [expected_s]));
 }
 
 #[test]
@@ -87,7 +99,7 @@ fn layers_that_are_sent_while_others_are_computed_hide() {
     setup.compute = compute();
     let layer_s = scene.bytes() as f64 / 3.0 / BANDWIDTH;
     assert!(layer_s < 100e-6 / 3.0, "a layer moves while the next one is computed");
-    assert_near(ttft_s(&setup), 100e-6 + LATENCY_S + layer_s + 20e-6);
+    assert_near(|| ([ttft_s(&setup)], [100e-6 + LATENCY_S + layer_s + 20e-6]));
 }
 
 /// What is slowest of encoder, link and decoder, and one group through the other two.
@@ -105,7 +117,8 @@ fn a_coded_cache_takes_the_slowest_of_its_ways() {
         setup.pace = Some(Pace { topology: &topology, dilation: DILATION });
         setup.compute = compute();
         let others_s = 0.7 * group / BANDWIDTH + group / 50e9;
-        assert_near(ttft_s(&setup), 100e-6 + 2.0 * 2e-6 + raw / 4e9 + LATENCY_S + others_s + 20e-6);
+        let expected_s = 100e-6 + 2.0 * 2e-6 + raw / 4e9 + LATENCY_S + others_s + 20e-6;
+        assert_near(|| ([ttft_s(&setup)], [expected_s]));
     }
 }
 
@@ -119,11 +132,13 @@ fn coded_as_a_whole_it_takes_one_after_the_other() {
     setup.coding = Some(Coding { cost, is_pipelined: false, ..coding("tiered") });
     setup.pace = Some(Pace { topology: &topology, dilation: DILATION });
     setup.compute = compute();
-    let served = run(&setup).unwrap();
-    let (raw, wire) = (served.bytes_raw as f64, served.bytes_wire as f64);
-    let codec_s = 2.0 * 2e-6 + raw / 8e9 + raw / 6e9;
-    let expected_s = 100e-6 + codec_s + LATENCY_S + wire / BANDWIDTH + 20e-6;
-    assert_near(served.recorder.records()[0].ttft_s().unwrap(), expected_s);
+    assert_near(|| {
+        let served = run(&setup).unwrap();
+        let (raw, wire) = (served.bytes_raw as f64, served.bytes_wire as f64);
+        let codec_s = 2.0 * 2e-6 + raw / 8e9 + raw / 6e9;
+        let expected_s = 100e-6 + codec_s + LATENCY_S + wire / BANDWIDTH + 20e-6;
+        ([served.recorder.records()[0].ttft_s().unwrap()], [expected_s])
+    });
 }
 
 /// A prefill that codes all the time takes half as long again.
@@ -137,30 +152,13 @@ fn computing_is_slower_while_the_rank_codes_and_moves() {
     setup.pace = Some(Pace { topology: &topology, dilation: DILATION });
     setup.compute = compute();
     setup.host = HostCost { compute_slowdown: slowdown, ..HostCost::default() };
-    let served = run(&setup).unwrap();
-    assert_served(&served);
-    let prefilled_s = served.recorder.records().iter().map(|record| record.prefilled_s.unwrap());
-    let prefilled_s: Vec<f64> = prefilled_s.collect();
-    assert_near(prefilled_s[0], 100e-6);
     // The first cache takes 235 us to move: the second prompt is computed meanwhile.
-    assert_near(prefilled_s[1], 250e-6);
-}
-
-#[test]
-fn what_a_machine_can_play_follows_from_what_it_takes() {
-    let (scene, topology) = (scene(4000, 3), topology(2));
-    let measure = |encode_bytes_per_s: f64| {
-        let cost = CodecCost { encode_bytes_per_s, decode_bytes_per_s: 1e6, launch_s: 0.0 };
-        let mut setup = scene.setup(None);
-        setup.coding = Some(Coding { cost, ..coding("tiered") });
-        let measured = run(&setup).unwrap();
-        assert!(measured.totals.encode_s > 0.0 && measured.totals.decode_s > 0.0);
-        least_dilation(&setup, &topology, &measured)
-    };
-    let (slow, fast, faster) = (measure(1e6), measure(5e9), measure(1e12));
-    assert!(slow < 2.0 && fast > 2.0, "{slow} {fast}");
-    // No coder needs to be faster than its link.
-    assert!(faster < 10.0 * fast, "{fast} {faster}");
+    assert_near(|| {
+        let served = run(&setup).unwrap();
+        assert_served(&served);
+        let records = served.recorder.records();
+        ([0, 1].map(|request: usize| records[request].prefilled_s.unwrap()), [100e-6, 250e-6])
+    });
 }
 
 /// Two caches share a link evenly, whoever came first.
@@ -175,11 +173,12 @@ fn flows_share_links() {
     let mut setup = scene.setup(None);
     setup.pace = Some(Pace { topology: &topology, dilation: DILATION });
     setup.compute = compute();
-    let served = run(&setup).unwrap();
-    assert_served(&served);
     let moves_s = scene.bytes() as f64 / BANDWIDTH;
-    for record in served.recorder.records() {
-        assert_eq!(record.outcome, Outcome::Finished);
-        assert_near(record.moved_s.unwrap(), 100e-6 + LATENCY_S + moves_s);
-    }
+    assert_near(|| {
+        let served = run(&setup).unwrap();
+        assert_served(&served);
+        let records = served.recorder.records();
+        let moved_s = [0, 1].map(|request: usize| records[request].moved_s.unwrap());
+        (moved_s, [100e-6 + LATENCY_S + moves_s; 2])
+    });
 }
