@@ -19,6 +19,7 @@
 mod agenda;
 mod buffers;
 mod coordinator;
+mod dilation;
 mod error;
 mod groups;
 mod job;
@@ -34,6 +35,7 @@ mod values;
 use zipwire_schedule::SegmentId;
 use zipwire_serving::RequestId;
 
+pub use self::dilation::least_dilation;
 pub use self::error::ServeError;
 pub(crate) use self::processes::{Process, serve};
 
