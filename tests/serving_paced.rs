@@ -110,6 +110,7 @@ fn compare(moves: Move, cost: Option<CodecCost>) -> Result<(), String> {
 }
 
 #[test]
+#[ignore = "takes a quiet machine: `.ci/accept serving` runs it"]
 fn what_users_wait_is_what_a_simulation_says() {
     let fast = CodecCost { encode_bytes_per_s: 40e9, decode_bytes_per_s: 60e9, launch_s: 3e-6 };
     let slow = CodecCost { encode_bytes_per_s: 4e9, decode_bytes_per_s: 3e9, launch_s: 3e-6 };
