@@ -85,6 +85,24 @@ pub(crate) fn quickstart(installed: &Installed, _: u32) -> Result<(), Failed> {
     Err(format!("{files:?}\n{text}\n{}", String::from_utf8_lossy(&output.stderr)).into())
 }
 
+/// Requests are served by processes as simulated, with every byte verified.
+pub(crate) fn serves(installed: &Installed, _: u32) -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let model = r#"workload.model={ preset = "llama3-8b", layers = 2 }"#;
+    let arguments = ["scenarios/serving/paced.toml", "--on", "sim,mpi", "--set", model];
+    let output = command(installed, &arguments, folder.path(), "serving-paced").output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let verified = text.lines().filter(|line| line.trim_end().ends_with(" yes")).count();
+    let summary = std::fs::read(folder.path().join("summary.json")).unwrap_or_default();
+    let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap_or_default();
+    let finished = |executor: &str| summary["executors"][executor]["tiered"]["requests"]["finished"].as_u64();
+    if output.status.success() && verified == 3 && finished("mpi") == Some(20) && finished("sim") == Some(20)
+    {
+        return Ok(());
+    }
+    Err(format!("{verified} verified\n{text}\n{}", String::from_utf8_lossy(&output.stderr)).into())
+}
+
 /// Probes measure plausible constants, and a scenario takes the file that they write.
 pub(crate) fn probes(installed: &Installed, ranks: u32) -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
