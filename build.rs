@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// Folders, and the endings of their files: all that scenarios and papers read.
-const FOLDERS: [(&str, &[&str]); 3] = [
+const FOLDERS: [(&str, &[&str]); 4] = [
     ("scenarios", &["json", "toml"]),
     ("traces/samples", &["csv", "jsonl", "md", "safetensors"]),
     ("traces/samples/licenses", &["txt"]),
+    ("traces/samples/requests", &["csv", "gz"]),
 ];
 /// In the folder of scenarios, what belongs to the crate that reads them.
 const NO_SCENARIOS: [&str; 3] = ["Cargo.toml", "src", "tests"];

@@ -3,13 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 #[path = "common/process.rs"]
+#[allow(dead_code, reason = "each test file uses its part")]
 mod process;
 
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use process::{fails, names, output, succeeds, text, text_of, zipwire};
+use process::{fails, names, succeeds, text, text_of, zipwire};
 use serde_json::Value;
 use tempfile::tempdir;
 
@@ -162,8 +163,13 @@ fn what_cannot_be_served_is_an_error() {
         &["`workload.requests.0.input` is out of range"],
     );
     fails(2, &args(&file, &["workload.slo.ttft=0 s"], &[]), &["more than 0 s"]);
-    let done = output(&["plan", &file]);
-    assert!(done.status.success(), "{}", text_of(&done.stderr));
+    fails(2, &["plan", &file], &["serving has no plan"]);
+    fails(2, &args(&file, &[], &["--ranks"]), &["`--ranks` has no effect"]);
+    let checked = text_of(&succeeds(&["scenario", "check", &path("poisson")]).stdout);
+    assert!(
+        checked.contains("2000 requests in") && checked.contains("prefill instances are asked for"),
+        "{checked}"
+    );
 }
 
 /// A run that is stopped ends soon and leaves no half-written result.

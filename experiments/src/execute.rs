@@ -161,7 +161,10 @@ impl<'a> Prepared<'a> {
                 Checked::Valid => {}
                 Checked::Stopped => return Err(ExecuteError::Cancelled),
             }
-            let digest = experiment.serving.as_ref().map_or_else(|| plan.digest(), serving::digest);
+            let digest = match &experiment.serving {
+                Some(serving) => serving::digest(experiment, serving, variant),
+                None => plan.digest(),
+            };
             Ok(Planned { plan, digest })
         };
         let planned = experiment.variants.iter().map(prepare).collect::<Result<_, ExecuteError>>()?;

@@ -18,6 +18,7 @@ pub(crate) mod reproduce;
 mod routes;
 pub(crate) mod run;
 pub(crate) mod scenario;
+mod serving_check;
 pub(crate) mod store;
 pub(crate) mod validate;
 

@@ -13,6 +13,13 @@ pub(crate) fn run(args: &PlanArgs, cancel: &Cancel) -> Result<(), CliError> {
     let mut experiment = load_scenario(&args.scenario)?;
     experiment.select(&args.scenario.variant)?;
     say_without_sweep(&experiment);
+    if experiment.serving.is_some() {
+        return Err(CliError::Usage(
+            "serving has no plan: where requests go is decided as they come\n\
+             help: `zipwire run` writes what happened to each of them to requests.csv"
+                .to_owned(),
+        ));
+    }
     let ranks = experiment.topology.ranks();
     if let Some(rank) = args.rank.filter(|&rank| rank >= ranks) {
         return Err(CliError::Usage(format!("`--rank {rank}`: the scenario has ranks 0 to {}", ranks - 1)));

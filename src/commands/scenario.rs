@@ -8,6 +8,7 @@ use serde::Serialize;
 use zipwire::scenarios::{Experiment, Source, Traffic, load_sweep};
 use zipwire::{Cancel, Prepared, Shared, sweep};
 
+use super::serving_check::ServingReport;
 use super::{list, presets, print, print_json};
 use crate::cli::{ScenarioArgs, ScenarioCommand};
 use crate::commands::{load_scenario, say_warnings};
@@ -36,6 +37,9 @@ struct Report {
     iterations: u32,
     codec: Option<String>,
     traffic: Vec<TrafficReport>,
+    /// Of workload `serving`, which has no calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    serving: Option<ServingReport>,
     variants: Vec<VariantReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sweep: Option<SweepReport>,
@@ -103,6 +107,10 @@ fn text(report: &Report) -> String {
             "all {points} points of its sweep over `{paths}` are valid; this is the scenario without"
         );
     }
+    if let Some(serving) = &report.serving {
+        let _ = write!(text, "\n{}", serving.text());
+        return text;
+    }
     let mut traffic = table::new(
         &["segment", "raw bytes", "transfers", "sent max/mean", "Gini", "received max/mean", "Gini"],
         &[0],
@@ -168,6 +176,7 @@ fn report(experiment: &Experiment, memory: Option<u64>, cancel: &Cancel) -> Resu
         iterations: experiment.iterations,
         codec: experiment.codec.as_ref().map(|choice| choice.spec.to_string()),
         traffic: experiment.traffic().iter().map(traffic_report).collect(),
+        serving: experiment.serving.as_ref().map(ServingReport::of),
         variants: variants.collect(),
         sweep: None,
     })

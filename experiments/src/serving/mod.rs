@@ -52,8 +52,9 @@ pub(crate) struct Ran<'a> {
 }
 
 /// A hash of everything that decides what is served how: what a plan's digest is elsewhere.
-pub(crate) fn digest(serving: &Serving) -> String {
-    format!("{:032x}", xxh3_128(format!("{serving:?}").as_bytes()))
+pub(crate) fn digest(experiment: &Experiment, serving: &Serving, variant: &Variant) -> String {
+    let codec = experiment.codec_of(variant).filter(|_| variant.is_coded());
+    format!("{:032x}", xxh3_128(format!("{serving:?} {codec:?}").as_bytes()))
 }
 
 impl Prepared<'_> {

@@ -27,6 +27,12 @@ pub(super) fn run(
     let mut experiment = load_scenario(&args.scenario)?;
     let first_variant = experiment.variants[0].name.clone();
     experiment.select(&args.scenario.variant)?;
+    if args.ranks && experiment.serving.is_some() {
+        return Err(CliError::Usage(
+            "`--ranks` has no effect: what instances did is in the tables of serving, and requests.csv has a row for each request"
+                .to_owned(),
+        ));
+    }
     let lacks_first = experiment.variants.iter().all(|variant| variant.name != first_variant);
     let settled = settle(&mut experiment, executors);
     let shared = Arc::new(Shared::with_memory(args.memory).verifying(!args.no_verify));
