@@ -85,7 +85,8 @@ fn compare(moves: Move, cost: Option<CodecCost>) -> Result<(), String> {
     };
     let simulated = simulated::run(&setup, &|| true).expect("nobody stops it");
     let [of_paced, of_simulated] = [&paced.recorder, &simulated.recorder].map(|recorder| {
-        let ttft_s: Vec<f64> = recorder.records().iter().filter_map(|record| record.ttft_s()).collect();
+        let ttft_s: Vec<f64> =
+            recorder.records().iter().filter_map(zipwire::serving::Record::ttft_s).collect();
         (ttft_s, Metrics::of(&requests, recorder, &Slo::default(), 0))
     });
     let pairs = of_paced.0.iter().zip(&of_simulated.0);
