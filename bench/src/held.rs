@@ -17,7 +17,7 @@ use zipwire_held::{HeldError, HeldModel, HeldOptions, Place, Walk};
 use zipwire_kernels::{Device, Stream};
 
 /// Codecs by which models are held on a GPU.
-const GPU_CODECS: [&str; 2] = ["huffman", "tiered"];
+const GPU_CODECS: [&str; 3] = ["huffman", "tiered", "rans"];
 /// Values of a frame on a GPU: 16 MiB of BF16.
 const GPU_CHUNK_VALUES: NonZero<usize> = NonZero::new(8 << 20).expect("it is not zero");
 /// Bytes of a matrix that a thread multiplies at once.
@@ -34,7 +34,7 @@ pub struct HeldSettings {
     pub blocks: Option<usize>,
     /// Where the model is held as the files have it, beside that.
     pub as_files: Vec<Place>,
-    /// Whether it is held by `huffman` and by `tiered` on the first GPU, too.
+    /// Whether it is held by `huffman`, `tiered` and `rans` on the first GPU, too.
     pub on_gpu: bool,
     /// Threads that decode and multiply.
     pub threads: NonZero<usize>,

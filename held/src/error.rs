@@ -68,7 +68,7 @@ pub enum HeldError {
     },
     /// A GPU has no kernel for the frames of a tensor.
     #[error(
-        "tensor `{tensor}` is held by `{codec}` as `{dtype}`, whose frames no GPU kernel decodes\nhelp: hold weights by `tiered`, or by \
+        "tensor `{tensor}` is held by `{codec}` as `{dtype}`, whose frames no GPU kernel decodes\nhelp: hold weights by `tiered` or `rans`, or by \
          `huffman`, which codes BF16 and leaves other types as they are"
     )]
     DeviceCodec {

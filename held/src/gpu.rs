@@ -16,7 +16,7 @@ const ALIGN: u64 = 128;
 /// A model whose frames are in the memory of a GPU: a block of tensors is decoded there in one launch (DFloat11, arXiv:2504.11651,
 /// section 2.3.3), into a buffer that all blocks share. [`HeldModel::on_device`] makes it.
 ///
-/// Frames are those of any codecs that kernels decode in `compact` ([`Coder::check_compact`]); longer ones than those of files take less memory
+/// Frames are those of any codecs that kernels decode in `compact` ([`Coder::check`]); longer ones than those of files take less memory
 /// beside them, so [`HeldOptions::chunk_values`](crate::HeldOptions::chunk_values) of 2^23 is a good choice.
 #[derive(Debug)]
 pub struct DeviceModel {
@@ -274,7 +274,7 @@ fn kind_of(tensor: &str, chunk: usize, frame: &[u8]) -> Result<Kind, HeldError> 
     let info = FrameInfo::peek(&frame[..frame.len().min(HEADER_LEN)]);
     let info = info.map_err(|source| HeldError::Decode { tensor: tensor.to_owned(), chunk, source })?;
     let (codec, dtype) = (info.codec, info.shape.dtype);
-    let has_kernels = codec.parse().is_ok_and(|spec| Coder::check_compact(&spec, dtype).is_ok());
+    let has_kernels = codec.parse().is_ok_and(|spec| Coder::check(&spec, dtype).is_ok());
     if has_kernels {
         return Ok((codec, dtype));
     }

@@ -18,7 +18,7 @@ use zipwire_kernels::{Device, Stream};
 
 fn main() -> ExitCode {
     let sources = zipwire_kernels::sources();
-    let of = |name: &str| ["huffman", "tiered"].contains(&name);
+    let of = |name: &str| ["huffman", "tiered", "rans"].contains(&name);
     let used: Vec<&str> =
         sources.iter().filter(|source| of(source.name)).map(|source| source.text.as_str()).collect();
     zipwire_emulation::harness(&used, trials, &[])
@@ -99,13 +99,15 @@ fn values_come_back() {
     let (path, values) = (folder.path().join("m.safetensors"), values());
     write(&path, &values);
     let device = Device::open(0).unwrap();
-    // Those of `tiered` are of two types, so a block takes two launches.
+    // Those of `tiered` and `rans` are of two types, so a block takes two launches.
     for (codec, chunk_values) in [
         ("huffman", 1 << 23),
         ("huffman", 20_000),
         ("huffman", 8192),
         ("tiered", 1 << 23),
         ("tiered", 40_000),
+        ("rans", 1 << 23),
+        ("rans", 40_000),
     ] {
         let model = HeldModel::open(&[&path], &options(codec, chunk_values)).unwrap();
         let on_device = model.on_device(&device).unwrap();
@@ -164,9 +166,9 @@ fn others_are_refused() {
     let path = folder.path().join("m.safetensors");
     write(&path, &values());
     let device = Device::open(0).unwrap();
-    let model = HeldModel::open(&[&path], &options("rans", 1 << 20)).unwrap();
+    let model = HeldModel::open(&[&path], &options("grouped", 1 << 20)).unwrap();
     let error = model.on_device(&device).unwrap_err();
     let text = error.to_string();
-    assert!(matches!(error, HeldError::DeviceCodec { codec: "rans", .. }), "{text}");
-    assert!(text.contains("help: hold weights by `tiered`"), "{text}");
+    assert!(matches!(error, HeldError::DeviceCodec { codec: "grouped", .. }), "{text}");
+    assert!(text.contains("help: hold weights by `tiered` or `rans`"), "{text}");
 }

@@ -2,7 +2,7 @@
 
 // ---- The table ---------------------------------------------------------------------------------------------------
 
-struct OpenShared {
+struct TableRead {
     u32 firsts[SYMBOLS];  // by rank: the first slot, and the symbol with its frequency less 1
     u32 symbols[SYMBOLS];
     Common common;
@@ -10,7 +10,7 @@ struct OpenShared {
 
 // Reads a table from the front of a dynamic section that is long enough, by all threads.
 template <class Format>
-DEVICE Common read_table(const u64* table, u64 count, uint4* slots, OpenShared* shared) {
+DEVICE Common read_table(const u64* table, u64 count, uint4* slots, TableRead* shared) {
     if (warp_id() == 0) {
         const u8* bytes = (const u8*)table + 8 + 3 * (lane_id() / 2);
         const u32 pair = bytes[0] | bytes[1] << 8 | bytes[2] << 16;
@@ -45,7 +45,7 @@ DEVICE Common read_table(const u64* table, u64 count, uint4* slots, OpenShared* 
 
 // Makes the slots of frames that have a table, and opens them. A block of 1024 threads per frame.
 template <class Format> DEVICE void open_blocks(const Frame* frames) {
-    __shared__ OpenShared shared;
+    __shared__ TableRead shared;
     const Frame* frame = frames + blockIdx.x;
     const u8* table = at<const u8>(frame->fixed) + Format::table_at();
     Scratch* scratch = scratch_of(frame);

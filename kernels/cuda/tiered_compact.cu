@@ -145,9 +145,16 @@ DEVICE u32 read_planes(const u8* rest, u64 room, u32 count, Plane* planes) {
 
 // ---- Columns -----------------------------------------------------------------------------------------------------
 
+// What is behind the front matter, in front of the bodies.
+struct Ahead {
+    u64 len; // in bytes
+    u64 sum; // over its words, not folded; the first warp has it
+    u32 fault;
+};
+
 // What comes behind the front matter of a frame whose columns have offsets, of which `room` bytes are there; by 1024 threads. Without a way
 // out in front of its loads: where the compiler meets one, it does not come to an end.
-DEVICE Common read_columns(const u8* from, u64 room, u64 count, u64 first_word, u64* parts) {
+DEVICE Ahead read_columns(const u8* from, u64 room, u64 count, u64 first_word, u64* parts) {
     const uint2 head = eight_bytes(room < COLUMNS_HEAD ? from - COLUMNS_HEAD : from);
     const u32 row = head.x, form = head.y & 0xffu, lowest = head.y >> 8 & 0xffu;
     const u64 len = form == 0 ? ((u64)row + 1) / 2 : row, all = COLUMNS_HEAD + round_up(len, 8);
@@ -166,8 +173,8 @@ DEVICE Common read_columns(const u8* from, u64 room, u64 count, u64 first_word, 
     }
     sum = block_sum(sum, parts);
     const u32 fault = !fits ? FAULT_COLUMNS : __syncthreads_or(behind) ? FAULT_PADDING : FAULT_NONE;
-    const Common common = {fits ? all : 0, fold(sum), fault}; // the first warp has the sum
-    return common;
+    const Ahead ahead = {fits ? all : 0, sum, fault};
+    return ahead;
 }
 
 // ---- Places ------------------------------------------------------------------------------------------------------
@@ -181,23 +188,36 @@ struct OpenShared {
 
 // Bytes of the body of a block that begins at `body`, of which `room` are there; 0 if that is not enough, or its planes have forms that no
 // encoder writes. By one warp.
-template <class Format> DEVICE u32 measure_body(const Compact& block, const u8* body, u64 room, u32 count, OpenShared* shared) {
+template <class Format, class Bodies>
+DEVICE u32 measure_body(const Compact& block, const u8* body, u64 room, u32 count, const Bodies& bodies, OpenShared* shared) {
     const Entry& entry = block.entry;
-    const u32 bases = entry.bases_len(count);
-    if (bases > room) return 0;
-    u32 place = bases;
+    u32 place = entry.bases_len(count);
+    if (place > room) return 0;
     if (block.is_masked) place += mask_len(block.has_groups() ? values_in_groups(entry, body, count) : count);
-    place += codes_len(entry.counts[0]);
     u32 rest = rest_len<Format>(entry.counts[0]);
     if (has_forms<Format>()) {
-        if (lane_id() == 0) rest = place <= room ? read_planes(body + place, room - place, entry.counts[0], shared->planes) : 0;
+        const u32 at = place + Format::first_len(entry.counts[0]);
+        if (lane_id() == 0) rest = at <= room ? read_planes(body + at, room - at, entry.counts[0], shared->planes) : 0;
         rest = __shfl_sync(ALL, rest, 0);
     }
-    return rest ? place + rest + block.later_len() : 0;
+    return rest ? place + bodies.len_behind(block, rest) : 0;
 }
 
+// What other codecs with such frames have otherwise.
+struct TieredBodies {
+    // Reads what is behind the offsets of columns, which begins at `from` with word `first_word`; `room` bytes are there. By 1024 threads.
+    __device__ __forceinline__ void read_ahead(const u8*, u64, u64, Ahead*) const {}
+    // The fault of an entry that no encoder writes, of a block of `count` values.
+    __device__ __forceinline__ u32 fault(const Compact& block, u32 count) const { return block.fault(count); }
+    // Bytes of rest and codes of a coded block, if the rest of its values has `rest`.
+    __device__ __forceinline__ u32 len_behind(const Compact& block, u32 rest) const {
+        return codes_len(block.entry.counts[0]) + rest + block.later_len();
+    }
+};
+
 // A block of 1024 threads per frame.
-template <class Format> DEVICE void open_compact(const Frame* frame, OpenShared* shared) {
+template <class Format, class Bodies = TieredBodies>
+DEVICE void open_compact(const Frame* frame, OpenShared* shared, const Bodies& bodies = Bodies()) {
     const u8* front = at<const u8>(frame->fixed);
     u64* lens = at<u64>(frame->tiles_state);
     const u64 front_len = compact_front_len(frame->tile_count), size = *at<const u64>(frame->size);
@@ -206,28 +226,30 @@ template <class Format> DEVICE void open_compact(const Frame* frame, OpenShared*
 #pragma unroll 1
     for (u32 tile = threadIdx.x; tile < frame->tile_count; tile += blockDim.x)
         has_columns |= front[HEADER_BYTES + 12 * (u64)tile] & FORM_COLUMNS;
-    Common common = {0, 0, FAULT_NONE};
+    Ahead ahead = {0, 0, FAULT_NONE};
     if (__syncthreads_or(has_columns) && room >= front_len)
-        common = read_columns(front + front_len, room - front_len, frame->count, front_len / 8, shared->parts);
+        ahead = read_columns(front + front_len, room - front_len, frame->count, front_len / 8, shared->parts);
+    const u64 behind = front_len + ahead.len;
+    bodies.read_ahead(front + behind, room > behind ? room - behind : 0, behind / 8, &ahead);
     if (threadIdx.x == 0) {
         for (u64 i = HEADER_BYTES + 12 * (u64)frame->tile_count; i < front_len; ++i)
-            if (front[i]) common.fault = FAULT_PADDING;
-        open_state<Format, LAYOUT_COMPACT>(frame, front, common.sum, common.fault, (front_len - HEADER_BYTES) / 8);
+            if (front[i]) ahead.fault = FAULT_PADDING;
+        open_state<Format, LAYOUT_COMPACT>(frame, front, fold(ahead.sum), ahead.fault, (front_len - HEADER_BYTES) / 8);
     }
     __syncthreads();
     bool has_unknown = false;
 #pragma unroll 1
     for (u32 tile = threadIdx.x; tile < frame->tile_count; tile += blockDim.x) {
         const Compact block = Compact::read(front, tile);
-        const u32 count = values_of_tile<Format>(frame->count, tile), fault = block.fault(count);
+        const u32 count = values_of_tile<Format>(frame->count, tile), fault = bodies.fault(block, count);
         const bool is_unknown = !fault && block.is_coded() && (has_forms<Format>() || (block.is_masked && block.has_groups()));
         const u32 mask = block.is_masked ? mask_len(count) : 0, coded = block.entry.counts[0];
-        const u32 len = block.entry.bases_len(count) + mask + codes_len(coded) + rest_len<Format>(coded) + block.later_len();
+        const u32 len = block.entry.bases_len(count) + mask + bodies.len_behind(block, rest_len<Format>(coded));
         if (fault) report(frame, fault);
         has_unknown |= is_unknown;
         lens[tile] = fault || block.entry.form == FORM_ZERO ? 0 : is_unknown ? UNKNOWN_LEN : block.is_coded() ? len : Format::WIDTH * count;
     }
-    const u64 first = front_len + common.len;
+    const u64 first = front_len + ahead.len;
     if (__syncthreads_or(has_unknown) && warp_id() == 0) {
         u64 place = first;
 #pragma unroll 1
@@ -235,7 +257,7 @@ template <class Format> DEVICE void open_compact(const Frame* frame, OpenShared*
             u64 len = *(volatile u64*)(lens + tile);
             if (len == UNKNOWN_LEN) {
                 const u32 count = values_of_tile<Format>(frame->count, tile);
-                len = measure_body<Format>(Compact::read(front, tile), front + place, room > place ? room - place : 0, count, shared);
+                len = measure_body<Format>(Compact::read(front, tile), front + place, room > place ? room - place : 0, count, bodies, shared);
                 if (lane_id() == 0) lens[tile] = len;
                 if (len == 0) report(frame, FAULT_LENGTH);
             }

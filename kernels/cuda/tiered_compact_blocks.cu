@@ -54,7 +54,7 @@ DEVICE uint2 plane_bytes(const Body& body, u32 number, u32 all, const Coded& cod
     } else if (plane.form == PLANE_SPARSE) {
         bytes = sparse_bytes(body, at, shared->ranks[1 + number], all, coded);
     } else if (plane.form == PLANE_SIGNED) {
-        bytes = coded_bits<7, PLAIN>(body.bytes + at, coded);
+        bytes = coded_bits<7, PLAIN>(body, at, coded);
         bytes = make_uint2(bytes.x | rep(plane.byte), bytes.y | rep(plane.byte));
     }
     return bytes;
@@ -126,6 +126,37 @@ template <class Format> struct Output {
     }
 };
 
+// Writes the octet in row `j`, of which `coded` are there: what is coded of it are `parts`, with residuals for exponents, and `lower`. Returns
+// whether exponents have more bits than the type.
+template <class Format, bool PLAIN>
+DEVICE bool write_octet(const Compact& block, Output<Format>* out, const Columns& columns, u32 j, const Coded& coded, Split parts, uint2* lower,
+                        const CompactShared* shared) {
+    const u32 first = GROUP * (warp_id() * ROWS + j) + 8 * lane_id(), live = live_of<PLAIN>(out->count, first);
+    const u32 whole = coded.count ? ~0u : 0u;
+    Spreader spreader = {0, whole, whole};
+    if (!PLAIN) {
+        spreader = Spreader::of(coded.bits);
+        parts.exponents = spreader.run(parts.exponents);
+        parts.rests = spreader.run(parts.rests);
+    } else {
+        parts.rests = spreader.there(parts.rests);
+    }
+#pragma unroll
+    for (u32 plane = 0; plane < Format::LOWER; ++plane) lower[plane] = PLAIN ? spreader.there(lower[plane]) : spreader.run(lower[plane]);
+    parts.exponents = add_to_bytes(parts.exponents, shared->bases[warp_id() * ROWS + j]);
+    if (!PLAIN && block.has_columns) {
+        const uint2 offsets = columns.of_values((u64)out->tile * Format::TILE + first);
+        parts.exponents = make_uint2(add_four(parts.exponents.x, offsets.x), add_four(parts.exponents.y, offsets.y));
+    }
+    parts.exponents = spreader.there(parts.exponents);
+    Octet<Format::UPPER> upper;
+    join<Format>(parts, &upper);
+    Octet<Format::WIDTH> v;
+    put_together(upper, lower, &v);
+    out->take(j, v, live);
+    return Format::UPPER == 1 && ((parts.exponents.x | parts.exponents.y) & ~rep(0x7fu >> Format::MANTISSA)) != 0;
+}
+
 // Writes the values of a coded block. Returns whether exponents have more bits than the type.
 template <class Format, bool PLAIN>
 DEVICE bool write_rows(const Compact& block, const Body& body, Output<Format>* out, const Columns& columns, const CompactShared* shared) {
@@ -133,38 +164,15 @@ DEVICE bool write_rows(const Compact& block, const Body& body, Output<Format>* o
     bool is_wrong = false;
 #pragma unroll 1
     for (u32 j = 0; j < ROWS; ++j) {
-        const u32 first = GROUP * (warp_id() * ROWS + j) + 8 * lane_id(), live = live_of<PLAIN>(out->count, first);
         const Coded coded = coded_of_row<PLAIN>(body, block.is_masked, out->count, j, shared);
         Split parts;
         uint2 lower[Format::LOWER + 1];
         parts.exponents = coded_symbols<PLAIN>(coded, 0x00ff0100u, list, shared);
 #pragma unroll
         for (u32 plane = 0; plane < Format::LOWER; ++plane) lower[plane] = plane_bytes<Format, PLAIN>(body, plane, all, coded, shared);
-        if (Format::PLANES) parts.rests = coded_bits<Format::PLANES, PLAIN>(body.bytes + body.rest + Format::LOWER * round8(all), coded);
+        if (Format::PLANES) parts.rests = coded_bits<Format::PLANES, PLAIN>(body, body.rest + Format::LOWER * round8(all), coded);
         else parts.rests = plane_bytes<Format, PLAIN>(body, Format::LOWER, all, coded, shared);
-        const u32 whole = coded.count ? ~0u : 0u;
-        Spreader spreader = {0, whole, whole};
-        if (!PLAIN) {
-            spreader = Spreader::of(coded.bits);
-            parts.exponents = spreader.run(parts.exponents);
-            parts.rests = spreader.run(parts.rests);
-        } else {
-            parts.rests = spreader.there(parts.rests);
-        }
-#pragma unroll
-        for (u32 plane = 0; plane < Format::LOWER; ++plane) lower[plane] = PLAIN ? spreader.there(lower[plane]) : spreader.run(lower[plane]);
-        parts.exponents = add_to_bytes(parts.exponents, shared->bases[warp_id() * ROWS + j]);
-        if (!PLAIN && block.has_columns) {
-            const uint2 offsets = columns.of_values((u64)out->tile * Format::TILE + first);
-            parts.exponents = make_uint2(add_four(parts.exponents.x, offsets.x), add_four(parts.exponents.y, offsets.y));
-        }
-        parts.exponents = spreader.there(parts.exponents);
-        if (Format::UPPER == 1) is_wrong |= ((parts.exponents.x | parts.exponents.y) & ~rep(0x7fu >> Format::MANTISSA)) != 0;
-        Octet<Format::UPPER> upper;
-        join<Format>(parts, &upper);
-        Octet<Format::WIDTH> v;
-        put_together(upper, lower, &v);
-        out->take(j, v, live);
+        is_wrong |= write_octet<Format, PLAIN>(block, out, columns, j, coded, parts, lower, shared);
     }
     return is_wrong;
 }

@@ -31,6 +31,7 @@ struct Body {
         Body body = {bytes, (const u32*)((size_t)bytes & ~(size_t)3), 8 * skipped, skipped ? 2u : 1u, 0, 0, 0, 0};
         return body;
     }
+    __device__ __forceinline__ const u8* from(u32 place) const { return bytes + place; }
     // Eight bytes from a multiple of eight on.
     __device__ __forceinline__ uint2 eight(u32 place) const {
         const u32* from = words + place / 4;
@@ -83,11 +84,11 @@ DEVICE uint2 coded_bytes(const u8* plane, const Coded& coded) {
     return eight_bytes(plane + coded.place, coded.count ? coded.count : 1);
 }
 
-// Values that `PLANES` bit planes have; a plane has a word of 64 bits for each 64 values, beside those of the others.
-template <u32 PLANES, bool PLAIN> DEVICE uint2 coded_bits(const u8* planes, const Coded& coded) {
+// Values that `PLANES` bit planes have, which begin at `at`; a plane has a word of 64 bits for each 64 values, beside those of the others.
+template <u32 PLANES, bool PLAIN, class Source> DEVICE uint2 coded_bits(const Source& source, u32 at, const Coded& coded) {
     const u32 first = coded.place, last = coded.count ? first + coded.count - 1 : 0;
-    const u8* from = planes + first / 64 * (8 * PLANES) + first % 64 / 8;
-    const u8* next = planes + last / 64 * (8 * PLANES) + last % 64 / 8;
+    const auto from = source.from(at + first / 64 * (8 * PLANES) + first % 64 / 8);
+    const auto next = source.from(at + last / 64 * (8 * PLANES) + last % 64 / 8);
     u32 low = 0, high = 0;
 #pragma unroll
     for (u32 plane = 0; plane < PLANES; ++plane) {

@@ -41,8 +41,8 @@ struct Kernels {
     seal: Function,
     /// Those that open and decode.
     decode: [Function; 2],
-    /// The same for the compact layout, if there are such.
-    decode_compact: Option<[Function; 2]>,
+    /// The same for the compact layout.
+    decode_compact: [Function; 2],
     /// Those that add up, and those for partial tiles, if there are such.
     sums: Option<[Function; 2]>,
     /// The functions are in it.
@@ -76,21 +76,12 @@ pub struct Reducer {
 }
 
 impl Coder {
-    /// Whether there are kernels that encode and decode frames of this codec and type. Needs no GPU.
+    /// Whether there are kernels that encode and decode frames of this codec and type, and decode compact ones. Needs no GPU.
     ///
     /// # Errors
     /// [`GpuError::Unsupported`] if there are none.
     pub fn check(spec: &Spec, dtype: DType) -> Result<(), GpuError> {
         module(spec, dtype).map(drop)
-    }
-
-    /// Whether there are kernels that decode compact frames of this codec and type as well. Needs no GPU.
-    ///
-    /// # Errors
-    /// [`GpuError::Unsupported`] and [`GpuError::NoCompact`] if there are none.
-    pub fn check_compact(spec: &Spec, dtype: DType) -> Result<(), GpuError> {
-        let module = module(spec, dtype)?;
-        module.compact.map(drop).ok_or(GpuError::NoCompact { codec: module.name })
     }
 
     /// Bytes of device memory that a launch takes for a frame of so many values beside its regions, which are some
@@ -120,10 +111,7 @@ impl Coder {
             encode: function("encode")?,
             seal: function("seal")?,
             decode: [function("open")?, function("decode")?],
-            decode_compact: match module.compact {
-                Some(_) => Some([function("open_compact")?, function("decode_compact")?]),
-                None => None,
-            },
+            decode_compact: [function("open_compact")?, function("decode_compact")?],
             sums: match module.has_sums {
                 true => Some([function("reduce")?, function("reduce_last")?]),
                 false => None,
@@ -151,12 +139,11 @@ impl Coder {
     /// Prepares a launch that decodes compact frames, any number of them. Waits for the device.
     ///
     /// # Errors
-    /// If the codec has no kernels for them, a region is not as [`CompactBlock`] says, or the device has no room.
+    /// If a region is not as [`CompactBlock`] says, or the device has no room.
     pub fn compact_decoder(&self, blocks: Vec<CompactBlock>) -> Result<Decoder, GpuError> {
         let Kernels { device, module, codec, dtype, .. } = &*self.0;
-        let align = module.compact.ok_or(GpuError::NoCompact { codec: module.name })?;
         let needs = Needs { codec: &**codec, dtype: *dtype };
-        let frames = blocks.into_iter().map(|block| needs.compact(block, align));
+        let frames = blocks.into_iter().map(|block| needs.compact(block, module.compact_align));
         let frames = frames.collect::<Result<Vec<_>, _>>()?;
         let batch = Batch::new(device, *module, 1, frames)?;
         Ok(Decoder { coder: self.clone(), batch, is_compact: true })
@@ -242,8 +229,7 @@ impl Decoder {
         if batch.tile_count() == 0 {
             return Ok(());
         }
-        let compact = kernels.decode_compact.as_ref().filter(|_| *is_compact);
-        let [open, decode] = compact.unwrap_or(&kernels.decode);
+        let [open, decode] = if *is_compact { &kernels.decode_compact } else { &kernels.decode };
         let (mut frames, mut frame_count) = (batch.frames(), batch.frame_count());
         let mut params = [parameter(&mut frames), parameter(&mut frame_count)];
         // SAFETY: as for the encoder; whatever the frames hold, the kernels stay within the regions.

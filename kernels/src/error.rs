@@ -69,15 +69,6 @@ pub enum GpuError {
         /// The type.
         dtype: DType,
     },
-    /// Frames of this codec in the compact layout are not decoded on a GPU.
-    #[error(
-        "there is no GPU kernel that decodes `{codec}` in the layout `compact`\n\
-         help: there are some for all codecs with kernels but `rans`; every codec with kernels decodes in `split`"
-    )]
-    NoCompact {
-        /// The codec.
-        codec: &'static str,
-    },
     /// A region that is not what a kernel needs.
     #[error(
         "a frame of {values} values has {what} of {found} bytes at {address:#x} on the GPU, where it takes {needed}"

@@ -23,8 +23,8 @@ pub(crate) struct Module {
     pub(crate) again: Option<&'static str>,
     /// Whether there are kernels that add up what they decode.
     pub(crate) has_sums: bool,
-    /// What frames in the compact layout begin at multiples of, if there are kernels that decode them.
-    pub(crate) compact: Option<u64>,
+    /// What frames in the compact layout, which are decoded only, begin at multiples of.
+    pub(crate) compact_align: u64,
 }
 
 /// Of each tile, where its part of the dynamic section begins.
@@ -48,7 +48,7 @@ const WINDOW7: Module = Module {
     before: None,
     again: None,
     has_sums: true,
-    compact: Some(1),
+    compact_align: 1,
 };
 
 const CODEBOOK16: Module = Module {
@@ -68,7 +68,7 @@ const CODEBOOK16: Module = Module {
     before: Some("book"),
     again: None,
     has_sums: true,
-    compact: Some(1),
+    compact_align: 1,
 };
 
 const TIERED: Module = Module {
@@ -92,7 +92,7 @@ const TIERED: Module = Module {
     before: None,
     again: None,
     has_sums: true,
-    compact: Some(1),
+    compact_align: 1,
 };
 
 const RANS: Module = Module {
@@ -108,6 +108,13 @@ const RANS: Module = Module {
         include_str!("../cuda/rans_rows.cu"),
         include_str!("../cuda/rans_decode.cu"),
         include_str!("../cuda/rans_kernels.cu"),
+        include_str!("../cuda/tiered_compact.cu"),
+        include_str!("../cuda/tiered_compact_decode.cu"),
+        include_str!("../cuda/tiered_compact_blocks.cu"),
+        include_str!("../cuda/tiered_compact_planes.cu"),
+        include_str!("../cuda/rans_compact_open.cu"),
+        include_str!("../cuda/rans_compact_decode.cu"),
+        include_str!("../cuda/rans_compact_kernels.cu"),
     ),
     dtypes: &DType::ALL,
     tile: 32768,
@@ -117,7 +124,7 @@ const RANS: Module = Module {
     before: Some("table"),
     again: Some("again"),
     has_sums: false,
-    compact: None,
+    compact_align: 1,
 };
 
 const HUFFMAN: Module = Module {
@@ -138,7 +145,7 @@ const HUFFMAN: Module = Module {
     before: Some("code"),
     again: None,
     has_sums: false,
-    compact: Some(16),
+    compact_align: 16,
 };
 
 /// Frames of `delta+tiered`, which are decoded only, and by [`crate::DeltaCoder`].
@@ -163,7 +170,7 @@ const DELTA: Module = Module {
     before: None,
     again: None,
     has_sums: false,
-    compact: None,
+    compact_align: 1,
 };
 
 const FP8: &[DType] = &[DType::F8E4M3, DType::F8E5M2];

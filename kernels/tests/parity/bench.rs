@@ -2,7 +2,7 @@
 
 use zipwire_codec::{Codec, DType, FrameShape, Layout, Spec, decode, encode_to_vec};
 use zipwire_kernels::{
-    Block, Coder, CompactBlock, Contribution, Decoder, Device, DeviceRegion, Fault, GpuError, Stream, Sum,
+    Block, Coder, CompactBlock, Contribution, Decoder, Device, DeviceRegion, Fault, Stream, Sum,
 };
 
 /// What memory holds before kernels write it.
@@ -31,8 +31,6 @@ pub(crate) struct Bench {
     coder: Coder,
     codec: Box<dyn Codec>,
     dtype: DType,
-    /// Whether there are kernels that decode compact frames.
-    has_compact: bool,
     /// How often the same is done; what counts is what the last launch leaves.
     launches: usize,
 }
@@ -41,10 +39,9 @@ impl Bench {
     pub(crate) fn new(spec: &str, dtype: DType) -> Self {
         let device = Device::open(0).unwrap();
         let stream = Stream::new(&device).unwrap();
-        let has_compact = crate::COMPACT.contains(&(spec, dtype));
         let spec: Spec = spec.parse().unwrap();
         let coder = Coder::new(&device, &spec, dtype).unwrap();
-        Self { device, stream, coder, codec: spec.codec(), dtype, has_compact, launches: 1 }
+        Self { device, stream, coder, codec: spec.codec(), dtype, launches: 1 }
     }
 
     /// Launches everything twice: nothing of the first launch may matter for the second.
@@ -142,12 +139,6 @@ impl Bench {
         values.zip(faults).map(|(values, fault)| fault.map_or(Ok(values), Err)).collect()
     }
 
-    /// Why these kernels decode no compact frames, if they do not.
-    pub(crate) fn compact_error(&self) -> Option<GpuError> {
-        let (values, frame, size) = (self.region(64), self.region(1024), self.region(8));
-        self.coder.compact_decoder(vec![CompactBlock { values, frame, size }]).err()
-    }
-
     /// What the kernels add up, all in one launch; or what is wrong with each contribution.
     pub(crate) fn reduce(
         &self,
@@ -191,7 +182,7 @@ impl Bench {
         }
     }
 
-    /// The kernels write what the CPU writes, and read it, in the layout `compact` as well where there are kernels for that.
+    /// The kernels write what the CPU writes, and read it, in the layout `compact` as well, which they do not write.
     pub(crate) fn check(&self, all_values: &[Vec<u8>], context: &str) {
         let expected: Vec<Frame> = all_values.iter().map(|values| self.on_cpu(values)).collect();
         for (number, (found, expected)) in self.encode(all_values).iter().zip(&expected).enumerate() {
@@ -200,9 +191,7 @@ impl Bench {
             assert_same(&found.dynamic, &expected.dynamic, &format!("{what}: dynamic section"));
         }
         self.check_decoding(expected.into_iter().zip(all_values.iter().cloned()).collect(), context);
-        if self.has_compact {
-            self.check_compact(&*self.codec, all_values, context);
-        }
+        self.check_compact(&*self.codec, all_values, context);
     }
 
     /// The kernels read these values out of the compact frames that a codec of the CPU writes, all in one launch.

@@ -3,7 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{DType, Layout, Spec, encode_to_vec};
-use zipwire_kernels::{Fault, GpuError};
+use zipwire_kernels::Fault;
 
 use crate::Extent;
 use crate::bench::Bench;
@@ -173,8 +173,8 @@ pub(crate) fn columns(spec: &'static str, dtype: DType) {
 }
 
 /// Byte planes of F32 in every form, with and without a mask; and damaged ones.
-pub(crate) fn planes_of_every_form() {
-    let (bench, codec) = (Bench::new("tiered", DType::F32), "tiered".parse::<Spec>().unwrap().codec());
+pub(crate) fn planes_of_every_form(spec: &'static str) {
+    let (bench, codec) = (Bench::new(spec, DType::F32), spec.parse::<Spec>().unwrap().codec());
     let noise = |i: u32| i.wrapping_mul(0x9e37_79b1);
     let few = |i: u32| noise(i).leading_zeros() * 3 + 7;
     let kinds: [fn(u32, u32, u32) -> u32; 6] = [
@@ -195,15 +195,24 @@ pub(crate) fn planes_of_every_form() {
             };
             let values: Vec<u8> = (0..35_001).flat_map(|i| value(i).to_le_bytes()).collect();
             let frame = bench.compact_on_cpu(&values);
+            // In `rans`, a table may be in front of the rest, and codes are behind it.
+            let has_table = [32, 44].iter().any(|entry: &usize| frame[*entry] & 0x30 == 0x30);
+            let forms_at = 56
+                + if spec == "tiered" {
+                    8192
+                } else if has_table {
+                    56
+                } else {
+                    0
+                };
             if !zeros {
                 assert_eq!(frame[32] & 15, 0, "the first block has one base");
-                let forms_at = 56 + 8192;
                 (0..3).for_each(|plane| forms[usize::from(frame[forms_at + 4 * plane])] += 1);
             }
             bench.check_compact(&*codec, std::slice::from_ref(&values), &format!("planes of kind {number}"));
             // Around the forms, and where the last block's planes end.
             let len = frame.len();
-            let near = (56 + 8192..56 + 8192 + 48).chain(len - 200..len).step_by(7);
+            let near = (forms_at..forms_at + 48).chain(len - 200..len).step_by(7);
             let damaged: Vec<_> = near
                 .map(|byte| {
                     let mut frame = frame.clone();
@@ -217,14 +226,4 @@ pub(crate) fn planes_of_every_form() {
         }
     }
     assert!(forms.iter().all(|times| *times > 0), "{forms:?}");
-}
-
-/// A codec without such kernels says so.
-pub(crate) fn is_refused(spec: &'static str, dtype: DType) {
-    let error = Bench::new(spec, dtype).compact_error().unwrap();
-    assert!(matches!(error, GpuError::NoCompact { codec } if codec == spec), "{error}");
-    assert!(
-        error.to_string().contains("\nhelp: there are some for all codecs with kernels but `rans`"),
-        "{error}"
-    );
 }

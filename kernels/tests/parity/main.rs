@@ -18,6 +18,7 @@ mod huffman;
 mod huffman_codes;
 mod planted;
 mod rans;
+mod rans_compact;
 mod samples;
 mod sums;
 
@@ -55,20 +56,6 @@ const CODERS: &[(&str, DType)] = &[
     ("rans", DType::F32),
     ("rans", DType::F8E4M3),
     ("rans", DType::F8E5M2),
-    ("huffman", DType::Bf16),
-];
-
-/// Those that have kernels for compact frames.
-const COMPACT: &[(&str, DType)] = &[
-    ("window7", DType::Bf16),
-    ("codebook16", DType::Bf16),
-    ("codebook16", DType::F8E5M2),
-    ("codebook16", DType::F8E4M3),
-    ("tiered", DType::Bf16),
-    ("tiered", DType::F16),
-    ("tiered", DType::F32),
-    ("tiered", DType::F8E4M3),
-    ("tiered", DType::F8E5M2),
     ("huffman", DType::Bf16),
 ];
 
@@ -110,30 +97,32 @@ fn trials() -> Vec<Trial> {
         if dtype == DType::Bf16 && !["rans", "huffman"].contains(&spec) {
             trials.push(trial("sums_are_those_of_plain_loops", sums::sums));
         }
-        if COMPACT.contains(&(spec, dtype)) {
-            trials.push(trial("compact::every_content_and_length", compact::every_content_and_length));
-            trials.push(trial("compact::many_frames_in_one_launch", compact::many_frames));
-            trials.push(trial("compact::headers_and_lengths_are_checked", compact::headers));
-            trials.extend(both("compact::what_the_cpu_refuses_is_reported", compact::flipped_bits));
-            // Opening a frame of `huffman` takes too long for so many.
-            if spec != "huffman" {
-                trials.extend(both("compact::every_bit", compact::every_bit));
-            }
-        } else {
-            trials.push(trial("compact::is_refused", compact::is_refused));
+        trials.push(trial("compact::every_content_and_length", compact::every_content_and_length));
+        trials.push(trial("compact::many_frames_in_one_launch", compact::many_frames));
+        trials.push(trial("compact::headers_and_lengths_are_checked", compact::headers));
+        trials.extend(both("compact::what_the_cpu_refuses_is_reported", compact::flipped_bits));
+        // Opening a frame of `huffman` takes too long for so many.
+        if spec != "huffman" {
+            trials.extend(both("compact::every_bit", compact::every_bit));
         }
         if spec == "codebook16" {
             trials.push(trial("books_and_lists_are_checked", corrupt::books_and_lists));
         }
+        if ["tiered", "rans"].contains(&spec) {
+            trials.push(trial("compact::columns_have_offsets", compact::columns));
+        }
         if spec == "tiered" {
             trials.push(trial("lists_of_several_rounds", frames::long_lists));
-            trials.push(trial("compact::columns_have_offsets", compact::columns));
             trials.push(trial("entries_and_tiers_are_checked", corrupt::tiers));
         }
         if spec == "rans" {
             trials.push(trial("blocks_of_every_kind", rans::blocks_of_every_kind));
             trials.push(trial("tables_that_hardly_pay", rans::tables_that_hardly_pay));
             trials.push(trial("entries_tables_and_codes_are_checked", rans::contradictions));
+            trials.push(trial("compact::tables_and_codes_are_checked", rans_compact::contradictions));
+            if dtype != DType::F32 {
+                trials.push(trial("compact::joint_symbols", rans_compact::joint_symbols));
+            }
         }
         if spec == "huffman" {
             trials.push(trial("codes_with_equal_counts", huffman_codes::equal_counts));
@@ -171,9 +160,11 @@ fn trials() -> Vec<Trial> {
         delta("whole::what_the_cpu_refuses_is_reported", || delta::flipped_bits(Extent::Whole))
             .with_ignored_flag(true),
     ]);
-    trials.push(Trial::test("tiered::F32::compact::planes_of_every_form", || {
-        compact::planes_of_every_form();
-        Ok(())
+    trials.extend(["tiered", "rans"].map(|spec| {
+        Trial::test(format!("{spec}::F32::compact::planes_of_every_form"), move || {
+            compact::planes_of_every_form(spec);
+            Ok(())
+        })
     }));
     trials.extend(planted::trials());
     trials

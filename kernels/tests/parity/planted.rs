@@ -87,6 +87,13 @@ const MISTAKES: &[Mistake] = &[
         from: "shared.slots[i] = slots[i];\n        __syncthreads();",
         to: "shared.slots[i] = slots[i];",
     },
+    // Residuals are taken from the list before they are there.
+    Mistake {
+        name: "residuals_that_are_not_there_yet",
+        codec: "rans",
+        from: "carried != 0, shared);\n    if (__syncthreads_or(is_wrong)) return true;",
+        to: "carried != 0, shared);",
+    },
     // The words of a lane are where those of the lanes behind it belong.
     Mistake {
         name: "words_in_the_order_of_no_decoder",
