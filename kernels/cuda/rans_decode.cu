@@ -174,7 +174,9 @@ template <class Format> DEVICE void decode_by_rans(const Frame* frame, u32 tile,
 
     const Heads<Format> heads = Heads<Format>::of(body, count);
     Sink<Format> sink = Sink<Format>::of(frame, tile);
-    u32 of_values = 0, all_exponents = 0;
+    // More bits than the type has are faults as well; both are in one register, as there is none to spare.
+    const u32 no_bits = Format::UPPER == 1 ? ~rep(0x7fu >> Format::MANTISSA) : 0;
+    u32 of_values = 0, faults = is_wrong;
 #pragma unroll 1
     for (u32 group = 0; GROUP * group < count; ++group) {
         const u32 base = __shfl_sync(ALL, bases, group / 4) >> 8 * (group & 3) & 0xffu;
@@ -187,7 +189,7 @@ template <class Format> DEVICE void decode_by_rans(const Frame* frame, u32 tile,
 #pragma unroll
             for (u32 row = 0; row < 2; ++row) {
                 const u32 exponents = exponents_of_row(&stream, decode_row<true>(&stream, 4), base);
-                all_exponents |= exponents;
+                faults |= exponents & no_bits;
                 Quad<Format::UPPER> upper;
                 join_quad<Format>(exponents, rests_of_quad(of_rows[row], planes, row), &upper);
                 Quad<Format::WIDTH> v;
@@ -202,14 +204,14 @@ template <class Format> DEVICE void decode_by_rans(const Frame* frame, u32 tile,
                 const u32 live = live_of_quad(row, left), there = (u32)((1ull << 8 * live) - 1);
                 RowHead<Format> head = read_row<false>(heads, count, group, row);
                 const u32 rests = rests_of_quad(head, planes, row);
-                is_wrong |= (rests & ~there) != 0;
+                faults |= rests & ~there;
 #pragma unroll
                 for (u32 plane = 0; plane < Format::LOWER; ++plane) {
-                    is_wrong |= (head.lower[plane] & ~there) != 0;
+                    faults |= head.lower[plane] & ~there;
                     head.lower[plane] &= there;
                 }
                 const u32 exponents = exponents_of_row(&stream, decode_row<false>(&stream, live), base) & there;
-                all_exponents |= exponents;
+                faults |= exponents & no_bits;
                 Quad<Format::UPPER> upper;
                 join_quad<Format>(exponents, rests & there, &upper);
                 Quad<Format::WIDTH> v;
@@ -226,10 +228,8 @@ template <class Format> DEVICE void decode_by_rans(const Frame* frame, u32 tile,
             sink.sum = 0;
         }
     }
-    // More bits than the type has.
-    if (Format::UPPER == 1) is_wrong |= (all_exponents & ~rep(0x7fu >> Format::MANTISSA)) != 0;
-    is_wrong |= stream.state != LOWEST_STATE || stream.word != stream.word_count() || stream.escape != stream.escape_count();
-    if (__any_sync(ALL, is_wrong) && lane == 0) report(frame, FAULT_CODES);
+    faults |= stream.state != LOWEST_STATE || stream.word != stream.word_count() || stream.escape != stream.escape_count();
+    if (__any_sync(ALL, faults) && lane == 0) report(frame, FAULT_CODES);
     close_tile<Format>(frame, tile_of_block(frame) + warp_id(), of_values);
 }
 
