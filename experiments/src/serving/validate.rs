@@ -7,6 +7,8 @@ use super::setup;
 use crate::executors::THREADS;
 use crate::{Cancel, ExecuteError, Prepared};
 
+/// Seconds of this machine that coding a group is declared to take at the least: threads wake up late, and other work takes a core for a while.
+const SHORTEST_GROUP_S: f64 = 5e-3;
 /// Seconds of this machine that a run takes at the least.
 const SHORTEST_S: f64 = 2.0;
 
@@ -98,6 +100,12 @@ pub fn validate_serving(
         let patience = zipwire_engine::threads::STUCK_AFTER;
         let setup = setup(other, on_cluster, &other.variants[index], payload.sources(), patience, true);
         needed = needed.max(least_dilation(&setup, &other.topology, &unpaced));
+        if let Some(choice) = simulated.codec_of(variant).filter(|_| variant.is_coded()) {
+            let geometry = serving.geometry;
+            let group = geometry.row_len() * geometry.planes() * geometry.group_tokens() as usize;
+            let fastest = choice.cost.encode_bytes_per_s.max(choice.cost.decode_bytes_per_s);
+            needed = needed.max(SHORTEST_GROUP_S * fastest / group as f64);
+        }
         let length_s = outcome.timeline.end_s();
         if length_s > 0.0 {
             needed = needed.max(SHORTEST_S / length_s);
