@@ -12,7 +12,7 @@ use crate::language::{
 };
 
 /// Most requests.
-pub(super) const REQUEST_LIMIT: u32 = 1 << 24;
+pub(super) const REQUEST_LIMIT: u32 = 1 << 22;
 
 keys! { static KEYS =
     poisson: f64 = rate(), "requests per second on average, at times that do not depend on one another", example = "\"2 /s\"";
