@@ -103,17 +103,21 @@ impl VariantValidation {
 impl Validation {
     /// Whether both order the variants alike. Variants whose predictions are within `tolerance` of each other are equal.
     pub fn ranking_agrees(&self, tolerance: f64) -> bool {
-        let pairs = self
-            .variants
-            .iter()
-            .enumerate()
-            .flat_map(|(i, a)| self.variants[i + 1..].iter().map(move |b| (a, b)));
-        pairs
-            .filter(|(a, b)| {
-                (a.predicted_s / b.predicted_s).max(b.predicted_s / a.predicted_s) > 1.0 + tolerance
-            })
-            .all(|(a, b)| (a.predicted_s < b.predicted_s) == (a.measured_s < b.measured_s))
+        let pairs: Vec<[f64; 2]> =
+            self.variants.iter().map(|variant| [variant.predicted_s, variant.measured_s]).collect();
+        is_same_order(&pairs, tolerance)
     }
+}
+
+/// Whether predictions and measurements, in pairs, rank alike. Predictions that are within `tolerance` of each other are equal.
+pub(crate) fn is_same_order(pairs: &[[f64; 2]], tolerance: f64) -> bool {
+    let apart = |a: f64, b: f64| (a / b).max(b / a) > 1.0 + tolerance;
+    pairs.iter().enumerate().all(|(index, [predicted, measured])| {
+        let behind = &pairs[index + 1..];
+        behind
+            .iter()
+            .all(|[other, found]| !apart(*predicted, *other) || (predicted < other) == (measured < found))
+    })
 }
 
 /// Simulates every variant and runs it on paced links; `begin` hears of each step before it begins. `prepared` are the

@@ -198,6 +198,15 @@ impl Link {
         told.into_iter().collect()
     }
 
+    /// Ends what runs here and everywhere.
+    pub(super) fn abort(&mut self) {
+        if self.ended != Some(Ended::Aborted) {
+            // Whoever cannot be told finds out by itself.
+            let _ = self.tell_all(&Packet::Abort);
+        }
+        self.ended = Some(Ended::Aborted);
+    }
+
     /// Whether all that was told is out of this process's hands.
     pub(super) fn has_told(&self) -> bool {
         self.telling.is_empty()

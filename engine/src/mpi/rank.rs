@@ -144,13 +144,7 @@ impl Transport for MpiRank {
     }
 
     fn abort(&mut self, _: &Failure) {
-        self.shared.with(|link| {
-            if link.ended != Some(Ended::Aborted) {
-                // Whoever cannot be told finds out by itself.
-                let _ = link.tell_all(&Packet::Abort);
-            }
-            link.ended = Some(Ended::Aborted);
-        });
+        self.shared.with(Link::abort);
     }
 
     fn is_stopped(&self) -> bool {

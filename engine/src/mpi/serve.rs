@@ -6,6 +6,7 @@ use std::time::Duration;
 use zipwire_schedule::{Failure, FailureKind, Rank};
 
 use super::World;
+use super::link::Link;
 use super::packet::Packet;
 use super::rank::MpiRank;
 use super::shared::Shared;
@@ -125,7 +126,7 @@ impl Transport for Coordinator {
     }
 
     fn count_progress(&mut self) {
-        self.shared.with(super::link::Link::count_progress);
+        self.shared.with(Link::count_progress);
     }
 
     fn progress(&self) -> u64 {
@@ -133,13 +134,7 @@ impl Transport for Coordinator {
     }
 
     fn abort(&mut self, _: &Failure) {
-        self.shared.with(|link| {
-            if link.ended != Some(Ended::Aborted) {
-                // Whoever cannot be told finds out by itself.
-                let _ = link.tell_all(&Packet::Abort);
-            }
-            link.ended = Some(Ended::Aborted);
-        });
+        self.shared.with(Link::abort);
     }
 
     fn is_stopped(&self) -> bool {

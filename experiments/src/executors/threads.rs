@@ -65,7 +65,8 @@ impl Executor for Threads {
         cancel: &Cancel,
     ) -> Result<Outcome, ExecuteError> {
         if let Some(serving) = &prepared.experiment.serving {
-            return prepared.serve_on_threads(serving, index, None, cancel).map(|(_, outcome)| outcome);
+            let served = prepared.serve_on_threads(serving, index, None, cancel)?;
+            return Ok(prepared.outcome_of(serving, THREADS, served));
         }
         let (experiment, has_faults) = (prepared.experiment, !prepared.experiment.faults.is_empty());
         let mut switcher = None;

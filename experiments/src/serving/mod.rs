@@ -39,16 +39,16 @@ pub struct Served {
 }
 
 /// What a run has done, whoever did it.
-pub(crate) struct Ran<'a> {
-    pub(crate) recorder: &'a Recorder,
-    pub(crate) times: &'a RankTimes,
-    pub(crate) bytes_raw: u64,
-    pub(crate) bytes_wire: u64,
-    pub(crate) unanswered_at_last_arrival: u32,
-    pub(crate) end_s: f64,
+struct Ran<'a> {
+    recorder: &'a Recorder,
+    times: &'a RankTimes,
+    bytes_raw: u64,
+    bytes_wire: u64,
+    unanswered_at_last_arrival: u32,
+    end_s: f64,
     /// Share of its capacity that the busiest link carried.
-    pub(crate) busiest_link: Option<f64>,
-    pub(crate) spans_left_out: u64,
+    busiest_link: Option<f64>,
+    spans_left_out: u64,
 }
 
 /// A hash of everything that decides what is served how: what a plan's digest is elsewhere.
@@ -114,7 +114,7 @@ impl Prepared<'_> {
 }
 
 /// How a variant codes caches, with the size that its codec has on the payload.
-pub(crate) fn coding(
+fn coding(
     experiment: &Experiment,
     serving: &Serving,
     variant: &Variant,
@@ -131,7 +131,7 @@ pub(crate) fn coding(
 }
 
 impl Served {
-    pub(crate) fn of(serving: &Serving, ran: &Ran<'_>) -> Self {
+    fn of(serving: &Serving, ran: &Ran<'_>) -> Self {
         let Serving { requests, config, shards, slo, .. } = serving;
         let records = ran.recorder.records().to_vec();
         let prompts: u64 = requests

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zipwire_engine::serving::{self, Coding, Instance, Pace, ServeError, Setup};
+use zipwire_engine::threads::STUCK_AFTER;
 use zipwire_payload::{Payload, Rows};
 use zipwire_scenarios::{Experiment, Serving, Variant};
 use zipwire_schedule::Lane;
@@ -55,16 +56,16 @@ impl Prepared<'_> {
         index: usize,
         pace: Option<Pace<'_>>,
         cancel: &Cancel,
-    ) -> Result<(serving::Served, Outcome), ExecuteError> {
+    ) -> Result<serving::Served, ExecuteError> {
         let payload = self.payload(index, THREADS)?;
         let (experiment, variant) = (self.experiment, &self.experiment.variants[index]);
         let verifies = self.verifies();
-        let own = setup(experiment, serving, variant, payload.sources(), serving_patience(), verifies);
+        let own = setup(experiment, serving, variant, payload.sources(), STUCK_AFTER, verifies);
         let own = Setup { pace, ..own };
         let served =
             serving::run(&own, cancel.flag()).map_err(|error| self.not_served(index, THREADS, error))?;
-        let outcome = self.outcome_of(serving, index, THREADS, &served)?;
-        Ok((served, outcome))
+        self.check_compared(index, &served)?;
+        Ok(served)
     }
 
     /// Runs a variant together with all processes of the job.
@@ -84,7 +85,8 @@ impl Prepared<'_> {
         let served =
             job.world.serve(&variant.name, &own).map_err(|error| self.not_served(index, MPI, error))?;
         let served = served.expect("rank 0 has what all came to");
-        self.outcome_of(serving, index, MPI, &served)
+        self.check_compared(index, &served)?;
+        Ok(self.outcome_of(serving, MPI, served))
     }
 
     fn not_served(&self, index: usize, executor: &dyn Executor, error: ServeError) -> ExecuteError {
@@ -94,18 +96,21 @@ impl Prepared<'_> {
         ExecuteError::Serve(self.experiment.variants[index].name.clone(), executor.name(), Box::new(error))
     }
 
-    fn outcome_of(
-        &self,
-        serving: &Serving,
-        index: usize,
-        executor: &dyn Executor,
-        served: &serving::Served,
-    ) -> Result<Outcome, ExecuteError> {
-        let verifies = self.verifies();
+    fn check_compared(&self, index: usize, served: &serving::Served) -> Result<(), ExecuteError> {
         // What a lost instance had received is compared, too, and what stops on its way may have been.
-        if verifies && served.totals.bytes_verified < served.bytes_raw {
+        if self.verifies() && served.totals.bytes_verified < served.bytes_raw {
             return Err(ExecuteError::Unverified(self.experiment.variants[index].name.clone()));
         }
+        Ok(())
+    }
+
+    /// What a run with `executor` came to.
+    pub(crate) fn outcome_of(
+        &self,
+        serving: &Serving,
+        executor: &dyn Executor,
+        served: serving::Served,
+    ) -> Outcome {
         let times =
             times(&served.timeline, serving.shards.ranks(serving.config.decode.instances), served.end_s);
         let mut own = Served::of(
@@ -129,20 +134,15 @@ impl Prepared<'_> {
             let (rank, at_s) = (lost.rank, lost.noticed_s);
             format!("{executor}: {pool} instance {instance} is gone: rank {rank} said nothing any more, which was noticed at {at_s:.3} s")
         }).collect();
-        Ok(Outcome {
-            timeline: served.timeline.clone(),
-            verified: Some(verifies),
+        Outcome {
+            timeline: served.timeline,
+            verified: Some(self.verifies()),
             is_timed: false,
             switcher: None,
             served: Some(own),
             unfired: Vec::new(),
-        })
+        }
     }
-}
-
-/// How long nothing may happen.
-fn serving_patience() -> Duration {
-    zipwire_engine::threads::STUCK_AFTER
 }
 
 /// What ranks were busy with, by their spans.

@@ -1,6 +1,5 @@
 //! How small a codec makes caches: measured on groups of recorded rows.
 
-use rand::Rng;
 use zipwire_codec::Spec;
 use zipwire_kv::{KvCodec, KvError, Place};
 use zipwire_payload::{Payload, stream};
@@ -20,12 +19,8 @@ pub(super) fn measured(serving: &Serving, spec: &Spec, payload: &Payload, seed: 
     let (mut raw, mut coded) = (0, 0);
     for group in 0..GROUPS {
         for (plane, bytes) in planes.iter_mut().enumerate() {
-            let rows = payload.source(SegmentId(plane as u32));
-            let mut rng = stream(seed, "caches", [group, plane as u64, 0]);
-            for piece in bytes.chunks_mut(rows.row_bytes()) {
-                let row = rows.row((rng.next_u64() % rows.row_count() as u64) as usize);
-                piece.copy_from_slice(&row[..piece.len()]);
-            }
+            let draws = stream(seed, "caches", [group, plane as u64, 0]);
+            payload.source(SegmentId(plane as u32)).fill(draws, bytes);
         }
         let layer = group as u32 % geometry.layers();
         let planes: Vec<&[u8]> = planes.iter().map(Vec::as_slice).collect();

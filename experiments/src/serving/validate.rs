@@ -1,10 +1,12 @@
 //! Holds simulated serving against real ranks on paced links, request by request.
 
 use zipwire_engine::serving::{Pace, least_dilation};
+use zipwire_engine::threads::STUCK_AFTER;
 use zipwire_serving::{Percentiles, Record, Summary};
 
 use super::setup;
 use crate::executors::THREADS;
+use crate::validate::is_same_order;
 use crate::{Cancel, ExecuteError, Prepared};
 
 /// Seconds of this machine that coding a group is declared to take at the least: threads wake up late, and other work takes a core for a while.
@@ -50,13 +52,7 @@ impl ServingValidation {
             .iter()
             .map(|variant| [means(&variant.predicted), means(&variant.measured)])
             .collect();
-        let apart = |a: f64, b: f64| (a / b).max(b / a) > 1.0 + tolerance;
-        pairs.iter().enumerate().all(|(index, [predicted, measured])| {
-            let behind = &pairs[index + 1..];
-            behind
-                .iter()
-                .all(|[other, found]| !apart(*predicted, *other) || (predicted < other) == (measured < found))
-        })
+        is_same_order(&pairs, tolerance)
     }
 }
 
@@ -95,10 +91,9 @@ pub fn validate_serving(
         begin(format!("sim: {}", variant.name));
         let outcome = prepared.simulate_serving(serving, index, cancel)?;
         begin(format!("work of {} on this machine", variant.name));
-        let (unpaced, _) = real.serve_on_threads(on_cluster, index, None, cancel)?;
+        let unpaced = real.serve_on_threads(on_cluster, index, None, cancel)?;
         let payload = real.payload(index, THREADS)?;
-        let patience = zipwire_engine::threads::STUCK_AFTER;
-        let setup = setup(other, on_cluster, &other.variants[index], payload.sources(), patience, true);
+        let setup = setup(other, on_cluster, &other.variants[index], payload.sources(), STUCK_AFTER, true);
         needed = needed.max(least_dilation(&setup, &other.topology, &unpaced));
         if let Some(choice) = simulated.codec_of(variant).filter(|_| variant.is_coded()) {
             let geometry = serving.geometry;
@@ -121,8 +116,9 @@ pub fn validate_serving(
         let name = simulated.variants[index].name.clone();
         begin(format!("threads: {name}"));
         let pace = Pace { topology: &other.topology, dilation };
-        let (served, outcome) = real.serve_on_threads(on_cluster, index, Some(pace), cancel)?;
-        let measured = outcome.served.expect("requests were served");
+        let served = real.serve_on_threads(on_cluster, index, Some(pace), cancel)?;
+        let late = served.totals.late;
+        let measured = real.outcome_of(on_cluster, THREADS, served).served.expect("requests were served");
         let pairs = || predicted.records.iter().zip(&measured.records);
         Ok(ServingVariantValidation {
             name,
@@ -131,7 +127,7 @@ pub fn validate_serving(
             other_ends: pairs().filter(|(a, b)| a.outcome != b.outcome).count(),
             predicted: predicted.summary,
             measured: measured.summary,
-            late: (served.totals.late.0, served.totals.late.1),
+            late,
         })
     });
     let variants = variants.collect::<Result<_, ExecuteError>>()?;

@@ -123,16 +123,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     }
     let job = Job { name: "collective", rank_count: context.ranks, slots: vec!["input", "output"], segments };
     let tensors = one_tensor_per_call(&job);
-    Ok(Workload {
-        job,
-        durations,
-        dtypes: vec![dtype],
-        rows,
-        tensors,
-        fp8_values: None,
-        cycle: None,
-        serving: None,
-    })
+    Ok(Workload::new(job, durations, vec![dtype], rows, tensors))
 }
 
 /// What [`read`] reads.

@@ -52,6 +52,19 @@ pub(crate) struct Workload {
     pub(crate) serving: Option<Serving>,
 }
 
+impl Workload {
+    /// A job, and nothing that only some kinds have.
+    fn new(
+        job: Job,
+        durations: Durations,
+        dtypes: Vec<DType>,
+        rows: Option<Rowset>,
+        tensors: Vec<Option<usize>>,
+    ) -> Self {
+        Self { job, durations, dtypes, rows, tensors, fp8_values: None, cycle: None, serving: None }
+    }
+}
+
 /// Every call carries a tensor of its own, in their order.
 fn one_tensor_per_call(job: &Job) -> Vec<Option<usize>> {
     let mut calls = 0..;

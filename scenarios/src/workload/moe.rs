@@ -72,7 +72,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let (job, durations) = build(&copies, tokens, (&model, row), skew, compute, context);
     let tensors = one_tensor_per_call(&job);
     let (dtypes, rows, fp8_values) = (vec![DType::Bf16], rows, row.fp8_values());
-    Ok(Workload { job, durations, dtypes, rows, tensors, fp8_values, cycle: None, serving: None })
+    Ok(Workload { fp8_values, ..Workload::new(job, durations, dtypes, rows, tensors) })
 }
 
 fn build(

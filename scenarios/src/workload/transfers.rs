@@ -72,16 +72,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let durations = Durations::zeros(context.iterations, segments.len(), context.ranks);
     let job = Job { name: "transfers", rank_count: context.ranks, slots: vec!["input", "output"], segments };
     let tensors = one_tensor_per_call(&job);
-    Ok(Workload {
-        job,
-        durations,
-        dtypes: vec![dtype],
-        rows,
-        tensors,
-        fp8_values: None,
-        cycle: None,
-        serving: None,
-    })
+    Ok(Workload::new(job, durations, vec![dtype], rows, tensors))
 }
 
 /// What [`read`] reads.

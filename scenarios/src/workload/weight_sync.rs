@@ -89,16 +89,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let job = Job { name: Kind::WeightSync.name(), rank_count: ranks, slots, segments };
     let tensors = job.segments.iter().map(|segment| segment.work.is_collective().then_some(0)).collect();
     let cycle = Some(UpdateCycle { trainers, is_overlapped });
-    Ok(Workload {
-        job,
-        durations,
-        dtypes: vec![dtype],
-        rows,
-        tensors,
-        fp8_values: None,
-        cycle,
-        serving: None,
-    })
+    Ok(Workload { cycle, ..Workload::new(job, durations, vec![dtype], rows, tensors) })
 }
 
 /// What [`read`] reads.

@@ -192,9 +192,8 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let durations = Durations::zeros(context.iterations, 0, context.ranks);
     // The payload has keys and values, although no segment of a job carries them.
     let tensors = (0..planes).map(Some).collect();
-    let dtypes = vec![dtype];
-    let serving = Some(serving);
-    Ok(Workload { job, durations, dtypes, rows, tensors, fp8_values: None, cycle: None, serving })
+    let workload = Workload::new(job, durations, vec![dtype], rows, tensors);
+    Ok(Workload { serving: Some(serving), ..workload })
 }
 
 /// Refuses tensors that the caches of the model are not made of.

@@ -136,16 +136,7 @@ impl<'a> Builder<'a> {
             }
         }
         let job = Job { name: kind, rank_count: ranks, slots: self.slots, segments: self.segments };
-        Ok(Workload {
-            job,
-            durations,
-            dtypes,
-            rows,
-            tensors: self.tensors,
-            fp8_values: None,
-            cycle: None,
-            serving: None,
-        })
+        Ok(Workload::new(job, durations, dtypes, rows, self.tensors))
     }
 }
 
