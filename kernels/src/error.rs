@@ -69,6 +69,20 @@ pub enum GpuError {
         /// The type.
         dtype: DType,
     },
+    /// Values that cannot be added up.
+    #[error(
+        "{len} bytes of {dtype} at {address:#x} on the GPU cannot be part of this sum, which takes {needed}"
+    )]
+    Term {
+        /// Their type.
+        dtype: DType,
+        /// Their length.
+        len: u64,
+        /// Their address.
+        address: u64,
+        /// What would do.
+        needed: String,
+    },
     /// A region that is not what a kernel needs.
     #[error(
         "a frame of {values} values has {what} of {found} bytes at {address:#x} on the GPU, where it takes {needed}"

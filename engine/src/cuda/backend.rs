@@ -149,6 +149,7 @@ impl<'a> CudaBackend<'a> {
                 Launch::None => self.device_state().samples.fill(op, stream),
                 Launch::Encode(encoder) => encoder.launch(stream),
                 Launch::Decode(decoder) => decoder.launch(stream),
+                Launch::Add(sums) => sums.launch(stream),
             }
         };
         begin().map_err(|error| self.broken(Some(op), &error))?;

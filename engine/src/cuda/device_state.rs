@@ -1,14 +1,16 @@
 //! What a rank has on its device for all iterations: streams, buffers, events, and prepared launches.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use zipwire_codec::DType;
 use zipwire_kernels::{
-    Block, Coder, Decoder, Device, DeviceRegion, Encoder, Event, GpuError, HostBuffer, Stream,
+    Addition, Block, Coder, Decoder, Device, DeviceRegion, Encoder, Event, GpuError, HostBuffer, Stream,
+    Summer, Sums, Values,
 };
 use zipwire_payload::Payload;
-use zipwire_schedule::plan::{Batch, Local, OpKind, Program, Region};
+use zipwire_schedule::plan::{Batch, Chunk, Local, OpKind, Plan, Program, Reduce, Region};
 use zipwire_schedule::{Lane, OpId, SizeId};
 
 use super::samples::Samples;
@@ -16,6 +18,13 @@ use crate::chunks::{Chunks, POISON};
 
 /// Bytes of a size on the device.
 const SIZE_BYTES: u64 = 8;
+
+/// The kernels on a device, for all of its ranks.
+#[derive(Debug, Default)]
+pub(super) struct Kernels {
+    coders: HashMap<DType, Coder>,
+    summer: Option<Summer>,
+}
 
 /// One rank on its device.
 #[derive(Debug)]
@@ -61,6 +70,7 @@ pub(super) enum Launch {
     None,
     Encode(Encoder),
     Decode(Decoder),
+    Add(Sums),
 }
 
 /// Bytes that go to the host behind an op.
@@ -81,6 +91,25 @@ pub(super) struct Interval {
     pub(super) end: Arc<Event>,
 }
 
+impl Kernels {
+    /// Loads what a program takes and is not there yet.
+    pub(super) fn load(&mut self, device: &Device, plan: &Plan, program: &Program) -> Result<(), GpuError> {
+        for local in program.ops.iter().filter_map(|op| op.kind.local()) {
+            match local {
+                Local::Encode(Batch { dtype, .. }) | Local::Decode(Batch { dtype, .. }) => {
+                    if let Entry::Vacant(coder) = self.coders.entry(*dtype) {
+                        let spec = plan.codec.as_ref().expect("coded plans name their codec");
+                        coder.insert(Coder::new(device, spec, *dtype)?);
+                    }
+                }
+                Local::Reduce(_) if self.summer.is_none() => self.summer = Some(Summer::new(device)?),
+                Local::Reduce(_) | Local::Split(_) | Local::GatherRows(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
 impl DeviceState {
     /// Allocates and prepares everything. Waits for the device.
     pub(super) fn new(
@@ -88,7 +117,7 @@ impl DeviceState {
         program: &Program,
         chunks: &Chunks,
         payload: &Payload,
-        coders: &HashMap<DType, Coder>,
+        kernels: &Kernels,
     ) -> Result<Self, GpuError> {
         let allocate = |bytes| DeviceRegion::allocate(device, bytes);
         let buffers =
@@ -102,7 +131,7 @@ impl DeviceState {
             }
         }
         let place = |region: &Region| place(&buffers, region);
-        let prepare = |kind: &OpKind| prepare(device, kind, &place, &sizes, coders);
+        let prepare = |kind: &OpKind| prepare(device, kind, &place, &sizes, kernels);
         Ok(Self {
             compute: Stream::new(device)?,
             codec: Stream::new(device)?,
@@ -198,6 +227,21 @@ impl Prepared {
     }
 }
 
+/// Sums as kernels take them.
+fn additions(reduce: &Reduce, place: &impl Fn(&Region) -> DeviceRegion) -> Vec<Addition> {
+    let values = |chunk: &Chunk, region: &Region| Values {
+        region: place(region),
+        dtype: chunk.sum.expect("sums and their terms say what they are").dtype(),
+    };
+    let addition = |addition: &zipwire_schedule::plan::Addition| Addition {
+        output: values(&addition.chunk, &addition.values),
+        terms: addition.terms.iter().map(|term| values(&term.chunk, &term.values)).collect(),
+    };
+    // Shards may have no values.
+    let some = reduce.additions.iter().filter(|addition| addition.values.len > 0);
+    some.map(addition).collect()
+}
+
 fn place(buffers: &[DeviceRegion], region: &Region) -> DeviceRegion {
     buffers[region.buffer.index()].part(region.offset..region.end())
 }
@@ -212,7 +256,7 @@ fn prepare(
     kind: &OpKind,
     place: &impl Fn(&Region) -> DeviceRegion,
     sizes: &DeviceRegion,
-    coders: &HashMap<DType, Coder>,
+    kernels: &Kernels,
 ) -> Result<Prepared, GpuError> {
     let blocks = |batch: &Batch| -> Vec<Block> {
         let block = |block: &zipwire_schedule::plan::Block| Block {
@@ -224,10 +268,18 @@ fn prepare(
         batch.blocks.iter().map(block).collect()
     };
     let launch = match kind {
-        OpKind::Local(Local::Encode(batch)) => Launch::Encode(coders[&batch.dtype].encoder(blocks(batch))?),
-        OpKind::Local(Local::Decode(batch)) => Launch::Decode(coders[&batch.dtype].decoder(blocks(batch))?),
+        OpKind::Local(Local::Encode(batch)) => {
+            Launch::Encode(kernels.coders[&batch.dtype].encoder(blocks(batch))?)
+        }
+        OpKind::Local(Local::Decode(batch)) => {
+            Launch::Decode(kernels.coders[&batch.dtype].decoder(blocks(batch))?)
+        }
+        OpKind::Local(Local::Reduce(reduce)) => {
+            let summer = kernels.summer.as_ref().expect("loaded for programs that add up");
+            Launch::Add(summer.sums(additions(reduce, place))?)
+        }
         OpKind::Compute(_) | OpKind::Exchange(_) => Launch::None,
-        OpKind::Library(_) | OpKind::Local(_) => {
+        OpKind::Library(_) | OpKind::Local(Local::Split(_) | Local::GatherRows(_)) => {
             unreachable!("refused by the check")
         }
     };

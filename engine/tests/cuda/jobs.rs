@@ -6,6 +6,7 @@ use std::time::Duration;
 use zipwire_codec::Layout;
 use zipwire_emulation::Controls;
 use zipwire_engine::cuda::{Report, STUCK_AFTER, Setup, devices, run};
+use zipwire_payload::Payload;
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Choice, Protocol, RunFailure, plan};
 
@@ -29,9 +30,16 @@ pub(crate) fn layer(protocol: Protocol) -> Plan {
 }
 
 pub(crate) fn run_with(plan: &Plan, stuck_after: Duration) -> Result<Report, Box<RunFailure>> {
+    run_payload(plan, &payload(), stuck_after)
+}
+
+pub(crate) fn run_payload(
+    plan: &Plan,
+    payload: &Payload,
+    stuck_after: Duration,
+) -> Result<Report, Box<RunFailure>> {
     let devices = devices(RANKS as usize).unwrap();
-    let payload = payload();
-    let setup = Setup { plan, payload: &payload, iterations: ITERATIONS, stuck_after, devices: &devices };
+    let setup = Setup { plan, payload, iterations: ITERATIONS, stuck_after, devices: &devices };
     run(&setup, &AtomicBool::new(false))
 }
 

@@ -73,7 +73,7 @@ impl Executor for Cuda {
                 return Err(EngineError::Faults);
             }
             cuda::check(plan)?;
-            if plan.codec.is_some() {
+            if cuda::takes_kernels(plan) {
                 compiler()?;
             }
             cuda::check_memory(plan, gpus(prepared)?)

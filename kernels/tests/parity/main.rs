@@ -16,6 +16,7 @@ mod forge;
 mod frames;
 mod huffman;
 mod huffman_codes;
+mod plain_sums;
 mod planted;
 mod rans;
 mod rans_compact;
@@ -159,6 +160,16 @@ fn trials() -> Vec<Trial> {
         delta("what_the_cpu_refuses_is_reported", || delta::flipped_bits(Extent::Short)),
         delta("whole::what_the_cpu_refuses_is_reported", || delta::flipped_bits(Extent::Whole))
             .with_ignored_flag(true),
+    ]);
+    let sum = |name: &str, test: fn()| {
+        Trial::test(format!("sum::{name}"), move || {
+            test();
+            Ok(())
+        })
+    };
+    trials.extend([
+        sum("any_types_terms_and_places", plain_sums::all_of_them),
+        sum("what_is_refused", plain_sums::refusals),
     ]);
     trials.extend(["tiered", "rans"].map(|spec| {
         Trial::test(format!("{spec}::F32::compact::planes_of_every_form"), move || {
