@@ -26,7 +26,7 @@ enum Place {
     /// A value behind it.
     Shifted,
     /// Where the sum goes.
-    InPlace,
+    OfTheSum,
 }
 
 /// A sum before it is on the device.
@@ -48,8 +48,8 @@ pub(crate) fn all_of_them() {
                 let terms = [
                     vec![apart(bf16)],
                     vec![apart(f32)],
-                    vec![(output, Place::InPlace), apart(bf16)],
-                    vec![apart(bf16), apart(f32), (output, Place::InPlace)],
+                    vec![(output, Place::OfTheSum), apart(bf16)],
+                    vec![apart(bf16), apart(f32), (output, Place::OfTheSum)],
                     vec![apart(bf16), apart(bf16), (bf16, Place::Shifted), apart(bf16), apart(f32)],
                     vec![(f32, Place::Shifted), apart(f32)],
                 ];
@@ -74,7 +74,7 @@ fn check(cases: &[Case]) {
             let kind = KINDS[(number + term) % KINDS.len()];
             let values = kind.values(dtype, case.count, (10 * number + term) as u64);
             let region = match place {
-                Place::InPlace => output.clone(),
+                Place::OfTheSum => output.clone(),
                 Place::Apart | Place::Shifted => region(&device, values.len(), dtype, place).0,
             };
             region.write(&values).unwrap();
