@@ -19,9 +19,10 @@ fn main() -> ExitCode {
     harness(&texts, || -> Vec<Trial> { gpus::trials(&cases(32), is_long, conforms_delayed) }, &[])
 }
 
-/// Of the scenarios that run with every codec, one stands for the others.
+/// Of the scenarios that run with every codec, and of those that train an MoE model, one stands for the others.
 fn is_long(case: &Case) -> bool {
-    case.name.contains("::") && !case.name.starts_with("all-to-all-sparse-2x3::")
+    let is_with_codec = case.name.contains("::") && !case.name.starts_with("all-to-all-sparse-2x3::");
+    is_with_codec || case.name.starts_with("moe-training-") && case.name != "moe-training-2x2"
 }
 
 fn conforms_delayed(case: &Case, variant: usize) -> Result<(), Failed> {

@@ -23,14 +23,14 @@ pub enum EngineError {
          help: `rotation` and `shifted-rounds` run on GPUs", .0.name()
     )]
     Order(Order),
-    /// Exchanges beside those of the main channel, or transfers that bring a size along with other bytes.
+    /// A channel for each of any number of flows.
     #[error(
-        "the {} exchange of segment {segment} runs beside others or brings sizes along, which needs streams and copies \
-         that this executor does not have yet\n\
-         help: `native`, `static-first` and `size-first` with `layout = \"split\"` run on GPUs, explicit flows as `native` only",
+        "the {} exchange of segment {segment} is that of a flow beside others, which needs a stream for each: this executor has \
+         one for each channel of collectives\n\
+         help: explicit flows run on GPUs as `native`; coded ones run on `sim`, `threads` and `mpi`",
         .stage.name()
     )]
-    Exchange {
+    Flow {
         /// The segment.
         segment: u32,
         /// What the exchange carries.

@@ -3,7 +3,7 @@
 use zipwire_codec::Layout;
 use zipwire_kernels::{Coder, Device, Summer};
 use zipwire_schedule::Channel;
-use zipwire_schedule::plan::{Batch, Content, Exchange, Local, OpKind, Plan, Program};
+use zipwire_schedule::plan::{Batch, Exchange, Local, OpKind, Plan, Program};
 
 use crate::chunks::{Chunk, Chunks};
 use crate::error::EngineError;
@@ -30,8 +30,10 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
             OpKind::Exchange(exchange) if exchange.order.reorders() => {
                 return Err(EngineError::Order(exchange.order));
             }
-            OpKind::Exchange(exchange) if exchange.channel != Channel::Main || brings_along(exchange) => {
-                return Err(EngineError::Exchange { segment: op.segment.0, stage: exchange.stage });
+            OpKind::Exchange(Exchange {
+                channel: Channel::Flow(_) | Channel::FlowControl(_), stage, ..
+            }) => {
+                return Err(EngineError::Flow { segment: op.segment.0, stage: *stage });
             }
             OpKind::Library(_) => return Err(EngineError::Library { segment: op.segment.0 }),
             OpKind::Exchange(_) | OpKind::Compute(_) => {}
@@ -43,12 +45,6 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
 /// Whether a plan launches kernels, so that it takes a compiler for them.
 pub fn takes_kernels(plan: &Plan) -> bool {
     plan.programs.iter().flat_map(|program| &program.ops).any(|op| matches!(op.kind, OpKind::Local(_)))
-}
-
-/// Whether one of its transfers is more than one range of bytes.
-fn brings_along(exchange: &Exchange) -> bool {
-    let mut transfers = exchange.sends.iter().chain(&exchange.receives);
-    transfers.any(|transfer| matches!(transfer.content, Content::Announced(..) | Content::Overflow { .. }))
 }
 
 /// Whether these GPUs have room for a plan.

@@ -26,15 +26,34 @@ pub(super) struct Kernels {
     summer: Option<Summer>,
 }
 
+/// Lanes that ops occupy: all but those of transfers, which are within an exchange.
+const STREAMS: usize = 6;
+
+/// Which stream ops of a lane run on.
+fn stream_of(lane: Lane) -> usize {
+    match lane {
+        Lane::Compute => 0,
+        Lane::Codec => 1,
+        Lane::Exchange => 2,
+        Lane::Control => 3,
+        Lane::Background => 4,
+        Lane::BackgroundControl => 5,
+        Lane::Tx | Lane::Rx => unreachable!("no op occupies it"),
+    }
+}
+
+fn streams(device: &Device) -> Result<[Stream; STREAMS], GpuError> {
+    let streams = (0..STREAMS).map(|_| Stream::new(device)).collect::<Result<Vec<_>, _>>()?;
+    Ok(streams.try_into().expect("as many were made"))
+}
+
 /// One rank on its device.
 #[derive(Debug)]
 pub(super) struct DeviceState {
-    compute: Stream,
-    codec: Stream,
-    exchange: Stream,
-    /// Carry what the host wants to know, beside the lanes that they are named after.
-    codec_reports: Stream,
-    exchange_reports: Stream,
+    /// By [`stream_of`].
+    lanes: [Stream; STREAMS],
+    /// Carry what the host wants to know, each beside a lane.
+    reports: [Stream; STREAMS],
     /// Before the first op, behind the barrier.
     pub(super) began: Event,
     buffers: Vec<DeviceRegion>,
@@ -133,11 +152,8 @@ impl DeviceState {
         let place = |region: &Region| place(&buffers, region);
         let prepare = |kind: &OpKind| prepare(device, kind, &place, &sizes, kernels);
         Ok(Self {
-            compute: Stream::new(device)?,
-            codec: Stream::new(device)?,
-            exchange: Stream::new(device)?,
-            codec_reports: Stream::new(device)?,
-            exchange_reports: Stream::new(device)?,
+            lanes: streams(device)?,
+            reports: streams(device)?,
             began: Event::new(device)?,
             capacities,
             poisoned: chunks.poisoned.iter().map(place).collect(),
@@ -151,17 +167,19 @@ impl DeviceState {
     /// Queues what comes before the barrier: fills what the model would have computed before the iteration, and poisons what
     /// peers and codec fill. The event is behind it.
     pub(super) fn lay_out(&self) -> Result<&Event, GpuError> {
-        self.poisoned.iter().try_for_each(|region| self.compute.fill(region, POISON))?;
-        self.compute.fill(&self.sizes, POISON)?;
-        self.samples.fill_before(&self.compute)?;
-        self.compute.record(&self.began)?;
+        let compute = self.stream(Lane::Compute);
+        self.poisoned.iter().try_for_each(|region| compute.fill(region, POISON))?;
+        compute.fill(&self.sizes, POISON)?;
+        self.samples.fill_before(compute)?;
+        compute.record(&self.began)?;
         Ok(&self.began)
     }
 
     /// Lets the iteration begin on all streams.
     pub(super) fn begin(&self) -> Result<(), GpuError> {
-        self.compute.record(&self.began)?;
-        [&self.codec, &self.exchange].into_iter().try_for_each(|stream| stream.wait(&self.began))
+        self.stream(Lane::Compute).record(&self.began)?;
+        // Compute is behind it already.
+        self.lanes.iter().try_for_each(|stream| stream.wait(&self.began))
     }
 
     /// Whether the device has not done all that was queued. One that has failed does nothing more.
@@ -182,29 +200,12 @@ impl DeviceState {
 
     /// The stream of ops of this lane.
     pub(super) fn stream(&self, lane: Lane) -> &Stream {
-        match lane {
-            Lane::Compute => &self.compute,
-            Lane::Codec => &self.codec,
-            Lane::Exchange
-            | Lane::Control
-            | Lane::Background
-            | Lane::BackgroundControl
-            | Lane::Tx
-            | Lane::Rx => &self.exchange,
-        }
+        &self.lanes[stream_of(lane)]
     }
 
     /// The stream of what the host wants to know of ops of this lane.
     pub(super) fn report_stream(&self, lane: Lane) -> &Stream {
-        match lane {
-            Lane::Codec | Lane::Compute => &self.codec_reports,
-            Lane::Exchange
-            | Lane::Control
-            | Lane::Background
-            | Lane::BackgroundControl
-            | Lane::Tx
-            | Lane::Rx => &self.exchange_reports,
-        }
+        &self.reports[stream_of(lane)]
     }
 
     /// A region of the program on the device.

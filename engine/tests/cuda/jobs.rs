@@ -21,8 +21,9 @@ pub(crate) fn controls() -> Controls {
 /// With frames that have kernels.
 pub(crate) fn choice(protocol: Protocol) -> Choice {
     let codec = Some("window7".parse().unwrap());
-    let layout = (protocol == Protocol::SizeFirst).then_some(Layout::Split);
-    Choice { layout, ..Choice::of(protocol, codec) }
+    let layout = protocol.takes_layout().then_some(Layout::Split);
+    let speculative_capacity = (protocol == Protocol::Speculative).then_some(0.7);
+    Choice { layout, speculative_capacity, ..Choice::of(protocol, codec) }
 }
 
 pub(crate) fn layer(protocol: Protocol) -> Plan {
@@ -59,4 +60,11 @@ pub(crate) fn with_delays<R>(seed: u64, run: impl FnOnce() -> R) -> R {
 }
 
 /// Protocols that the executor has.
-pub(crate) const ON_GPUS: [Protocol; 3] = [Protocol::Native, Protocol::SizeFirst, Protocol::StaticFirst];
+pub(crate) const ON_GPUS: [Protocol; 6] = [
+    Protocol::Native,
+    Protocol::SizeFirst,
+    Protocol::StaticFirst,
+    Protocol::OverlapSizes,
+    Protocol::InBand,
+    Protocol::Speculative,
+];

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use zipwire_codec::{DType, Layout};
+use zipwire_codec::DType;
 use zipwire_emulation::{Emulation, Scene, scene};
 use zipwire_engine::cuda::{STUCK_AFTER, kernels};
 use zipwire_schedule::plan::Plan;
@@ -12,7 +12,7 @@ use zipwire_schedule::{Algorithm, CallKind, Choice, Protocol, RunFailure, Slot, 
 
 use crate::Test;
 use crate::common::{RANKS, twice, values_of_many_sizes};
-use crate::jobs::{ITERATIONS, ON_GPUS, run_payload, with_delays};
+use crate::jobs::{ITERATIONS, choice, run_payload, with_delays};
 
 pub(crate) const TESTS: &[Test] = &[
     ("sums::every_form_delivers", every_form_delivers),
@@ -33,19 +33,19 @@ fn all_reduce(dtype: DType) -> Work {
 }
 
 fn planned(work: &Work, sums: SumType, protocol: Protocol, algorithm: Algorithm) -> Plan {
-    let choice = Choice::of(protocol, Some("rans".parse().unwrap()));
-    let layout = (protocol == Protocol::SizeFirst).then_some(Layout::Split);
-    twice(RANKS, work, &Choice { algorithm: Some(algorithm), layout, ranks_per_node: 2, sums, ..choice })
+    let codec = Some("tiered".parse().unwrap());
+    let choice = Choice { codec, algorithm: Some(algorithm), ranks_per_node: 2, sums, ..choice(protocol) };
+    twice(RANKS, work, &choice)
 }
 
-/// Every algorithm with every protocol that goes with it, in all types, under delays.
+/// Every algorithm that plans have, in all types, under delays: values as they are, and frames, with and without what is left over for later.
 fn every_form_delivers() {
     let types = [(DType::Bf16, SumType::Sent), (DType::Bf16, SumType::Fp32), (DType::F32, SumType::Sent)];
     let mut plans = 0;
     for (seed, (dtype, sums)) in (1..).zip(types) {
         for work in [reduce_scatter(dtype), all_reduce(dtype)] {
             for &algorithm in work.algorithms().iter().filter(|&&algorithm| algorithm != Algorithm::Library) {
-                for protocol in ON_GPUS {
+                for protocol in [Protocol::Native, Protocol::StaticFirst, Protocol::Speculative] {
                     if protocol.is_coded() && !algorithm.takes_frames(true) {
                         continue;
                     }
