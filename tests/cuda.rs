@@ -1,6 +1,8 @@
 //! Every scenario on the executor `cuda` below a fake driver: kernels run on the CPU, in an order by seed, with delays in
 //! all streams. `.ci/run` has the tests called `whole::`: more scenarios with every codec.
 
+#[path = "cuda/bench_gpu.rs"]
+mod bench_gpu;
 mod common;
 
 use std::process::ExitCode;
@@ -16,7 +18,22 @@ fn main() -> ExitCode {
     let sources = kernels::sources();
     let texts: Vec<&str> = sources.iter().map(|source| source.text.as_str()).collect();
     // Emulated kernels are slow: fewer bytes of the quickstart.
-    harness(&texts, || -> Vec<Trial> { gpus::trials(&cases(32), is_long, conforms_delayed) }, &[])
+    harness(&texts, trials, &[])
+}
+
+fn trials() -> Vec<Trial> {
+    let mut trials = gpus::trials(&cases(32), is_long, conforms_delayed);
+    let command = |name: &str, test: fn()| {
+        Trial::test(format!("bench_gpu::{name}"), move || {
+            test();
+            Ok(())
+        })
+    };
+    trials.extend([
+        command("measures_types_layouts_and_sums", bench_gpu::measures_types_layouts_and_sums),
+        command("says_what_has_no_kernels", bench_gpu::says_what_has_no_kernels),
+    ]);
+    trials
 }
 
 /// Of the scenarios that run with every codec, and of those that train an MoE model, one stands for the others.
