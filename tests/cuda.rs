@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use common::conformance::{Case, cases, conforms};
 use common::gpus;
 use libtest_mimic::{Failed, Trial};
+use zipwire::codec::Layout;
 use zipwire::engine::cuda::kernels;
 use zipwire::executors::CUDA;
 use zipwire_emulation::{Controls, harness};
@@ -36,10 +37,13 @@ fn trials() -> Vec<Trial> {
     trials
 }
 
-/// Of the scenarios that run with every codec, and of those that train an MoE model, one stands for the others.
-fn is_long(case: &Case) -> bool {
+/// Of the scenarios that run with every codec, and of those that train an MoE model, one stands for the others; and three of those whose
+/// frames can be compact, which together have all that such frames may travel by.
+fn is_long(case: &Case, layout: Layout) -> bool {
     let is_with_codec = case.name.contains("::") && !case.name.starts_with("all-to-all-sparse-2x3::");
-    is_with_codec || case.name.starts_with("moe-training-") && case.name != "moe-training-2x2"
+    let compact = ["protocols-2x3", "all-reduce-algorithms-2x3", "all-to-all-sparse-2x3::"];
+    let is_other = layout == Layout::Compact && !compact.iter().any(|name| case.name.starts_with(name));
+    is_with_codec || is_other || case.name.starts_with("moe-training-") && case.name != "moe-training-2x2"
 }
 
 fn conforms_delayed(case: &Case, variant: usize) -> Result<(), Failed> {

@@ -16,12 +16,12 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
     for op in plan.programs.iter().flat_map(|program| &program.ops) {
         match &op.kind {
             OpKind::Local(Local::Encode(batch) | Local::Decode(batch)) => {
-                if batch.layout != Layout::Split {
-                    let protocol = plan.protocols[op.segment.index()].expect("only collectives code");
-                    return Err(EngineError::Layout(protocol.name()));
-                }
                 let spec = plan.codec.as_ref().expect("coded plans name their codec");
                 Coder::check(spec, batch.dtype)?;
+                if batch.layout == Layout::Compact && Coder::check_compact(spec, batch.dtype).is_err() {
+                    let protocol = plan.protocols[op.segment.index()].expect("only collectives code");
+                    return Err(EngineError::Layout(protocol.name(), Box::new(spec.clone()), batch.dtype));
+                }
             }
             OpKind::Local(local @ (Local::Split(_) | Local::GatherRows(_))) => {
                 return Err(EngineError::NoKernel { segment: op.segment.0, kind: local.kind() });

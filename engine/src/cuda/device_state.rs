@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use zipwire_codec::DType;
+use zipwire_codec::{DType, Layout};
 use zipwire_kernels::{
-    Addition, Block, Coder, Decoder, Device, DeviceRegion, Encoder, Event, GpuError, HostBuffer, Stream,
-    Summer, Sums, Values,
+    Addition, Block, Coder, CompactBlock, Decoder, Device, DeviceRegion, Encoder, Event, GpuError,
+    HostBuffer, Stream, Summer, Sums, Values,
 };
 use zipwire_payload::Payload;
-use zipwire_schedule::plan::{Batch, Chunk, Local, OpKind, Plan, Program, Reduce, Region};
+use zipwire_schedule::plan::{self, Batch, Chunk, Local, OpKind, Plan, Program, Reduce, Region};
 use zipwire_schedule::{Lane, OpId, SizeId};
 
 use super::samples::Samples;
@@ -234,7 +234,7 @@ fn additions(reduce: &Reduce, place: &impl Fn(&Region) -> DeviceRegion) -> Vec<A
         region: place(region),
         dtype: chunk.sum.expect("sums and their terms say what they are").dtype(),
     };
-    let addition = |addition: &zipwire_schedule::plan::Addition| Addition {
+    let addition = |addition: &plan::Addition| Addition {
         output: values(&addition.chunk, &addition.values),
         terms: addition.terms.iter().map(|term| values(&term.chunk, &term.values)).collect(),
     };
@@ -259,8 +259,8 @@ fn prepare(
     sizes: &DeviceRegion,
     kernels: &Kernels,
 ) -> Result<Prepared, GpuError> {
-    let blocks = |batch: &Batch| -> Vec<Block> {
-        let block = |block: &zipwire_schedule::plan::Block| Block {
+    let split = |batch: &Batch| -> Vec<Block> {
+        let block = |block: &plan::Block| Block {
             values: place(&block.values),
             static_section: place(&block.static_section),
             dynamic_section: place(&block.dynamic_section),
@@ -268,12 +268,29 @@ fn prepare(
         };
         batch.blocks.iter().map(block).collect()
     };
+    // Frames without a static section.
+    let compact = |batch: &Batch| -> Vec<CompactBlock> {
+        let block = |block: &plan::Block| CompactBlock {
+            values: place(&block.values),
+            frame: place(&block.dynamic_section),
+            size: slot(sizes, block.size),
+        };
+        batch.blocks.iter().map(block).collect()
+    };
     let launch = match kind {
         OpKind::Local(Local::Encode(batch)) => {
-            Launch::Encode(kernels.coders[&batch.dtype].encoder(blocks(batch))?)
+            let coder = &kernels.coders[&batch.dtype];
+            Launch::Encode(match batch.layout {
+                Layout::Split => coder.encoder(split(batch))?,
+                Layout::Compact => coder.compact_encoder(compact(batch))?,
+            })
         }
         OpKind::Local(Local::Decode(batch)) => {
-            Launch::Decode(kernels.coders[&batch.dtype].decoder(blocks(batch))?)
+            let coder = &kernels.coders[&batch.dtype];
+            Launch::Decode(match batch.layout {
+                Layout::Split => coder.decoder(split(batch))?,
+                Layout::Compact => coder.compact_decoder(compact(batch))?,
+            })
         }
         OpKind::Local(Local::Reduce(reduce)) => {
             let summer = kernels.summer.as_ref().expect("loaded for programs that add up");
