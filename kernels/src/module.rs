@@ -144,6 +144,7 @@ const HUFFMAN: Module = Module {
     text: concat!(
         include_str!("../cuda/huffman.cu"),
         include_str!("../cuda/huffman_code.cu"),
+        include_str!("../cuda/compact_encode.cu"),
         include_str!("../cuda/huffman_encode.cu"),
         include_str!("../cuda/huffman_open.cu"),
         include_str!("../cuda/huffman_decode.cu"),
@@ -158,7 +159,7 @@ const HUFFMAN: Module = Module {
     again: None,
     has_sums: false,
     compact_align: 16,
-    encodes_compact: false,
+    encodes_compact: true,
 };
 
 /// Frames of `delta+tiered`, which are decoded only, and by [`crate::DeltaCoder`].

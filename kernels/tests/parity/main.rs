@@ -66,6 +66,7 @@ const COMPACT_ENCODERS: &[(&str, DType)] = &[
     ("codebook16", DType::Bf16),
     ("codebook16", DType::F8E5M2),
     ("codebook16", DType::F8E4M3),
+    ("huffman", DType::Bf16),
 ];
 
 fn main() -> ExitCode {
