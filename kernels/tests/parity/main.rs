@@ -117,6 +117,7 @@ fn trials() -> Vec<Trial> {
         }
         if COMPACT_ENCODERS.contains(&(spec, dtype)) {
             trials.push(trial("compact::encoded_zeros_of_every_kind", compact_encode::zeros));
+            trials.push(trial("compact::encoders_check_regions", compact_encode::regions));
             trials.extend(both("compact::encoded_anywhere", compact_encode::anywhere));
             trials.extend(both("compact::encoded_in_any_order", compact_encode::any_order));
         } else {
