@@ -62,7 +62,13 @@ const CODERS: &[(&str, DType)] = &[
 ];
 
 /// Those of them that have kernels which encode the layout `compact`.
-const COMPACT_ENCODERS: &[(&str, DType)] = &[("window7", DType::Bf16)];
+const COMPACT_ENCODERS: &[(&str, DType)] = &[
+    ("window7", DType::Bf16),
+    ("codebook16", DType::Bf16),
+    ("codebook16", DType::F8E5M2),
+    ("codebook16", DType::F8E4M3),
+    ("huffman", DType::Bf16),
+];
 
 fn main() -> ExitCode {
     let sources: Vec<String> = zipwire_kernels::sources().into_iter().map(|source| source.text).collect();
@@ -112,6 +118,7 @@ fn trials() -> Vec<Trial> {
         }
         if COMPACT_ENCODERS.contains(&(spec, dtype)) {
             trials.push(trial("compact::encoded_zeros_of_every_kind", compact_encode::zeros));
+            trials.push(trial("compact::encoders_check_regions", compact_encode::regions));
             trials.extend(both("compact::encoded_anywhere", compact_encode::anywhere));
             trials.extend(both("compact::encoded_in_any_order", compact_encode::any_order));
         } else {
