@@ -99,7 +99,7 @@ impl Coder {
     /// If there are none for this codec and type, there is no compiler, or the driver fails.
     pub fn new(device: &Device, spec: &Spec, dtype: DType) -> Result<Self, GpuError> {
         let module = module(spec, dtype)?;
-        let code = Code::load(device, &compile(&module.source(), &device.arch()?)?)?;
+        let code = Code::load(device, &compile(&module.source([dtype]), &device.arch()?)?)?;
         let function = |work| code.function(&module.kernel(work, dtype));
         Ok(Self(Arc::new(Kernels {
             device: device.clone(),

@@ -1,0 +1,32 @@
+// The kernels of window7. Those of F32 take more than 64 registers, for values of four bytes, so three blocks of threads are on a
+// multiprocessor.
+
+#ifdef DTYPE_BF16
+extern "C" __global__ void __launch_bounds__(256, 3) window7_encode_bf16(const Frame* frames, u32 frame_count) {
+    encode_frames<Bf16>(frames, frame_count);
+}
+extern "C" __global__ void __launch_bounds__(256) window7_seal_bf16(const Frame* frames) { seal_frames<Bf16>(frames); }
+extern "C" __global__ void __launch_bounds__(1024) window7_open_bf16(const Frame* frames) { open_frames<Bf16>(frames); }
+extern "C" __global__ void __launch_bounds__(256, 4) window7_decode_bf16(const Frame* frames, u32 frame_count) {
+    decode_frames<Bf16>(frames, frame_count);
+}
+extern "C" __global__ void __launch_bounds__(1024) window7_open_compact_bf16(const Frame* frames) { open_compact_frames<Bf16>(frames); }
+extern "C" __global__ void __launch_bounds__(256, 4) window7_decode_compact_bf16(const Frame* frames, u32 frame_count) {
+    decode_compact_frames<Bf16>(frames, frame_count);
+}
+#endif
+
+#ifdef DTYPE_F32
+extern "C" __global__ void __launch_bounds__(256, 3) window7_encode_f32(const Frame* frames, u32 frame_count) {
+    encode_frames<F32>(frames, frame_count);
+}
+extern "C" __global__ void __launch_bounds__(256) window7_seal_f32(const Frame* frames) { seal_frames<F32>(frames); }
+extern "C" __global__ void __launch_bounds__(1024) window7_open_f32(const Frame* frames) { open_frames<F32>(frames); }
+extern "C" __global__ void __launch_bounds__(256, 3) window7_decode_f32(const Frame* frames, u32 frame_count) {
+    decode_frames<F32>(frames, frame_count);
+}
+extern "C" __global__ void __launch_bounds__(1024) window7_open_compact_f32(const Frame* frames) { open_compact_frames<F32>(frames); }
+extern "C" __global__ void __launch_bounds__(256, 3) window7_decode_compact_f32(const Frame* frames, u32 frame_count) {
+    decode_compact_frames<F32>(frames, frame_count);
+}
+#endif
