@@ -1,5 +1,5 @@
-// The kernels of window7. Those of F32 take more than 64 registers, for values of four bytes, so three blocks of threads are on a
-// multiprocessor.
+// The kernels of window7. Three blocks of threads are on a multiprocessor, or four that decode BF16: lower halves take more than 64
+// registers.
 
 #ifdef DTYPE_BF16
 extern "C" __global__ void __launch_bounds__(256, 3) window7_encode_bf16(const Frame* frames, u32 frame_count) {
