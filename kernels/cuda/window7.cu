@@ -186,25 +186,23 @@ template <class Format> DEVICE u64 key_of_piece(const Pieces& pieces, u64 tile, 
     return key(first + pieces.first(j) * Format::WIDTH / 8);
 }
 
-// Sums over pieces of which `live` values are there, and what is not there is zero.
-DEVICE u64 mix_piece(const uint4& v, u64 first, u32 live) {
-    u64 sum = live > 0 ? mix(word_of(v.x, v.y), first) : 0;
-    if (live > 4) sum += mix(word_of(v.z, v.w), first + KEY_STEP);
-    return sum;
+// Adds the sum over a piece of which `live` values are there, and what is not there is zero.
+DEVICE void add_piece(u64* sum, const uint4& v, u64 first, u32 live) {
+    if (live > 0) *sum += mix(word_of(v.x, v.y), first);
+    if (live > 4) *sum += mix(word_of(v.z, v.w), first + KEY_STEP);
 }
-DEVICE u64 mix_piece(const Wide& v, u64 first, u32 live) {
-    u64 sum = live > 0 ? mix(word_of(v.first.x, v.first.y), first) : 0;
-    if (live > 2) sum += mix(word_of(v.first.z, v.first.w), first + KEY_STEP);
-    if (live > 4) sum += mix(word_of(v.second.x, v.second.y), first + 2 * KEY_STEP);
-    if (live > 6) sum += mix(word_of(v.second.z, v.second.w), first + 3 * KEY_STEP);
-    return sum;
+DEVICE void add_piece(u64* sum, const Wide& v, u64 first, u32 live) {
+    if (live > 0) *sum += mix(word_of(v.first.x, v.first.y), first);
+    if (live > 2) *sum += mix(word_of(v.first.z, v.first.w), first + KEY_STEP);
+    if (live > 4) *sum += mix(word_of(v.second.x, v.second.y), first + 2 * KEY_STEP);
+    if (live > 6) *sum += mix(word_of(v.second.z, v.second.w), first + 3 * KEY_STEP);
 }
 
 // The sum over the BF16 values of a lane.
 template <bool FULL> DEVICE u64 mix_values(const uint4* v, const Pieces& pieces, u64 tile) {
     u64 sum = 0;
 #pragma unroll
-    for (u32 j = 0; j < 4; ++j) sum += mix_piece(v[j], key_of_piece<Bf16>(pieces, tile, j), FULL ? 8 : pieces.live(j));
+    for (u32 j = 0; j < 4; ++j) add_piece(&sum, v[j], key_of_piece<Bf16>(pieces, tile, j), FULL ? 8 : pieces.live(j));
     return sum;
 }
 

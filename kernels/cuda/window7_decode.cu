@@ -215,7 +215,7 @@ template <bool FULL> DEVICE u64 write_wide(u8* values, const Pieces& pieces, u64
     for (u32 j = 0; j < 4; ++j) {
         const Wide wide = Wide::of(v[j], lower[j]);
         store_wide<FULL>(values, pieces, j, wide);
-        sum += mix_piece(wide, key_of_piece<F32>(pieces, tile, j), FULL ? 8 : pieces.live(j));
+        add_piece(&sum, wide, key_of_piece<F32>(pieces, tile, j), FULL ? 8 : pieces.live(j));
     }
     return sum;
 }

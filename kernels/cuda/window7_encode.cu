@@ -271,7 +271,7 @@ DEVICE u64 take_values(const u8* values, u8* body, bool coded, u32 count, const 
         const Wide wide = load_wide<FULL>(values, pieces, j);
         v[j] = wide.upper();
         if (coded) store_lower<FULL>(wide.lower(), pieces, j, body);
-        sum += mix_piece(wide, key_of_piece<Format>(pieces, tile, j), FULL ? 8 : pieces.live(j));
+        add_piece(&sum, wide, key_of_piece<Format>(pieces, tile, j), FULL ? 8 : pieces.live(j));
     }
     return sum;
 }
