@@ -52,8 +52,8 @@ pub enum GpuError {
     /// No kernels for this codec.
     #[error(
         "there are no GPU kernels for codec `{spec}` with `{dtype}`\n\
-         help: there are some for `window7` and `huffman` (BF16), `codebook16` (BF16, FP8), `tiered` and `rans` (all types), without \
-         options"
+         help: there are some for `window7` (BF16, F32), `codebook16` (BF16, FP8), `tiered` and `rans` (all types) and `huffman` (BF16), \
+         without options"
     )]
     Unsupported {
         /// The codec.

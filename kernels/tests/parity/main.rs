@@ -23,6 +23,7 @@ mod rans;
 mod rans_compact;
 mod samples;
 mod sums;
+mod window7;
 
 use std::process::ExitCode;
 
@@ -45,6 +46,7 @@ impl Extent {
 /// Codecs and types that have kernels.
 const CODERS: &[(&str, DType)] = &[
     ("window7", DType::Bf16),
+    ("window7", DType::F32),
     ("codebook16", DType::Bf16),
     ("codebook16", DType::F8E5M2),
     ("codebook16", DType::F8E4M3),
@@ -195,6 +197,16 @@ fn trials() -> Vec<Trial> {
             Ok(())
         })
     }));
+    let of_window7 = |name: &str, test: fn()| {
+        Trial::test(format!("window7::F32::compact::{name}"), move || {
+            test();
+            Ok(())
+        })
+    };
+    trials.extend([
+        of_window7("lower_halves_are_left_out", window7::lower_halves),
+        of_window7("entries_are_checked", window7::entries),
+    ]);
     trials.extend(planted::trials());
     trials
 }
