@@ -196,7 +196,7 @@ impl Module {
     /// A codec has an entry for each number of values that a block has; the entries of one have the same text.
     pub(crate) const ALL: &[Self] = &[
         WINDOW7,
-        Self { dtypes: &[DType::F32], has_sums: false, encodes_compact: false, ..WINDOW7 },
+        Self { dtypes: &[DType::F32], has_sums: false, ..WINDOW7 },
         CODEBOOK16,
         Self { dtypes: FP8, tile: 16384, threads: 512, has_sums: false, ..CODEBOOK16 },
         TIERED,

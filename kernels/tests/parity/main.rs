@@ -66,6 +66,7 @@ const CODERS: &[(&str, DType)] = &[
 /// Those of them that have kernels which encode the layout `compact`.
 const COMPACT_ENCODERS: &[(&str, DType)] = &[
     ("window7", DType::Bf16),
+    ("window7", DType::F32),
     ("codebook16", DType::Bf16),
     ("codebook16", DType::F8E5M2),
     ("codebook16", DType::F8E4M3),
