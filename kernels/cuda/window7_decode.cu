@@ -119,7 +119,7 @@ template <bool FULL> DEVICE void read_tile(const Frame* frame, u32 tile, u32 cou
     const u16* index = (const u16*)(fixed + Window7::index_at(frame->count)) + (u64)tile * (Window7::TILE / 512);
 #pragma unroll
     for (u32 j = 0; j < 4; ++j) v[j] = make_uint4(0, 0, 0, 0);
-    if (state_of(frame)->refused) return;
+    if (is_refused_beside_loads(frame)) return;
 
     if (mode == MODE_STORED) {
         const u32 in_body = Window7::static_body(count);
