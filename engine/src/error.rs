@@ -11,9 +11,9 @@ pub enum EngineError {
     /// No GPU, no kernels for the codec, or a failure of the driver.
     #[error(transparent)]
     Gpu(#[from] GpuError),
-    /// Frames of a layout that kernels do not have.
+    /// Frames of a layout that this executor does not have.
     #[error(
-        "the frames of protocol `{0}` have the layout `compact`, for which there are no GPU kernels\n\
+        "the frames of protocol `{0}` have the layout `compact`, which this executor does not encode on GPUs\n\
          help: with `layout = \"split\"` it runs on GPUs, and so do `native` and `static-first`"
     )]
     Layout(&'static str),

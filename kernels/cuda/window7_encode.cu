@@ -226,8 +226,9 @@ template <bool STREAMED, class T> DEVICE void store(T* to, T value) {
     else *to = value;
 }
 
-// Writes sign-mantissa bytes and codes of a warp: of a full tile to device memory, of another one to a stage.
-template <bool FULL> DEVICE void store_coded(const uint4* v, const Pieces& pieces, const Packed& packed, u8* rest, u8* codes) {
+// Writes sign-mantissa bytes and codes of a warp: to device memory, or to a stage.
+template <bool FULL, bool STREAMED = FULL>
+DEVICE void store_coded(const uint4* v, const Pieces& pieces, const Packed& packed, u8* rest, u8* codes) {
 #pragma unroll
     for (u32 j = 0; j < 4; ++j) {
         const u32 words[4] = {v[j].x, v[j].y, v[j].z, v[j].w};
@@ -236,10 +237,10 @@ template <bool FULL> DEVICE void store_coded(const uint4* v, const Pieces& piece
         for (u32 k = 0; k < 4; ++k) bytes[k] = merge(0x00800080u, words[k] >> 8, words[k]);
         if (!FULL && lane_id() >= pieces.lanes) continue;
         const u32 low = __byte_perm(bytes[0], bytes[1], 0x6420), high = __byte_perm(bytes[2], bytes[3], 0x6420);
-        store<FULL>((uint2*)(rest + pieces.first(j)), make_uint2(low, high));
+        store<STREAMED>((uint2*)(rest + pieces.first(j)), make_uint2(low, high));
         // The fourth row is in the spare bits of the others.
         const u32 word = packed.nibbles[j] | (packed.nibbles[3] >> j & 0x11111111u) << 3;
-        if (j < 3) store<FULL>((u32*)(codes + 4 * (j * pieces.lanes + lane_id())), word);
+        if (j < 3) store<STREAMED>((u32*)(codes + 4 * (j * pieces.lanes + lane_id())), word);
     }
 }
 

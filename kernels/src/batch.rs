@@ -45,13 +45,15 @@ pub enum Contribution {
     Values(DeviceRegion),
 }
 
-/// A frame in the compact layout, such as files and held weights have, and the values in it.
+/// A frame in the compact layout, such as files and held weights have, and the values in it. Encoders write the frame and its length, decoders read
+/// them.
 #[derive(Clone, Debug)]
 pub struct CompactBlock {
     /// The values, at a multiple of 16 bytes.
     pub values: DeviceRegion,
-    /// Room for the frame, which is in front. Frames may lie one behind the other, at any byte; those of `huffman` at multiples of 16 bytes.
-    /// Kernels read whole words of 32 bits, of which at least a byte is in the region.
+    /// Room for the frame, which is in front: for an encoder at least as long as [`Codec::bound`] says, for a decoder no longer than the frame.
+    /// Frames may lie one behind the other, at any byte; those of `huffman` at multiples of 16 bytes. Kernels read whole words of 32 bits, of
+    /// which at least a byte is in the region, and write none but bytes of the frame.
     pub frame: DeviceRegion,
     /// The length of the frame in bytes, a `u64` at a multiple of 8 bytes.
     pub size: DeviceRegion,
@@ -189,11 +191,16 @@ impl Needs<'_> {
         })
     }
 
-    /// A compact frame, which is both sections of what kernels get.
-    pub(crate) fn compact(&self, block: CompactBlock, align: u64) -> Result<Described, GpuError> {
+    /// A compact frame, which is both sections of what kernels get. `least` gives how long its region is at least.
+    pub(crate) fn compact(
+        &self,
+        block: CompactBlock,
+        align: u64,
+        least: fn(&dyn Codec, FrameShape) -> usize,
+    ) -> Result<Described, GpuError> {
         let count = usize::try_from(block.values.len()).expect("it is in memory") / self.dtype.width();
         self.values("values", &block.values, count, self.dtype.width())?;
-        let least = self.codec.min_len(FrameShape::new(Layout::Compact, self.dtype, count)) as u64;
+        let least = least(self.codec, FrameShape::new(Layout::Compact, self.dtype, count)) as u64;
         let fits = block.frame.len() >= least;
         need("a frame", &block.frame, count, fits, align, &format!("at least {least} bytes"))?;
         need("a size", &block.size, count, block.size.len() == 8, 8, "8 bytes")?;

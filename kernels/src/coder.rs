@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use zipwire_codec::{Codec, DType, Spec};
+use zipwire_codec::{Codec, DType, FrameShape, Spec};
 
 use crate::batch::{Batch, Block, CompactBlock, Described, Needs, Sum, faults, frame_len};
 use crate::compile::compile;
@@ -35,10 +35,9 @@ struct Kernels {
     module: Module,
     codec: Box<dyn Codec>,
     dtype: DType,
-    before: Option<Function>,
-    again: Option<Function>,
-    encode: Function,
-    seal: Function,
+    encode: Encoding,
+    /// The same for the compact layout, if there are such.
+    encode_compact: Option<Encoding>,
     /// Those that open and decode.
     decode: [Function; 2],
     /// The same for the compact layout.
@@ -49,11 +48,20 @@ struct Kernels {
     _code: Code,
 }
 
+/// The kernels that encode, in their order: what comes before, the encoder, what comes again, and what seals frames.
+struct Encoding {
+    before: Option<Function>,
+    encode: Function,
+    again: Option<Function>,
+    seal: Function,
+}
+
 /// Encodes the same blocks, again and again.
 #[derive(Debug)]
 pub struct Encoder {
     coder: Coder,
     batch: Batch,
+    is_compact: bool,
 }
 
 /// Decodes the same blocks, again and again.
@@ -84,6 +92,18 @@ impl Coder {
         module(spec, dtype).map(drop)
     }
 
+    /// Whether there are kernels that encode compact frames of this codec and type. Needs no GPU.
+    ///
+    /// # Errors
+    /// As for [`Self::check`], and [`GpuError::NoCompact`] if compact frames are only decoded.
+    pub fn check_compact(spec: &Spec, dtype: DType) -> Result<(), GpuError> {
+        let module = module(spec, dtype)?;
+        match module.encodes_compact {
+            true => Ok(()),
+            false => Err(GpuError::NoCompact { codec: module.name, dtype }),
+        }
+    }
+
     /// Bytes of device memory that a launch takes for a frame of so many values beside its regions, which are some
     /// allocations for all frames of a launch. Needs no GPU.
     ///
@@ -100,16 +120,23 @@ impl Coder {
     pub fn new(device: &Device, spec: &Spec, dtype: DType) -> Result<Self, GpuError> {
         let module = module(spec, dtype)?;
         let code = Code::load(device, &compile(&module.source(), &device.arch()?)?)?;
-        let function = |work| code.function(&module.kernel(work, dtype));
+        let function = |work: &str| code.function(&module.kernel(work, dtype));
+        let encoding = |layout: &str| -> Result<Encoding, GpuError> {
+            let function = |work: &str| function(&format!("{work}{layout}"));
+            Ok(Encoding {
+                before: module.before.map(function).transpose()?,
+                encode: function("encode")?,
+                again: module.again.map(function).transpose()?,
+                seal: function("seal")?,
+            })
+        };
         Ok(Self(Arc::new(Kernels {
             device: device.clone(),
             module,
             codec: spec.codec(),
             dtype,
-            before: module.before.map(function).transpose()?,
-            again: module.again.map(function).transpose()?,
-            encode: function("encode")?,
-            seal: function("seal")?,
+            encode: encoding("")?,
+            encode_compact: module.encodes_compact.then(|| encoding("_compact")).transpose()?,
             decode: [function("open")?, function("decode")?],
             decode_compact: [function("open_compact")?, function("decode_compact")?],
             sums: match module.has_sums {
@@ -125,7 +152,25 @@ impl Coder {
     /// # Errors
     /// If a region is not as [`Block`] says, or the device has no room.
     pub fn encoder(&self, blocks: Vec<Block>) -> Result<Encoder, GpuError> {
-        Ok(Encoder { coder: self.clone(), batch: self.batch(blocks)? })
+        Ok(Encoder { coder: self.clone(), batch: self.batch(blocks)?, is_compact: false })
+    }
+
+    /// Prepares a launch that encodes values to compact frames, each of which has room for what [`Codec::bound`] says. The lengths of the frames are
+    /// written to their sizes, on the device. Waits for the device.
+    ///
+    /// # Errors
+    /// [`GpuError::NoCompact`] if this codec's kernels encode no compact frames; or if a region is not as [`CompactBlock`] says, or the device has no
+    /// room.
+    pub fn compact_encoder(&self, blocks: Vec<CompactBlock>) -> Result<Encoder, GpuError> {
+        let Kernels { module, dtype, encode_compact, .. } = &*self.0;
+        if encode_compact.is_none() {
+            return Err(GpuError::NoCompact { codec: module.name, dtype: *dtype });
+        }
+        Ok(Encoder {
+            coder: self.clone(),
+            batch: self.compact_batch(blocks, |codec, shape| codec.bound(shape))?,
+            is_compact: true,
+        })
     }
 
     /// Prepares a launch that decodes these blocks: any number of frames, such as all matrices of a transformer block. Waits for the device.
@@ -141,11 +186,7 @@ impl Coder {
     /// # Errors
     /// If a region is not as [`CompactBlock`] says, or the device has no room.
     pub fn compact_decoder(&self, blocks: Vec<CompactBlock>) -> Result<Decoder, GpuError> {
-        let Kernels { device, module, codec, dtype, .. } = &*self.0;
-        let needs = Needs { codec: &**codec, dtype: *dtype };
-        let frames = blocks.into_iter().map(|block| needs.compact(block, module.compact_align));
-        let frames = frames.collect::<Result<Vec<_>, _>>()?;
-        let batch = Batch::new(device, *module, 1, frames)?;
+        let batch = self.compact_batch(blocks, |codec, shape| codec.min_len(shape))?;
         Ok(Decoder { coder: self.clone(), batch, is_compact: true })
     }
 
@@ -187,6 +228,18 @@ impl Coder {
             blocks.into_iter().map(|block| needs.block(block)).collect::<Result<Vec<Described>, _>>()?;
         Batch::new(device, *module, 1, frames)
     }
+
+    /// Compact frames, each of which has room for as many bytes as `least` says.
+    fn compact_batch(
+        &self,
+        blocks: Vec<CompactBlock>,
+        least: fn(&dyn Codec, FrameShape) -> usize,
+    ) -> Result<Batch, GpuError> {
+        let Kernels { device, module, codec, dtype, .. } = &*self.0;
+        let needs = Needs { codec: &**codec, dtype: *dtype };
+        let frames = blocks.into_iter().map(|block| needs.compact(block, module.compact_align, least));
+        Batch::new(device, *module, 1, frames.collect::<Result<Vec<_>, _>>()?)
+    }
 }
 
 impl Encoder {
@@ -195,7 +248,9 @@ impl Encoder {
     /// # Errors
     /// If the driver fails.
     pub fn launch(&self, stream: &Stream) -> Result<(), GpuError> {
-        let Self { coder: Coder(kernels), batch } = self;
+        let Self { coder: Coder(kernels), batch, is_compact } = self;
+        let compact = kernels.encode_compact.as_ref().filter(|_| *is_compact);
+        let Encoding { before, encode, again, seal } = compact.unwrap_or(&kernels.encode);
         if batch.tile_count() == 0 {
             return Ok(());
         }
@@ -206,14 +261,14 @@ impl Encoder {
         // SAFETY: the kernels take the address of the descriptions and their number. The batch has checked what they point
         // to and keeps it; the functions' code is kept by `kernels`.
         unsafe {
-            if let Some(before) = &kernels.before {
+            if let Some(before) = before {
                 let grid = (blocks_before, batch.frame_count());
                 before.launch(stream, grid, BEFORE_THREADS, &mut params[..1])?;
             }
-            for encode in [Some(&kernels.encode), kernels.again.as_ref()].into_iter().flatten() {
+            for encode in [Some(encode), again.as_ref()].into_iter().flatten() {
                 encode.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)?;
             }
-            kernels.seal.launch(stream, (blocks, batch.frame_count()), SEAL_THREADS, &mut params[..1])
+            seal.launch(stream, (blocks, batch.frame_count()), SEAL_THREADS, &mut params[..1])
         }
     }
 }

@@ -69,6 +69,17 @@ pub enum GpuError {
         /// The type.
         dtype: DType,
     },
+    /// Compact frames of this codec are decoded on a GPU, but not encoded.
+    #[error(
+        "kernels of `{codec}` encode no `compact` frames of `{dtype}`\n\
+         help: those of `window7` (BF16) do; `{codec}` encodes `split`, and the CPU encodes both"
+    )]
+    NoCompact {
+        /// The codec.
+        codec: &'static str,
+        /// The type.
+        dtype: DType,
+    },
     /// A region that is not what a kernel needs.
     #[error(
         "a frame of {values} values has {what} of {found} bytes at {address:#x} on the GPU, where it takes {needed}"

@@ -2,8 +2,8 @@
 //!
 //! CUDA is loaded at run time: the same binary starts on a machine without it, and [`Device::open`] says what is missing.
 //! The kernels are CUDA C++ that NVRTC compiles for the device at hand, once ([`cache`]). Frames are those of
-//! [`zipwire_codec`] in the split layout, byte for byte; those in the compact layout are decoded where they lie, and
-//! a [`DeltaCoder`] decodes differences from values that are on the device.
+//! [`zipwire_codec`] in the split layout, byte for byte; those in the compact layout are decoded where they lie and, for some codecs
+//! ([`Coder::check_compact`]), encoded as well; and a [`DeltaCoder`] decodes differences from values that are on the device.
 //!
 //! Nothing here waits for the device unless its documentation says so: lengths of frames stay on the device, and what
 //! follows is ordered by streams. A [`Device`] is a GPU, a [`Stream`] a queue of its work, a [`DeviceRegion`] bytes of its

@@ -23,8 +23,11 @@ pub(crate) struct Module {
     pub(crate) again: Option<&'static str>,
     /// Whether there are kernels that add up what they decode.
     pub(crate) has_sums: bool,
-    /// What frames in the compact layout, which are decoded only, begin at multiples of.
+    /// What frames in the compact layout begin at multiples of.
     pub(crate) compact_align: u64,
+    /// Whether there are kernels that encode the compact layout, and not only such that decode it. What is before and behind the encoder is then there
+    /// for this layout, too.
+    pub(crate) encodes_compact: bool,
 }
 
 /// Of each tile, where its part of the dynamic section begins.
@@ -40,6 +43,8 @@ const WINDOW7: Module = Module {
         include_str!("../cuda/window7_reduce.cu"),
         include_str!("../cuda/masks.cu"),
         include_str!("../cuda/window7_compact.cu"),
+        include_str!("../cuda/compact_encode.cu"),
+        include_str!("../cuda/window7_compact_encode.cu"),
     ),
     dtypes: &[DType::Bf16],
     tile: 8192,
@@ -49,6 +54,7 @@ const WINDOW7: Module = Module {
     again: None,
     has_sums: true,
     compact_align: 1,
+    encodes_compact: true,
 };
 
 const CODEBOOK16: Module = Module {
@@ -69,6 +75,7 @@ const CODEBOOK16: Module = Module {
     again: None,
     has_sums: true,
     compact_align: 1,
+    encodes_compact: false,
 };
 
 const TIERED: Module = Module {
@@ -93,6 +100,7 @@ const TIERED: Module = Module {
     again: None,
     has_sums: true,
     compact_align: 1,
+    encodes_compact: false,
 };
 
 const RANS: Module = Module {
@@ -125,6 +133,7 @@ const RANS: Module = Module {
     again: Some("again"),
     has_sums: false,
     compact_align: 1,
+    encodes_compact: false,
 };
 
 const HUFFMAN: Module = Module {
@@ -146,6 +155,7 @@ const HUFFMAN: Module = Module {
     again: None,
     has_sums: false,
     compact_align: 16,
+    encodes_compact: false,
 };
 
 /// Frames of `delta+tiered`, which are decoded only, and by [`crate::DeltaCoder`].
@@ -171,6 +181,7 @@ const DELTA: Module = Module {
     again: None,
     has_sums: false,
     compact_align: 1,
+    encodes_compact: false,
 };
 
 const FP8: &[DType] = &[DType::F8E4M3, DType::F8E5M2];

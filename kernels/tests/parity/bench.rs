@@ -1,5 +1,7 @@
 //! A device, and frames on it.
 
+use std::ops::Range;
+
 use zipwire_codec::{Codec, DType, FrameShape, Layout, Spec, decode, encode_to_vec};
 use zipwire_kernels::{
     Block, Coder, CompactBlock, Contribution, Decoder, Device, DeviceRegion, Fault, Stream, Sum,
@@ -31,6 +33,8 @@ pub(crate) struct Bench {
     coder: Coder,
     codec: Box<dyn Codec>,
     dtype: DType,
+    /// Whether there are kernels that encode the layout `compact`.
+    encodes_compact: bool,
     /// How often the same is done; what counts is what the last launch leaves.
     launches: usize,
 }
@@ -41,7 +45,8 @@ impl Bench {
         let stream = Stream::new(&device).unwrap();
         let spec: Spec = spec.parse().unwrap();
         let coder = Coder::new(&device, &spec, dtype).unwrap();
-        Self { device, stream, coder, codec: spec.codec(), dtype, launches: 1 }
+        let encodes_compact = Coder::check_compact(&spec, dtype).is_ok();
+        Self { device, stream, coder, codec: spec.codec(), dtype, encodes_compact, launches: 1 }
     }
 
     /// Launches everything twice: nothing of the first launch may matter for the second.
@@ -139,6 +144,47 @@ impl Bench {
         values.zip(faults).map(|(values, fault)| fault.map_or(Ok(values), Err)).collect()
     }
 
+    /// What the kernels write in the layout `compact`, all in one launch. The frames lie one behind the other, each with no more room than an encoder
+    /// asks for: at every byte of a word, where that may be. Around them nothing is written.
+    pub(crate) fn encode_compact(&self, all_values: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let align = if self.codec.id() == "huffman" { 16 } else { 1 };
+        let mut end = 0;
+        let mut places = Vec::new();
+        for (number, values) in all_values.iter().enumerate() {
+            let shape = FrameShape::new(Layout::Compact, self.dtype, values.len() / self.dtype.width());
+            let at = (end + [1, 0, 2, 1, 0usize][number % 5]).next_multiple_of(align);
+            end = at + self.codec.bound(shape);
+            places.push(at as u64..end as u64);
+        }
+        let arena = self.region(end + 1);
+        let block = |(values, place): (&Vec<u8>, &Range<u64>)| {
+            let region = self.region(values.len());
+            region.write(values).unwrap();
+            CompactBlock { values: region, frame: arena.part(place.clone()), size: self.region(8) }
+        };
+        let blocks: Vec<CompactBlock> = all_values.iter().zip(&places).map(block).collect();
+        let encoder = self.coder.compact_encoder(blocks.clone()).unwrap();
+        for _ in 0..self.launches {
+            for region in blocks.iter().map(|block| &block.size).chain([&arena]) {
+                self.stream.fill(region, POISON).unwrap();
+            }
+            encoder.launch(&self.stream).unwrap();
+        }
+        self.stream.synchronize().unwrap();
+        let mut written = arena.read().unwrap();
+        let frame = |(block, place): (&CompactBlock, &Range<u64>)| {
+            let size = u64::from_le_bytes(block.size.read().unwrap().try_into().unwrap());
+            assert!(size <= block.frame.len(), "a size of {size}");
+            let frame = &mut written[place.start as usize..][..size as usize];
+            let found = frame.to_vec();
+            frame.fill(POISON);
+            found
+        };
+        let frames = blocks.iter().zip(&places).map(frame).collect();
+        assert!(written.iter().all(|byte| *byte == POISON), "bytes around frames were written");
+        frames
+    }
+
     /// What the kernels add up, all in one launch; or what is wrong with each contribution.
     pub(crate) fn reduce(
         &self,
@@ -182,7 +228,7 @@ impl Bench {
         }
     }
 
-    /// The kernels write what the CPU writes, and read it, in the layout `compact` as well, which they do not write.
+    /// The kernels write what the CPU writes, and read it; in the layout `compact` as well, where they write it.
     pub(crate) fn check(&self, all_values: &[Vec<u8>], context: &str) {
         let expected: Vec<Frame> = all_values.iter().map(|values| self.on_cpu(values)).collect();
         for (number, (found, expected)) in self.encode(all_values).iter().zip(&expected).enumerate() {
@@ -192,6 +238,21 @@ impl Bench {
         }
         self.check_decoding(expected.into_iter().zip(all_values.iter().cloned()).collect(), context);
         self.check_compact(&*self.codec, all_values, context);
+        if self.encodes_compact {
+            self.check_compact_encoding(all_values, context);
+        }
+    }
+
+    /// The kernels write the compact frames that the CPU writes.
+    pub(crate) fn check_compact_encoding(&self, all_values: &[Vec<u8>], context: &str) {
+        for (number, (found, values)) in self.encode_compact(all_values).iter().zip(all_values).enumerate() {
+            let what = format!("{context}, encoded compact frame {number} of {} bytes", values.len());
+            assert_same(found, &self.compact_on_cpu(values), &what);
+            assert!(
+                self.compact_decoded_on_cpu(found, values.len()).as_ref() == Some(values),
+                "{what}: the CPU reads it"
+            );
+        }
     }
 
     /// The kernels read these values out of the compact frames that a codec of the CPU writes, all in one launch.

@@ -7,6 +7,7 @@ mod bench;
 #[path = "../../../codec/tests/common/checksum.rs"]
 mod checksum;
 mod compact;
+mod compact_encode;
 #[path = "../../../codec/tests/common/content.rs"]
 #[allow(dead_code, reason = "other tests use all of it")]
 mod content;
@@ -59,6 +60,9 @@ const CODERS: &[(&str, DType)] = &[
     ("huffman", DType::Bf16),
 ];
 
+/// Those of them that have kernels which encode the layout `compact`.
+const COMPACT_ENCODERS: &[(&str, DType)] = &[("window7", DType::Bf16)];
+
 fn main() -> ExitCode {
     let sources: Vec<String> = zipwire_kernels::sources().into_iter().map(|source| source.text).collect();
     let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
@@ -104,6 +108,13 @@ fn trials() -> Vec<Trial> {
         // Opening a frame of `huffman` takes too long for so many.
         if spec != "huffman" {
             trials.extend(both("compact::every_bit", compact::every_bit));
+        }
+        if COMPACT_ENCODERS.contains(&(spec, dtype)) {
+            trials.push(trial("compact::encoded_zeros_of_every_kind", compact_encode::zeros));
+            trials.extend(both("compact::encoded_anywhere", compact_encode::anywhere));
+            trials.extend(both("compact::encoded_in_any_order", compact_encode::any_order));
+        } else {
+            trials.push(trial("compact::encoders_are_refused", compact_encode::refused));
         }
         if spec == "codebook16" {
             trials.push(trial("books_and_lists_are_checked", corrupt::books_and_lists));

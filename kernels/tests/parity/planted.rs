@@ -80,6 +80,20 @@ const MISTAKES: &[Mistake] = &[
         from: "if (lane_id() == 0) totals[warp] = total;\n    const bool is_beyond = __syncthreads_or((kept.bits & ~there) != 0);",
         to: "const bool is_beyond = __syncthreads_or((kept.bits & ~there) != 0);\n    if (lane_id() == 0) totals[warp] = total;",
     },
+    // Values move to other threads before all have said where theirs go.
+    Mistake {
+        name: "a_missing_barrier_where_zeros_are_left_out",
+        codec: "window7",
+        from: "kept[coded + threadIdx.x] = 0;\n    __syncthreads();",
+        to: "kept[coded + threadIdx.x] = 0;",
+    },
+    // The last word of a part of a compact frame takes bytes of the next one.
+    Mistake {
+        name: "a_word_that_belongs_to_two",
+        codec: "window7",
+        from: "words = (count - head) / 4,",
+        to: "words = (count - head + 3) / 4,",
+    },
     // Slots are looked up before they are there.
     Mistake {
         name: "slots_that_are_not_there_yet",

@@ -1,0 +1,205 @@
+// The encoder of window7 in the layout compact.
+//
+// A whole tile is packed by the window that another one chose, as in `split`. The escapes, which are counted there to prove this window the best, say
+// as well whether there is a value +0: its exponent is 0, and so outside of every window but the first. Only where there is one, zeros
+// are counted. Where they are left out, all others go through shared memory to the threads that they then belong to, and are coded as a tile that is not whole.
+//
+// A body is put together in shared memory, part by part, since it begins at any byte, which is known only when all tiles before are packed.
+
+struct CompactEncodeShared {
+    EncodeShared tile;
+    u8 mask[Window7::TILE / 8];
+    u16 index[16];       // escapes before each 512 coded values
+    u32 marked[WARPS];   // values that are not +0, by warp
+};
+
+// Which values of a lane are not +0: a byte for each piece, in the order of the values. Absent ones are +0.
+DEVICE u32 mark_values(const uint4* v) {
+    u32 marks = 0;
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j) {
+        const u32 words[4] = {v[j].x, v[j].y, v[j].z, v[j].w};
+#pragma unroll
+        for (u32 k = 0; k < 4; ++k) marks |= ((words[k] & 0xffffu) != 0 ? 1u : 0u) << (8 * j + 2 * k) | (words[k] >> 16 != 0 ? 2u : 0u) << (8 * j + 2 * k);
+    }
+    return marks;
+}
+
+// Leaves out zeros: makes the mask, and brings the values that it marks to the threads that have them in a tile of `coded` values.
+// Barriers are inside.
+DEVICE void squeeze(uint4* v, const Pieces& pieces, u32 marks, u32 coded, CompactEncodeShared* shared) {
+    // Two rows in a register: a row has 256 values at most.
+    u32 low = __popc(marks & 0xffu) | __popc(marks >> 8 & 0xffu) << 16, high = __popc(marks >> 16 & 0xffu) | __popc(marks >> 24) << 16, low_all, high_all;
+    low = warp_scan(low, &low_all);
+    high = warp_scan(high, &high_all);
+    const u32 of_warp = lane_id() < warp_id() ? shared->marked[lane_id()] : 0;
+    const u32 row0 = __reduce_add_sync(ALL, of_warp), row1 = row0 + (low_all & 0xffffu), row2 = row1 + (low_all >> 16), row3 = row2 + (high_all & 0xffffu);
+    const u32 rows[4] = {row0 + (low & 0xffffu), row1 + (low >> 16), row2 + (high & 0xffffu), row3 + (high >> 16)};
+    u16* kept = (u16*)shared->tile.stage.bytes;
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j) {
+        const u32 words[4] = {v[j].x, v[j].y, v[j].z, v[j].w};
+        u32 place = rows[j];
+        if (lane_id() < pieces.lanes) shared->mask[warp_id() * (GROUP / 8) + pieces.first(j) / 8] = (u8)(marks >> 8 * j);
+#pragma unroll 1
+        for (u32 left = marks >> 8 * j & 0xffu; left; left &= left - 1) {
+            const u32 i = (u32)__ffs((int)left) - 1;
+            const u32 lower = i & 2 ? words[1] : words[0], upper = i & 2 ? words[3] : words[2];
+            kept[place++] = (u16)((i & 4 ? upper : lower) >> 16 * (i & 1));
+        }
+    }
+    // What is behind the last value, in pieces of which a lane has four.
+    if (threadIdx.x < 32 && coded + threadIdx.x < Window7::TILE) kept[coded + threadIdx.x] = 0;
+    __syncthreads();
+    const Pieces of_kept = Pieces::of(coded);
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j)
+        v[j] = lane_id() < of_kept.lanes ? shared->tile.stage.bytes[(warp_id() * GROUP + of_kept.first(j)) / 8] : make_uint4(0, 0, 0, 0);
+    __syncthreads();
+}
+
+// Chooses the window of `coded` values, unless it is known and they are packed already; the number of escapes. Barriers are inside.
+template <bool FULL> DEVICE u32 choose_window(const Frame* frame, const uint4* v, u32 coded, EncodeShared* shared, Packed* packed) {
+    const Pieces pieces = Pieces::of(coded);
+    const u32 own = search<FULL>(v, pieces, coded, shared);
+    pack<FULL>(v, pieces, shared->starts, packed);
+    const u32 escapes = collect<FULL>(v, pieces, packed, shared);
+    if (threadIdx.x == 0 && !own) *(volatile u32*)&state_of(frame)->hint = shared->start + 1;
+    return escapes;
+}
+
+// Writes what coded values have in front of the body's place in the frame: rests, codes, index, to shared memory.
+template <bool FULL> DEVICE void stage_coded(const uint4* v, u32 coded, const Packed& packed, CompactEncodeShared* shared) {
+    const Pieces pieces = Pieces::of(coded);
+    u8* stage = (u8*)shared->tile.stage.bytes;
+    store_coded<FULL, false>(v, pieces, packed, stage + warp_id() * GROUP, stage + CODES_AT + warp_id() * 384);
+    if (lane_id() == 0) shared->index[2 * warp_id()] = (u16)packed.before;
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j)
+        if (lane_id() < pieces.lanes && pieces.first(j) == 512) shared->index[2 * warp_id() + 1] = (u16)(packed.before + packed.rows[j]);
+}
+
+// Copies a coded body from shared memory to its place.
+DEVICE void write_body(u8* body, const Compact& entry, u32 count, const CompactEncodeShared* shared) {
+    const u8* stage = (const u8*)shared->tile.stage.bytes;
+    const u32 codes = codes_len(entry.coded), own = entry.windows(), of_index = entry.index_len();
+    if (entry.coded == Window7::TILE) {
+        copy_anywhere<(CODES_AT + 8 * 384) / (4 * THREADS)>(body, stage, CODES_AT + 8 * 384, threadIdx.x, THREADS);
+        body += CODES_AT + 8 * 384;
+    } else {
+        if (entry.mode == MODE_MASKED) copy_anywhere(body, shared->mask, (count + 7) / 8, threadIdx.x, THREADS);
+        body += tile_mask_len(entry.mode, count);
+        copy_anywhere(body, stage, entry.coded, threadIdx.x, THREADS);
+        copy_anywhere(body + entry.coded, stage + CODES_AT, codes, threadIdx.x, THREADS);
+        body += entry.coded + codes;
+    }
+    if (threadIdx.x < own) body[threadIdx.x] = shared->tile.starts[threadIdx.x];
+    if (threadIdx.x < of_index) body[own + threadIdx.x] = ((const u8*)shared->index)[2 + threadIdx.x];
+    copy_anywhere(body + own + of_index, shared->tile.list, entry.escapes, threadIdx.x, THREADS);
+}
+
+DEVICE void encode_compact(const Frame* frame, u32 tile, u32 count, CompactEncodeShared* shared) {
+    EncodeShared* of_tile = &shared->tile;
+    State* state = state_of(frame);
+    const Pieces pieces = Pieces::of(count);
+    const u8* values = at<const u8>(frame->values) + (u64)tile * (2 * Window7::TILE);
+    const bool is_whole = count == Window7::TILE;
+    uint4 v[4];
+    u64 sum;
+    if (is_whole) {
+#pragma unroll
+        for (u32 j = 0; j < 4; ++j) v[j] = __ldcs((const uint4*)(values + 2 * (warp_id() * GROUP + pieces.first(j))));
+        sum = mix_values<true>(v, pieces, tile);
+    } else {
+        u8* stage = (u8*)of_tile->stage.bytes;
+#pragma unroll 1
+        for (u32 i = threadIdx.x; i < 2 * Window7::TILE; i += THREADS) stage[i] = i < 2 * count ? values[i] : 0;
+        __syncthreads();
+#pragma unroll
+        for (u32 j = 0; j < 4; ++j)
+            v[j] = lane_id() < pieces.lanes ? of_tile->stage.bytes[(warp_id() * GROUP + pieces.first(j)) / 8] : make_uint4(0, 0, 0, 0);
+        sum = mix_values<false>(v, pieces, tile);
+    }
+    if (threadIdx.x < 16) {
+        // Read once, so that all threads have the same.
+        u32 hint = 0;
+        if (threadIdx.x == 0) hint = *(volatile u32*)&state->hint;
+        hint = __shfl_sync(0xffffu, hint, 0);
+        of_tile->starts[threadIdx.x] = (u8)(hint == NO_HINT ? 0 : hint - 1);
+        if (threadIdx.x == 0) of_tile->start = hint == NO_HINT ? OWN_WINDOWS : hint - 1;
+    }
+    sum = block_sum(sum, of_tile->parts);
+    if (threadIdx.x == 0) atomicAdd(&state->values, fold(sum));
+
+    Packed packed = {};
+    u32 escapes = 0;
+    const u32 hint = of_tile->start;
+    bool is_known = false, has_zeros = true;
+    if (is_whole && hint != OWN_WINDOWS) {
+        pack<true>(v, pieces, of_tile->starts, &packed);
+        count_edges<true>(pieces, packed, of_tile);
+        escapes = collect<true>(v, pieces, &packed, of_tile);
+        judge(hint, count, escapes, of_tile);
+        is_known = of_tile->verdict == BEST && OUTSIDE * escapes <= count;
+        has_zeros = hint == 0 || of_tile->counts[3] != 0;
+    }
+    Compact entry = {0, MODE_CODED, 0, count};
+    if (has_zeros) {
+        const u32 marks = mark_values(v), of_warp = __reduce_add_sync(ALL, __popc(marks));
+        if (lane_id() == 0) shared->marked[warp_id()] = of_warp;
+        __syncthreads();
+        const u32 marked = __reduce_add_sync(ALL, lane_id() < WARPS ? shared->marked[lane_id()] : 0);
+        if (marked == 0) {
+            entry.mode = MODE_ZERO;
+            entry.coded = 0;
+        } else if ((8 * Window7::WIDTH + 3) * (count - marked) > count) {
+            entry.mode = MODE_MASKED;
+            entry.coded = marked;
+            is_known = false;
+            squeeze(v, pieces, marks, marked, shared);
+        }
+    }
+    if (entry.coded == Window7::TILE) {
+        if (!is_known) escapes = choose_window<true>(frame, v, entry.coded, of_tile, &packed);
+    } else if (entry.coded) {
+        escapes = choose_window<false>(frame, v, entry.coded, of_tile, &packed);
+    }
+    if (entry.coded) {
+        entry.start = of_tile->start;
+        entry.escapes = escapes;
+        if (entry.len(count) >= Window7::WIDTH * count) entry = Compact{0, MODE_STORED, 0, 0};
+    }
+    const u32 length = entry.len(count);
+    u8* front = at<u8>(frame->fixed);
+    const u64 front_end = compact_front_end(frame->tile_count);
+    if (warp_id() == 0) {
+        const u64 offset = front_end + look_back(at<u64>(frame->tiles_state), tile, length);
+        if (lane_id() == 0) {
+            of_tile->offset = offset;
+            if (tile == frame->tile_count - 1) *at<u64>(frame->size) = offset + length;
+        }
+        write_entry(front + HEADER_BYTES + COMPACT_ENTRY * (u64)tile, entry.start | entry.mode << 8 | entry.escapes << 16, entry.coded);
+    }
+    if (entry.coded == Window7::TILE) {
+        stage_coded<true>(v, entry.coded, packed, shared);
+    } else if (entry.coded) {
+        stage_coded<false>(v, entry.coded, packed, shared);
+    }
+    __syncthreads();
+    u8* body = front + of_tile->offset;
+    if (entry.coded) write_body(body, entry, count, shared);
+    else if (entry.mode == MODE_STORED) copy_anywhere(body, values, length, threadIdx.x, THREADS);
+}
+
+// Writes the frames of a batch, but for what `window7_seal_compact` adds. A block of 256 threads per tile.
+extern "C" __global__ void __launch_bounds__(256, 3) window7_encode_compact_bf16(const Frame* frames, u32 frame_count) {
+    __shared__ CompactEncodeShared shared;
+    const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
+    const u32 tile = blockIdx.x - frame->first_tile;
+    encode_compact(frame, tile, values_of_tile<Window7>(frame->count, tile), &shared);
+}
+
+extern "C" __global__ void __launch_bounds__(256) window7_seal_compact_bf16(const Frame* frames) {
+    const Frame* frame = frames + blockIdx.y;
+    seal_compact<Window7>(frame, compact_front_end(frame->tile_count));
+}
