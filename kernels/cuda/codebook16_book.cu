@@ -18,15 +18,17 @@ DEVICE u64 sampled(u64 piece, u64 count) {
     return span * SPAN + (5 * span + span / 16) % (SPAN / RUN) * RUN + piece % (RUN / 8) * 8;
 }
 
-// Makes the book of a frame: the most frequent exponents of the sample, the lower one of equals. A grid of (any, frames) blocks
-// of 256 threads; those of a frame keep what they counted where bodies will be.
+// What the blocks of a frame have counted in all: behind a word of each tile, all zero and left so (kernels/src/module.rs has its size).
+DEVICE u32* counts_of(const Frame* frame) { return (u32*)(at<u64>(frame->tiles_state) + frame->tile_count); }
+
+// Makes the book of a frame, of either layout: the most frequent exponents of the sample, the lower one of equals. A grid of (any, frames)
+// blocks of 256 threads; the last one of a frame has the counts of all.
 template <class Type> DEVICE void make_books(const Frame* frames) {
     typedef Codebook16<Type> Format;
     typedef typename Type::Piece Piece;
     __shared__ BookShared shared;
     const Frame* frame = frames + blockIdx.y;
     const u64 count = frame->count;
-    // A full tile has room for the counts of a block, and of more than FEW values the most are in full tiles.
     const u32 most = count <= FEW ? 1 : frame->tile_count, blocks = gridDim.x < most ? gridDim.x : most;
     if (blockIdx.x >= blocks) return;
     const u8* values = at<const u8>(frame->values);
@@ -55,15 +57,14 @@ template <class Type> DEVICE void make_books(const Frame* frames) {
     u32 found = 0;
     for (u32 warp = 0; warp < 8; ++warp) found += shared.counts[warp][mine];
     if (blocks > 1) {
-        u32* kept = (u32*)(fixed + front_len<Format>(count));
-        kept[blockIdx.x * 256 + mine] = found;
+        u32* all = counts_of(frame);
+        if (found) atomicAdd(all + mine, found);
         __threadfence();
         __syncthreads();
         if (mine == 0) shared.is_last = is_last_block(state_of(frame), blocks);
         __syncthreads();
         if (!shared.is_last) return;
-        found = 0;
-        for (u32 block = 0; block < blocks; ++block) found += kept[block * 256 + mine];
+        found = atomicExch(all + mine, 0u);
         if (mine == 0) state_of(frame)->done = 0;
     }
     __syncthreads();

@@ -23,6 +23,28 @@ template <u32 ROUNDS = 0> DEVICE void copy_anywhere(u8* to, const u8* from, u32 
     if (thread < count - tail) to[tail + thread] = from[tail + thread];
 }
 
+// Whether one of eight values is +0. What is taken from the bits above it makes no other one look so, unless it is +0 itself.
+DEVICE bool has_zero(const uint4& v) {
+    const u32 ones = 0x00010001u;
+    return (((v.x - ones) & ~v.x) | ((v.y - ones) & ~v.y) | ((v.z - ones) & ~v.z) | ((v.w - ones) & ~v.w)) & ones << 15;
+}
+DEVICE bool has_zero(const uint2& v) {
+    const u32 ones = 0x01010101u;
+    return (((v.x - ones) & ~v.x) | ((v.y - ones) & ~v.y)) & ones << 7;
+}
+
+// Which of eight values are not +0, a bit each. Absent ones are +0.
+DEVICE u32 marked_pair(u32 pair) {
+    const u32 marks = (((pair & 0x7fff7fffu) + 0x7fff7fffu) | pair) >> 15 & 0x00010001u;
+    return (marks | marks >> 15) & 3u;
+}
+DEVICE u32 marked_four(u32 four) {
+    const u32 marks = (((four & 0x7f7f7f7fu) + 0x7f7f7f7fu) | four) >> 7 & 0x01010101u;
+    return marks * 0x10204080u >> 28;
+}
+DEVICE u32 marks_of(const uint4& v) { return marked_pair(v.x) | marked_pair(v.y) << 2 | marked_pair(v.z) << 4 | marked_pair(v.w) << 6; }
+DEVICE u32 marks_of(const uint2& v) { return marked_four(v.x) | marked_four(v.y) << 4; }
+
 // Writes the entry of a tile, six bytes at any place, by a warp.
 DEVICE void write_entry(u8* to, u32 low, u32 high) {
     if (lane_id() < 6) to[lane_id()] = (u8)(word_of(low, high) >> 8 * lane_id());

@@ -13,17 +13,8 @@ struct CompactEncodeShared {
     u32 marked[WARPS];   // values that are not +0, by warp
 };
 
-// Which values of a lane are not +0: a byte for each piece, in the order of the values. Absent ones are +0.
-DEVICE u32 mark_values(const uint4* v) {
-    u32 marks = 0;
-#pragma unroll
-    for (u32 j = 0; j < 4; ++j) {
-        const u32 words[4] = {v[j].x, v[j].y, v[j].z, v[j].w};
-#pragma unroll
-        for (u32 k = 0; k < 4; ++k) marks |= ((words[k] & 0xffffu) != 0 ? 1u : 0u) << (8 * j + 2 * k) | (words[k] >> 16 != 0 ? 2u : 0u) << (8 * j + 2 * k);
-    }
-    return marks;
-}
+// Which values of a lane are not +0: a byte for each piece.
+DEVICE u32 mark_values(const uint4* v) { return marks_of(v[0]) | marks_of(v[1]) << 8 | marks_of(v[2]) << 16 | marks_of(v[3]) << 24; }
 
 // Leaves out zeros: makes the mask, and brings the values that it marks to the threads that have them in a tile of `coded` values.
 // Barriers are inside.

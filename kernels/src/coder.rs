@@ -35,6 +35,8 @@ struct Kernels {
     module: Module,
     codec: Box<dyn Codec>,
     dtype: DType,
+    /// Before encoders of either layout.
+    before: Option<Function>,
     encode: Encoding,
     /// The same for the compact layout, if there are such.
     encode_compact: Option<Encoding>,
@@ -48,9 +50,8 @@ struct Kernels {
     _code: Code,
 }
 
-/// The kernels that encode, in their order: what comes before, the encoder, what comes again, and what seals frames.
+/// The kernels that encode a layout, in their order: the encoder, what comes again, and what seals frames.
 struct Encoding {
-    before: Option<Function>,
     encode: Function,
     again: Option<Function>,
     seal: Function,
@@ -124,7 +125,6 @@ impl Coder {
         let encoding = |layout: &str| -> Result<Encoding, GpuError> {
             let function = |work: &str| function(&format!("{work}{layout}"));
             Ok(Encoding {
-                before: module.before.map(function).transpose()?,
                 encode: function("encode")?,
                 again: module.again.map(function).transpose()?,
                 seal: function("seal")?,
@@ -135,6 +135,7 @@ impl Coder {
             module,
             codec: spec.codec(),
             dtype,
+            before: module.before.map(function).transpose()?,
             encode: encoding("")?,
             encode_compact: module.encodes_compact.then(|| encoding("_compact")).transpose()?,
             decode: [function("open")?, function("decode")?],
@@ -250,7 +251,7 @@ impl Encoder {
     pub fn launch(&self, stream: &Stream) -> Result<(), GpuError> {
         let Self { coder: Coder(kernels), batch, is_compact } = self;
         let compact = kernels.encode_compact.as_ref().filter(|_| *is_compact);
-        let Encoding { before, encode, again, seal } = compact.unwrap_or(&kernels.encode);
+        let Encoding { encode, again, seal } = compact.unwrap_or(&kernels.encode);
         if batch.tile_count() == 0 {
             return Ok(());
         }
@@ -261,7 +262,7 @@ impl Encoder {
         // SAFETY: the kernels take the address of the descriptions and their number. The batch has checked what they point
         // to and keeps it; the functions' code is kept by `kernels`.
         unsafe {
-            if let Some(before) = before {
+            if let Some(before) = &kernels.before {
                 let grid = (blocks_before, batch.frame_count());
                 before.launch(stream, grid, BEFORE_THREADS, &mut params[..1])?;
             }

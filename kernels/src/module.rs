@@ -15,9 +15,9 @@ pub(crate) struct Module {
     pub(crate) tile: usize,
     /// Threads of a block.
     pub(crate) threads: u32,
-    /// Words of 64 bits that kernels keep of each frame, and of each of its tiles behind these.
+    /// Words of 64 bits that kernels keep of each frame, and of each of its tiles.
     pub(crate) kept: (usize, usize),
-    /// The work that the kernel before the encoder does, if there is one.
+    /// The work that the kernel before the encoder does, if there is one: the same in all layouts.
     pub(crate) before: Option<&'static str>,
     /// The work that the kernel behind the encoder does, with as many blocks of threads, if there is one.
     pub(crate) again: Option<&'static str>,
@@ -25,8 +25,8 @@ pub(crate) struct Module {
     pub(crate) has_sums: bool,
     /// What frames in the compact layout begin at multiples of.
     pub(crate) compact_align: u64,
-    /// Whether there are kernels that encode the compact layout, and not only such that decode it. What is before and behind the encoder is then there
-    /// for this layout, too.
+    /// Whether there are kernels that encode the compact layout, and not only such that decode it. What comes again and what seals frames is then there for
+    /// this layout, too.
     pub(crate) encodes_compact: bool,
 }
 
@@ -66,16 +66,19 @@ const CODEBOOK16: Module = Module {
         include_str!("../cuda/codebook16_decode.cu"),
         include_str!("../cuda/masks.cu"),
         include_str!("../cuda/codebook16_compact.cu"),
+        include_str!("../cuda/compact_encode.cu"),
+        include_str!("../cuda/codebook16_compact_encode.cu"),
     ),
     dtypes: &[DType::Bf16],
     tile: 8192,
     threads: 256,
-    kept: OF_TILES,
+    // Counts of exponents, and where each tile begins.
+    kept: (128, 1),
     before: Some("book"),
     again: None,
     has_sums: true,
     compact_align: 1,
-    encodes_compact: false,
+    encodes_compact: true,
 };
 
 const TIERED: Module = Module {

@@ -61,7 +61,12 @@ const CODERS: &[(&str, DType)] = &[
 ];
 
 /// Those of them that have kernels which encode the layout `compact`.
-const COMPACT_ENCODERS: &[(&str, DType)] = &[("window7", DType::Bf16)];
+const COMPACT_ENCODERS: &[(&str, DType)] = &[
+    ("window7", DType::Bf16),
+    ("codebook16", DType::Bf16),
+    ("codebook16", DType::F8E5M2),
+    ("codebook16", DType::F8E4M3),
+];
 
 fn main() -> ExitCode {
     let sources: Vec<String> = zipwire_kernels::sources().into_iter().map(|source| source.text).collect();

@@ -49,8 +49,8 @@ const MISTAKES: &[Mistake] = &[
     Mistake {
         name: "a_book_of_a_part",
         codec: "codebook16",
-        from: "block < blocks; ++block) found +=",
-        to: "block < 1; ++block) found +=",
+        from: "found = atomicExch(all + mine, 0u);",
+        to: "atomicExch(all + mine, 0u);",
     },
     // What a tier passes on goes where other warps have yet to read.
     Mistake {
@@ -86,6 +86,13 @@ const MISTAKES: &[Mistake] = &[
         codec: "window7",
         from: "kept[coded + threadIdx.x] = 0;\n    __syncthreads();",
         to: "kept[coded + threadIdx.x] = 0;",
+    },
+    // Values of other threads are coded before these have brought them to where they belong.
+    Mistake {
+        name: "a_missing_barrier_where_codebook16_leaves_out_zeros",
+        codec: "codebook16",
+        from: "    __syncthreads();\n    Seat of_kept = seat;",
+        to: "    Seat of_kept = seat;",
     },
     // The last word of a part of a compact frame takes bytes of the next one.
     Mistake {
@@ -174,8 +181,14 @@ pub(crate) const SCENES: &[Scene] = &[
     Scene { name: "delta", run: deltas },
     Scene { name: "huffman", run: || parity("huffman", &[Content::Gaussian]) },
 ];
-const BY_TURNS: [Content; 5] =
-    [Content::Gaussian, Content::Noise, Content::Gaussian, Content::Noise, Content::Gaussian];
+const BY_TURNS: [Content; 6] = [
+    Content::Gaussian,
+    Content::Noise,
+    Content::Gaussian,
+    Content::Noise,
+    Content::Gaussian,
+    Content::SomeZeros,
+];
 
 pub(crate) fn trials() -> Vec<Trial> {
     MISTAKES
