@@ -13,7 +13,7 @@ use clap::{Args, Parser, Subcommand};
 use zipwire::bench::{Level, Pages};
 use zipwire::cluster::CodecCost;
 use zipwire::cluster::library::Operation;
-use zipwire::codec::{Layout, SimdLevel};
+use zipwire::codec::{DType, Layout, SimdLevel};
 use zipwire::papers::Paper;
 use zipwire::scenarios::Dimension;
 use zipwire::schedule::Protocol;
@@ -431,12 +431,19 @@ pub(crate) struct BenchCollectiveArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchGpuArgs {
-    /// Safetensors files, of which the BF16 values are repeated [default: synthetic values].
+    /// Safetensors files, of which the values of these types are repeated [default: synthetic values].
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Codecs, separated by commas [default: all that have kernels].
+    /// Codecs, separated by commas [default: all that have kernels for one of the types].
     #[arg(long, value_name = "SPEC,...")]
     pub(crate) codec: Option<Specs>,
+    /// Types of values, separated by commas: BF16, F16, F32, F8_E4M3, F8_E5M2.
+    #[arg(long = "type", value_name = "TYPE,...", value_delimiter = ',', default_value = "BF16",
+          value_parser = crate::commands::bench_gpu::value_type)]
+    pub(crate) types: Vec<DType>,
+    /// Layouts of frames, separated by commas: split, compact.
+    #[arg(long, value_name = "LAYOUT,...", value_delimiter = ',', default_value = "split", value_parser = crate::commands::bench::layout)]
+    pub(crate) layout: Vec<Layout>,
     /// The smallest size, in bytes of values; the next ones are four times as large.
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 10)]
     pub(crate) least: u64,

@@ -22,7 +22,11 @@ fn main() -> ExitCode {
     let trials = real.flat_map(|executor| {
         let is_missing = executor.missing().is_some();
         if executor == CUDA && !is_missing {
-            return gpus::trials(&cases, |_| false, |case, variant| conforms(CUDA, case, Some(&[variant])));
+            return gpus::trials(
+                &cases,
+                |_, _| false,
+                |case, variant| conforms(CUDA, case, Some(&[variant])),
+            );
         }
         let trial = |case: &common::conformance::Case| {
             let (name, case) = (format!("{}::{executor}", case.name), case.clone());

@@ -1,6 +1,8 @@
 //! Every scenario on the executor `cuda` below a fake driver: kernels run on the CPU, in an order by seed, with delays in
 //! all streams. `.ci/run` has the tests called `whole::`: more scenarios with every codec.
 
+#[path = "cuda/bench_gpu.rs"]
+mod bench_gpu;
 mod common;
 
 use std::process::ExitCode;
@@ -8,6 +10,7 @@ use std::process::ExitCode;
 use common::conformance::{Case, cases, conforms};
 use common::gpus;
 use libtest_mimic::{Failed, Trial};
+use zipwire::codec::Layout;
 use zipwire::engine::cuda::kernels;
 use zipwire::executors::CUDA;
 use zipwire_emulation::{Controls, harness};
@@ -16,12 +19,31 @@ fn main() -> ExitCode {
     let sources = kernels::sources();
     let texts: Vec<&str> = sources.iter().map(|source| source.text.as_str()).collect();
     // Emulated kernels are slow: fewer bytes of the quickstart.
-    harness(&texts, || -> Vec<Trial> { gpus::trials(&cases(32), is_long, conforms_delayed) }, &[])
+    harness(&texts, trials, &[])
 }
 
-/// Of the scenarios that run with every codec, one stands for the others.
-fn is_long(case: &Case) -> bool {
-    case.name.contains("::") && !case.name.starts_with("all-to-all-sparse-2x3::")
+fn trials() -> Vec<Trial> {
+    let mut trials = gpus::trials(&cases(32), is_long, conforms_delayed);
+    let command = |name: &str, test: fn()| {
+        Trial::test(format!("bench_gpu::{name}"), move || {
+            test();
+            Ok(())
+        })
+    };
+    trials.extend([
+        command("measures_types_layouts_and_sums", bench_gpu::measures_types_layouts_and_sums),
+        command("says_what_has_no_kernels", bench_gpu::says_what_has_no_kernels),
+    ]);
+    trials
+}
+
+/// Of the scenarios that run with every codec, and of those that train an MoE model, one stands for the others; and three of those whose
+/// frames can be compact, which together have all that such frames may travel by.
+fn is_long(case: &Case, layout: Layout) -> bool {
+    let is_with_codec = case.name.contains("::") && !case.name.starts_with("all-to-all-sparse-2x3::");
+    let compact = ["protocols-2x3", "all-reduce-algorithms-2x3", "all-to-all-sparse-2x3::"];
+    let is_other = layout == Layout::Compact && !compact.iter().any(|name| case.name.starts_with(name));
+    is_with_codec || is_other || case.name.starts_with("moe-training-") && case.name != "moe-training-2x2"
 }
 
 fn conforms_delayed(case: &Case, variant: usize) -> Result<(), Failed> {

@@ -1,5 +1,6 @@
 //! Why an executor does not take a plan.
 
+use zipwire_codec::{DType, Spec};
 use zipwire_kernels::GpuError;
 use zipwire_schedule::plan::LocalKind;
 use zipwire_schedule::{Order, Stage};
@@ -11,26 +12,26 @@ pub enum EngineError {
     /// No GPU, no kernels for the codec, or a failure of the driver.
     #[error(transparent)]
     Gpu(#[from] GpuError),
-    /// Frames of a layout that this executor does not have.
+    /// Frames of a layout that kernels do not write.
     #[error(
-        "the frames of protocol `{0}` have the layout `compact`, which this executor does not encode on GPUs\n\
+        "the frames of protocol `{0}` have the layout `compact`, which no GPU kernel writes for codec `{1}` with `{2}`\n\
          help: with `layout = \"split\"` it runs on GPUs, and so do `native` and `static-first`"
     )]
-    Layout(&'static str),
+    Layout(&'static str, Box<Spec>, DType),
     /// An order that the executor cannot keep.
     #[error(
         "order `{}` lets peers or sizes decide what moves next, and here streams do: an exchange is queued as a whole\n\
          help: `rotation` and `shifted-rounds` run on GPUs", .0.name()
     )]
     Order(Order),
-    /// Exchanges beside those of the main channel, or transfers that bring a size along with other bytes.
+    /// A channel for each of any number of flows.
     #[error(
-        "the {} exchange of segment {segment} runs beside others or brings sizes along, which needs streams and copies \
-         that this executor does not have yet\n\
-         help: `native`, `static-first` and `size-first` with `layout = \"split\"` run on GPUs, explicit flows as `native` only",
+        "the {} exchange of segment {segment} is that of a flow beside others, which needs a stream for each: this executor has \
+         one for each channel of collectives\n\
+         help: explicit flows run on GPUs as `native`; coded ones run on `sim`, `threads` and `mpi`",
         .stage.name()
     )]
-    Exchange {
+    Flow {
         /// The segment.
         segment: u32,
         /// What the exchange carries.

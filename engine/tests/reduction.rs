@@ -197,13 +197,25 @@ fn sums_are_as_near_to_the_exact_ones_as_they_must_be() {
     assert!(checked > 1000, "sums that are all exact test nothing");
 }
 
-/// Executors that have no kernels for sums say so.
+/// GPUs have a kernel for sums, and call no library.
 #[test]
-fn gpus_refuse_what_they_cannot_add_up() {
-    let plan = thrice(&all_reduce(DType::Bf16), Protocol::Native, Algorithm::Ring);
-    let error = zipwire_engine::cuda::check(&plan).unwrap_err().to_string();
-    assert!(
-        error.starts_with("segment 1 has ops `reduce`, for which there are no GPU kernels yet"),
-        "{error}"
-    );
+fn gpus_add_up_what_no_library_does() {
+    for (work, protocol, algorithm) in cases() {
+        let is_called = algorithm == Algorithm::Library;
+        let has_kernels = matches!(protocol, Protocol::Native | Protocol::StaticFirst);
+        if !is_called && !has_kernels {
+            continue;
+        }
+        let checked = zipwire_engine::cuda::check(&thrice(&work, protocol, algorithm));
+        match (checked, is_called) {
+            (Ok(()), false) => {}
+            (Err(error), true) => {
+                assert!(
+                    error.to_string().starts_with("segment 1 calls a collective of a library"),
+                    "{error}"
+                );
+            }
+            (checked, _) => panic!("{algorithm:?} {protocol:?}: {checked:?}"),
+        }
+    }
 }

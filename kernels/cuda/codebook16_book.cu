@@ -83,7 +83,3 @@ template <class Type> DEVICE void make_books(const Frame* frames) {
     for (u32 warp = 0; warp < warp_id(); ++warp) place += __popc(shared.chosen[warp]);
     if (is_chosen) fixed[BOOK_AT + place] = (u8)mine;
 }
-
-extern "C" __global__ void __launch_bounds__(256) codebook16_book_bf16(const Frame* frames) { make_books<Bf16>(frames); }
-extern "C" __global__ void __launch_bounds__(256) codebook16_book_e5m2(const Frame* frames) { make_books<E5m2>(frames); }
-extern "C" __global__ void __launch_bounds__(256) codebook16_book_e4m3(const Frame* frames) { make_books<E4m3>(frames); }

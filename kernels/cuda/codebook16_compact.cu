@@ -133,7 +133,8 @@ template <class Format> DEVICE u64 decode_compact(const Frame* frame, u32 block,
     __syncthreads();
     const u32 first = 32 * seat.thread, live = first >= seat.count ? 0 : seat.count - first < 32 ? seat.count - first : 32;
     const u64 word = (tile * TILE_VALUES + first) / 8 * Format::WIDTH;
-    return block_sum(write_kept(kept, (const Value*)stage, values + first, live, word), shared->parts);
+    const auto from = [=](u32 place) { return ((const Value*)stage)[place]; };
+    return block_sum(write_kept(kept, from, values + first, live, word), shared->parts);
 }
 
 // Reads the frames of a batch, after `codebook16_open_compact`. A block of threads per 16 KiB of values.
@@ -145,17 +146,4 @@ template <class Type> DEVICE void decode_compact_frames(const Frame* frames, u32
     const u32 block = blockIdx.x - frame->first_tile;
     const u64 sum = decode_compact<Format>(frame, block, &shared);
     if (warp_id() == 0) close_compact<Format>(frame, block, compact_front_end(frame->count), fold(sum));
-}
-
-extern "C" __global__ void __launch_bounds__(1024) codebook16_open_compact_bf16(const Frame* frames) { open_compact_frames<Bf16>(frames); }
-extern "C" __global__ void __launch_bounds__(1024) codebook16_open_compact_e5m2(const Frame* frames) { open_compact_frames<E5m2>(frames); }
-extern "C" __global__ void __launch_bounds__(1024) codebook16_open_compact_e4m3(const Frame* frames) { open_compact_frames<E4m3>(frames); }
-extern "C" __global__ void __launch_bounds__(256, 4) codebook16_decode_compact_bf16(const Frame* frames, u32 frame_count) {
-    decode_compact_frames<Bf16>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(512, 2) codebook16_decode_compact_e5m2(const Frame* frames, u32 frame_count) {
-    decode_compact_frames<E5m2>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(512, 2) codebook16_decode_compact_e4m3(const Frame* frames, u32 frame_count) {
-    decode_compact_frames<E4m3>(frames, frame_count);
 }

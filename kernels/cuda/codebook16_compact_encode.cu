@@ -244,16 +244,3 @@ template <class Type> DEVICE void seal_compact_frames(const Frame* frames) {
     const Frame* frame = frames + blockIdx.y;
     seal_compact<Codebook16<Type>>(frame, compact_front_end(frame->count));
 }
-
-extern "C" __global__ void __launch_bounds__(256, 4) codebook16_encode_compact_bf16(const Frame* frames, u32 frame_count) {
-    encode_compact_frames<Bf16>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(512, 2) codebook16_encode_compact_e5m2(const Frame* frames, u32 frame_count) {
-    encode_compact_frames<E5m2>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(512, 2) codebook16_encode_compact_e4m3(const Frame* frames, u32 frame_count) {
-    encode_compact_frames<E4m3>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(256) codebook16_seal_compact_bf16(const Frame* frames) { seal_compact_frames<Bf16>(frames); }
-extern "C" __global__ void __launch_bounds__(256) codebook16_seal_compact_e5m2(const Frame* frames) { seal_compact_frames<E5m2>(frames); }
-extern "C" __global__ void __launch_bounds__(256) codebook16_seal_compact_e4m3(const Frame* frames) { seal_compact_frames<E4m3>(frames); }

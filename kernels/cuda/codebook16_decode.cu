@@ -299,19 +299,6 @@ template <class Type> DEVICE void decode_frames(const Frame* frames, u32 frame_c
     else decode_block<Format, false>(frame, block, count, &shared);
 }
 
-extern "C" __global__ void __launch_bounds__(1024) codebook16_open_bf16(const Frame* frames) { open_books<Bf16>(frames); }
-extern "C" __global__ void __launch_bounds__(1024) codebook16_open_e5m2(const Frame* frames) { open_books<E5m2>(frames); }
-extern "C" __global__ void __launch_bounds__(1024) codebook16_open_e4m3(const Frame* frames) { open_books<E4m3>(frames); }
-extern "C" __global__ void __launch_bounds__(256, 4) codebook16_decode_bf16(const Frame* frames, u32 frame_count) {
-    decode_frames<Bf16>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(512, 2) codebook16_decode_e5m2(const Frame* frames, u32 frame_count) {
-    decode_frames<E5m2>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(512, 2) codebook16_decode_e4m3(const Frame* frames, u32 frame_count) {
-    decode_frames<E4m3>(frames, frame_count);
-}
-
 // ---- Decode and reduce -------------------------------------------------------------------------------------------
 
 // The values of a contribution that is no frame.
@@ -359,6 +346,7 @@ DEVICE void reduce_block(const Frame* frames, u32 contributions, u32 block, u32 
     for (u32 j = 0; j < 4; ++j) store_sums<FULL>(frames, first_value + seat.first(j), FULL ? 8 : seat.live(j), sums[j], rounded);
 }
 
+#ifdef DTYPE_BF16
 // What `window7_reduce` is to window7.
 extern "C" __global__ void __launch_bounds__(256, 2)
 codebook16_reduce_bf16(const Frame* frames, u32 output_count, u32 contributions, u32 rounded) {
@@ -377,3 +365,4 @@ codebook16_reduce_last_bf16(const Frame* frames, u32 output_count, u32 contribut
     const u32 block = first->tile_count - 1, count = values_of_tile<Codebook16<Bf16>>(first->count, block);
     if (count < TILE_VALUES) reduce_block<false>(first, contributions, block, count, rounded, &shared);
 }
+#endif

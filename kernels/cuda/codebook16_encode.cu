@@ -283,7 +283,7 @@ template <class Format, bool FULL> DEVICE void encode_block(const Frame* frame, 
     }
 }
 
-// Writes the frames of a batch, but for what `codebook16_seal` adds. A block of threads per 16 KiB of values.
+// Writes the frames of a batch, but for what `seal_frames` adds. A block of threads per 16 KiB of values.
 template <class Type> DEVICE void encode_frames(const Frame* frames, u32 frame_count) {
     typedef Codebook16<Type> Format;
     __shared__ EncodeShared<Format> shared;
@@ -293,16 +293,3 @@ template <class Type> DEVICE void encode_frames(const Frame* frames, u32 frame_c
     if (count == Format::TILE) encode_block<Format, true>(frame, block, Format::TILE, &shared);
     else encode_block<Format, false>(frame, block, count, &shared);
 }
-
-extern "C" __global__ void __launch_bounds__(256, 4) codebook16_encode_bf16(const Frame* frames, u32 frame_count) {
-    encode_frames<Bf16>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(512, 2) codebook16_encode_e5m2(const Frame* frames, u32 frame_count) {
-    encode_frames<E5m2>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(512, 2) codebook16_encode_e4m3(const Frame* frames, u32 frame_count) {
-    encode_frames<E4m3>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(256) codebook16_seal_bf16(const Frame* frames) { seal_frames<Codebook16<Bf16>>(frames); }
-extern "C" __global__ void __launch_bounds__(256) codebook16_seal_e5m2(const Frame* frames) { seal_frames<Codebook16<E5m2>>(frames); }
-extern "C" __global__ void __launch_bounds__(256) codebook16_seal_e4m3(const Frame* frames) { seal_frames<Codebook16<E4m3>>(frames); }

@@ -447,13 +447,13 @@ DEVICE float bf16_to_f32(u32 pair, u32 is_upper) { return __uint_as_float(is_upp
 // Every NaN becomes the same one, so that the bits do not depend on who adds.
 DEVICE float add(float a, float b) {
     const float sum = __fadd_rn(a, b);
-    return sum == sum ? sum : __uint_as_float(0x7fffffffu);
+    return sum == sum ? sum : __uint_as_float(0x7fc00000u);
 }
 
 // Rounds to the nearest, to even between two.
 DEVICE u32 f32_to_bf16(float value) {
     const u32 bits = __float_as_uint(value);
-    if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fffu;
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fc0u;
     return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
 }
 

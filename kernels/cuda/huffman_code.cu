@@ -12,7 +12,13 @@ struct EncodeScratch {
 };
 static_assert(sizeof(EncodeScratch) <= sizeof(Scratch), "there is room for it");
 
+// What is written: the same parts in either layout.
 typedef Coded<SplitLayout> Written;
+template <class Layout> DEVICE Written written_of(const Frame* frame) {
+    Written coded = Written::with_threads(at<const u32>(frame->fixed)[THREADS_AT / 4]);
+    coded.bytes = at<const u8>(frame->dynamic) + Layout::coded_at(frame->count);
+    return coded;
+}
 
 DEVICE EncodeScratch* encode_scratch_of(const Frame* frame) { return at<EncodeScratch>(frame->tiles_state); }
 

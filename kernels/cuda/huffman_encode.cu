@@ -3,7 +3,8 @@
 // A thread has 32 values in a row. Its words go into shared memory at the bits that they will have, which the sum over the tiles
 // before says, and from there to the dynamic section, in words of 32 bits. Bits that begin such a word and do not end it are handed on
 // to the next tile, which writes it: so each one has a writer, and nothing is cleared before. A ninth warp looks for the sum, as
-// the decoder's ninth warp reads on.
+// the decoder's ninth warp reads on. In `compact` these words begin at any byte, so they are shifted on their way, and what a tile has begins and ends
+// with bytes.
 
 #define OF_THREAD 32u // values of a thread
 #define CODERS 256u   // threads that have values
@@ -163,6 +164,18 @@ DEVICE void pass_bits(const Frame* frame, u32 tile, const Place& place, EncodeSh
     shared->gaps[0] |= (u32)(found >> 32) & 0x7fffffffu;
 }
 
+// The same in `compact`: edges are bytes, as other tiles have what is around them.
+DEVICE void copy_out_anywhere(const Frame* frame, const Written& coded, u32 tile, const Place& place, const EncodeShared* shared) {
+    const bool is_last = tile + 1 == frame->tile_count;
+    const u32 room = place.thread < coded.threads ? 2 * (coded.threads - place.thread) : 0;
+    const u32 begin = place.first / 32, end = is_last || place.end / 32 > room ? room : place.end / 32, most = end < MOST_WORDS ? end : MOST_WORDS;
+    const u32 words = most > begin ? most - begin : 0;
+    copy_anywhere((u8*)coded.bytes + 8 * (u64)place.thread + 4 * begin, (const u8*)(shared->out + begin), 4 * words, threadIdx.x, THREADS);
+    const u64 first = 4 * place.gap_word(), bytes = coded.positions_at() - coded.gaps_at(), left = bytes > first ? bytes - first : 0;
+    const u32 of_tile = is_last ? 4 * MOST_GAPS : place.gap_end() / 32 * 4, gaps = left < of_tile ? (u32)left : of_tile;
+    copy_anywhere((u8*)coded.bytes + coded.gaps_at() + first, (const u8*)shared->gaps, gaps, threadIdx.x, THREADS);
+}
+
 // Copies what a tile has to the dynamic section, by all threads.
 DEVICE void copy_out(const Frame* frame, const Written& coded, u32 tile, const Place& place, const EncodeShared* shared) {
     const bool is_last = tile + 1 == frame->tile_count;
@@ -183,8 +196,8 @@ DEVICE void copy_out(const Frame* frame, const Written& coded, u32 tile, const P
 }
 
 // Codes the exponents of a tile, of which each thread has `live`, from value `first` on.
-template <bool FULL> DEVICE void encode_coded(const Frame* frame, u32 tile, u32 first, u32 live, const u32* exponents, EncodeShared* shared) {
-    const Written coded = Written::of(frame);
+template <class Layout, bool FULL>
+DEVICE void encode_coded(const Frame* frame, const Written& coded, u32 tile, u32 first, u32 live, const u32* exponents, EncodeShared* shared) {
     u32 bits = 0;
     if (threadIdx.x < CODERS) {
 #pragma unroll
@@ -217,39 +230,60 @@ template <bool FULL> DEVICE void encode_coded(const Frame* frame, u32 tile, u32 
     __syncthreads();
     if (threadIdx.x == 0) pass_bits(frame, tile, place, shared);
     __syncthreads();
-    copy_out(frame, coded, tile, place, shared);
+    if (Layout::IS_ALIGNED) copy_out(frame, coded, tile, place, shared);
+    else copy_out_anywhere(frame, coded, tile, place, shared);
 }
 
-template <bool FULL> DEVICE void encode_tile(const Frame* frame, u32 tile, EncodeShared* shared) {
+// Stores the exponents of a tile in `compact`, where they begin at any byte.
+DEVICE void store_exponents(const Frame* frame, const Written& coded, u32 tile, const u32* exponents, EncodeShared* shared) {
+    const u64 first = (u64)tile * TILE, left = frame->count - first;
+    if (threadIdx.x < CODERS) {
+#pragma unroll
+        for (u32 k = 0; k < OF_THREAD / 4; ++k) shared->out[OF_THREAD / 4 * threadIdx.x + k] = exponents[k];
+    }
+    __syncthreads();
+    copy_anywhere((u8*)coded.bytes + first, (const u8*)shared->out, left < TILE ? (u32)left : TILE, threadIdx.x, THREADS);
+}
+
+template <class Layout, bool FULL> DEVICE void encode_tile(const Frame* frame, u32 tile, EncodeShared* shared) {
     const u64 first = (u64)tile * TILE + OF_THREAD * threadIdx.x, count = frame->count;
-    const bool is_stored = Written::of(frame).threads == 0;
+    const Written coded = written_of<Layout>(frame);
+    const bool is_stored = coded.threads == 0;
     if (threadIdx.x < 256) shared->words[threadIdx.x] = encode_scratch_of(frame)->words[threadIdx.x];
     u32 exponents[OF_THREAD / 4];
     u64 sum = 0;
     const u32 live = threadIdx.x >= CODERS || first >= count ? 0 : count - first < OF_THREAD ? (u32)(count - first) : OF_THREAD;
-    if (threadIdx.x < CODERS) sum = split_values<FULL>(frame, first, live, is_stored, exponents);
+    if (threadIdx.x < CODERS) sum = split_values<FULL>(frame, first, live, is_stored && Layout::IS_ALIGNED, exponents);
     sum = block_sum(sum, shared->parts);
     if (threadIdx.x == 0) atomicAdd(&state_of(frame)->values, fold(sum));
-    if (!is_stored) encode_coded<FULL>(frame, tile, (u32)first, live, exponents, shared);
+    if (!is_stored) encode_coded<Layout, FULL>(frame, coded, tile, (u32)first, live, exponents, shared);
+    else if (!Layout::IS_ALIGNED) store_exponents(frame, coded, tile, exponents, shared);
 }
 
-// Writes the frames of a batch, but for what `huffman_seal` adds. A block of 288 threads per tile.
-extern "C" __global__ void __launch_bounds__(288, 4) huffman_encode_bf16(const Frame* frames, u32 frame_count) {
+// Writes the frames of a batch, but for what seals them. A block of 288 threads per tile.
+template <class Layout> DEVICE void encode_frames(const Frame* frames, u32 frame_count) {
     __shared__ __align__(16) EncodeShared shared;
     const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
     const u32 tile = blockIdx.x - frame->first_tile;
-    if (frame->count - (u64)tile * TILE >= TILE) encode_tile<true>(frame, tile, &shared);
-    else encode_tile<false>(frame, tile, &shared);
+    if (frame->count - (u64)tile * TILE >= TILE) encode_tile<Layout, true>(frame, tile, &shared);
+    else encode_tile<Layout, false>(frame, tile, &shared);
+}
+
+extern "C" __global__ void __launch_bounds__(288, 4) huffman_encode_bf16(const Frame* frames, u32 frame_count) {
+    encode_frames<SplitLayout>(frames, frame_count);
+}
+extern "C" __global__ void __launch_bounds__(288, 4) huffman_encode_compact_bf16(const Frame* frames, u32 frame_count) {
+    encode_frames<CompactLayout>(frames, frame_count);
 }
 
 // Runs after the encoder: checksum and header of each frame. A grid of (any, frames) blocks.
-extern "C" __global__ void __launch_bounds__(256) huffman_seal_bf16(const Frame* frames) {
+template <class Layout> DEVICE void seal_coded(const Frame* frames) {
     __shared__ u64 parts[32];
     const Frame* frame = frames + blockIdx.y;
     State* state = state_of(frame);
     EncodeScratch* scratch = encode_scratch_of(frame);
     const u64* fixed = at<const u64>(frame->fixed);
-    const Written coded = Written::of(frame);
+    const Written coded = written_of<Layout>(frame);
     const u64 stride = (u64)gridDim.x * blockDim.x, thread = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     u64 sum = 0;
 #pragma unroll 1
@@ -262,12 +296,17 @@ extern "C" __global__ void __launch_bounds__(256) huffman_seal_bf16(const Frame*
     if (lane_id() != 0) return;
     atomicAdd(&scratch->index, sum);
     if (!is_last_block(state, gridDim.x)) return;
-    const u64 dynamic_len = *at<const u64>(frame->size), index = *(volatile u64*)&scratch->index;
+    // The code says how long words and index are, and nothing of what a compact frame has in front of these.
+    const u64 dynamic_len = *at<const u64>(frame->size) + Layout::coded_at(frame->count), index = *(volatile u64*)&scratch->index;
+    *at<u64>(frame->size) = dynamic_len;
     const u32 values = *(volatile u32*)&state->values;
-    const u32 checksum = values + fold(of_front) + fold(index) + header_sum<Huffman>(frame->count, dynamic_len);
+    const u32 checksum = values + fold(of_front) + fold(index) + header_sum<Huffman, Layout::TAG>(frame->count, dynamic_len);
     for (u32 word = 0; word < 4; ++word)
-        at<u64>(frame->fixed)[word] = header_word<Huffman>(word, frame->count, dynamic_len, checksum);
+        at<u64>(frame->fixed)[word] = header_word<Huffman, Layout::TAG>(word, frame->count, dynamic_len, checksum);
     scratch->index = 0;
     state->values = 0;
     state->done = 0;
 }
+
+extern "C" __global__ void __launch_bounds__(256) huffman_seal_bf16(const Frame* frames) { seal_coded<SplitLayout>(frames); }
+extern "C" __global__ void __launch_bounds__(256) huffman_seal_compact_bf16(const Frame* frames) { seal_coded<CompactLayout>(frames); }

@@ -41,8 +41,8 @@ DEVICE Kept read_marks(const u8* mask, bool is_masked, u32 count, u32 thread, u3
 }
 
 // Writes the 32 values of a thread, `live` of which are there, and returns the sum over them; `first` is the index of their first word in the
-// frame. `from` has those that are not left out.
-template <class Value> DEVICE u64 write_kept(const Kept& kept, const Value* from, Value* to, u32 live, u64 first) {
+// frame. `from` gives those that are not left out, by their number.
+template <class Value, class From> DEVICE u64 write_kept(const Kept& kept, const From& from, Value* to, u32 live, u64 first) {
     const u32 of_word = 8 / sizeof(Value);
     u32 place = kept.before;
     u64 sum = 0;
@@ -52,7 +52,7 @@ template <class Value> DEVICE u64 write_kept(const Kept& kept, const Value* from
 #pragma unroll 1
         for (u32 k = 0; k < of_word && i + k < live; ++k) {
             const bool is_there = kept.bits >> (i + k) & 1u;
-            const Value value = is_there ? from[place] : (Value)0;
+            const Value value = is_there ? from(place) : (Value)0;
             place += is_there;
             word |= (u64)value << 8 * sizeof(Value) * k;
             if (live - i < of_word) to[i + k] = value;

@@ -370,6 +370,7 @@ template <class Format> DEVICE void encode_compact_block(const Frame* frame, Com
     }
 }
 
+// Writes compact frames, but for what `seal_compact_frames` adds. A block of 512 threads per block of values.
 template <class Format> DEVICE void encode_compact_frames(const Frame* frames, u32 frame_count) {
     __shared__ CompactEncodeShared shared;
     const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
@@ -380,26 +381,3 @@ template <class Format> DEVICE void seal_compact_frames(const Frame* frames) {
     const Frame* frame = frames + blockIdx.y;
     seal_compact<Format>(frame, compact_front_len(frame->tile_count));
 }
-
-// Writes compact frames, but for what `tiered_seal_compact` adds. A block of 512 threads per block of values.
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_encode_compact_bf16(const Frame* frames, u32 frame_count) {
-    encode_compact_frames<Bf16>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_encode_compact_f16(const Frame* frames, u32 frame_count) {
-    encode_compact_frames<F16>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_encode_compact_e4m3(const Frame* frames, u32 frame_count) {
-    encode_compact_frames<E4m3>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_encode_compact_e5m2(const Frame* frames, u32 frame_count) {
-    encode_compact_frames<E5m2>(frames, frame_count);
-}
-
-extern "C" __global__ void __launch_bounds__(256) tiered_seal_compact_bf16(const Frame* frames) { seal_compact_frames<Bf16>(frames); }
-extern "C" __global__ void __launch_bounds__(256) tiered_seal_compact_f16(const Frame* frames) { seal_compact_frames<F16>(frames); }
-extern "C" __global__ void __launch_bounds__(256) tiered_seal_compact_e4m3(const Frame* frames) { seal_compact_frames<E4m3>(frames); }
-extern "C" __global__ void __launch_bounds__(256) tiered_seal_compact_e5m2(const Frame* frames) { seal_compact_frames<E5m2>(frames); }

@@ -339,6 +339,7 @@ template <class Format, bool FULL> DEVICE void decode_tile(const Frame* frame, u
     if (!FULL && i < Format::WIDTH * count) values[i] = shared->tail[threadIdx.x];
 }
 
+// Reads the frames of a batch, after `open_frames`. A block of 512 threads per block of values.
 template <class Format> DEVICE void decode_frames(const Frame* frames, u32 frame_count) {
     __shared__ DecodeShared shared;
     const Frame* frame = frame_of(frames, frame_count, blockIdx.x);

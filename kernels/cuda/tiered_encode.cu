@@ -377,6 +377,7 @@ template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u
     }
 }
 
+// Writes the frames of a batch, but for what `seal_frames` adds. A block of 512 threads per block of values.
 template <class Format> DEVICE void encode_frames(const Frame* frames, u32 frame_count) {
     __shared__ EncodeShared shared;
     const Frame* frame = frame_of(frames, frame_count, blockIdx.x);

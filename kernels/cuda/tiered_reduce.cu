@@ -53,6 +53,7 @@ DEVICE void reduce_tile(const Frame* frames, u32 contributions, u32 tile, u32 co
         store_sums<FULL>(frames, first_value + GROUP * j, live_of<FULL>(count, first + GROUP * j), adder.sums[j], rounded);
 }
 
+#ifdef DTYPE_BF16
 // What `window7_reduce` is to window7. One block at a time: 64 sums are in the registers of a thread.
 extern "C" __global__ void __launch_bounds__(512, 1)
 tiered_reduce_bf16(const Frame* frames, u32 output_count, u32 contributions, u32 rounded) {
@@ -71,3 +72,4 @@ tiered_reduce_last_bf16(const Frame* frames, u32 output_count, u32 contributions
     const u32 tile = first->tile_count - 1, count = values_of_tile<Bf16>(first->count, tile);
     if (count < Bf16::TILE) reduce_tile<false>(first, contributions, tile, count, rounded, &shared);
 }
+#endif

@@ -8,7 +8,7 @@
 
 struct CompactEncodeShared {
     EncodeShared tile;
-    u8 mask[Window7::TILE / 8];
+    u8 mask[TILE_VALUES / 8];
     u16 index[16];       // escapes before each 512 coded values
     u32 marked[WARPS];   // values that are not +0, by warp
 };
@@ -40,7 +40,7 @@ DEVICE void squeeze(uint4* v, const Pieces& pieces, u32 marks, u32 coded, Compac
         }
     }
     // What is behind the last value, in pieces of which a lane has four.
-    if (threadIdx.x < 32 && coded + threadIdx.x < Window7::TILE) kept[coded + threadIdx.x] = 0;
+    if (threadIdx.x < 32 && coded + threadIdx.x < TILE_VALUES) kept[coded + threadIdx.x] = 0;
     __syncthreads();
     const Pieces of_kept = Pieces::of(coded);
 #pragma unroll
@@ -74,7 +74,7 @@ template <bool FULL> DEVICE void stage_coded(const uint4* v, u32 coded, const Pa
 DEVICE void write_body(u8* body, const Compact& entry, u32 count, const CompactEncodeShared* shared) {
     const u8* stage = (const u8*)shared->tile.stage.bytes;
     const u32 codes = codes_len(entry.coded), own = entry.windows(), of_index = entry.index_len();
-    if (entry.coded == Window7::TILE) {
+    if (entry.coded == TILE_VALUES) {
         copy_anywhere<(CODES_AT + 8 * 384) / (4 * THREADS)>(body, stage, CODES_AT + 8 * 384, threadIdx.x, THREADS);
         body += CODES_AT + 8 * 384;
     } else {
@@ -93,24 +93,11 @@ DEVICE void encode_compact(const Frame* frame, u32 tile, u32 count, CompactEncod
     EncodeShared* of_tile = &shared->tile;
     State* state = state_of(frame);
     const Pieces pieces = Pieces::of(count);
-    const u8* values = at<const u8>(frame->values) + (u64)tile * (2 * Window7::TILE);
-    const bool is_whole = count == Window7::TILE;
+    const u8* values = at<const u8>(frame->values) + (u64)tile * (2 * TILE_VALUES);
+    const bool is_whole = count == TILE_VALUES;
     uint4 v[4];
-    u64 sum;
-    if (is_whole) {
-#pragma unroll
-        for (u32 j = 0; j < 4; ++j) v[j] = __ldcs((const uint4*)(values + 2 * (warp_id() * GROUP + pieces.first(j))));
-        sum = mix_values<true>(v, pieces, tile);
-    } else {
-        u8* stage = (u8*)of_tile->stage.bytes;
-#pragma unroll 1
-        for (u32 i = threadIdx.x; i < 2 * Window7::TILE; i += THREADS) stage[i] = i < 2 * count ? values[i] : 0;
-        __syncthreads();
-#pragma unroll
-        for (u32 j = 0; j < 4; ++j)
-            v[j] = lane_id() < pieces.lanes ? of_tile->stage.bytes[(warp_id() * GROUP + pieces.first(j)) / 8] : make_uint4(0, 0, 0, 0);
-        sum = mix_values<false>(v, pieces, tile);
-    }
+    const u64 sum = is_whole ? take_values<Bf16, true>(values, nullptr, true, count, pieces, tile, v, &of_tile->stage)
+                             : take_values<Bf16, false>(values, nullptr, true, count, pieces, tile, v, &of_tile->stage);
     if (threadIdx.x < 16) {
         // Read once, so that all threads have the same.
         u32 hint = 0;
@@ -119,8 +106,8 @@ DEVICE void encode_compact(const Frame* frame, u32 tile, u32 count, CompactEncod
         of_tile->starts[threadIdx.x] = (u8)(hint == NO_HINT ? 0 : hint - 1);
         if (threadIdx.x == 0) of_tile->start = hint == NO_HINT ? OWN_WINDOWS : hint - 1;
     }
-    sum = block_sum(sum, of_tile->parts);
-    if (threadIdx.x == 0) atomicAdd(&state->values, fold(sum));
+    const u32 of_values = fold_tile<Bf16>(sum, of_tile->parts);
+    if (threadIdx.x == 0) atomicAdd(&state->values, of_values);
 
     Packed packed = {};
     u32 escapes = 0;
@@ -134,7 +121,7 @@ DEVICE void encode_compact(const Frame* frame, u32 tile, u32 count, CompactEncod
         is_known = of_tile->verdict == BEST && OUTSIDE * escapes <= count;
         has_zeros = hint == 0 || of_tile->counts[3] != 0;
     }
-    Compact entry = {0, MODE_CODED, 0, count};
+    Compact entry = {0, MODE_CODED, 0, count, Bf16::LOWER};
     if (has_zeros) {
         const u32 marks = mark_values(v), of_warp = __reduce_add_sync(ALL, __popc(marks));
         if (lane_id() == 0) shared->marked[warp_id()] = of_warp;
@@ -143,14 +130,14 @@ DEVICE void encode_compact(const Frame* frame, u32 tile, u32 count, CompactEncod
         if (marked == 0) {
             entry.mode = MODE_ZERO;
             entry.coded = 0;
-        } else if ((8 * Window7::WIDTH + 3) * (count - marked) > count) {
+        } else if ((8 * Bf16::WIDTH + 3) * (count - marked) > count) {
             entry.mode = MODE_MASKED;
             entry.coded = marked;
             is_known = false;
             squeeze(v, pieces, marks, marked, shared);
         }
     }
-    if (entry.coded == Window7::TILE) {
+    if (entry.coded == TILE_VALUES) {
         if (!is_known) escapes = choose_window<true>(frame, v, entry.coded, of_tile, &packed);
     } else if (entry.coded) {
         escapes = choose_window<false>(frame, v, entry.coded, of_tile, &packed);
@@ -158,9 +145,9 @@ DEVICE void encode_compact(const Frame* frame, u32 tile, u32 count, CompactEncod
     if (entry.coded) {
         entry.start = of_tile->start;
         entry.escapes = escapes;
-        if (entry.len(count) >= Window7::WIDTH * count) entry = Compact{0, MODE_STORED, 0, 0};
+        if (entry.len<Bf16>(count) >= Bf16::WIDTH * count) entry = Compact{0, MODE_STORED, 0, 0, 0};
     }
-    const u32 length = entry.len(count);
+    const u32 length = entry.len<Bf16>(count);
     u8* front = at<u8>(frame->fixed);
     const u64 front_end = compact_front_end(frame->tile_count);
     if (warp_id() == 0) {
@@ -171,7 +158,7 @@ DEVICE void encode_compact(const Frame* frame, u32 tile, u32 count, CompactEncod
         }
         write_entry(front + HEADER_BYTES + COMPACT_ENTRY * (u64)tile, entry.start | entry.mode << 8 | entry.escapes << 16, entry.coded);
     }
-    if (entry.coded == Window7::TILE) {
+    if (entry.coded == TILE_VALUES) {
         stage_coded<true>(v, entry.coded, packed, shared);
     } else if (entry.coded) {
         stage_coded<false>(v, entry.coded, packed, shared);
@@ -180,17 +167,4 @@ DEVICE void encode_compact(const Frame* frame, u32 tile, u32 count, CompactEncod
     u8* body = front + of_tile->offset;
     if (entry.coded) write_body(body, entry, count, shared);
     else if (entry.mode == MODE_STORED) copy_anywhere(body, values, length, threadIdx.x, THREADS);
-}
-
-// Writes the frames of a batch, but for what `window7_seal_compact` adds. A block of 256 threads per tile.
-extern "C" __global__ void __launch_bounds__(256, 3) window7_encode_compact_bf16(const Frame* frames, u32 frame_count) {
-    __shared__ CompactEncodeShared shared;
-    const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
-    const u32 tile = blockIdx.x - frame->first_tile;
-    encode_compact(frame, tile, values_of_tile<Window7>(frame->count, tile), &shared);
-}
-
-extern "C" __global__ void __launch_bounds__(256) window7_seal_compact_bf16(const Frame* frames) {
-    const Frame* frame = frames + blockIdx.y;
-    seal_compact<Window7>(frame, compact_front_end(frame->tile_count));
 }

@@ -83,7 +83,7 @@ DEVICE bool join_coded(u32 count, u32 start, u32 escapes, const uint2* kept, con
         for (u32 j = 0; j < 4; ++j)
             if (lane_id() < pieces.lanes && pieces.first(j) == 512) is_wrong |= index(2 * warp_id() + 1) != before + rows[j];
     }
-    const u32 windows = Window7::windows(start, count);
+    const u32 windows = windows_len(start, count);
 #pragma unroll
     for (u32 j = 0; j < 4; ++j) {
         u32 first = start;
@@ -102,67 +102,101 @@ DEVICE bool join_coded(u32 count, u32 start, u32 escapes, const uint2* kept, con
     return false;
 }
 
+// Lower halves of a lane, from the front of a body.
+template <bool FULL> DEVICE void load_lower(const Pieces& pieces, const u8* body, uint4* lower) {
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j) {
+        const u32 first = warp_id() * GROUP + pieces.first(j);
+        if (FULL) {
+            lower[j] = __ldcs((const uint4*)(body + 2 * first));
+            continue;
+        }
+        u32 words[4] = {0, 0, 0, 0};
+#pragma unroll
+        for (u32 i = 0; i < 8; ++i)
+            if (i < pieces.live(j)) words[i / 2] |= (u32)((const u16*)body)[first + i] << 16 * (i & 1);
+        lower[j] = make_uint4(words[0], words[1], words[2], words[3]);
+    }
+}
+
 // The values of a tile, as a lane of `encode_tile` has them; a report and any values if something is wrong.
-template <bool FULL> DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, uint4* v, DecodeShared* shared) {
+template <class Format, bool FULL>
+DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, uint4* v, uint4* lower, DecodeShared* shared) {
     const Pieces pieces = Pieces::of(count);
     const u8* fixed = at<const u8>(frame->fixed);
-    const u8* body = fixed + front_len<Window7>(frame->count) + (u64)tile * Window7::static_body(Window7::TILE);
+    const u8* body = fixed + front_len<Format>(frame->count) + (u64)tile * Format::static_body(TILE_VALUES);
+    const u8* coded = body + Format::LOWER * count;
     u8* stage = (u8*)shared->stage.bytes;
     uint2 kept[4];
     u32 words[3];
     // Loads that depend on nothing come first.
-    if (FULL) load_coded<FULL>(pieces, body + warp_id() * GROUP, body + count + warp_id() * 384, kept, words);
-    const u16* entry = (const u16*)(fixed + Window7::table_at() + (u64)tile * Window7::ENTRY);
+    if (FULL) load_coded<FULL>(pieces, coded + warp_id() * GROUP, coded + count + warp_id() * 384, kept, words);
+    if (FULL && Format::LOWER) load_lower<FULL>(pieces, body, lower);
+    const u16* entry = (const u16*)(fixed + Format::table_at() + (u64)tile * Format::ENTRY);
     const u32 start = entry[0] & 0xffu, mode = entry[0] >> 8, escapes = entry[1];
     const u64 offset = at<const u64>(frame->tiles_state)[tile];
     const u8* dynamic = at<const u8>(frame->dynamic) + offset;
-    const u16* index = (const u16*)(fixed + Window7::index_at(frame->count)) + (u64)tile * (Window7::TILE / 512);
+    const u16* index = (const u16*)(fixed + Format::index_at(frame->count)) + (u64)tile * (TILE_VALUES / 512);
 #pragma unroll
     for (u32 j = 0; j < 4; ++j) v[j] = make_uint4(0, 0, 0, 0);
+    if (!FULL && Format::LOWER) {
+#pragma unroll
+        for (u32 j = 0; j < 4; ++j) lower[j] = make_uint4(0, 0, 0, 0);
+    }
     if (is_refused_beside_loads(frame)) return;
 
     if (mode == MODE_STORED) {
-        const u32 in_body = Window7::static_body(count);
-        copy_bytes(stage, body, in_body);
-        copy_bytes(stage + in_body, dynamic, 2 * count - in_body);
+        // Values of two bytes are put together in the stage, longer ones where they belong.
+        u8* whole = Format::LOWER ? at<u8>(frame->values) + (u64)tile * (Format::WIDTH * TILE_VALUES) : stage;
+        const u32 in_body = Format::static_body(count);
+        copy_bytes(whole, body, in_body);
+        copy_bytes(whole + in_body, dynamic, Format::WIDTH * count - in_body);
+        if (Format::LOWER) {
 #pragma unroll
-        for (u32 j = 0; j < 4; ++j)
-            if (FULL || lane_id() < pieces.lanes) v[j] = shared->stage.bytes[(warp_id() * GROUP + pieces.first(j)) / 8];
+            for (u32 j = 0; j < 4; ++j) {
+                const Wide wide = load_wide<FULL>(whole, pieces, j);
+                v[j] = wide.upper();
+                lower[j] = wide.lower();
+            }
+        } else {
+#pragma unroll
+            for (u32 j = 0; j < 4; ++j)
+                if (FULL || lane_id() < pieces.lanes) v[j] = shared->stage.bytes[(warp_id() * GROUP + pieces.first(j)) / 8];
+        }
         if (lane_id() < (pieces.count + 511) / 512 && index[2 * warp_id() + lane_id()] != 0) report(frame, FAULT_CODES);
         return;
     }
     if (!FULL) {
-        copy_bytes(stage, body, count);
-        copy_bytes(stage + CODES_AT, body + count, codes_len(count));
+        copy_bytes(stage, coded, count);
+        copy_bytes(stage + CODES_AT, coded + count, codes_len(count));
         load_coded<FULL>(pieces, stage + warp_id() * GROUP, stage + CODES_AT + warp_id() * 384, kept, words);
     }
     const auto before = [=](u32 part) { return (u32)index[part]; };
-    const u8* list = dynamic + Window7::windows(start, count);
+    const u8* list = dynamic + windows_len(start, count);
     if (join_coded<FULL>(count, start, escapes, kept, words, before, dynamic, list, v)) report(frame, FAULT_CODES);
+    if (!FULL && Format::LOWER) load_lower<FULL>(pieces, body, lower);
 }
 
-// As `read_tile`, without what is absent, and with this block's share of the comparisons.
+// This block's share of the comparisons, from the sums over the values of its lanes.
+template <class Format> DEVICE void check_tile(const Frame* frame, u32 tile, u64 sum, DecodeShared* shared) {
+    const u32 of_values = fold_tile<Format>(sum, shared->parts);
+    if (warp_id() == 0) close_tile<Format>(frame, tile, of_values);
+}
+
+// As `read_tile`, of BF16, without what is absent, and checked.
 template <bool FULL> DEVICE void take_tile(const Frame* frame, u32 tile, u32 count, uint4* v, DecodeShared* shared) {
     const Pieces pieces = Pieces::of(count);
-    read_tile<FULL>(frame, tile, count, v, shared);
-#pragma unroll
-    for (u32 j = 0; j < 4; ++j) {
-        if (FULL) continue;
-        const u32 live = pieces.live(j);
-        v[j].x = live_pair(v[j].x, 0, live);
-        v[j].y = live_pair(v[j].y, 1, live);
-        v[j].z = live_pair(v[j].z, 2, live);
-        v[j].w = live_pair(v[j].w, 3, live);
-    }
-    const u64 sum = block_sum(mix_values<FULL>(v, pieces, tile), shared->parts);
-    if (warp_id() == 0) close_tile<Window7>(frame, tile, fold(sum));
+    uint4 none[4];
+    read_tile<Bf16, FULL>(frame, tile, count, v, none, shared);
+    if (!FULL) keep_live(v, pieces);
+    check_tile<Bf16>(frame, tile, mix_values<FULL>(v, pieces, tile), shared);
 }
 
-template <bool FULL> DEVICE void decode_tile(const Frame* frame, u32 tile, u32 count, DecodeShared* shared) {
+template <bool FULL> DEVICE void decode_tile(Bf16, const Frame* frame, u32 tile, u32 count, DecodeShared* shared) {
     const Pieces pieces = Pieces::of(count);
     uint4 v[4];
     take_tile<FULL>(frame, tile, count, v, shared);
-    u8* values = at<u8>(frame->values) + (u64)tile * (2 * Window7::TILE);
+    u8* values = at<u8>(frame->values) + (u64)tile * (2 * TILE_VALUES);
 #pragma unroll
     for (u32 j = 0; j < 4; ++j) {
         const u32 first = warp_id() * GROUP + pieces.first(j);
@@ -174,14 +208,33 @@ template <bool FULL> DEVICE void decode_tile(const Frame* frame, u32 tile, u32 c
     copy_bytes(values, (const u8*)shared->stage.bytes, 2 * count);
 }
 
-extern "C" __global__ void __launch_bounds__(1024) window7_open_bf16(const Frame* frames) { open_frames<Window7>(frames); }
+// Puts halves together, writes them and returns the sum over the values.
+template <bool FULL> DEVICE u64 write_wide(u8* values, const Pieces& pieces, u64 tile, const uint4* v, const uint4* lower) {
+    u64 sum = 0;
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j) {
+        const Wide wide = Wide::of(v[j], lower[j]);
+        store_wide<FULL>(values, pieces, j, wide);
+        add_piece(&sum, wide, key_of_piece<F32>(pieces, tile, j), FULL ? 8 : pieces.live(j));
+    }
+    return sum;
+}
 
-// Reads the frames of a batch, after `window7_open`. A block of 256 threads per tile.
-extern "C" __global__ void __launch_bounds__(256, 4) window7_decode_bf16(const Frame* frames, u32 frame_count) {
+template <bool FULL> DEVICE void decode_tile(F32, const Frame* frame, u32 tile, u32 count, DecodeShared* shared) {
+    const Pieces pieces = Pieces::of(count);
+    uint4 v[4], lower[4];
+    read_tile<F32, FULL>(frame, tile, count, v, lower, shared);
+    if (!FULL) keep_live(v, pieces);
+    u8* values = at<u8>(frame->values) + (u64)tile * (4 * TILE_VALUES);
+    check_tile<F32>(frame, tile, write_wide<FULL>(values, pieces, tile, v, lower), shared);
+}
+
+// Reads the frames of a batch, after `open_frames`. A block of 256 threads per tile.
+template <class Format> DEVICE void decode_frames(const Frame* frames, u32 frame_count) {
     __shared__ DecodeShared shared;
     const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
     const u32 tile = blockIdx.x - frame->first_tile;
-    const u32 count = values_of_tile<Window7>(frame->count, tile);
-    if (count == Window7::TILE) decode_tile<true>(frame, tile, count, &shared);
-    else decode_tile<false>(frame, tile, count, &shared);
+    const u32 count = values_of_tile<Format>(frame->count, tile);
+    if (count == TILE_VALUES) decode_tile<true>(Format(), frame, tile, count, &shared);
+    else decode_tile<false>(Format(), frame, tile, count, &shared);
 }

@@ -2,7 +2,7 @@
 
 struct EncodeShared {
     Stage stage;
-    u8 list[Window7::TILE];  // exponents of the escapes; in a search, histograms
+    u8 list[TILE_VALUES];  // exponents of the escapes; in a search, histograms
     u64 parts[WARPS];
     u32 warp_escapes[WARPS];
     u32 warp_edges[WARPS][2];
@@ -157,7 +157,7 @@ DEVICE u32 covered(const u16* histogram, u32 start) {
 template <bool FULL> DEVICE void count(const uint4* v, const Pieces& pieces, EncodeShared* shared) {
     u32* pairs = (u32*)shared->list;
     __syncthreads();
-    for (u32 i = threadIdx.x; i < Window7::TILE / 4; i += THREADS) pairs[i] = 0;
+    for (u32 i = threadIdx.x; i < TILE_VALUES / 4; i += THREADS) pairs[i] = 0;
     __syncthreads();
 #pragma unroll
     for (u32 j = 0; j < 4; ++j) {
@@ -244,23 +244,49 @@ DEVICE void store_coded(const uint4* v, const Pieces& pieces, const Packed& pack
     }
 }
 
-template <bool FULL> DEVICE void encode_tile(const Frame* frame, u32 tile, u32 count, EncodeShared* shared) {
+// Writes the lower halves of piece `j` to the front of a body.
+template <bool FULL> DEVICE void store_lower(const uint4& lower, const Pieces& pieces, u32 j, u8* body) {
+    const u32 first = warp_id() * GROUP + pieces.first(j), live = pieces.live(j);
+    if (FULL) {
+        __stcs((uint4*)(body + 2 * first), lower);
+        return;
+    }
+    const u32 words[4] = {lower.x, lower.y, lower.z, lower.w};
+#pragma unroll
+    for (u32 i = 0; i < 8; ++i)
+        if (i < live) ((u16*)body)[first + i] = (u16)(words[i / 2] >> 16 * (i & 1));
+}
+
+// Loads the values of a tile, of F32 the upper halves; the lower ones go to the front of the body of a coded tile. Returns the sum over
+// the values.
+template <class Format, bool FULL>
+DEVICE u64 take_values(const u8* values, u8* body, bool coded, u32 count, const Pieces& pieces, u64 tile, uint4* v, Stage* stage) {
+    if (!Format::LOWER) {
+        load_values<FULL>(values, count, pieces, v, stage);
+        if (!FULL) keep_live(v, pieces);
+        return mix_values<FULL>(v, pieces, tile);
+    }
+    u64 sum = 0;
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j) {
+        const Wide wide = load_wide<FULL>(values, pieces, j);
+        v[j] = wide.upper();
+        if (coded) store_lower<FULL>(wide.lower(), pieces, j, body);
+        add_piece(&sum, wide, key_of_piece<Format>(pieces, tile, j), FULL ? 8 : pieces.live(j));
+    }
+    return sum;
+}
+
+template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u32 tile, u32 count, EncodeShared* shared) {
     State* state = state_of(frame);
     const Pieces pieces = Pieces::of(count);
     u8* stage = (u8*)shared->stage.bytes;
-    const u8* values = at<const u8>(frame->values) + (u64)tile * (2 * Window7::TILE);
-    if (!FULL) {
-#pragma unroll 1
-        for (u32 i = threadIdx.x; i < 2 * Window7::TILE; i += THREADS) stage[i] = i < 2 * count ? values[i] : 0;
-        __syncthreads();
-    }
+    const u8* values = at<const u8>(frame->values) + (u64)tile * (Format::WIDTH * TILE_VALUES);
+    u8* fixed = at<u8>(frame->fixed);
+    u8* body = fixed + front_len<Format>(frame->count) + (u64)tile * Format::static_body(TILE_VALUES);
+    const bool coded = FULL || Format::has_codes(count);
     uint4 v[4];
-#pragma unroll
-    for (u32 j = 0; j < 4; ++j) {
-        const u32 first = warp_id() * GROUP + pieces.first(j);
-        if (FULL) v[j] = __ldcs((const uint4*)(values + 2 * first));
-        else v[j] = lane_id() < pieces.lanes ? shared->stage.bytes[first / 8] : make_uint4(0, 0, 0, 0);
-    }
+    const u64 sum = take_values<Format, FULL>(values, body, coded, count, pieces, tile, v, &shared->stage);
     if (threadIdx.x < 16) {
         // Read once, so that all threads have the same.
         u32 hint = 0;
@@ -269,10 +295,9 @@ template <bool FULL> DEVICE void encode_tile(const Frame* frame, u32 tile, u32 c
         shared->starts[threadIdx.x] = (u8)(hint == NO_HINT ? 0 : hint - 1);
         if (threadIdx.x == 0) shared->start = hint == NO_HINT ? OWN_WINDOWS : hint - 1;
     }
-    const u64 sum = block_sum(mix_values<FULL>(v, pieces, tile), shared->parts);
-    if (threadIdx.x == 0) atomicAdd(&state->values, fold(sum));
+    const u32 of_values = fold_tile<Format>(sum, shared->parts);
+    if (threadIdx.x == 0) atomicAdd(&state->values, of_values);
 
-    const bool coded = FULL || Window7::has_codes(count);
     Packed packed = {};
     u32 escapes = 0, own = 0;
     if (coded) {
@@ -292,23 +317,21 @@ template <bool FULL> DEVICE void encode_tile(const Frame* frame, u32 tile, u32 c
             if (threadIdx.x == 0 && !own) *(volatile u32*)&state->hint = shared->start + 1;
         }
     }
-    u8* fixed = at<u8>(frame->fixed);
-    u8* body = fixed + front_len<Window7>(frame->count) + (u64)tile * Window7::static_body(Window7::TILE);
-    const u32 in_body = Window7::static_body(count);
-    const bool stored = !coded || in_body + own + escapes >= 2 * count;
-    const u32 length = stored ? 2 * count - in_body : own + escapes;
+    const u32 in_body = Format::static_body(count);
+    const bool stored = !coded || in_body + own + escapes >= Format::WIDTH * count;
+    const u32 length = stored ? Format::WIDTH * count - in_body : own + escapes;
     if (warp_id() == 0) {
         const u64 offset = look_back(at<u64>(frame->tiles_state), tile, length);
         if (lane_id() == 0) {
             shared->offset = offset;
             if (tile == frame->tile_count - 1) *at<u64>(frame->size) = offset + length;
-            u16* entry = (u16*)(fixed + Window7::table_at() + (u64)tile * Window7::ENTRY);
+            u16* entry = (u16*)(fixed + Format::table_at() + (u64)tile * Format::ENTRY);
             entry[0] = (u16)(stored ? MODE_STORED << 8 : shared->start | MODE_CODED << 8);
             entry[1] = (u16)(stored ? 0 : escapes);
         }
     }
     // The escape index: what is before each 512 values.
-    u16* index = (u16*)(fixed + Window7::index_at(frame->count)) + (u64)tile * (Window7::TILE / 512) + 2 * warp_id();
+    u16* index = (u16*)(fixed + Format::index_at(frame->count)) + (u64)tile * (TILE_VALUES / 512) + 2 * warp_id();
     if (pieces.count > 0 && lane_id() == 0) index[0] = (u16)(stored ? 0 : packed.before);
     if (pieces.count > 512) {
 #pragma unroll
@@ -316,31 +339,29 @@ template <bool FULL> DEVICE void encode_tile(const Frame* frame, u32 tile, u32 c
             if (lane_id() < pieces.lanes && pieces.first(j) == 512)
                 index[1] = (u16)(stored ? 0 : packed.before + packed.rows[j]);
     }
-    u8* to = FULL ? body : stage;
+    u8 *coded_body = body + Format::LOWER * count, *to = FULL ? coded_body : stage;
     if (!stored) store_coded<FULL>(v, pieces, packed, to + warp_id() * GROUP, to + (FULL ? count : CODES_AT) + warp_id() * 384);
     __syncthreads();
     u8* dynamic = at<u8>(frame->dynamic) + shared->offset;
     if (!stored) {
         if (!FULL) {
-            copy_bytes(body, stage, count);
-            copy_bytes(body + count, stage + CODES_AT, codes_len(count));
+            copy_bytes(coded_body, stage, count);
+            copy_bytes(coded_body + count, stage + CODES_AT, codes_len(count));
         }
         if (threadIdx.x < own) dynamic[threadIdx.x] = shared->starts[threadIdx.x];
         copy_bytes(dynamic + own, shared->list, escapes);
     } else {
         copy_bytes(body, values, in_body);
-        copy_bytes(dynamic, values + in_body, 2 * count - in_body);
+        copy_bytes(dynamic, values + in_body, length);
     }
 }
 
-// Writes the frames of a batch, but for what `window7_seal` adds. A block of 256 threads per tile.
-extern "C" __global__ void __launch_bounds__(256, 3) window7_encode_bf16(const Frame* frames, u32 frame_count) {
+// Writes the frames of a batch, but for what `seal_frames` adds. A block of 256 threads per tile.
+template <class Format> DEVICE void encode_frames(const Frame* frames, u32 frame_count) {
     __shared__ EncodeShared shared;
     const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
     const u32 tile = blockIdx.x - frame->first_tile;
-    const u32 count = values_of_tile<Window7>(frame->count, tile);
-    if (count == Window7::TILE) encode_tile<true>(frame, tile, count, &shared);
-    else encode_tile<false>(frame, tile, count, &shared);
+    const u32 count = values_of_tile<Format>(frame->count, tile);
+    if (count == TILE_VALUES) encode_tile<Format, true>(frame, tile, count, &shared);
+    else encode_tile<Format, false>(frame, tile, count, &shared);
 }
-
-extern "C" __global__ void __launch_bounds__(256) window7_seal_bf16(const Frame* frames) { seal_frames<Window7>(frames); }

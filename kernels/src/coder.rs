@@ -120,7 +120,7 @@ impl Coder {
     /// If there are none for this codec and type, there is no compiler, or the driver fails.
     pub fn new(device: &Device, spec: &Spec, dtype: DType) -> Result<Self, GpuError> {
         let module = module(spec, dtype)?;
-        let code = Code::load(device, &compile(&module.source(), &device.arch()?)?)?;
+        let code = Code::load(device, &compile(&module.source([dtype]), &device.arch()?)?)?;
         let function = |work: &str| code.function(&module.kernel(work, dtype));
         let encoding = |layout: &str| -> Result<Encoding, GpuError> {
             let function = |work: &str| function(&format!("{work}{layout}"));

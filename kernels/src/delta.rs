@@ -66,7 +66,7 @@ impl DeltaCoder {
     /// If there is no compiler, or the driver fails.
     pub fn new(device: &Device) -> Result<Self, GpuError> {
         let module = Module::DELTA;
-        let code = Code::load(device, &compile(&module.source(), &device.arch()?)?)?;
+        let code = Code::load(device, &compile(&module.source([DType::Bf16]), &device.arch()?)?)?;
         let function = |work| code.function(&module.kernel(work, DType::Bf16));
         let (open, decode) = (function("open")?, function("decode")?);
         Ok(Self(Arc::new(Kernels { device: device.clone(), open, decode, _code: code })))

@@ -52,8 +52,8 @@ pub enum GpuError {
     /// No kernels for this codec.
     #[error(
         "there are no GPU kernels for codec `{spec}` with `{dtype}`\n\
-         help: there are some for `window7` and `huffman` (BF16), `codebook16` (BF16, FP8), `tiered` and `rans` (all types), without \
-         options"
+         help: there are some for `window7` (BF16, F32), `codebook16` (BF16, FP8), `tiered` and `rans` (all types) and `huffman` (BF16), \
+         without options"
     )]
     Unsupported {
         /// The codec.
@@ -69,11 +69,25 @@ pub enum GpuError {
         /// The type.
         dtype: DType,
     },
+    /// Values that cannot be added up.
+    #[error(
+        "{len} bytes of {dtype} at {address:#x} on the GPU cannot be part of this sum, which takes {needed}"
+    )]
+    Term {
+        /// Their type.
+        dtype: DType,
+        /// Their length.
+        len: u64,
+        /// Their address.
+        address: u64,
+        /// What would do.
+        needed: String,
+    },
     /// Compact frames of this codec are decoded on a GPU, but not encoded.
     #[error(
         "kernels of `{codec}` encode no `compact` frames of `{dtype}`\n\
-         help: those of `window7` (BF16), `codebook16` (BF16, FP8) and `tiered` (all types but F32) do; `{codec}` encodes `split`, and the CPU \
-         encodes both"
+         help: those of `window7` and `huffman` (BF16), `codebook16` (BF16, FP8) and `tiered` (all types but F32) do; `{codec}` encodes `split`, \
+         and the CPU encodes both"
     )]
     NoCompact {
         /// The codec.

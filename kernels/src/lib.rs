@@ -8,7 +8,8 @@
 //! Nothing here waits for the device unless its documentation says so: lengths of frames stay on the device, and what
 //! follows is ordered by streams. A [`Device`] is a GPU, a [`Stream`] a queue of its work, a [`DeviceRegion`] bytes of its
 //! memory; a [`Coder`] has the kernels of a codec, and makes an [`Encoder`], a [`Decoder`] or a [`Reducer`] of the frames that one
-//! launch works on. Not every codec has all of them: frames of `huffman` are not added up.
+//! launch works on. Not every codec has all of them: frames of `huffman` are not added up. What is decoded is: a [`Summer`]
+//! adds values as they are, whatever codec they came by.
 
 mod batch;
 pub mod cache;
@@ -20,6 +21,7 @@ mod error;
 mod fault;
 mod module;
 mod source;
+mod sum;
 
 pub use batch::{Block, CompactBlock, Contribution, Sum};
 pub use coder::{Coder, Decoder, Encoder, Reducer};
@@ -29,3 +31,4 @@ pub use device::{Device, DeviceBuffer, DeviceRegion, Event, HostBuffer, Stream};
 pub use error::GpuError;
 pub use fault::Fault;
 pub use source::{Source, sources};
+pub use sum::{Addition, Summer, Sums, Values};

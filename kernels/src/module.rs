@@ -7,7 +7,8 @@ use zipwire_codec::{DType, Spec};
 pub(crate) struct Module {
     /// Name of the codec, and what names of its kernels begin with.
     pub(crate) name: &'static str,
-    /// Its part of the source.
+    /// Its part of the source: what is for one type only is between `#ifdef DTYPE_F32` (or another one) and `#endif`, unless the codec has
+    /// no other type.
     pub(crate) text: &'static str,
     /// Types that it has kernels for.
     pub(crate) dtypes: &'static [DType],
@@ -45,6 +46,7 @@ const WINDOW7: Module = Module {
         include_str!("../cuda/window7_compact.cu"),
         include_str!("../cuda/compact_encode.cu"),
         include_str!("../cuda/window7_compact_encode.cu"),
+        include_str!("../cuda/window7_kernels.cu"),
     ),
     dtypes: &[DType::Bf16],
     tile: 8192,
@@ -68,6 +70,7 @@ const CODEBOOK16: Module = Module {
         include_str!("../cuda/codebook16_compact.cu"),
         include_str!("../cuda/compact_encode.cu"),
         include_str!("../cuda/codebook16_compact_encode.cu"),
+        include_str!("../cuda/codebook16_kernels.cu"),
     ),
     dtypes: &[DType::Bf16],
     tile: 8192,
@@ -87,15 +90,14 @@ const TIERED: Module = Module {
         include_str!("../cuda/tiered.cu"),
         include_str!("../cuda/tiered_encode.cu"),
         include_str!("../cuda/tiered_decode.cu"),
-        include_str!("../cuda/tiered_kernels.cu"),
         include_str!("../cuda/tiered_reduce.cu"),
         include_str!("../cuda/tiered_compact.cu"),
         include_str!("../cuda/tiered_compact_decode.cu"),
         include_str!("../cuda/tiered_compact_blocks.cu"),
         include_str!("../cuda/tiered_compact_planes.cu"),
-        include_str!("../cuda/tiered_compact_kernels.cu"),
         include_str!("../cuda/compact_encode.cu"),
         include_str!("../cuda/tiered_compact_encode.cu"),
+        include_str!("../cuda/tiered_kernels.cu"),
     ),
     dtypes: &[DType::Bf16],
     tile: 32768,
@@ -120,14 +122,13 @@ const RANS: Module = Module {
         include_str!("../cuda/tiered_decode.cu"),
         include_str!("../cuda/rans_rows.cu"),
         include_str!("../cuda/rans_decode.cu"),
-        include_str!("../cuda/rans_kernels.cu"),
         include_str!("../cuda/tiered_compact.cu"),
         include_str!("../cuda/tiered_compact_decode.cu"),
         include_str!("../cuda/tiered_compact_blocks.cu"),
         include_str!("../cuda/tiered_compact_planes.cu"),
         include_str!("../cuda/rans_compact_open.cu"),
         include_str!("../cuda/rans_compact_decode.cu"),
-        include_str!("../cuda/rans_compact_kernels.cu"),
+        include_str!("../cuda/rans_kernels.cu"),
     ),
     dtypes: &DType::ALL,
     tile: 32768,
@@ -146,6 +147,7 @@ const HUFFMAN: Module = Module {
     text: concat!(
         include_str!("../cuda/huffman.cu"),
         include_str!("../cuda/huffman_code.cu"),
+        include_str!("../cuda/compact_encode.cu"),
         include_str!("../cuda/huffman_encode.cu"),
         include_str!("../cuda/huffman_open.cu"),
         include_str!("../cuda/huffman_decode.cu"),
@@ -160,7 +162,7 @@ const HUFFMAN: Module = Module {
     again: None,
     has_sums: false,
     compact_align: 16,
-    encodes_compact: false,
+    encodes_compact: true,
 };
 
 /// Frames of `delta+tiered`, which are decoded only, and by [`crate::DeltaCoder`].
@@ -196,6 +198,7 @@ impl Module {
     /// A codec has an entry for each number of values that a block has; the entries of one have the same text.
     pub(crate) const ALL: &[Self] = &[
         WINDOW7,
+        Self { dtypes: &[DType::F32], has_sums: false, encodes_compact: false, ..WINDOW7 },
         CODEBOOK16,
         Self { dtypes: FP8, tile: 16384, threads: 512, has_sums: false, ..CODEBOOK16 },
         TIERED,
@@ -223,13 +226,17 @@ impl Module {
 
     /// Name of a kernel.
     pub(crate) fn kernel(self, work: &str, dtype: DType) -> String {
-        let suffix = match dtype {
-            DType::Bf16 => "bf16",
-            DType::F16 => "f16",
-            DType::F32 => "f32",
-            DType::F8E4M3 => "e4m3",
-            DType::F8E5M2 => "e5m2",
-        };
-        format!("{}_{work}_{suffix}", self.name)
+        format!("{}_{work}_{}", self.name, suffix(dtype))
+    }
+}
+
+/// What names of kernels for a type end with.
+pub(crate) fn suffix(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Bf16 => "bf16",
+        DType::F16 => "f16",
+        DType::F32 => "f32",
+        DType::F8E4M3 => "e4m3",
+        DType::F8E5M2 => "e5m2",
     }
 }

@@ -1,30 +1,107 @@
 //! The sources of the kernels, as NVRTC gets them.
 
-use crate::module::Module;
+use zipwire_codec::DType;
 
+use crate::module::{Module, suffix};
+
+const SUM: &str = include_str!("../cuda/sum.cu");
 const COMMON: &str = include_str!("../cuda/common.cuh");
 
-/// The kernels of one codec, or of `delta`: a complete translation unit.
+/// The kernels of one codec, of `delta`, or of sums: a complete translation unit.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Name of the codec; `delta` is none.
+    /// Name of the codec; `delta` and `sum` are none.
     pub name: &'static str,
-    /// CUDA C++ without includes.
+    /// CUDA C++ without includes. It begins with a definition for each type that it has kernels for, such as `#define DTYPE_F32`.
     pub text: String,
 }
 
-/// All codecs that have kernels, and `delta`.
+/// All codecs that have kernels, `delta` and `sum`: with those for all types.
+///
+/// [`crate::Coder::new`] compiles those for its type only.
 pub fn sources() -> Vec<Source> {
-    let modules = Module::ALL.iter().chain([&Module::DELTA]);
-    let mut sources: Vec<Source> = modules.map(|module| module.source()).collect();
-    sources.dedup_by_key(|source| source.name);
-    sources
+    let modules = || Module::ALL.iter().chain([&Module::DELTA]);
+    let mut names: Vec<&str> = modules().map(|module| module.name).collect();
+    names.dedup();
+    let source = |name: &str| {
+        let entries: Vec<&Module> = modules().filter(|module| module.name == name).collect();
+        let dtypes = entries.iter().flat_map(|module| module.dtypes).copied();
+        entries[0].source(dtypes)
+    };
+    names.into_iter().map(source).chain([Source::sum()]).collect()
+}
+
+impl Source {
+    /// What adds up values as they are.
+    pub(crate) fn sum() -> Self {
+        Self { name: "sum", text: format!("{COMMON}\n{SUM}") }
+    }
 }
 
 impl Module {
-    /// What is compiled for this codec.
-    pub(crate) fn source(self) -> Source {
+    /// What is compiled for these types.
+    pub(crate) fn source(self, dtypes: impl IntoIterator<Item = DType>) -> Source {
         let Self { name, text, .. } = self;
-        Source { name, text: format!("{COMMON}\n{text}") }
+        let define = |dtype| format!("#define DTYPE_{}\n", suffix(dtype).to_uppercase());
+        let defines: String = dtypes.into_iter().map(define).collect();
+        Source { name, text: format!("{defines}{COMMON}\n{text}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names of the kernels that a compiler sees. Conditions of other things than types are passed over: kernels are in none.
+    fn kernels(text: &str) -> Vec<String> {
+        let mut defined = Vec::new();
+        let mut conditions = Vec::new();
+        let mut lines = Vec::new();
+        for line in text.lines() {
+            if let Some(name) = line.strip_prefix("#define DTYPE_") {
+                defined.push(name);
+            } else if let Some(name) = line.strip_prefix("#ifdef DTYPE_") {
+                conditions.push(defined.contains(&name));
+            } else if line.starts_with("#if") {
+                conditions.push(true);
+            } else if line == "#endif" {
+                conditions.pop().expect("a condition ends");
+            } else if conditions.iter().all(|holds| *holds) {
+                lines.push(line);
+            }
+        }
+        let text = lines.join("\n");
+        let of = |kernel: &str| {
+            let end = kernel.find("(const Frame*").expect("kernels take frames");
+            let start = kernel[..end].rfind([' ', '\n']).expect("a name has something in front");
+            kernel[start + 1..end].to_owned()
+        };
+        text.split("extern \"C\" __global__").skip(1).map(of).collect()
+    }
+
+    #[test]
+    fn a_type_gets_its_own_kernels_only() {
+        // Sums have one kernel for all types.
+        for source in sources().into_iter().filter(|source| source.name != Source::sum().name) {
+            let mut by_type = Vec::new();
+            for module in
+                Module::ALL.iter().chain([&Module::DELTA]).filter(|module| module.name == source.name)
+            {
+                for dtype in module.dtypes {
+                    let found = kernels(&module.source([*dtype]).text);
+                    let own = format!("_{}", suffix(*dtype));
+                    assert!(found.iter().all(|name| name.ends_with(&own)), "{dtype}: {found:?}");
+                    let works = [Some("open"), Some("decode"), module.before, module.again];
+                    for work in works.into_iter().flatten() {
+                        assert!(found.contains(&module.kernel(work, *dtype)), "{dtype}: {found:?}");
+                    }
+                    by_type.extend(found);
+                }
+            }
+            let mut all = kernels(&source.text);
+            all.sort();
+            by_type.sort();
+            assert_eq!(all, by_type, "{}", source.name);
+        }
     }
 }

@@ -3,7 +3,7 @@
 mod base_file;
 pub(crate) mod bench;
 pub(crate) mod bench_collective;
-mod bench_gpu;
+pub(crate) mod bench_gpu;
 mod bench_held;
 pub(crate) mod bench_sim;
 pub(crate) mod calibrate;

@@ -9,7 +9,7 @@ use zipwire::codec::{DType, FrameShape, Layout, Spec};
 use zipwire::executors::SIM;
 use zipwire::scenarios::{Experiment, Source, load};
 use zipwire::schedule::plan::{Batch, Local, OpKind, Plan};
-use zipwire::schedule::{Lane, OpId, Protocol, Rank, Stage};
+use zipwire::schedule::{Lane, OpId, Rank, Stage};
 use zipwire::timeline::{Span, Timeline};
 use zipwire::{Cancel, Executor, Prepared};
 
@@ -29,9 +29,9 @@ impl Case {
         Self { name, file, sets, layout: None }
     }
 
-    /// With the frames that GPUs have kernels for.
-    pub(crate) fn on_gpus(&self) -> Self {
-        Self { layout: Some(Layout::Split), ..self.clone() }
+    /// With frames of this layout, where a scenario says nothing.
+    pub(crate) fn in_layout(&self, layout: Layout) -> Self {
+        Self { layout: Some(layout), ..self.clone() }
     }
 
     /// With so many nodes of one GPU.
@@ -126,7 +126,7 @@ pub(crate) fn conforms(
 
 pub(crate) fn resolve(case: &Case) -> Result<Experiment, Failed> {
     let mut experiment = load(&Source::read(&case.file)?, &case.sets, None)?;
-    for variant in experiment.variants.iter_mut().filter(|variant| variant.protocol == Protocol::SizeFirst) {
+    for variant in experiment.variants.iter_mut().filter(|variant| variant.protocol.takes_layout()) {
         variant.layout = variant.layout.or(case.layout);
     }
     Ok(experiment)

@@ -149,6 +149,7 @@ impl<'a> CudaBackend<'a> {
                 Launch::None => self.device_state().samples.fill(op, stream),
                 Launch::Encode(encoder) => encoder.launch(stream),
                 Launch::Decode(decoder) => decoder.launch(stream),
+                Launch::Add(sums) => sums.launch(stream),
             }
         };
         begin().map_err(|error| self.broken(Some(op), &error))?;
@@ -209,9 +210,15 @@ impl<'a> CudaBackend<'a> {
     fn look_at_transfers(&mut self) -> Result<(), GpuError> {
         let Exchanges { receiving, sending, .. } = &mut self.exchanges;
         for queue in [receiving, sending] {
-            while let Some(moving) = queue.front() {
-                if !moving.interval.end.has_passed()? {
-                    break;
+            // Behind one that has not ended nothing is looked at on its lane.
+            let mut busy = [false; Lane::ALL.len()];
+            let mut index = 0;
+            while let Some(moving) = queue.get(index) {
+                let is_busy = &mut busy[moving.lane as usize];
+                if *is_busy || !moving.interval.end.has_passed()? {
+                    *is_busy = true;
+                    index += 1;
+                    continue;
                 }
                 let (id, clock) = (moving.id, self.clocks[moving.receiver.index()]);
                 let Interval { begin, end } = &moving.interval;
@@ -219,7 +226,7 @@ impl<'a> CudaBackend<'a> {
                 let outcome = Outcome::Transfer(id, None);
                 self.events.push_back(Event::Ended(Completion { outcome, begin_s, end_s }));
                 self.control.count_progress();
-                queue.pop_front();
+                queue.remove(index);
             }
         }
         Ok(())

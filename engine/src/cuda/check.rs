@@ -1,9 +1,9 @@
 //! Whether GPUs can run a plan: kernels for its frames, and room for its buffers.
 
 use zipwire_codec::Layout;
-use zipwire_kernels::{Coder, Device};
+use zipwire_kernels::{Coder, Device, Summer};
 use zipwire_schedule::Channel;
-use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan, Program};
+use zipwire_schedule::plan::{Batch, Exchange, Local, OpKind, Plan, Program};
 
 use crate::chunks::{Chunk, Chunks};
 use crate::error::EngineError;
@@ -15,22 +15,25 @@ use crate::error::EngineError;
 pub fn check(plan: &Plan) -> Result<(), EngineError> {
     for op in plan.programs.iter().flat_map(|program| &program.ops) {
         match &op.kind {
-            OpKind::Local(local) => {
-                let batch = local.framed();
-                let batch =
-                    batch.ok_or(EngineError::NoKernel { segment: op.segment.0, kind: local.kind() })?;
-                if batch.layout != Layout::Split {
-                    let protocol = plan.protocols[op.segment.index()].expect("only collectives code");
-                    return Err(EngineError::Layout(protocol.name()));
-                }
+            OpKind::Local(Local::Encode(batch) | Local::Decode(batch)) => {
                 let spec = plan.codec.as_ref().expect("coded plans name their codec");
                 Coder::check(spec, batch.dtype)?;
+                if batch.layout == Layout::Compact && Coder::check_compact(spec, batch.dtype).is_err() {
+                    let protocol = plan.protocols[op.segment.index()].expect("only collectives code");
+                    return Err(EngineError::Layout(protocol.name(), Box::new(spec.clone()), batch.dtype));
+                }
             }
+            OpKind::Local(local @ (Local::Split(_) | Local::GatherRows(_))) => {
+                return Err(EngineError::NoKernel { segment: op.segment.0, kind: local.kind() });
+            }
+            OpKind::Local(Local::Reduce(_)) => {}
             OpKind::Exchange(exchange) if exchange.order.reorders() => {
                 return Err(EngineError::Order(exchange.order));
             }
-            OpKind::Exchange(exchange) if exchange.channel != Channel::Main || brings_along(exchange) => {
-                return Err(EngineError::Exchange { segment: op.segment.0, stage: exchange.stage });
+            OpKind::Exchange(Exchange {
+                channel: Channel::Flow(_) | Channel::FlowControl(_), stage, ..
+            }) => {
+                return Err(EngineError::Flow { segment: op.segment.0, stage: *stage });
             }
             OpKind::Library(_) => return Err(EngineError::Library { segment: op.segment.0 }),
             OpKind::Exchange(_) | OpKind::Compute(_) => {}
@@ -39,10 +42,9 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Whether one of its transfers is more than one range of bytes.
-fn brings_along(exchange: &Exchange) -> bool {
-    let mut transfers = exchange.sends.iter().chain(&exchange.receives);
-    transfers.any(|transfer| matches!(transfer.content, Content::Announced(..) | Content::Overflow { .. }))
+/// Whether a plan launches kernels, so that it takes a compiler for them.
+pub fn takes_kernels(plan: &Plan) -> bool {
+    plan.programs.iter().flat_map(|program| &program.ops).any(|op| matches!(op.kind, OpKind::Local(_)))
 }
 
 /// Whether these GPUs have room for a plan.
@@ -75,14 +77,26 @@ fn bytes(plan: &Plan, program: &Program) -> Result<u64, EngineError> {
     let filled = total(&mut chunks.filled_by.values().flatten().chain(&chunks.filled_before));
     let kept = total(&mut chunks.checked_before.values().flatten());
     let buffers: u64 = program.buffers.iter().map(|buffer| buffer.capacity + ROUNDING).sum();
-    let batches = program.ops.iter().filter_map(|op| op.kind.local()?.framed());
-    let mut of_codec = 0;
-    for batch in batches {
-        let spec = plan.codec.as_ref().expect("coded plans name their codec");
-        of_codec += 3 * ROUNDING;
-        for block in &batch.blocks {
-            of_codec += Coder::frame_len(spec, batch.dtype, block.values.len / batch.dtype.width() as u64)?;
-        }
+    let mut of_kernels = 0;
+    for local in program.ops.iter().filter_map(|op| op.kind.local()) {
+        of_kernels += match local {
+            Local::Encode(batch) | Local::Decode(batch) => of_frames(plan, batch)?,
+            Local::Reduce(reduce) => {
+                let terms = reduce.additions.iter().map(|addition| addition.terms.len()).sum();
+                Summer::described_len(reduce.additions.len(), terms) + ROUNDING
+            }
+            Local::Split(_) | Local::GatherRows(_) => unreachable!("refused by the check"),
+        };
     }
-    Ok(filled + kept + buffers + of_codec + 8 * u64::from(program.size_count) + ROUNDING)
+    Ok(filled + kept + buffers + of_kernels + 8 * u64::from(program.size_count) + ROUNDING)
+}
+
+/// Bytes that kernels take for the frames of an op, beside its regions.
+fn of_frames(plan: &Plan, batch: &Batch) -> Result<u64, EngineError> {
+    let spec = plan.codec.as_ref().expect("coded plans name their codec");
+    let lens = batch.blocks.iter().map(|block| {
+        let count = block.values.len / batch.dtype.width() as u64;
+        Ok(Coder::frame_len(spec, batch.dtype, count)?)
+    });
+    Ok(lens.sum::<Result<u64, EngineError>>()? + 3 * ROUNDING)
 }

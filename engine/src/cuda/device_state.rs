@@ -1,14 +1,16 @@
 //! What a rank has on its device for all iterations: streams, buffers, events, and prepared launches.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use zipwire_codec::DType;
+use zipwire_codec::{DType, Layout};
 use zipwire_kernels::{
-    Block, Coder, Decoder, Device, DeviceRegion, Encoder, Event, GpuError, HostBuffer, Stream,
+    Addition, Block, Coder, CompactBlock, Decoder, Device, DeviceRegion, Encoder, Event, GpuError,
+    HostBuffer, Stream, Summer, Sums, Values,
 };
 use zipwire_payload::Payload;
-use zipwire_schedule::plan::{Batch, Local, OpKind, Program, Region};
+use zipwire_schedule::plan::{self, Batch, Chunk, Local, OpKind, Plan, Program, Reduce, Region};
 use zipwire_schedule::{Lane, OpId, SizeId};
 
 use super::samples::Samples;
@@ -17,15 +19,41 @@ use crate::chunks::{Chunks, POISON};
 /// Bytes of a size on the device.
 const SIZE_BYTES: u64 = 8;
 
+/// The kernels on a device, for all of its ranks.
+#[derive(Debug, Default)]
+pub(super) struct Kernels {
+    coders: HashMap<DType, Coder>,
+    summer: Option<Summer>,
+}
+
+/// Lanes that ops occupy: all but those of transfers, which are within an exchange.
+const STREAMS: usize = 6;
+
+/// Which stream ops of a lane run on.
+fn stream_of(lane: Lane) -> usize {
+    match lane {
+        Lane::Compute => 0,
+        Lane::Codec => 1,
+        Lane::Exchange => 2,
+        Lane::Control => 3,
+        Lane::Background => 4,
+        Lane::BackgroundControl => 5,
+        Lane::Tx | Lane::Rx => unreachable!("no op occupies it"),
+    }
+}
+
+fn streams(device: &Device) -> Result<[Stream; STREAMS], GpuError> {
+    let streams = (0..STREAMS).map(|_| Stream::new(device)).collect::<Result<Vec<_>, _>>()?;
+    Ok(streams.try_into().expect("as many were made"))
+}
+
 /// One rank on its device.
 #[derive(Debug)]
 pub(super) struct DeviceState {
-    compute: Stream,
-    codec: Stream,
-    exchange: Stream,
-    /// Carry what the host wants to know, beside the lanes that they are named after.
-    codec_reports: Stream,
-    exchange_reports: Stream,
+    /// By [`stream_of`].
+    lanes: [Stream; STREAMS],
+    /// Carry what the host wants to know, each beside a lane.
+    reports: [Stream; STREAMS],
     /// Before the first op, behind the barrier.
     pub(super) began: Event,
     buffers: Vec<DeviceRegion>,
@@ -61,6 +89,7 @@ pub(super) enum Launch {
     None,
     Encode(Encoder),
     Decode(Decoder),
+    Add(Sums),
 }
 
 /// Bytes that go to the host behind an op.
@@ -81,6 +110,25 @@ pub(super) struct Interval {
     pub(super) end: Arc<Event>,
 }
 
+impl Kernels {
+    /// Loads what a program takes and is not there yet.
+    pub(super) fn load(&mut self, device: &Device, plan: &Plan, program: &Program) -> Result<(), GpuError> {
+        for local in program.ops.iter().filter_map(|op| op.kind.local()) {
+            match local {
+                Local::Encode(Batch { dtype, .. }) | Local::Decode(Batch { dtype, .. }) => {
+                    if let Entry::Vacant(coder) = self.coders.entry(*dtype) {
+                        let spec = plan.codec.as_ref().expect("coded plans name their codec");
+                        coder.insert(Coder::new(device, spec, *dtype)?);
+                    }
+                }
+                Local::Reduce(_) if self.summer.is_none() => self.summer = Some(Summer::new(device)?),
+                Local::Reduce(_) | Local::Split(_) | Local::GatherRows(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
 impl DeviceState {
     /// Allocates and prepares everything. Waits for the device.
     pub(super) fn new(
@@ -88,7 +136,7 @@ impl DeviceState {
         program: &Program,
         chunks: &Chunks,
         payload: &Payload,
-        coders: &HashMap<DType, Coder>,
+        kernels: &Kernels,
     ) -> Result<Self, GpuError> {
         let allocate = |bytes| DeviceRegion::allocate(device, bytes);
         let buffers =
@@ -102,13 +150,10 @@ impl DeviceState {
             }
         }
         let place = |region: &Region| place(&buffers, region);
-        let prepare = |kind: &OpKind| prepare(device, kind, &place, &sizes, coders);
+        let prepare = |kind: &OpKind| prepare(device, kind, &place, &sizes, kernels);
         Ok(Self {
-            compute: Stream::new(device)?,
-            codec: Stream::new(device)?,
-            exchange: Stream::new(device)?,
-            codec_reports: Stream::new(device)?,
-            exchange_reports: Stream::new(device)?,
+            lanes: streams(device)?,
+            reports: streams(device)?,
             began: Event::new(device)?,
             capacities,
             poisoned: chunks.poisoned.iter().map(place).collect(),
@@ -122,17 +167,19 @@ impl DeviceState {
     /// Queues what comes before the barrier: fills what the model would have computed before the iteration, and poisons what
     /// peers and codec fill. The event is behind it.
     pub(super) fn lay_out(&self) -> Result<&Event, GpuError> {
-        self.poisoned.iter().try_for_each(|region| self.compute.fill(region, POISON))?;
-        self.compute.fill(&self.sizes, POISON)?;
-        self.samples.fill_before(&self.compute)?;
-        self.compute.record(&self.began)?;
+        let compute = self.stream(Lane::Compute);
+        self.poisoned.iter().try_for_each(|region| compute.fill(region, POISON))?;
+        compute.fill(&self.sizes, POISON)?;
+        self.samples.fill_before(compute)?;
+        compute.record(&self.began)?;
         Ok(&self.began)
     }
 
     /// Lets the iteration begin on all streams.
     pub(super) fn begin(&self) -> Result<(), GpuError> {
-        self.compute.record(&self.began)?;
-        [&self.codec, &self.exchange].into_iter().try_for_each(|stream| stream.wait(&self.began))
+        self.stream(Lane::Compute).record(&self.began)?;
+        // Compute is behind it already.
+        self.lanes.iter().try_for_each(|stream| stream.wait(&self.began))
     }
 
     /// Whether the device has not done all that was queued. One that has failed does nothing more.
@@ -153,29 +200,12 @@ impl DeviceState {
 
     /// The stream of ops of this lane.
     pub(super) fn stream(&self, lane: Lane) -> &Stream {
-        match lane {
-            Lane::Compute => &self.compute,
-            Lane::Codec => &self.codec,
-            Lane::Exchange
-            | Lane::Control
-            | Lane::Background
-            | Lane::BackgroundControl
-            | Lane::Tx
-            | Lane::Rx => &self.exchange,
-        }
+        &self.lanes[stream_of(lane)]
     }
 
     /// The stream of what the host wants to know of ops of this lane.
     pub(super) fn report_stream(&self, lane: Lane) -> &Stream {
-        match lane {
-            Lane::Codec | Lane::Compute => &self.codec_reports,
-            Lane::Exchange
-            | Lane::Control
-            | Lane::Background
-            | Lane::BackgroundControl
-            | Lane::Tx
-            | Lane::Rx => &self.exchange_reports,
-        }
+        &self.reports[stream_of(lane)]
     }
 
     /// A region of the program on the device.
@@ -198,6 +228,21 @@ impl Prepared {
     }
 }
 
+/// Sums as kernels take them.
+fn additions(reduce: &Reduce, place: &impl Fn(&Region) -> DeviceRegion) -> Vec<Addition> {
+    let values = |chunk: &Chunk, region: &Region| Values {
+        region: place(region),
+        dtype: chunk.sum.expect("sums and their terms say what they are").dtype(),
+    };
+    let addition = |addition: &plan::Addition| Addition {
+        output: values(&addition.chunk, &addition.values),
+        terms: addition.terms.iter().map(|term| values(&term.chunk, &term.values)).collect(),
+    };
+    // Shards may have no values.
+    let some = reduce.additions.iter().filter(|addition| addition.values.len > 0);
+    some.map(addition).collect()
+}
+
 fn place(buffers: &[DeviceRegion], region: &Region) -> DeviceRegion {
     buffers[region.buffer.index()].part(region.offset..region.end())
 }
@@ -212,10 +257,10 @@ fn prepare(
     kind: &OpKind,
     place: &impl Fn(&Region) -> DeviceRegion,
     sizes: &DeviceRegion,
-    coders: &HashMap<DType, Coder>,
+    kernels: &Kernels,
 ) -> Result<Prepared, GpuError> {
-    let blocks = |batch: &Batch| -> Vec<Block> {
-        let block = |block: &zipwire_schedule::plan::Block| Block {
+    let split = |batch: &Batch| -> Vec<Block> {
+        let block = |block: &plan::Block| Block {
             values: place(&block.values),
             static_section: place(&block.static_section),
             dynamic_section: place(&block.dynamic_section),
@@ -223,11 +268,36 @@ fn prepare(
         };
         batch.blocks.iter().map(block).collect()
     };
+    // Frames without a static section.
+    let compact = |batch: &Batch| -> Vec<CompactBlock> {
+        let block = |block: &plan::Block| CompactBlock {
+            values: place(&block.values),
+            frame: place(&block.dynamic_section),
+            size: slot(sizes, block.size),
+        };
+        batch.blocks.iter().map(block).collect()
+    };
     let launch = match kind {
-        OpKind::Local(Local::Encode(batch)) => Launch::Encode(coders[&batch.dtype].encoder(blocks(batch))?),
-        OpKind::Local(Local::Decode(batch)) => Launch::Decode(coders[&batch.dtype].decoder(blocks(batch))?),
+        OpKind::Local(Local::Encode(batch)) => {
+            let coder = &kernels.coders[&batch.dtype];
+            Launch::Encode(match batch.layout {
+                Layout::Split => coder.encoder(split(batch))?,
+                Layout::Compact => coder.compact_encoder(compact(batch))?,
+            })
+        }
+        OpKind::Local(Local::Decode(batch)) => {
+            let coder = &kernels.coders[&batch.dtype];
+            Launch::Decode(match batch.layout {
+                Layout::Split => coder.decoder(split(batch))?,
+                Layout::Compact => coder.compact_decoder(compact(batch))?,
+            })
+        }
+        OpKind::Local(Local::Reduce(reduce)) => {
+            let summer = kernels.summer.as_ref().expect("loaded for programs that add up");
+            Launch::Add(summer.sums(additions(reduce, place))?)
+        }
         OpKind::Compute(_) | OpKind::Exchange(_) => Launch::None,
-        OpKind::Library(_) | OpKind::Local(_) => {
+        OpKind::Library(_) | OpKind::Local(Local::Split(_) | Local::GatherRows(_)) => {
             unreachable!("refused by the check")
         }
     };

@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use zipwire_kernels::{DeviceRegion, GpuError};
 use zipwire_schedule::machine::{Direction, Machine, TransferId};
 use zipwire_schedule::plan::{Content, OpKind, Region, TransferKey};
-use zipwire_schedule::{Failure, OpId, Rank, SizeId};
+use zipwire_schedule::{Failure, Lane, OpId, Rank, SizeId};
 
 use super::backend::CudaBackend;
 use super::device_state::{DeviceState, Interval};
@@ -37,11 +37,11 @@ pub(super) struct Post {
     op: OpId,
 }
 
-/// The bytes of one end of a transfer.
+/// The bytes of one end of a transfer: a region, a size, or both.
 #[derive(Clone, Copy, Debug)]
-enum End {
-    Bytes(Region),
-    Size(SizeId),
+struct End {
+    bytes: Option<Region>,
+    size: Option<SizeId>,
 }
 
 /// The exchanges of a rank that have begun, and their transfers.
@@ -55,7 +55,7 @@ pub(super) struct Exchanges {
     early: HashMap<TransferKey, Post>,
     /// Sends that wait to be taken.
     posted: HashMap<TransferKey, TransferId>,
-    /// Receives that are queued, in the order of the stream.
+    /// Receives that are queued, in the order of their streams.
     pub(super) receiving: VecDeque<Moving>,
     /// Sends whose copies are queued at the receivers.
     pub(super) sending: VecDeque<Moving>,
@@ -65,6 +65,8 @@ pub(super) struct Exchanges {
 #[derive(Debug)]
 pub(super) struct Moving {
     pub(super) id: TransferId,
+    /// Of its exchange.
+    pub(super) lane: Lane,
     pub(super) interval: Interval,
     /// On whose device the events are.
     pub(super) receiver: Rank,
@@ -145,9 +147,10 @@ impl CudaBackend<'_> {
                 };
                 let interval =
                     self.peers[key.dst.index()].op(received.op).receives[received.index as usize].clone();
-                let waits = self.device_state().stream(machine.op(id.op).kind.lane()).wait(&interval.end);
+                let lane = machine.op(id.op).kind.lane();
+                let waits = self.device_state().stream(lane).wait(&interval.end);
                 waits.map_err(|error| self.broken(Some(id.op), &error))?;
-                self.exchanges.sending.push_back(Moving { id, interval, receiver: key.dst });
+                self.exchanges.sending.push_back(Moving { id, lane, interval, receiver: key.dst });
                 self.has_queued(id.op);
                 self.close_if_queued(machine, id.op)
             }
@@ -158,24 +161,27 @@ impl CudaBackend<'_> {
     fn pull(&mut self, machine: &Machine, id: TransferId, post: Post) -> Result<(), Failure> {
         let Post { key, end: from, op } = post;
         let to = end(machine, id);
-        if matches!(from, End::Size(_)) != matches!(to, End::Size(_)) {
+        let shape = |end: End| (end.bytes.is_some(), end.size.is_some());
+        if shape(from) != shape(to) {
             return Err(other_content(machine, id.op, key.src));
         }
         let sender = &self.peers[key.src.index()];
-        let (from, to) = (from.place(sender), to.place(self.device_state()));
-        if from.len() != to.len() {
+        let (from, to) = (from.places(sender), to.places(self.device_state()));
+        let copies: Vec<_> = from.into_iter().zip(to).collect();
+        if let Some((from, to)) = copies.iter().find(|(from, to)| from.len() != to.len()) {
             return Err(other_length(machine, id.op, key.src, from.len(), to.len()));
         }
-        let stream = self.device_state().stream(machine.op(id.op).kind.lane());
+        let lane = machine.op(id.op).kind.lane();
+        let stream = self.device_state().stream(lane);
         let interval = self.device_state().op(id.op).receives[id.index as usize].clone();
         let queue = || -> Result<(), GpuError> {
             stream.wait(&sender.op(op).ready)?;
             stream.record(&interval.begin)?;
-            stream.copy(&from, &to)?;
+            copies.iter().try_for_each(|(from, to)| stream.copy(from, to))?;
             stream.record(&interval.end)
         };
         queue().map_err(|error| self.broken(Some(id.op), &error))?;
-        self.exchanges.receiving.push_back(Moving { id, interval, receiver: key.dst });
+        self.exchanges.receiving.push_back(Moving { id, lane, interval, receiver: key.dst });
         self.has_queued(id.op);
         self.tell(machine, id.op, key.src, PeerMessage::Taken(key, id))
     }
@@ -206,20 +212,20 @@ impl CudaBackend<'_> {
 /// This rank's end of a transfer.
 fn end(machine: &Machine, id: TransferId) -> End {
     let transfer = machine.transfer(id).0;
-    match transfer.content {
-        Content::Values(region) | Content::Whole(region) => End::Bytes(region),
-        Content::Prefix(region, _) => End::Bytes(Region { len: machine.transfer_bytes(transfer), ..region }),
-        Content::Size(size) => End::Size(size),
-        Content::Announced(..) | Content::Overflow { .. } => unreachable!("refused by the check"),
-    }
+    let bytes = match transfer.content {
+        Content::Values(region) | Content::Whole(region) | Content::Announced(region, _) => Some(region),
+        Content::Prefix(region, _) | Content::Overflow { region, .. } => {
+            Some(Region { len: machine.transfer_bytes(transfer), ..region })
+        }
+        Content::Size(_) => None,
+    };
+    End { bytes, size: transfer.content.brings() }
 }
 
 impl End {
     /// Where it is on the device of its rank.
-    fn place(self, device_state: &DeviceState) -> DeviceRegion {
-        match self {
-            Self::Bytes(region) => device_state.place(&region),
-            Self::Size(size) => device_state.size(size),
-        }
+    fn places(self, device_state: &DeviceState) -> Vec<DeviceRegion> {
+        let bytes = self.bytes.map(|region| device_state.place(&region));
+        bytes.into_iter().chain(self.size.map(|size| device_state.size(size))).collect()
     }
 }

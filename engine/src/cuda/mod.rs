@@ -12,15 +12,13 @@ mod exchange;
 mod samples;
 mod verify;
 
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use zipwire_codec::DType;
-use zipwire_kernels::{Coder, Device, Event, GpuError};
+use zipwire_kernels::{Device, Event, GpuError};
 use zipwire_payload::Payload;
 use zipwire_schedule::plan::{Plan, Program};
 use zipwire_schedule::{Failure, FailureKind, Machine, Rank, RankEnd, RunFailure};
@@ -28,7 +26,7 @@ use zipwire_timeline::Timeline;
 
 use self::backend::{CAPABILITIES, CudaBackend};
 use self::clock::Clock;
-use self::device_state::DeviceState;
+use self::device_state::{DeviceState, Kernels};
 use self::exchange::{Exchanges, PeerMessage};
 use crate::chunks::Chunks;
 use crate::codec_work::CodecWork;
@@ -41,7 +39,7 @@ use crate::spawn::run_all;
 use crate::sync::mpsc::Receiver;
 use crate::transport::Ended;
 
-pub use self::check::{check, check_memory};
+pub use self::check::{check, check_memory, takes_kernels};
 pub use crate::report::STUCK_AFTER;
 pub use zipwire_kernels as kernels;
 
@@ -116,7 +114,7 @@ fn set_up(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Vec<DeviceState>, Bo
     let Setup { plan, payload, devices, .. } = setup;
     assert!(!devices.is_empty(), "ranks run on devices");
     let mut device_states = Vec::with_capacity(plan.programs.len());
-    let mut coders: Vec<HashMap<DType, Coder>> = vec![HashMap::new(); devices.len()];
+    let mut kernels: Vec<Kernels> = devices.iter().map(|_| Kernels::default()).collect();
     for program in &plan.programs {
         let rank = program.rank;
         if cancel.load(Ordering::Relaxed) {
@@ -124,15 +122,10 @@ fn set_up(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Vec<DeviceState>, Bo
             return Err(ended_before(plan, failure));
         }
         let number = rank.index() % devices.len();
-        let (device, coders) = (&devices[number], &mut coders[number]);
+        let (device, kernels) = (&devices[number], &mut kernels[number]);
         let mut build = || -> Result<DeviceState, GpuError> {
-            for dtype in dtypes(program) {
-                if let Entry::Vacant(coder) = coders.entry(dtype) {
-                    let spec = plan.codec.as_ref().expect("coded plans name their codec");
-                    coder.insert(Coder::new(device, spec, dtype)?);
-                }
-            }
-            DeviceState::new(device, program, &Chunks::of(program), payload, coders)
+            kernels.load(device, plan, program)?;
+            DeviceState::new(device, program, &Chunks::of(program), payload, kernels)
         };
         device_states.push(build().map_err(|error| no_start(plan, rank, &error))?);
     }
@@ -157,11 +150,6 @@ fn abandon_if_busy(device_states: &mut Vec<DeviceState>) {
         }
         std::thread::sleep(LOOK);
     }
-}
-
-/// Types that a program codes; some more than once.
-fn dtypes(program: &Program) -> impl Iterator<Item = DType> {
-    program.ops.iter().filter_map(|op| Some(op.kind.batch()?.dtype))
 }
 
 /// The run has failed before its first op.

@@ -2,7 +2,7 @@
 
 use zipwire_kernels::Decoder;
 use zipwire_schedule::machine::Machine;
-use zipwire_schedule::plan::{Batch, Content, Local, OpKind};
+use zipwire_schedule::plan::{Batch, Local, OpKind};
 use zipwire_schedule::{Failure, FailureKind, OpId, SizeId};
 
 use super::backend::CudaBackend;
@@ -26,8 +26,7 @@ impl CudaBackend<'_> {
                 unreachable!("only encoders and exchanges define sizes")
             }
             OpKind::Exchange(exchange) => {
-                let brings = |content| content == Content::Size(size);
-                let peer = exchange.receives.iter().find(|receive| brings(receive.content));
+                let peer = exchange.receives.iter().find(|receive| receive.content.brings() == Some(size));
                 let peer = peer.expect("exchanges define the sizes that they receive").peer;
                 (FailureKind::Corrupt, format!("rank {peer} announces"))
             }

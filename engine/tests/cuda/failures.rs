@@ -158,8 +158,9 @@ fn plans_without_kernels_are_refused() {
         let text = refused(choice).to_string();
         assert!(parts.iter().all(|part| text.contains(part)) && text.contains("\nhelp: "), "{text}");
     };
-    let compact = Choice { layout: None, ..choice(Protocol::SizeFirst) };
-    said(&compact, &["`size-first`", "`compact`", "`layout = \"split\"`"]);
+    let codec = Some("rans".parse().unwrap());
+    let compact = Choice { layout: None, codec, ..choice(Protocol::SizeFirst) };
+    said(&compact, &["`size-first`", "`compact`", "`rans` with `BF16`", "`layout = \"split\"`"]);
     let raw = Choice { codec: Some("raw".parse().unwrap()), ..choice(Protocol::StaticFirst) };
     said(&raw, &["`raw`", "BF16"]);
     said(&choice(Protocol::SplitSend), &["`split`", "`static-first`", "`threads`"]);

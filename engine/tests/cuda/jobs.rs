@@ -6,6 +6,7 @@ use std::time::Duration;
 use zipwire_codec::Layout;
 use zipwire_emulation::Controls;
 use zipwire_engine::cuda::{Report, STUCK_AFTER, Setup, devices, run};
+use zipwire_payload::Payload;
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Choice, Protocol, RunFailure, plan};
 
@@ -20,8 +21,9 @@ pub(crate) fn controls() -> Controls {
 /// With frames that have kernels.
 pub(crate) fn choice(protocol: Protocol) -> Choice {
     let codec = Some("window7".parse().unwrap());
-    let layout = (protocol == Protocol::SizeFirst).then_some(Layout::Split);
-    Choice { layout, ..Choice::of(protocol, codec) }
+    let layout = protocol.takes_layout().then_some(Layout::Split);
+    let speculative_capacity = (protocol == Protocol::Speculative).then_some(0.7);
+    Choice { layout, speculative_capacity, ..Choice::of(protocol, codec) }
 }
 
 pub(crate) fn layer(protocol: Protocol) -> Plan {
@@ -29,9 +31,16 @@ pub(crate) fn layer(protocol: Protocol) -> Plan {
 }
 
 pub(crate) fn run_with(plan: &Plan, stuck_after: Duration) -> Result<Report, Box<RunFailure>> {
+    run_payload(plan, &payload(), stuck_after)
+}
+
+pub(crate) fn run_payload(
+    plan: &Plan,
+    payload: &Payload,
+    stuck_after: Duration,
+) -> Result<Report, Box<RunFailure>> {
     let devices = devices(RANKS as usize).unwrap();
-    let payload = payload();
-    let setup = Setup { plan, payload: &payload, iterations: ITERATIONS, stuck_after, devices: &devices };
+    let setup = Setup { plan, payload, iterations: ITERATIONS, stuck_after, devices: &devices };
     run(&setup, &AtomicBool::new(false))
 }
 
@@ -51,4 +60,11 @@ pub(crate) fn with_delays<R>(seed: u64, run: impl FnOnce() -> R) -> R {
 }
 
 /// Protocols that the executor has.
-pub(crate) const ON_GPUS: [Protocol; 3] = [Protocol::Native, Protocol::SizeFirst, Protocol::StaticFirst];
+pub(crate) const ON_GPUS: [Protocol; 6] = [
+    Protocol::Native,
+    Protocol::SizeFirst,
+    Protocol::StaticFirst,
+    Protocol::OverlapSizes,
+    Protocol::InBand,
+    Protocol::Speculative,
+];

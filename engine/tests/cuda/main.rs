@@ -8,6 +8,7 @@ mod failures;
 mod jobs;
 mod runs;
 mod scenes;
+mod sums;
 mod waits;
 
 use std::process::ExitCode;
@@ -28,7 +29,11 @@ fn main() -> ExitCode {
                 Ok(())
             })
         };
-        [runs::TESTS, failures::TESTS, scenes::TESTS, waits::TESTS].into_iter().flatten().map(trial).collect()
+        [runs::TESTS, sums::TESTS, failures::TESTS, scenes::TESTS, waits::TESTS]
+            .into_iter()
+            .flatten()
+            .map(trial)
+            .collect()
     };
-    harness(&texts, tests, scenes::SCENES)
+    harness(&texts, tests, &[scenes::SCENES, sums::SCENES].concat())
 }

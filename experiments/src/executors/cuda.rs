@@ -2,7 +2,7 @@
 
 use zipwire_codec::Layout;
 use zipwire_engine::{EngineError, cuda};
-use zipwire_kernels::{Device, GpuError, compiler};
+use zipwire_kernels::{Coder, Device, GpuError, compiler};
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::Algorithm;
 
@@ -38,7 +38,7 @@ impl Executor for Cuda {
         Some("copies between ranks on GPUs are no network to hold a prediction against")
     }
 
-    /// Takes the layout that GPUs have kernels for where a scenario says nothing.
+    /// Takes the layout `split` where a scenario says nothing and no kernel writes the other one.
     fn settle(&self, experiment: &mut Experiment) -> Vec<String> {
         let mut settled = Vec::new();
         let calls =
@@ -48,18 +48,20 @@ impl Executor for Cuda {
             variant.may_call = false;
         }
         experiment.choose_ways();
-        for (variant, called) in experiment.variants.iter_mut().zip(called) {
+        let writes: Vec<bool> =
+            experiment.variants.iter().map(|variant| writes_compact(experiment, variant)).collect();
+        for ((variant, called), writes) in experiment.variants.iter_mut().zip(called).zip(writes) {
             if called && !calls(variant) {
                 let name = &variant.name;
                 settled.push(format!(
                     "variant `{name}`: algorithms are planned ones, as GPUs do not call a library yet"
                 ));
             }
-            if variant.protocol.layout() == Some(Layout::Compact) && variant.layout.is_none() {
+            if variant.protocol.layout() == Some(Layout::Compact) && variant.layout.is_none() && !writes {
                 variant.layout = Some(Layout::Split);
                 let name = &variant.name;
                 settled.push(format!(
-                    "variant `{name}`: frames have the layout `split`, which GPUs have kernels for"
+                    "variant `{name}`: frames have the layout `split`, as no GPU kernel writes `compact` ones of its codec"
                 ));
             }
         }
@@ -73,7 +75,7 @@ impl Executor for Cuda {
                 return Err(EngineError::Faults);
             }
             cuda::check(plan)?;
-            if plan.codec.is_some() {
+            if cuda::takes_kernels(plan) {
                 compiler()?;
             }
             cuda::check_memory(plan, gpus(prepared)?)
@@ -109,6 +111,14 @@ impl Executor for Cuda {
             unfired: Vec::new(),
         })
     }
+}
+
+/// Whether kernels write compact frames of all types that a variant codes.
+fn writes_compact(experiment: &Experiment, variant: &Variant) -> bool {
+    experiment.codec_of(variant).is_some_and(|choice| {
+        let mut dtypes = experiment.job.segments.iter().filter_map(|segment| segment.work.dtype());
+        dtypes.all(|dtype| Coder::check_compact(&choice.spec, dtype).is_ok())
+    })
 }
 
 /// The GPUs that ranks run on.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use zipwire_codec::{Codec, DType, FrameShape, Layout, Spec, decode, encode_to_vec};
 use zipwire_kernels::{
-    Block, Coder, CompactBlock, Contribution, Decoder, Device, DeviceRegion, Fault, Stream, Sum,
+    Block, Coder, CompactBlock, Contribution, Decoder, Device, DeviceRegion, Fault, GpuError, Stream, Sum,
 };
 
 /// What memory holds before kernels write it.
@@ -183,6 +183,18 @@ impl Bench {
         let frames = blocks.iter().zip(&places).map(frame).collect();
         assert!(written.iter().all(|byte| *byte == POISON), "bytes around frames were written");
         frames
+    }
+
+    /// Bytes that the longest compact frame of so many values has.
+    pub(crate) fn compact_bound(&self, count: usize) -> u64 {
+        self.codec.bound(FrameShape::new(Layout::Compact, self.dtype, count)) as u64
+    }
+
+    /// Whether so many values can be encoded to a compact frame in so many bytes, at this place of an allocation.
+    pub(crate) fn compact_encoder_at(&self, count: usize, at: u64, len: u64) -> Result<(), GpuError> {
+        let frame = self.region((at + len) as usize).part(at..at + len);
+        let values = self.region(count * self.dtype.width());
+        self.coder.compact_encoder(vec![CompactBlock { values, frame, size: self.region(8) }]).map(drop)
     }
 
     /// What the kernels add up, all in one launch; or what is wrong with each contribution.

@@ -85,6 +85,26 @@ pub(crate) fn any_order(spec: &'static str, dtype: DType, extent: Extent) {
     controls.set_delay_us(0);
 }
 
+/// A region that is shorter than the longest frame, or begins where frames may not, is refused before anything is launched. What is as long is enough.
+pub(crate) fn regions(spec: &'static str, dtype: DType) {
+    let bench = Bench::new(spec, dtype);
+    let count = 9001;
+    let bound = bench.compact_bound(count);
+    for (at, len, fits) in
+        [(0, bound, true), (16, bound, true), (0, bound - 1, false), (8, bound, spec != "huffman")]
+    {
+        let found = bench.compact_encoder_at(count, at, len);
+        match found {
+            Ok(()) => assert!(fits, "{len} bytes at {at}"),
+            Err(GpuError::Region { what: "a frame", found, needed, .. }) => {
+                assert!(!fits && found == len, "{len} bytes at {at}");
+                assert!(needed.contains(&format!("at least {bound} bytes")), "{needed}");
+            }
+            Err(other) => panic!("{len} bytes at {at}: {other}"),
+        }
+    }
+}
+
 /// Codecs whose compact frames are decoded only say so, with what there is instead.
 pub(crate) fn refused(spec: &'static str, dtype: DType) {
     let parsed: Spec = spec.parse().unwrap();

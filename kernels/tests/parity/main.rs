@@ -17,11 +17,13 @@ mod forge;
 mod frames;
 mod huffman;
 mod huffman_codes;
+mod plain_sums;
 mod planted;
 mod rans;
 mod rans_compact;
 mod samples;
 mod sums;
+mod window7;
 
 use std::process::ExitCode;
 
@@ -44,6 +46,7 @@ impl Extent {
 /// Codecs and types that have kernels.
 const CODERS: &[(&str, DType)] = &[
     ("window7", DType::Bf16),
+    ("window7", DType::F32),
     ("codebook16", DType::Bf16),
     ("codebook16", DType::F8E5M2),
     ("codebook16", DType::F8E4M3),
@@ -70,6 +73,7 @@ const COMPACT_ENCODERS: &[(&str, DType)] = &[
     ("tiered", DType::F16),
     ("tiered", DType::F8E4M3),
     ("tiered", DType::F8E5M2),
+    ("huffman", DType::Bf16),
 ];
 
 fn main() -> ExitCode {
@@ -120,6 +124,7 @@ fn trials() -> Vec<Trial> {
         }
         if COMPACT_ENCODERS.contains(&(spec, dtype)) {
             trials.push(trial("compact::encoded_zeros_of_every_kind", compact_encode::zeros));
+            trials.push(trial("compact::encoders_check_regions", compact_encode::regions));
             trials.extend(both("compact::encoded_anywhere", compact_encode::anywhere));
             trials.extend(both("compact::encoded_in_any_order", compact_encode::any_order));
             if spec == "tiered" {
@@ -183,12 +188,32 @@ fn trials() -> Vec<Trial> {
         delta("whole::what_the_cpu_refuses_is_reported", || delta::flipped_bits(Extent::Whole))
             .with_ignored_flag(true),
     ]);
+    let sum = |name: &str, test: fn()| {
+        Trial::test(format!("sum::{name}"), move || {
+            test();
+            Ok(())
+        })
+    };
+    trials.extend([
+        sum("any_types_terms_and_places", plain_sums::all_of_them),
+        sum("what_is_refused", plain_sums::refusals),
+    ]);
     trials.extend(["tiered", "rans"].map(|spec| {
         Trial::test(format!("{spec}::F32::compact::planes_of_every_form"), move || {
             compact::planes_of_every_form(spec);
             Ok(())
         })
     }));
+    let of_window7 = |name: &str, test: fn()| {
+        Trial::test(format!("window7::F32::compact::{name}"), move || {
+            test();
+            Ok(())
+        })
+    };
+    trials.extend([
+        of_window7("lower_halves_are_left_out", window7::lower_halves),
+        of_window7("entries_are_checked", window7::entries),
+    ]);
     trials.extend(planted::trials());
     trials
 }

@@ -5,8 +5,8 @@ use zipwire_codec::DType;
 use crate::bench::{Bench, Part};
 use crate::content::Content;
 
-/// The only quiet NaN that sums have.
-const NAN: u32 = 0x7fff_ffff;
+/// The only NaN that sums have (docs/reduction.md).
+const NAN: u32 = 0x7fc0_0000;
 
 /// Sums of several kinds of values, with values that are no frames among them, in lengths with and without partial tiles.
 pub(crate) fn sums(spec: &'static str, dtype: DType) {
@@ -71,7 +71,7 @@ fn reference(dtype: DType, parts: &[Part], rounded: bool) -> Vec<u8> {
     }
     let round = |bits: u32| {
         let rounded = (u64::from(bits) + 0x7fff + u64::from(bits >> 16 & 1)) >> 16;
-        if bits == NAN { 0x7fff } else { rounded as u16 }
+        if bits == NAN { 0x7fc0 } else { rounded as u16 }
     };
     sums.map(round).flat_map(u16::to_le_bytes).collect()
 }
