@@ -200,7 +200,7 @@ DEVICE void read_block(const Frame* frame, u32 block, u32 count, typename Format
     const u32 escapes = seat.count ? entry[1] : 0;
     const u8* dynamic = at<const u8>(frame->dynamic) + at<const u64>(frame->tiles_state)[block];
     shared->escaped[threadIdx.x] = 0;
-    if (state_of(frame)->refused) return clear_all(v);
+    if (is_refused_beside_loads(frame)) return clear_all(v);
 
     if (FULL && !Format::CODED) return;
     if (Format::TILES == 2 && seat.tile) {

@@ -155,6 +155,14 @@ DEVICE State* state_of(const Frame* frame) { return at<State>(frame->state); }
 // Keeps the first fault of a frame.
 DEVICE void report(const Frame* frame, u32 fault) { atomicCAS(&state_of(frame)->status, 0u, fault); }
 
+// Whether there was a fault before the first tile, for a warp that has loads of its own under way. A compiler would move these behind the branch,
+// where they would wait for what decides it.
+DEVICE bool is_refused_beside_loads(const Frame* frame) {
+    const bool is_refused = state_of(frame)->refused != 0;
+    __syncwarp();
+    return is_refused;
+}
+
 // ---- Prefix sums over tiles: decoupled look-back (Merrill and Garland, 2016) -----------------------------------------
 //
 // A tile publishes its own length, then the sum of all up to it. It waits for tiles before it only, whose blocks have

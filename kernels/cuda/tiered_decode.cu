@@ -245,7 +245,7 @@ DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, Taker* taker, Dec
     if (FULL && Taker::HAS_ROOM) read_rests<Format, FULL>(&head, body, count, 0, Head<Format>::NUMBER);
     const Entry entry = Entry::read(fixed + Format::table_at() + (u64)tile * Format::ENTRY);
     const u8* dynamic = at<const u8>(frame->dynamic) + at<const u64>(frame->tiles_state)[tile];
-    if (state_of(frame)->refused) return;
+    if (is_refused_beside_loads(frame)) return;
     if (entry.form == FORM_STORED) {
         read_stored<Format, FULL>(body, dynamic, count, taker, shared);
         return;

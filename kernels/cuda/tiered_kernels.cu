@@ -32,6 +32,11 @@ extern "C" __global__ void __launch_bounds__(512, 2)
 tiered_decode_compact_bf16(const Frame* frames, u32 frame_count) {
     decode_compact_frames<Bf16>(frames, frame_count);
 }
+extern "C" __global__ void __launch_bounds__(512, 2)
+tiered_encode_compact_bf16(const Frame* frames, u32 frame_count) {
+    encode_compact_frames<Bf16>(frames, frame_count);
+}
+extern "C" __global__ void __launch_bounds__(256) tiered_seal_compact_bf16(const Frame* frames) { seal_compact_frames<Bf16>(frames); }
 #endif
 
 #ifdef DTYPE_F16
@@ -50,6 +55,11 @@ extern "C" __global__ void __launch_bounds__(512, 2)
 tiered_decode_compact_f16(const Frame* frames, u32 frame_count) {
     decode_compact_frames<F16>(frames, frame_count);
 }
+extern "C" __global__ void __launch_bounds__(512, 2)
+tiered_encode_compact_f16(const Frame* frames, u32 frame_count) {
+    encode_compact_frames<F16>(frames, frame_count);
+}
+extern "C" __global__ void __launch_bounds__(256) tiered_seal_compact_f16(const Frame* frames) { seal_compact_frames<F16>(frames); }
 #endif
 
 #ifdef DTYPE_F32
@@ -87,6 +97,11 @@ extern "C" __global__ void __launch_bounds__(512, 2)
 tiered_decode_compact_e4m3(const Frame* frames, u32 frame_count) {
     decode_compact_frames<E4m3>(frames, frame_count);
 }
+extern "C" __global__ void __launch_bounds__(512, 2)
+tiered_encode_compact_e4m3(const Frame* frames, u32 frame_count) {
+    encode_compact_frames<E4m3>(frames, frame_count);
+}
+extern "C" __global__ void __launch_bounds__(256) tiered_seal_compact_e4m3(const Frame* frames) { seal_compact_frames<E4m3>(frames); }
 #endif
 
 #ifdef DTYPE_E5M2
@@ -105,4 +120,9 @@ extern "C" __global__ void __launch_bounds__(512, 2)
 tiered_decode_compact_e5m2(const Frame* frames, u32 frame_count) {
     decode_compact_frames<E5m2>(frames, frame_count);
 }
+extern "C" __global__ void __launch_bounds__(512, 2)
+tiered_encode_compact_e5m2(const Frame* frames, u32 frame_count) {
+    encode_compact_frames<E5m2>(frames, frame_count);
+}
+extern "C" __global__ void __launch_bounds__(256) tiered_seal_compact_e5m2(const Frame* frames) { seal_compact_frames<E5m2>(frames); }
 #endif

@@ -143,7 +143,7 @@ DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, uint4* v, uint4* 
 #pragma unroll
         for (u32 j = 0; j < 4; ++j) lower[j] = make_uint4(0, 0, 0, 0);
     }
-    if (state_of(frame)->refused) return;
+    if (is_refused_beside_loads(frame)) return;
 
     if (mode == MODE_STORED) {
         // Values of two bytes are put together in the stage, longer ones where they belong.

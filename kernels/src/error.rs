@@ -86,7 +86,8 @@ pub enum GpuError {
     /// Compact frames of this codec are decoded on a GPU, but not encoded.
     #[error(
         "kernels of `{codec}` encode no `compact` frames of `{dtype}`\n\
-         help: those of `window7` (BF16, F32), `huffman` (BF16) and `codebook16` (BF16, FP8) do; `{codec}` encodes `split`, and the CPU encodes both"
+         help: those of `window7` (BF16, F32), `huffman` (BF16), `codebook16` (BF16, FP8) and `tiered` (all types but F32) do; `{codec}` encodes `split`, \
+         and the CPU encodes both"
     )]
     NoCompact {
         /// The codec.

@@ -95,6 +95,8 @@ const TIERED: Module = Module {
         include_str!("../cuda/tiered_compact_decode.cu"),
         include_str!("../cuda/tiered_compact_blocks.cu"),
         include_str!("../cuda/tiered_compact_planes.cu"),
+        include_str!("../cuda/compact_encode.cu"),
+        include_str!("../cuda/tiered_compact_encode.cu"),
         include_str!("../cuda/tiered_kernels.cu"),
     ),
     dtypes: &[DType::Bf16],
@@ -105,7 +107,7 @@ const TIERED: Module = Module {
     again: None,
     has_sums: true,
     compact_align: 1,
-    encodes_compact: false,
+    encodes_compact: true,
 };
 
 const RANS: Module = Module {
@@ -190,7 +192,7 @@ const DELTA: Module = Module {
 };
 
 const FP8: &[DType] = &[DType::F8E4M3, DType::F8E5M2];
-const ALL_BUT_BF16: &[DType] = &[DType::F16, DType::F32, DType::F8E4M3, DType::F8E5M2];
+const F16_AND_FP8: &[DType] = &[DType::F16, DType::F8E4M3, DType::F8E5M2];
 
 impl Module {
     /// A codec has an entry for each number of values that a block has; the entries of one have the same text.
@@ -200,7 +202,9 @@ impl Module {
         CODEBOOK16,
         Self { dtypes: FP8, tile: 16384, threads: 512, has_sums: false, ..CODEBOOK16 },
         TIERED,
-        Self { dtypes: ALL_BUT_BF16, has_sums: false, ..TIERED },
+        Self { dtypes: F16_AND_FP8, has_sums: false, ..TIERED },
+        // Byte planes have forms in `compact`.
+        Self { dtypes: &[DType::F32], has_sums: false, encodes_compact: false, ..TIERED },
         RANS,
         HUFFMAN,
     ];

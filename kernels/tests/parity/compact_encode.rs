@@ -114,3 +114,79 @@ pub(crate) fn refused(spec: &'static str, dtype: DType) {
     assert!(text.contains(spec) && text.contains("help: ") && text.contains("`split`"), "{text}");
     Coder::check(&parsed, dtype).unwrap();
 }
+
+/// Values of a block of `tiered`, and of a group of it.
+const BLOCK: usize = 32_768;
+const GROUP: usize = 256;
+
+/// Blocks of `tiered` of every form, whole and last ones: groups that are left out, alone and beside a mask; as many zeros as a mask needs to pay and one
+/// less or more; bases of groups as nibbles and as bytes; and blocks of zeros and stored ones among them.
+pub(crate) fn blocks(spec: &'static str, dtype: DType) {
+    let bench = Bench::new(spec, dtype).twice();
+    let width = dtype.width();
+    let rest_bits = match dtype {
+        DType::F16 => 11,
+        DType::F8E4M3 => 4,
+        DType::F8E5M2 => 3,
+        DType::Bf16 | DType::F32 => 8 * width - 8,
+    };
+    // Groups that are left out, by their number in a frame.
+    let left_out: [fn(usize) -> bool; 6] = [
+        |_| false,
+        |group| group == 0,
+        |group| group % 3 == 1,
+        |group| group % 128 >= 120,
+        |group| group % 128 != 5,
+        |group| group / 128 == 1,
+    ];
+    let mut forms = std::collections::BTreeSet::new();
+    for tail in [0, 1, 63, 256, 257, 5003] {
+        let mut all_values = Vec::new();
+        for (number, left_out) in left_out.into_iter().enumerate() {
+            for zeros in 0..4 {
+                let content = [Content::Gaussian, Content::Rows, Content::Columns][(number + zeros) % 3];
+                let mut values = content.values(dtype, 2 * BLOCK + tail, (10 * tail + number) as u64);
+                // Nothing is zero but what is made so.
+                for (i, value) in values.chunks_mut(width).enumerate() {
+                    if value.iter().all(|byte| *byte == 0) {
+                        value[0] = 1 + (i % 3) as u8;
+                    }
+                }
+                if number == zeros {
+                    values[..BLOCK * width].copy_from_slice(&Content::Noise.values(
+                        dtype,
+                        BLOCK,
+                        number as u64,
+                    ));
+                }
+                for (block, values) in values.chunks_mut(BLOCK * width).enumerate() {
+                    let groups = values.chunks_mut(GROUP * width).enumerate();
+                    let mut kept: Vec<&mut [u8]> = Vec::new();
+                    for (group, values) in groups {
+                        match left_out(block * BLOCK / GROUP + group) {
+                            true => values.fill(0),
+                            false => kept.extend(values.chunks_mut(width)),
+                        }
+                    }
+                    // A mask pays from this many zeros on.
+                    let count = kept.len();
+                    let least = count / (16 + rest_bits) + 1;
+                    let zeros = [0, least - 1, least, least + 1][zeros].min(count);
+                    for k in 0..zeros {
+                        kept[k * count / zeros].fill(0);
+                    }
+                }
+                all_values.push(values);
+            }
+        }
+        for values in &all_values {
+            let entries = bench.compact_on_cpu(values)[32..].to_vec();
+            forms.extend((0..values.len().div_ceil(BLOCK * width)).map(|block| entries[12 * block] & 0x8f));
+        }
+        bench.check_compact_encoding(&all_values, &format!("{tail} values behind"));
+    }
+    let expected: &[u8] = &[0x00, 0x80, 0x01, 0x02, 0x03, 0x83];
+    assert!(expected.iter().all(|form| forms.contains(form)), "forms {forms:02x?}");
+    let has_bytes = forms.contains(&0x04) && forms.contains(&0x84);
+    assert!(has_bytes || dtype != DType::Bf16, "forms {forms:02x?}");
+}

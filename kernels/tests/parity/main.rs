@@ -70,6 +70,10 @@ const COMPACT_ENCODERS: &[(&str, DType)] = &[
     ("codebook16", DType::Bf16),
     ("codebook16", DType::F8E5M2),
     ("codebook16", DType::F8E4M3),
+    ("tiered", DType::Bf16),
+    ("tiered", DType::F16),
+    ("tiered", DType::F8E4M3),
+    ("tiered", DType::F8E5M2),
     ("huffman", DType::Bf16),
 ];
 
@@ -124,6 +128,9 @@ fn trials() -> Vec<Trial> {
             trials.push(trial("compact::encoders_check_regions", compact_encode::regions));
             trials.extend(both("compact::encoded_anywhere", compact_encode::anywhere));
             trials.extend(both("compact::encoded_in_any_order", compact_encode::any_order));
+            if spec == "tiered" {
+                trials.push(trial("compact::encoded_blocks_of_every_kind", compact_encode::blocks));
+            }
         } else {
             trials.push(trial("compact::encoders_are_refused", compact_encode::refused));
         }

@@ -80,6 +80,20 @@ const MISTAKES: &[Mistake] = &[
         from: "const u32 own = group < groups && !base.is_left_out ?",
         to: "const u32 own = group < groups ?",
     },
+    // Residuals that are coded are not all in the list yet.
+    Mistake {
+        name: "a_missing_barrier_behind_a_mask",
+        codec: "tiered",
+        from: "of.number, tiers->selectors);\n    }\n    __syncthreads();",
+        to: "of.number, tiers->selectors);\n    }",
+    },
+    // Rests are copied before all threads have put theirs into the list.
+    Mistake {
+        name: "rests_that_are_not_there_yet",
+        codec: "tiered",
+        from: "list[shared->coded_count + threadIdx.x] = 0;\n    __syncthreads();",
+        to: "list[shared->coded_count + threadIdx.x] = 0;",
+    },
     // What a mask marks is counted by some warps only.
     Mistake {
         name: "a_missing_barrier_in_a_mask",
