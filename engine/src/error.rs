@@ -15,7 +15,7 @@ pub enum EngineError {
     /// Frames of a layout that kernels do not write.
     #[error(
         "the frames of protocol `{0}` have the layout `compact`, which no GPU kernel writes for codec `{1}` with `{2}`\n\
-         help: with `layout = \"split\"` it runs on GPUs, and so do `native` and `static-first`"
+         help: with `layout = \"split\"` it runs on GPUs"
     )]
     Layout(&'static str, Box<Spec>, DType),
     /// An order that the executor cannot keep.
@@ -48,7 +48,7 @@ pub enum EngineError {
     /// A library's own collective.
     #[error(
         "segment {segment} calls a collective of a library, and this executor calls none: it has exchanges only\n\
-         help: choose another algorithm, or run on `sim` or `threads`"
+         help: choose another algorithm, or run on `sim`, `threads` or `mpi`"
     )]
     Library {
         /// The segment.
@@ -79,8 +79,8 @@ pub enum EngineError {
 /// What does run of an op for which there are no GPU kernels.
 fn instead(kind: LocalKind) -> &'static str {
     match kind {
-        LocalKind::Split => "`static-first` runs here; `split-send` runs on `sim` and `threads`",
-        LocalKind::GatherRows => "leave out `dedup`, or run on `sim` or `threads`",
-        _ => "run on `sim` or `threads`",
+        LocalKind::Split => "`static-first` runs here; `split-send` runs on `sim`, `threads` and `mpi`",
+        LocalKind::GatherRows => "leave out `dedup`, or run on `sim`, `threads` or `mpi`",
+        _ => "run on `sim`, `threads` or `mpi`",
     }
 }

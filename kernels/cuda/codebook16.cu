@@ -1,4 +1,4 @@
-// codebook16 (SplitZip), split layout, BF16, F8_E5M2 and F8_E4M3: four bits of code for exponents that are in a book of
+// codebook16 (SplitZip), BF16, F8_E5M2 and F8_E4M3: four bits of code for exponents that are in a book of
 // sixteen, sign and mantissa as they are, and a list of the escapes.
 //
 // A block of threads has 16 KiB of values, which is a part of the checksum: a tile of 8192 values of BF16, two of FP8. A

@@ -1,5 +1,4 @@
-// huffman (DFloat11, arXiv 2504.11651, section 2.3), BF16: exponents in words of one canonical Huffman code. Frames in `split` are written
-// and read, in `compact` read.
+// huffman (DFloat11, arXiv 2504.11651, section 2.3), BF16: exponents in words of one canonical Huffman code.
 //
 // A thread has 64 bits of the words, a block 256 threads, and the frame says where the first word of each thread and the
 // first value of each block are (format.md, "huffman"). A launch has as many blocks as the frame has tiles of 8192 values; they

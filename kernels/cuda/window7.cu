@@ -1,4 +1,4 @@
-// window7 (ZipCCL, section 4), split layout: a sign-mantissa byte and three bits of exponent per value.
+// window7 (ZipCCL, section 4): a sign-mantissa byte and three bits of exponent per value.
 //
 // An F32 value is coded by its *upper half*, which is a BF16 value; its *lower half* is stored as it comes, and all else sees
 // upper halves only.

@@ -35,7 +35,8 @@ pub struct Values {
 pub struct Addition {
     /// Where sums go. BF16 ones are rounded once, at the end, to the nearest, to even between two.
     pub output: Values,
-    /// At least one, of as many values each. One may be where sums go, with the same type; no other shares bytes with them.
+    /// At least one, of as many values each. One may be where the sums go, with the same type. Otherwise no term of a launch shares bytes
+    /// with the output of this or another addition.
     pub terms: Vec<Values>,
 }
 
@@ -83,7 +84,8 @@ impl Summer {
     /// # Errors
     /// If values are not as [`Addition`] and [`Values`] say, or the device has no room.
     pub fn sums(&self, additions: Vec<Addition>) -> Result<Sums, GpuError> {
-        additions.iter().try_for_each(check)?;
+        additions.iter().try_for_each(|addition| check(addition, &self.0.device))?;
+        check_apart(&additions)?;
         let term_count = additions.iter().map(|addition| addition.terms.len()).sum();
         let len = Self::described_len(additions.len(), term_count);
         let described = DeviceRegion::allocate(&self.0.device, len)?;
@@ -149,21 +151,17 @@ impl Values {
     }
 }
 
-fn check(addition: &Addition) -> Result<(), GpuError> {
+/// Whether types, lengths and places of a sum and its terms are what they must be.
+fn check(addition: &Addition, device: &Device) -> Result<(), GpuError> {
     let Addition { output, terms } = addition;
-    let refuse = |values: &Values, needed: &str| {
-        Err(GpuError::Term {
-            dtype: values.dtype,
-            len: values.region.len(),
-            address: values.region.address(),
-            needed: needed.to_owned(),
-        })
-    };
     if terms.is_empty() {
         return refuse(output, "at least one term");
     }
     for values in terms.iter().chain([output]) {
         let width = values.dtype.width() as u64;
+        if !values.region.buffer().device().is(device) {
+            return refuse(values, "values on one GPU");
+        }
         if !matches!(values.dtype, DType::Bf16 | DType::F32) {
             return refuse(values, "BF16 or FP32");
         }
@@ -176,15 +174,36 @@ fn check(addition: &Addition) -> Result<(), GpuError> {
             );
         }
     }
-    let meets = |term: &&Values| {
-        let (a, b) = (term.span(), output.span());
-        let is_there = a == b && term.dtype == output.dtype;
-        !is_there && a.start < b.end && b.start < a.end
-    };
-    match terms.iter().find(meets) {
-        Some(term) => refuse(term, "to be where the sum goes, or to share no bytes with it"),
-        None => Ok(()),
+    Ok(())
+}
+
+/// Whether no sum reads or writes what another one writes, or what it writes itself but in place.
+fn check_apart(additions: &[Addition]) -> Result<(), GpuError> {
+    let mut outputs: Vec<(usize, &Values)> =
+        additions.iter().map(|addition| &addition.output).enumerate().collect();
+    outputs.sort_by_key(|(_, output)| output.span().start);
+    if let Some(pair) = outputs.windows(2).find(|pair| pair[1].1.span().start < pair[0].1.span().end) {
+        return refuse(pair[1].1, "outputs that share no bytes");
     }
+    for (number, addition) in additions.iter().enumerate() {
+        for term in &addition.terms {
+            let span = term.span();
+            let first = outputs.partition_point(|(_, output)| output.span().end <= span.start);
+            let mut met = outputs[first..].iter().take_while(|(_, output)| output.span().start < span.end);
+            let is_there = |(other, output): &(usize, &Values)| {
+                *other == number && output.span() == span && output.dtype == term.dtype
+            };
+            if !met.all(is_there) {
+                return refuse(term, "to be where its own sum goes, or to share no bytes with any sum");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn refuse(values: &Values, needed: &str) -> Result<(), GpuError> {
+    let (dtype, len, address) = (values.dtype, values.region.len(), values.region.address());
+    Err(GpuError::Term { dtype, len, address, needed: needed.to_owned() })
 }
 
 impl fmt::Debug for Kernel {

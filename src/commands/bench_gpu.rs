@@ -1,7 +1,7 @@
 //! `zipwire bench gpu`: the kernels on a GPU, beside copies.
 
 use zipwire::bench::{GpuReport, GpuSettings, bench_gpu};
-use zipwire::codec::{DType, Spec};
+use zipwire::codec::{DType, Layout, Spec};
 use zipwire::kernels::Coder;
 use zipwire::payload::Rows;
 use zipwire::traces::TensorFile;
@@ -35,16 +35,20 @@ pub(crate) fn run(args: &BenchGpuArgs, cancel: &Cancel) -> Result<(), CliError> 
     let has_kernels = |spec: &Spec| args.types.iter().any(|dtype| Coder::check(spec, *dtype).is_ok());
     let codecs: Vec<Spec> =
         codecs.into_iter().filter(|spec| args.codec.is_some() || has_kernels(spec)).collect();
-    let values = args.types.iter().map(|dtype| Ok((*dtype, values(args, *dtype)?)));
-    let values = values.collect::<Result<Vec<_>, CliError>>()?;
+    let types = DType::ALL.into_iter().filter(|dtype| args.types.contains(dtype));
+    let values =
+        types.map(|dtype| Ok((dtype, values(args, dtype)?))).collect::<Result<Vec<_>, CliError>>()?;
+    let layouts: Vec<Layout> =
+        Layout::ALL.into_iter().filter(|layout| args.layout.contains(layout)).collect();
     let mut sizes: Vec<u64> = std::iter::successors(Some(args.least), |size| size.checked_mul(STEP))
         .take_while(|size| *size < args.most)
         .collect();
     sizes.push(args.most / widest * widest);
+    sizes.dedup();
     let settings = GpuSettings {
         device: args.device,
         codecs: &codecs,
-        layouts: &args.layout,
+        layouts: &layouts,
         values: &values,
         seed: args.seed,
         sizes: &sizes,

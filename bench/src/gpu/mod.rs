@@ -19,6 +19,7 @@ use self::frames::Frames;
 /// Sets of buffers at most, and their share of the free memory.
 const MOST_SETS: u64 = 1024;
 const MEMORY_SHARE: f64 = 0.8;
+
 /// What to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuSettings<'a> {
@@ -40,7 +41,7 @@ pub struct GpuSettings<'a> {
     pub shortest_s: f64,
 }
 
-/// One codec at one size. GB/s are raw bytes (10^9) per second, the median of several rounds.
+/// One codec, type and layout at one size. GB/s are raw bytes (10^9) per second, the median of several rounds.
 #[derive(Clone, Debug, Serialize)]
 pub struct GpuRow {
     /// The codec.
@@ -153,6 +154,9 @@ pub fn bench_gpu(settings: &GpuSettings<'_>, cancel: &Cancel) -> Result<GpuRepor
             })
             .collect();
         for frames in &kernels {
+            if cancel.is_cancelled() {
+                return Err(GpuBenchError::Cancelled);
+            }
             compared += parity::compare(frames, values, settings.seed)?;
         }
         for &bytes in settings.sizes {

@@ -10,7 +10,7 @@ use zipwire_kernels::{Event as DeviceEvent, GpuError};
 use zipwire_payload::Payload;
 use zipwire_schedule::machine::{Capabilities, Machine, Readiness, TransferOrder};
 use zipwire_schedule::plan::{Local, Op, OpKind};
-use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank, Stage};
+use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank};
 
 use super::clock::Clock;
 use super::device_state::{DeviceState, Interval, Launch, Report};
@@ -182,7 +182,8 @@ impl<'a> CudaBackend<'a> {
     /// Looks at what the device has done.
     fn look(&mut self, machine: &Machine) -> Result<(), Failure> {
         self.look_at_transfers().map_err(|error| self.broken(self.exchanges.first_open(), &error))?;
-        // Streams run in order, so behind an op that has not ended nothing on its lane has.
+        // Streams run in order, so behind an op that has not ended nothing on its lane has; and behind one that is not reported
+        // nothing on its lane is.
         let mut busy = [false; Lane::ALL.len()];
         let mut index = 0;
         while let Some(&op) = self.running.get(index) {
@@ -242,8 +243,8 @@ impl<'a> CudaBackend<'a> {
         }
         let prepared = self.device_state().op(op);
         let end: &DeviceEvent = match (kind, &prepared.report) {
-            // It ends when the host knows them, as in a simulation.
-            (OpKind::Exchange(exchange), Some(report)) if exchange.stage == Stage::Sizes => &report.arrived,
+            // It ends when the host knows the sizes that it brings, as in a simulation.
+            (OpKind::Exchange(_), Some(report)) => &report.arrived,
             _ => &prepared.done,
         };
         let clock = self.clocks[self.rank.index()];

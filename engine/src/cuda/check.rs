@@ -11,8 +11,19 @@ use crate::error::EngineError;
 /// Whether the executor can run a plan, wherever there are GPUs.
 ///
 /// # Errors
-/// A codec, layout or order that it does not have.
+/// A codec, layout, op, channel or order that it does not have, or a call of a library.
 pub fn check(plan: &Plan) -> Result<(), EngineError> {
+    let exchanges = plan
+        .programs
+        .iter()
+        .flat_map(|program| &program.ops)
+        .filter_map(|op| Some((op, op.kind.exchange()?)));
+    // Before frames: no layout helps a coded flow.
+    for (op, Exchange { channel, stage, .. }) in exchanges {
+        if matches!(channel, Channel::Flow(_) | Channel::FlowControl(_)) {
+            return Err(EngineError::Flow { segment: op.segment.0, stage: *stage });
+        }
+    }
     for op in plan.programs.iter().flat_map(|program| &program.ops) {
         match &op.kind {
             OpKind::Local(Local::Encode(batch) | Local::Decode(batch)) => {
@@ -30,11 +41,6 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
             OpKind::Exchange(exchange) if exchange.order.reorders() => {
                 return Err(EngineError::Order(exchange.order));
             }
-            OpKind::Exchange(Exchange {
-                channel: Channel::Flow(_) | Channel::FlowControl(_), stage, ..
-            }) => {
-                return Err(EngineError::Flow { segment: op.segment.0, stage: *stage });
-            }
             OpKind::Library(_) => return Err(EngineError::Library { segment: op.segment.0 }),
             OpKind::Exchange(_) | OpKind::Compute(_) => {}
         }
@@ -47,10 +53,14 @@ pub fn takes_kernels(plan: &Plan) -> bool {
     plan.programs.iter().flat_map(|program| &program.ops).any(|op| matches!(op.kind, OpKind::Local(_)))
 }
 
-/// Whether these GPUs have room for a plan.
+/// Whether these GPUs have room for a plan: for its regions and what kernels keep, beside code and streams, and what the driver adds to large
+/// allocations.
 ///
 /// # Errors
 /// The first one that has not, or a failure of its driver.
+///
+/// # Panics
+/// If [`check`] refuses the plan.
 pub fn check_memory(plan: &Plan, devices: &[Device]) -> Result<(), EngineError> {
     let mut needed = vec![0; devices.len()];
     for program in &plan.programs {
@@ -65,7 +75,7 @@ pub fn check_memory(plan: &Plan, devices: &[Device]) -> Result<(), EngineError> 
     Ok(())
 }
 
-/// Bytes that an allocation takes more than it was asked for, at the most.
+/// Bytes that a small allocation takes more than it was asked for, at the most.
 const ROUNDING: u64 = 512;
 
 /// Bytes that a rank takes on its GPU.

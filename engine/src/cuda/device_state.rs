@@ -10,7 +10,7 @@ use zipwire_kernels::{
     HostBuffer, Stream, Summer, Sums, Values,
 };
 use zipwire_payload::Payload;
-use zipwire_schedule::plan::{self, Batch, Chunk, Local, OpKind, Plan, Program, Reduce, Region};
+use zipwire_schedule::plan::{self, Batch, Chunk, Content, Local, OpKind, Plan, Program, Reduce, Region};
 use zipwire_schedule::{Lane, OpId, SizeId};
 
 use super::samples::Samples;
@@ -147,6 +147,23 @@ impl DeviceState {
             if let Some(batch) = op.kind.local().and_then(Local::framed) {
                 let blocks = batch.blocks.iter();
                 blocks.for_each(|block| capacities[block.size.index()] = block.dynamic_section.len);
+            }
+            // What moves is in a region, whoever decodes it.
+            for transfer in op
+                .kind
+                .exchange()
+                .into_iter()
+                .flat_map(|exchange| exchange.sends.iter().chain(&exchange.receives))
+            {
+                let (size, room) = match transfer.content {
+                    Content::Prefix(region, size) => (size, region.len),
+                    Content::Overflow { region, slot, size } => (size, slot + region.len),
+                    Content::Values(_) | Content::Whole(_) | Content::Size(_) | Content::Announced(..) => {
+                        continue;
+                    }
+                };
+                let capacity = &mut capacities[size.index()];
+                *capacity = room.min(*capacity);
             }
         }
         let place = |region: &Region| place(&buffers, region);

@@ -113,7 +113,7 @@ impl Executor for Cuda {
     }
 }
 
-/// Whether kernels write compact frames of all types that a variant codes.
+/// Whether kernels write compact frames of the types of all calls, coded or not, with the codec of a variant.
 fn writes_compact(experiment: &Experiment, variant: &Variant) -> bool {
     experiment.codec_of(variant).is_some_and(|choice| {
         let mut dtypes = experiment.job.segments.iter().filter_map(|segment| segment.work.dtype());

@@ -97,9 +97,8 @@ impl DeviceRegion {
     /// If the lengths differ.
     pub fn write(&self, bytes: &[u8]) -> Result<(), GpuError> {
         assert_eq!(bytes.len() as u64, self.len, "a region is written whole");
-        self.buffer.device.bind()?;
         // SAFETY: the region is within a live allocation and as long as the bytes.
-        check("cuMemcpyHtoD", unsafe { result::memcpy_htod_sync(self.address(), bytes) })
+        unsafe { self.buffer.device.upload(self.address(), bytes) }
     }
 
     /// Reads it, and waits for that. What streams have queued is not waited for.

@@ -27,6 +27,8 @@ struct Context {
     ordinal: usize,
     device: sys::CUdevice,
     context: sys::CUcontext,
+    /// What is written to regions goes through it.
+    uploads: sys::CUstream,
 }
 
 // SAFETY: the driver's handles can be used from any thread; every call first makes the context current on its thread.
@@ -69,7 +71,16 @@ impl Device {
         let device = check("cuDeviceGet", result::device::get(number))?;
         // SAFETY: the device is one that the driver has just named.
         let context = check("cuDevicePrimaryCtxRetain", unsafe { result::primary_ctx::retain(device) })?;
-        Ok(Self(Arc::new(Context { ordinal, device, context })))
+        let uploads = || {
+            // SAFETY: the context is retained.
+            check("cuCtxSetCurrent", unsafe { result::ctx::set_current(context) })?;
+            check("cuStreamCreate", result::stream::create(result::stream::StreamKind::NonBlocking))
+        };
+        let uploads = uploads().inspect_err(|_| {
+            // SAFETY: it was retained above, and nothing was made in it.
+            _ = unsafe { result::primary_ctx::release(device) };
+        })?;
+        Ok(Self(Arc::new(Context { ordinal, device, context, uploads })))
     }
 
     /// Its number.
@@ -132,6 +143,19 @@ impl Device {
         self.0.context
     }
 
+    /// Copies bytes to device memory, and waits until they are there: the call without a stream may return before, and streams do not wait for it.
+    ///
+    /// # Safety
+    /// There must be as many bytes of memory at the address.
+    pub(crate) unsafe fn upload(&self, address: u64, bytes: &[u8]) -> Result<(), GpuError> {
+        self.bind()?;
+        // SAFETY: the caller promises room, and the bytes live until the copy is done.
+        let copied = unsafe { result::memcpy_htod_async(address, bytes, self.0.uploads) };
+        check("cuMemcpyHtoDAsync", copied)?;
+        // SAFETY: the stream lives as long as this value.
+        check("cuStreamSynchronize", unsafe { result::stream::synchronize(self.0.uploads) })
+    }
+
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.0.ordinal == other.0.ordinal
     }
@@ -139,6 +163,11 @@ impl Device {
 
 impl Drop for Context {
     fn drop(&mut self) {
+        // SAFETY: the context is retained until below, the stream was created in it, and all that went through it is done.
+        let destroyed = unsafe {
+            result::ctx::set_current(self.context).and_then(|()| result::stream::destroy(self.uploads))
+        };
+        debug_assert!(destroyed.is_ok(), "{destroyed:?}");
         // SAFETY: it was retained once, by `open`, and whatever was made in it is gone: it held this value.
         let released = unsafe { result::primary_ctx::release(self.device) };
         debug_assert!(released.is_ok(), "{released:?}");

@@ -157,6 +157,12 @@ pub(crate) fn refusals() {
     refused(bf16(0, 64), vec![bf16(129, 64)], "32 whole values at a multiple of 2 bytes");
     refused(bf16(0, 64), vec![values(128, 64, DType::F32)], "32 whole values at a multiple of 4 bytes");
     refused(bf16(0, 64), vec![values(128, 64, DType::F16)], "BF16 or FP32");
-    refused(bf16(0, 64), vec![bf16(128, 64), bf16(2, 64)], "share no bytes with it");
-    refused(bf16(0, 64), vec![values(0, 128, DType::F32)], "share no bytes with it");
+    refused(bf16(0, 64), vec![bf16(128, 64), bf16(2, 64)], "share no bytes with any sum");
+    refused(bf16(0, 64), vec![values(0, 128, DType::F32)], "share no bytes with any sum");
+    let pair = |first: Addition, second: Addition| summer.sums(vec![first, second]).unwrap_err().to_string();
+    let sum = |output, term| Addition { output, terms: vec![term] };
+    let said = pair(sum(bf16(0, 64), bf16(128, 64)), sum(bf16(256, 64), bf16(32, 64)));
+    assert!(said.contains("share no bytes with any sum"), "{said}");
+    let said = pair(sum(bf16(0, 64), bf16(128, 64)), sum(bf16(62, 64), bf16(256, 64)));
+    assert!(said.contains("outputs that share no bytes"), "{said}");
 }
