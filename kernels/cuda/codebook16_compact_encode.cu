@@ -196,11 +196,7 @@ template <class Format> DEVICE void encode_compact(const Frame* frame, u32 block
     const uint2 low = eight_bytes(front + BOOK_AT), high = eight_bytes(front + BOOK_AT + 8);
     const uint4 book = make_uint4(low.x, low.y, high.x, high.y);
     const bool has_zeros = __syncthreads_or(!is_whole || has_zero(v[0]) || has_zero(v[1]) || has_zero(v[2]) || has_zero(v[3]));
-    if (threadIdx.x == 0) {
-        u64 all = 0;
-        for (u32 warp = 0; warp < Format::WARPS; ++warp) all += shared->sums[warp];
-        atomicAdd(&state_of(frame)->values, fold(all));
-    }
+    add_sums<Format>(state_of(frame), shared->sums);
     bool is_full = true;
     if (has_zeros) {
         u32 marks[4], of_thread = 0;

@@ -182,6 +182,14 @@ DEVICE void store_coded(const typename Format::Piece* v, const Seat& seat, const
     }
 }
 
+// Adds the sums over the values of a block's warps to the checksum, by one thread.
+template <class Format> DEVICE void add_sums(State* state, const u64* sums) {
+    if (threadIdx.x != 0) return;
+    u64 all = 0;
+    for (u32 warp = 0; warp < Format::WARPS; ++warp) all += sums[warp];
+    atomicAdd(&state->values, fold(all));
+}
+
 template <class Format, bool FULL> DEVICE void encode_block(const Frame* frame, u32 block, u32 count, EncodeShared<Format>* shared) {
     typedef typename Format::Piece Piece;
     State* state = state_of(frame);
@@ -227,11 +235,7 @@ template <class Format, bool FULL> DEVICE void encode_block(const Frame* frame, 
         shared->escapes[warp_id()] = escapes;
     }
     __syncthreads();
-    if (threadIdx.x == 0) {
-        u64 all = 0;
-        for (u32 warp = 0; warp < Format::WARPS; ++warp) all += shared->sums[warp];
-        atomicAdd(&state->values, fold(all));
-    }
+    add_sums<Format>(state, shared->sums);
     const u32* escapes_of_warps = shared->escapes + seat.tile * TILE_WARPS;
     const Choice choice = choose<Format>(escapes_of_warps, seat.count);
     u32 before_tile = 0, of_block = choice.length;

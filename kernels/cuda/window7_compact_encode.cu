@@ -59,16 +59,6 @@ template <class Format> DEVICE void squeeze(uint4* v, uint4* lower, const Pieces
     if constexpr (Format::LOWER != 0) bring(lower, rows, marks, coded, &shared->tile.stage);
 }
 
-// Chooses the window of `coded` values, unless it is known and they are packed already; the number of escapes. Barriers are inside.
-template <bool FULL> DEVICE u32 choose_window(const Frame* frame, const uint4* v, u32 coded, EncodeShared* shared, Packed* packed) {
-    const Pieces pieces = Pieces::of(coded);
-    const u32 own = search<FULL>(v, pieces, coded, shared);
-    pack<FULL>(v, pieces, shared->starts, packed);
-    const u32 escapes = collect<FULL>(v, pieces, packed, shared);
-    if (threadIdx.x == 0 && !own) *(volatile u32*)&state_of(frame)->hint = shared->start + 1;
-    return escapes;
-}
-
 // Writes what coded values have in front of the body's place in the frame: rests, codes, index, to shared memory.
 template <bool FULL> DEVICE void stage_coded(const uint4* v, u32 coded, const Packed& packed, CompactEncodeShared* shared) {
     const Pieces pieces = Pieces::of(coded);
@@ -138,14 +128,7 @@ template <class Format> DEVICE void encode_compact(const Frame* frame, u32 tile,
     uint4 v[4], lower[Format::LOWER ? 4 : 1];
     const u64 sum = is_whole ? take_halves<Format, true>(values, count, pieces, tile, v, lower, &of_tile->stage)
                              : take_halves<Format, false>(values, count, pieces, tile, v, lower, &of_tile->stage);
-    if (threadIdx.x < 16) {
-        // Read once, so that all threads have the same.
-        u32 hint = 0;
-        if (threadIdx.x == 0) hint = *(volatile u32*)&state->hint;
-        hint = __shfl_sync(0xffffu, hint, 0);
-        of_tile->starts[threadIdx.x] = (u8)(hint == NO_HINT ? 0 : hint - 1);
-        if (threadIdx.x == 0) of_tile->start = hint == NO_HINT ? OWN_WINDOWS : hint - 1;
-    }
+    take_hint(state, of_tile);
     const u32 of_values = fold_tile<Format>(sum, of_tile->parts);
     if (threadIdx.x == 0) atomicAdd(&state->values, of_values);
 
@@ -180,9 +163,9 @@ template <class Format> DEVICE void encode_compact(const Frame* frame, u32 tile,
         }
     }
     if (entry.coded == TILE_VALUES) {
-        if (!is_known) escapes = choose_window<true>(frame, v, entry.coded, of_tile, &packed);
+        if (!is_known) escapes = choose_window<true>(state, v, Pieces::of(entry.coded), entry.coded, of_tile, &packed);
     } else if (entry.coded) {
-        escapes = choose_window<false>(frame, v, entry.coded, of_tile, &packed);
+        escapes = choose_window<false>(state, v, Pieces::of(entry.coded), entry.coded, of_tile, &packed);
     }
     if (entry.coded) {
         entry.start = of_tile->start;

@@ -220,6 +220,26 @@ template <bool FULL> DEVICE u32 search(const uint4* v, const Pieces& pieces, u32
     return own;
 }
 
+// The window that another tile of the frame chose, to be tried first. Read once, so that all threads have the same.
+DEVICE void take_hint(const State* state, EncodeShared* shared) {
+    if (threadIdx.x >= 16) return;
+    u32 hint = 0;
+    if (threadIdx.x == 0) hint = *(const volatile u32*)&state->hint;
+    hint = __shfl_sync(0xffffu, hint, 0);
+    shared->starts[threadIdx.x] = (u8)(hint == NO_HINT ? 0 : hint - 1);
+    if (threadIdx.x == 0) shared->start = hint == NO_HINT ? OWN_WINDOWS : hint - 1;
+}
+
+// Chooses the window of `values` values and packs them; returns the number of escapes. Barriers are inside.
+template <bool FULL>
+DEVICE u32 choose_window(State* state, const uint4* v, const Pieces& pieces, u32 values, EncodeShared* shared, Packed* packed) {
+    const u32 own = search<FULL>(v, pieces, values, shared);
+    pack<FULL>(v, pieces, shared->starts, packed);
+    const u32 escapes = collect<FULL>(v, pieces, packed, shared);
+    if (threadIdx.x == 0 && !own) *(volatile u32*)&state->hint = shared->start + 1;
+    return escapes;
+}
+
 // Stores to device memory that is not read soon, or to any.
 template <bool STREAMED, class T> DEVICE void store(T* to, T value) {
     if (STREAMED) __stcs(to, value);
@@ -287,14 +307,7 @@ template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u
     const bool coded = FULL || Format::has_codes(count);
     uint4 v[4];
     const u64 sum = take_values<Format, FULL>(values, body, coded, count, pieces, tile, v, &shared->stage);
-    if (threadIdx.x < 16) {
-        // Read once, so that all threads have the same.
-        u32 hint = 0;
-        if (threadIdx.x == 0) hint = *(volatile u32*)&state->hint;
-        hint = __shfl_sync(0xffffu, hint, 0);
-        shared->starts[threadIdx.x] = (u8)(hint == NO_HINT ? 0 : hint - 1);
-        if (threadIdx.x == 0) shared->start = hint == NO_HINT ? OWN_WINDOWS : hint - 1;
-    }
+    take_hint(state, shared);
     const u32 of_values = fold_tile<Format>(sum, shared->parts);
     if (threadIdx.x == 0) atomicAdd(&state->values, of_values);
 
@@ -311,10 +324,8 @@ template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u
             is_final = shared->verdict == BEST && OUTSIDE * escapes <= count;
         }
         if (!is_final) {
-            own = search<FULL>(v, pieces, count, shared);
-            pack<FULL>(v, pieces, shared->starts, &packed);
-            escapes = collect<FULL>(v, pieces, &packed, shared);
-            if (threadIdx.x == 0 && !own) *(volatile u32*)&state->hint = shared->start + 1;
+            escapes = choose_window<FULL>(state, v, pieces, count, shared, &packed);
+            own = windows_len(shared->start, count);
         }
     }
     const u32 in_body = Format::static_body(count);

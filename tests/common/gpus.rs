@@ -18,6 +18,11 @@ pub(crate) fn trials(
     let of_case = |(case, layout): (&Case, Layout)| {
         let (case, is_long) = (case.in_layout(layout), is_long(case, layout));
         let experiment = resolve(&case).unwrap_or_else(|error| panic!("{}: {error:?}", case.name));
+        if layout == Layout::Compact
+            && !experiment.variants.iter().any(|variant| variant.protocol.takes_layout())
+        {
+            return Vec::new();
+        }
         let prepared =
             Prepared::new(&experiment, &Cancel::new()).expect("scenarios of the repository are plans");
         let trial = |(index, variant): (usize, &Variant)| {

@@ -135,12 +135,11 @@ pub fn bench_gpu(settings: &GpuSettings<'_>, cancel: &Cancel) -> Result<GpuRepor
     let mut coders = Vec::new();
     for spec in settings.codecs {
         let types = || settings.values.iter().map(|(dtype, _)| *dtype);
-        let some = types().find(|dtype| Coder::check(spec, *dtype).is_ok());
+        if let Some(Err(error)) = types().map(|dtype| Coder::check(spec, dtype)).reduce(Result::or) {
+            return Err(error.into());
+        }
         for dtype in types().filter(|dtype| Coder::check(spec, *dtype).is_ok()) {
             coders.push((spec, dtype, Coder::new(&device, spec, dtype)?));
-        }
-        if let (None, Some(dtype)) = (some, types().next()) {
-            Coder::check(spec, dtype)?;
         }
     }
     let (mut compared, mut rows, mut sums) = (0, Vec::new(), Vec::new());

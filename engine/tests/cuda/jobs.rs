@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use zipwire_codec::Layout;
-use zipwire_emulation::Controls;
-use zipwire_engine::cuda::{Report, STUCK_AFTER, Setup, devices, run};
+use zipwire_emulation::{Controls, Emulation, scene};
+use zipwire_engine::cuda::{Report, STUCK_AFTER, Setup, devices, kernels, run};
 use zipwire_payload::Payload;
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Choice, Protocol, RunFailure, plan};
@@ -68,3 +68,16 @@ pub(crate) const ON_GPUS: [Protocol; 6] = [
     Protocol::InBand,
     Protocol::Speculative,
 ];
+
+/// What a scene prints with another kernel in place of one.
+pub(crate) fn scene_with(name: &str, source: &str, variant: &str) -> String {
+    let emulation = Emulation::build(&[source], variant).unwrap();
+    let output = scene(name).envs(emulation.environment()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The source of a codec's kernels, or of sums.
+pub(crate) fn source_of(name: &str) -> String {
+    kernels::sources().into_iter().find(|source| source.name == name).unwrap().text
+}

@@ -3,12 +3,11 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use zipwire_emulation::{Emulation, Scene, scene};
-use zipwire_engine::cuda::kernels;
+use zipwire_emulation::{Scene, scene};
 use zipwire_schedule::Protocol;
 
 use crate::Test;
-use crate::jobs::{controls, layer, run_with};
+use crate::jobs::{controls, layer, run_with, scene_with, source_of};
 
 pub(crate) const TESTS: &[Test] = &[
     ("scenes::a_wrong_size_is_noticed", a_wrong_size_is_noticed),
@@ -28,19 +27,10 @@ fn failing() -> ExitCode {
 
 /// How a run fails whose encoders write more for a size than they should.
 fn failure_with(more: &str, variant: &str) -> String {
-    let kernels = kernels::sources();
-    let window7 = kernels.iter().find(|source| source.name == "window7").unwrap();
+    let source = source_of("window7");
     let writes = "*at<u64>(frame->size) = ";
-    assert_eq!(
-        window7.text.matches(writes).count(),
-        2,
-        "the kernels write sizes in one place for each layout"
-    );
-    let source = window7.text.replace(writes, &format!("{writes}{more} + "));
-    let emulation = Emulation::build(&[&source], variant).unwrap();
-    let output = scene("failing").envs(emulation.environment()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    assert_eq!(source.matches(writes).count(), 2, "the kernels write sizes in one place for each layout");
+    scene_with("failing", &source.replace(writes, &format!("{writes}{more} + ")), variant)
 }
 
 fn a_wrong_size_is_noticed() {

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use zipwire_codec::DType;
-use zipwire_emulation::{Emulation, Scene, scene};
-use zipwire_engine::cuda::{STUCK_AFTER, kernels};
+use zipwire_emulation::Scene;
+use zipwire_engine::cuda::STUCK_AFTER;
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Algorithm, CallKind, Choice, Protocol, RunFailure, Slot, SumType, Work};
 
 use crate::Test;
 use crate::common::{RANKS, twice, values_of_many_sizes};
-use crate::jobs::{ITERATIONS, choice, run_payload, with_delays};
+use crate::jobs::{ITERATIONS, choice, run_payload, scene_with, source_of, with_delays};
 
 pub(crate) const TESTS: &[Test] = &[
     ("sums::every_form_delivers", every_form_delivers),
@@ -78,14 +78,10 @@ fn adding() -> ExitCode {
 
 /// What becomes of both with another kernel.
 fn with_kernel(from: &str, to: &str, variant: &str) -> [String; 2] {
-    let kernels = kernels::sources();
-    let sum = kernels.iter().find(|source| source.name == "sum").unwrap();
-    assert!(sum.text.contains(from), "the kernel has changed");
-    let emulation = Emulation::build(&[&sum.text.replace(from, to)], variant).unwrap();
-    let output = scene("adding").envs(emulation.environment()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said: Vec<String> = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
-    said.try_into().unwrap()
+    let source = source_of("sum");
+    assert!(source.contains(from), "the kernel has changed");
+    let said = scene_with("adding", &source.replace(from, to), variant);
+    said.lines().map(str::to_owned).collect::<Vec<_>>().try_into().unwrap()
 }
 
 fn another_order_of_terms_is_noticed() {

@@ -3,12 +3,12 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{DType, Spec};
-use zipwire_emulation::Controls;
 use zipwire_kernels::{Coder, GpuError};
 
 use crate::Extent;
 use crate::bench::Bench;
 use crate::content::Content;
+use crate::frames::in_orders;
 
 /// Values of a tile.
 const TILE: usize = 8192;
@@ -71,18 +71,9 @@ pub(crate) fn anywhere(spec: &'static str, dtype: DType, extent: Extent) {
 
 /// The bytes do not depend on the order in which threads and blocks come to run: also where tiles have masks, or are stored, one behind the other.
 pub(crate) fn any_order(spec: &'static str, dtype: DType, extent: Extent) {
-    let Some(controls) = Controls::find() else { return };
     let bench = Bench::new(spec, dtype).twice();
     let all_values: Vec<Vec<u8>> = Content::ALL.map(|content| content.values(dtype, 50_001, 8)).to_vec();
-    for seed in 1..=extent.of(1, 6) {
-        controls.set_seed(seed);
-        controls.set_workers(1 + seed as u32 % 4);
-        controls.set_delay_us(if seed % 2 == 0 { 200 } else { 0 });
-        bench.check_compact_encoding(&all_values, &format!("seed {seed}"));
-    }
-    controls.set_seed(0);
-    controls.set_workers(2);
-    controls.set_delay_us(0);
+    in_orders(extent.of(1, 6), |seed| bench.check_compact_encoding(&all_values, &format!("seed {seed}")));
 }
 
 /// A region that is shorter than the longest frame, or begins where frames may not, is refused before anything is launched. What is as long is enough.

@@ -3,12 +3,12 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{Base, DType, Decoder, Delta, DeltaCoding, Layout, encode_to_vec};
-use zipwire_emulation::Controls;
 use zipwire_kernels::{DeltaBlock, DeltaCoder, DeltaDecoder, Device, DeviceRegion, Fault, Stream};
 
 use crate::Extent;
 use crate::content::Content;
 use crate::corrupt::agree;
+use crate::frames::in_orders;
 
 /// Where the block table is, and bytes of an entry.
 const ENTRIES: usize = 40;
@@ -226,7 +226,6 @@ pub(crate) fn every_part() {
 
 /// Values do not depend on the order in which threads and blocks come to run.
 pub(crate) fn any_order(extent: Extent) {
-    let Some(controls) = Controls::find() else { return };
     let bench = Bench::new();
     let base = Content::Rows.values(DType::Bf16, 70_001, 3);
     let changes = [Change::Step, Change::Some, Change::Rare, Change::Outliers];
@@ -234,13 +233,7 @@ pub(crate) fn any_order(extent: Extent) {
         changes.iter().map(|change| Update::new(base.clone(), change.of(&base, 4))).collect();
     all.retain(Update::is_delta);
     assert!(all.len() >= 2);
-    for seed in 1..=extent.of(1, 4) {
-        controls.set_seed(seed);
-        controls.set_workers(1 + seed as u32 % 4);
-        bench.check(&all, &format!("seed {seed}"));
-    }
-    controls.set_seed(0);
-    controls.set_workers(2);
+    in_orders(extent.of(1, 4), |seed| bench.check(&all, &format!("seed {seed}")));
 }
 
 /// Low bits and values of a change under several orders of threads, for mistakes that are planted.

@@ -49,17 +49,22 @@ pub(crate) fn many_tiles(spec: &'static str, dtype: DType) {
 
 /// The bytes do not depend on the order in which threads and blocks come to run.
 pub(crate) fn any_order(spec: &'static str, dtype: DType, extent: Extent) {
-    let Some(controls) = Controls::find() else { return };
     let bench = Bench::new(spec, dtype);
     let values: Vec<Vec<u8>> = [Content::Gaussian, Content::Rows, Content::Noise, Content::Special]
         .into_iter()
         .map(|content| content.values(dtype, 33_003, 5))
         .collect();
-    for seed in 1..=extent.of(1, 4) {
+    in_orders(extent.of(1, 4), |seed| bench.check(&values, &format!("seed {seed}")));
+}
+
+/// Does something under so many orders of threads and blocks, by seed, every other one with delays.
+pub(crate) fn in_orders(seeds: u64, check: impl Fn(u64)) {
+    let Some(controls) = Controls::find() else { return };
+    for seed in 1..=seeds {
         controls.set_seed(seed);
         controls.set_workers(1 + seed as u32 % 4);
         controls.set_delay_us(if seed % 2 == 0 { 200 } else { 0 });
-        bench.check(&values, &format!("seed {seed}"));
+        check(seed);
     }
     controls.set_seed(0);
     controls.set_workers(2);

@@ -83,6 +83,14 @@ fn main() -> ExitCode {
     zipwire_emulation::harness(&sources, trials, planted::SCENES)
 }
 
+/// A test of one thing only.
+fn plain(group: &str, name: &str, test: fn()) -> Trial {
+    Trial::test(format!("{group}::{name}"), move || {
+        test();
+        Ok(())
+    })
+}
+
 fn trials() -> Vec<Trial> {
     let of_coder = |(spec, dtype): &(&'static str, DType)| {
         let (spec, dtype) = (*spec, *dtype);
@@ -170,12 +178,7 @@ fn trials() -> Vec<Trial> {
         trials
     };
     let mut trials: Vec<Trial> = CODERS.iter().flat_map(of_coder).collect();
-    let delta = |name: &str, test: fn()| {
-        Trial::test(format!("delta::{name}"), move || {
-            test();
-            Ok(())
-        })
-    };
+    let delta = |name: &str, test: fn()| plain("delta", name, test);
     trials.extend([
         delta("every_change_and_length", delta::every_change_and_length),
         delta("every_pattern", delta::every_pattern),
@@ -189,12 +192,7 @@ fn trials() -> Vec<Trial> {
         delta("whole::what_the_cpu_refuses_is_reported", || delta::flipped_bits(Extent::Whole))
             .with_ignored_flag(true),
     ]);
-    let sum = |name: &str, test: fn()| {
-        Trial::test(format!("sum::{name}"), move || {
-            test();
-            Ok(())
-        })
-    };
+    let sum = |name: &str, test: fn()| plain("sum", name, test);
     trials.extend([
         sum("any_types_terms_and_places", plain_sums::all_of_them),
         sum("what_is_refused", plain_sums::refusals),
@@ -205,12 +203,7 @@ fn trials() -> Vec<Trial> {
             Ok(())
         })
     }));
-    let of_window7 = |name: &str, test: fn()| {
-        Trial::test(format!("window7::F32::compact::{name}"), move || {
-            test();
-            Ok(())
-        })
-    };
+    let of_window7 = |name: &str, test: fn()| plain("window7::F32::compact", name, test);
     trials.extend([
         of_window7("lower_halves_are_left_out", window7::lower_halves),
         of_window7("entries_are_checked", window7::entries),
