@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use zipwire::bench::{BenchError, CollectiveBenchError, GpuBenchError, HeldBenchError, SimBenchError};
 use zipwire::executors::MPI;
-use zipwire::files::FileError;
-use zipwire::held::HeldError;
 use zipwire::kernels::GpuError;
+use zipwire::models::file::FileError;
+use zipwire::models::held::HeldError;
+use zipwire::models::store::StoreError;
 use zipwire::mpi_job::JobError;
 use zipwire::papers::ReproduceError;
 use zipwire::scenarios::ScenarioError;
 use zipwire::sim::SizeError;
-use zipwire::store::StoreError;
 use zipwire::sweep::{JournalError, SweepError};
 use zipwire::traces::{TableFileError, TraceError, printable};
 use zipwire::{ExecuteError, OutputError, STOPPED, SimdError, with_help};

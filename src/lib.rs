@@ -12,25 +12,23 @@ pub use zipwire_calibrate as calibrate;
 pub use zipwire_cluster as cluster;
 pub use zipwire_codec as codec;
 pub use zipwire_engine as engine;
-pub use zipwire_experiments as experiments;
-pub use zipwire_files as files;
-pub use zipwire_held as held;
 pub use zipwire_kernels as kernels;
 pub use zipwire_kv as kv;
+pub use zipwire_models as models;
 pub use zipwire_mpi as mpi;
 pub use zipwire_papers as papers;
 pub use zipwire_payload as payload;
+pub use zipwire_runner as runner;
 pub use zipwire_scenarios as scenarios;
 pub use zipwire_schedule as schedule;
 pub use zipwire_serving as serving;
 pub use zipwire_sim as sim;
-pub use zipwire_store as store;
 pub use zipwire_timeline as timeline;
 pub use zipwire_traces as traces;
 
 pub use help::with_help;
 pub use simd::{SIMD_VARIABLE, SimdError, simd_from_environment};
-pub use zipwire_experiments::*;
+pub use zipwire_runner::*;
 
 /// Pages for extenders whose examples are programs: these are compiled and run. `tests/extending.rs` has the patches of the others.
 #[cfg(doctest)]

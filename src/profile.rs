@@ -12,7 +12,7 @@ use tempfile::TempPath;
 use tracing_chrome::{ChromeLayerBuilder, FlushGuard};
 use tracing_subscriber::layer::SubscriberExt;
 
-use zipwire::files::stage;
+use zipwire::models::file::stage;
 
 use crate::error::CliError;
 

@@ -2,6 +2,7 @@
 //! the scenario has all protocols; on GPUs one per variant, as not all of them have kernels. Executors that are not there are
 //! reported as ignored, and so are variants that they refuse.
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::process::ExitCode;

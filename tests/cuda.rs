@@ -3,6 +3,7 @@
 
 #[path = "cuda/bench_gpu.rs"]
 mod bench_gpu;
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! One codec's work and nothing else, for tools that count the instructions of a process.
 //!
 //! `instructions SPEC LEVEL encode|decode TIMES`: codes 32 768 BF16 values, drawn from N(0, 0.02^2), that many times in the compact
-//! layout. Two runs that differ in the number of times differ by the instructions of the work: `.ci/neon instructions` counts them so.
+//! layout. Two runs that differ in the number of times differ by the instructions of the work: `tools/neon instructions` counts them so.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an example may read its arguments")]
 
 use std::error::Error;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::io::{Cursor, Read, Write};

@@ -69,7 +69,7 @@ fn main() -> std::io::Result<()> {
         "outside",
         manifest_body().replace("m.safetensors", "../m.safetensors").as_bytes(),
     )?;
-    let written = Path::new(env!("CARGO_MANIFEST_DIR")).join("../files/tests/znn");
+    let written = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/models/tests/it/file/znn");
     for name in ["bf16_odd", "f32_rest_stream", "fp8", "tiny", "zeros"] {
         write("znn", name, &fs::read(written.join(format!("{name}.znn")))?)?;
     }
@@ -117,7 +117,7 @@ fn short_values(dtype: DType) -> Vec<u8> {
     values(&mut arbitrary::Unstructured::new(&recipe), dtype).expect("the recipe is whole")
 }
 
-/// Scenarios with the file that they read, and arguments: the shipped ones, which `.ci/fuzz` takes as well, read none.
+/// Scenarios with the file that they read, and arguments: the shipped ones, which `tools/fuzz` takes as well, read none.
 fn scenarios() -> Vec<(&'static str, String)> {
     let scenario = |nodes: u32, workload: &str, rest: &str| {
         format!(

@@ -6,7 +6,7 @@ use std::fs;
 use std::num::NonZero;
 
 use libfuzzer_sys::fuzz_target;
-use zipwire_files::{Watch, Znn};
+use zipwire_models::file::{Watch, Znn};
 use zipwire_fuzz::scratch_file;
 
 /// Files that are written are not longer.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arbitrary::{Result, Unstructured};
 use zipwire_codec::DType;
-use zipwire_files::{Compression, Model, Watch, compress, restore, verify};
+use zipwire_models::file::{Compression, Model, Watch, compress, restore, verify};
 
 use crate::{SPECS, scratch_path, values};
 

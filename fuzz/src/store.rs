@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
-use zipwire_files::{Watch, files_below};
-use zipwire_store::{Addition, Parent, Store, Writer, add, list, restore, stats, verify};
+use zipwire_models::file::{Watch, files_below};
+use zipwire_models::store::{Addition, Parent, Store, Writer, add, list, restore, stats, verify};
 
 /// Bytes of the header of an object that its hash is of.
 const SUMMED: usize = 136;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use zipwire::codec::Spec;
-use zipwire::store::{DEFAULT_CHAIN, Parent};
+use zipwire::models::store::{DEFAULT_CHAIN, Parent};
 
 use super::{WorkArgs, WriteArgs};
 

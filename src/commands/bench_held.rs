@@ -5,7 +5,7 @@ use std::num::NonZero;
 use zipwire::Cancel;
 use zipwire::bench::{HeldReport, HeldSettings, bench_held};
 use zipwire::codec::Spec;
-use zipwire::held::Place;
+use zipwire::models::held::Place;
 
 use super::{distinct, print, print_json};
 use crate::cli::BenchHeldArgs;

@@ -13,7 +13,7 @@ use zipwire::calibrate::{
     parse_log,
 };
 use zipwire::cluster::library::{Constant, Operation};
-use zipwire::files::stage;
+use zipwire::models::file::stage;
 use zipwire::traces::open_bounded;
 use zipwire::{Cancel, ExecuteError};
 

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use zipwire::Cancel;
-use zipwire::files::Watch;
-use zipwire::store::{
+use zipwire::models::file::Watch;
+use zipwire::models::store::{
     Addition, Keep, Manifest, Store, Swept, Verified, Writer, add, list, prune, restore, stats, verify,
 };
 
@@ -66,7 +66,9 @@ fn run_add(args: &StoreAddArgs, cancel: &Cancel) -> Result<(), CliError> {
     let Manifest { id, parent, .. } = &added.manifest;
     let raw = added.manifest.bytes_raw();
     if args.verify {
-        watched(&args.work, cancel, (&args.store, raw), |watch| zipwire::store::check(&store, id, watch))?;
+        watched(&args.work, cancel, (&args.store, raw), |watch| {
+            zipwire::models::store::check(&store, id, watch)
+        })?;
     }
     let seconds = begun.elapsed().as_secs_f64();
     let parts = added.parts;
@@ -331,7 +333,7 @@ fn say_swept(swept: Swept) {
 /// Bytes of a file or of the files below a folder; what cannot be read counts nothing, and is an error later.
 fn bytes_below(path: &Path) -> u64 {
     let files = if path.is_dir() {
-        zipwire::files::files_below(path).unwrap_or_default()
+        zipwire::models::file::files_below(path).unwrap_or_default()
     } else {
         vec![path.to_owned()]
     };

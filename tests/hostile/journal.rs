@@ -1,4 +1,4 @@
-//! Journals of sweeps that were damaged while nobody looked. Every bit and every place of a failure: `experiments/src/sweep/tests.rs`.
+//! Journals of sweeps that were damaged while nobody looked. Every bit and every place of a failure: `crates/runner/src/sweep/tests.rs`.
 
 use std::fs;
 

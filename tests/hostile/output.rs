@@ -1,5 +1,5 @@
 //! Output folders: what others do there, what is in the way, and processes that are killed. Every place of a failure:
-//! `experiments/src/output/tests.rs`.
+//! `crates/runner/src/output/tests.rs`.
 
 use std::fs;
 use std::time::Duration;

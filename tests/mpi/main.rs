@@ -4,7 +4,7 @@
 //! This program is also the rank: it starts itself by `mpirun`.
 
 #[allow(dead_code)] // What GPUs need of it.
-#[path = "../common/conformance.rs"]
+#[path = "../it/common/conformance.rs"]
 mod conformance;
 mod failures;
 mod jobs;

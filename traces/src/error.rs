@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
-use zipwire_files::{FileError, HeaderError};
+use zipwire_models::file::{FileError, HeaderError};
 
 /// Why a recording could not be read. Every variant names the file and the place in it.
 #[derive(Debug, Error)]

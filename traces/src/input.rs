@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use zipwire_files::{buffer, open_input};
+use zipwire_models::file::{buffer, open_input};
 
 /// Opens an input file of at most `limit` bytes.
 ///

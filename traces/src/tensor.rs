@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use zipwire_files::{Model, TensorInfo};
+use zipwire_models::file::{Model, TensorInfo};
 use zipwire_payload::Rows;
 use zipwire_schedule::DType;
 

@@ -1,5 +1,5 @@
 //! Planted defects of the kinds that loads of vectors could have. Miri refuses each of them, or it would not find these in the kernels:
-//! `.ci/miri` runs them one by one and demands an error.
+//! `tools/miri` runs them one by one and demands an error.
 
 /// As `load_8_at`, of a position that its caller has not compared with the length.
 fn load_8_at(bytes: &[u8], position: usize) -> u64 {

@@ -2,7 +2,7 @@
 //! delays; what must be noticed is noticed, and ends all ranks.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../common/mod.rs"]
+#[path = "../it/common/mod.rs"]
 mod common;
 mod failures;
 mod jobs;

@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-#[path = "../serving/scenes.rs"]
+#[path = "../it/serving/scenes.rs"]
 #[allow(dead_code, reason = "what threads need of it")]
 mod scenes;
 

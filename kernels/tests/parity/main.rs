@@ -4,11 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 mod bench;
-#[path = "../../../codec/tests/common/checksum.rs"]
+#[path = "../../../codec/tests/it/common/checksum.rs"]
 mod checksum;
 mod compact;
 mod compact_encode;
-#[path = "../../../codec/tests/common/content.rs"]
+#[path = "../../../codec/tests/it/common/content.rs"]
 #[allow(dead_code, reason = "other tests use all of it")]
 mod content;
 mod corrupt;

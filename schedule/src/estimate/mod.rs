@@ -4,7 +4,7 @@
 //! thousands of ranks costs as much as one of its steps. Chains and trees, whose steps differ, are gone through step by step (`lockstep.rs`).
 //! A step takes the latency of its flows and the time in which the fullest link moves what crosses it; so what is predicted is exact where
 //! the flows on that link are equal and begin together. What a simulation knows besides, skew and neighbours, is left out.
-//! `cargo test -p zipwire-sim --test algorithms` holds both against one another.
+//! `cargo test -p zipwire-sim --test it algorithms::` holds both against one another.
 
 mod broadcast;
 mod lockstep;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use zipwire::Cancel;
 use zipwire::codec::WriterOptions;
-use zipwire::files::{Compression, Model, compress, compress_values, is_archive, mirror};
+use zipwire::models::file::{Compression, Model, compress, compress_values, is_archive, mirror};
 
 use super::{
     MARK, PIPE, Row, SAFETENSORS, base_for, compressed_name, copy, io_error, place, print_rows, watched,

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use zipwire::Cancel;
 use zipwire::codec::Reader;
-use zipwire::files::{FileError, Model, Values, Watch, Znn, files_below, mirror, restore, verify};
+use zipwire::models::file::{FileError, Model, Values, Watch, Znn, files_below, mirror, restore, verify};
 
 use super::{
     MARK, PIPE, Row, SAFETENSORS, base_for, copy, io_error, place, print_rows, restored_name, watched,

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use zipwire::codec::Spec;
-use zipwire::files::{FileError, Model, Output, Watch};
+use zipwire::models::file::{FileError, Model, Output, Watch};
 use zipwire::scenarios::spec_help;
 use zipwire::{Cancel, with_help};
 

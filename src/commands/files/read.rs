@@ -5,7 +5,7 @@ use std::io::{Write, stdout};
 use std::path::PathBuf;
 
 use serde::Serialize;
-use zipwire::files::Model;
+use zipwire::models::file::Model;
 
 use super::{base_for, io_error, print, print_json};
 use crate::cli::{CatArgs, LsArgs};

@@ -1,0 +1,141 @@
+//! What tests of codecs share: values of many kinds, and frames that check themselves.
+
+#![allow(dead_code, reason = "not every test target uses all of it")]
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+pub(crate) mod checksum;
+pub(crate) mod content;
+pub(crate) mod frequencies;
+pub(crate) mod reader;
+
+use std::sync::LazyLock;
+
+use content::Content;
+use zipwire_codec::{
+    Codec, DType, DecodeError, Decoder, FrameShape, Layout, SimdLevel, Spec, Table, force_simd, simd_levels,
+};
+
+/// Environment variable that names the SIMD level of a process of these tests.
+pub(crate) const LEVEL: &str = "ZIPWIRE_TEST_LEVEL";
+
+/// SIMD level of this process: the one that [`LEVEL`] names, or the best one.
+pub(crate) fn level() -> SimdLevel {
+    std::env::var(LEVEL).map_or_else(
+        |_| simd_levels().into_iter().next_back().unwrap(),
+        |name| SimdLevel::from_name(&name).unwrap(),
+    )
+}
+
+/// The codec with this spec, to run on [`level`]. `table=TYPE` in it stands for [`table`].
+pub(crate) fn codec(spec: &str) -> Box<dyn Codec> {
+    force_simd(level()).unwrap();
+    self::spec(spec).codec()
+}
+
+/// The spec of such a text.
+pub(crate) fn spec(text: &str) -> Spec {
+    let Some((front, dtype)) = text.split_once("table=") else { return text.parse().unwrap() };
+    let spec: Spec = front.trim_end_matches([':', ',']).parse().unwrap();
+    let table = table(&spec, DType::from_name(dtype).unwrap());
+    spec.with_table(&table).unwrap()
+}
+
+/// A table for values of this type as they are in the tests.
+pub(crate) fn table(spec: &Spec, dtype: DType) -> Table {
+    let samples = [Content::Gaussian, Content::Rows].map(|content| content.values(dtype, 5000, 77));
+    spec.train(Layout::Compact, dtype, &samples.each_ref().map(Vec::as_slice)).unwrap()
+}
+
+/// Has all tables that [`codec`] can stand for.
+pub(crate) static DECODER: LazyLock<Decoder> = LazyLock::new(|| {
+    let mut decoder = Decoder::new();
+    for (spec, dtype) in ["rans", "rans:mantissa=2", "codebook16"]
+        .into_iter()
+        .flat_map(|spec| DType::ALL.map(|dtype| (spec, dtype)))
+    {
+        let spec: Spec = spec.parse().unwrap();
+        if spec.codec().supports(dtype) {
+            decoder.add_table(table(&spec, dtype)).unwrap();
+        }
+    }
+    decoder
+});
+
+/// A frame and what it is of.
+pub(crate) struct Frame {
+    pub(crate) layout: Layout,
+    pub(crate) dtype: DType,
+    pub(crate) values: Vec<u8>,
+    pub(crate) static_section: Vec<u8>,
+    pub(crate) dynamic_section: Vec<u8>,
+}
+
+impl Frame {
+    /// Encodes, and checks what holds for every frame.
+    pub(crate) fn new(codec: &dyn Codec, layout: Layout, dtype: DType, values: &[u8]) -> Self {
+        let count = values.len() / dtype.width();
+        let (static_len, bound) = (
+            codec.static_len(FrameShape::new(layout, dtype, count)),
+            codec.bound(FrameShape::new(layout, dtype, count)),
+        );
+        assert!(static_len <= bound);
+        assert!(layout == Layout::Split || static_len == 0);
+        let encode = |poison: u8| {
+            let values = values.to_vec();
+            let (mut static_out, mut dynamic_out) =
+                (vec![poison; static_len], vec![poison; bound - static_len]);
+            let len = codec.encode(layout, dtype, &values, &mut static_out, &mut dynamic_out).unwrap();
+            dynamic_out.truncate(len);
+            assert!(
+                static_len + len >= codec.min_len(FrameShape::new(layout, dtype, count)),
+                "shorter than can be"
+            );
+            (values, static_out, dynamic_out)
+        };
+        let first = encode(0x00);
+        let second = encode(0xa5);
+        assert!(first.0 == values, "the input was changed");
+        assert!(first == second, "bytes depend on what was in the buffers, or are not written");
+        let (values, static_section, dynamic_section) = first;
+        Self { layout, dtype, values, static_section, dynamic_section }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.values.len() / self.dtype.width()
+    }
+
+    pub(crate) fn decode(&self) -> Result<Vec<u8>, DecodeError> {
+        let mut out = vec![0x5a; self.values.len()];
+        DECODER.decode(self.layout, self.dtype, &self.static_section, &self.dynamic_section, &mut out)?;
+        Ok(out)
+    }
+
+    pub(crate) fn assert_survives(&self, context: &str) {
+        match self.decode() {
+            Ok(out) => {
+                assert!(out == self.values, "{context}: {} {} other values", self.layout, self.count());
+            }
+            Err(error) => panic!("{context}: {} {}: {error}", self.layout, self.count()),
+        }
+    }
+
+    pub(crate) fn assert_fails(&self, context: std::fmt::Arguments<'_>) {
+        assert!(self.decode().is_err(), "{} {}: {context} goes unnoticed", self.layout, self.count());
+    }
+
+    pub(crate) fn bits(&self) -> usize {
+        8 * (self.static_section.len() + self.dynamic_section.len())
+    }
+
+    pub(crate) fn byte(&mut self, position: usize) -> &mut u8 {
+        let static_len = self.static_section.len();
+        match position.checked_sub(static_len) {
+            None => &mut self.static_section[position],
+            Some(position) => &mut self.dynamic_section[position],
+        }
+    }
+
+    pub(crate) fn flip(&mut self, bit: usize) {
+        *self.byte(bit / 8) ^= 1 << (bit % 8);
+    }
+}

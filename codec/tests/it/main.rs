@@ -1,0 +1,28 @@
+//! The codec library by its public interface: one file for each codec or property.
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+mod auto;
+mod blocks_reference;
+mod codebook16;
+mod codebook16_reference;
+mod codecs;
+mod common;
+mod container;
+mod container_reference;
+mod dedup;
+mod delta;
+mod delta_reference;
+mod golden;
+mod groups_reference;
+mod huffman_reference;
+mod outside;
+mod rans;
+mod reference;
+mod releases;
+mod shared_tables;
+mod sign_mantissa;
+mod spec;
+mod surface;
+mod theory;
+mod tiered;
+mod window7;

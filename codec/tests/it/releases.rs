@@ -1,0 +1,198 @@
+//! Frames and containers that releases wrote are read for ever: each release has left some in `tests/it/releases`.
+//!
+//! A release of a new version begins with `cargo test -p zipwire-codec --test it releases::writes -- --ignored`, which adds a folder and changes none.
+
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+#![allow(clippy::disallowed_methods, reason = "releases are files")]
+
+use crate::common;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use common::content::{Content, every_pattern};
+use common::table;
+use xxhash_rust::xxh3::xxh3_64;
+use zipwire_codec::{
+    Base, DType, Decoder, FrameInfo, Layout, Reader, Spec, Table, WriterOptions, compress_with, encode_to_vec,
+};
+
+/// Each release has these: frames one behind the other, a container, and lines of what is in both.
+const FRAMES: &str = "frames.bin";
+const CONTAINER: &str = "container.bin";
+const LIST: &str = "list.txt";
+
+/// Those of the release that is written.
+const SPECS: [&str; 17] = [
+    "raw",
+    "window7",
+    "window7:scale=std",
+    "tiered",
+    "tiered:row=8",
+    "codebook16",
+    "codebook16:table",
+    "rans",
+    "rans:mantissa=2",
+    "rans:row=8",
+    "rans:table",
+    "grouped",
+    "blockwise",
+    "huffman",
+    "dedup:row=3+tiered",
+    "delta+rans",
+    "delta+tiered",
+];
+const CONTENTS: [Content; 6] = [
+    Content::Rows,
+    Content::Columns,
+    Content::SomeZeros,
+    Content::LoneValue,
+    Content::Special,
+    Content::Noise,
+];
+
+fn releases() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/releases")
+}
+
+#[test]
+fn frames_of_all_releases_are_read() {
+    let mut names: Vec<String> = fs::read_dir(releases())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert!(
+        names.iter().any(|name| name == env!("CARGO_PKG_VERSION")),
+        "this version has left no frames: see the head of this file"
+    );
+    for name in names {
+        let folder = releases().join(&name);
+        let list = fs::read_to_string(folder.join(LIST)).unwrap();
+        let frames = fs::read(folder.join(FRAMES)).unwrap();
+        let mut decoder = Decoder::new();
+        let mut codecs = BTreeSet::new();
+        let mut at = 0;
+        for line in list.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            match words[..] {
+                ["table", bytes] => {
+                    let bytes = (0..bytes.len()).step_by(2).map(|i| &bytes[i..i + 2]);
+                    let table = Table::new(
+                        bytes.map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect::<Vec<_>>(),
+                    );
+                    decoder.add_table(table).unwrap();
+                }
+                [kind @ ("frame" | "base"), spec, dtype, hash] => {
+                    let info = FrameInfo::peek(&frames[at..]).unwrap();
+                    let frame = &frames[at..at + info.frame_len()];
+                    let values =
+                        decoder.decompress(frame).unwrap_or_else(|error| panic!("{name}: {line}: {error}"));
+                    assert_eq!(format!("{:016x}", xxh3_64(&values)), hash, "{name}: {line}: other values");
+                    assert_eq!(info.shape.dtype.name(), dtype);
+                    if kind == "base" {
+                        decoder.add_base(Base::new(info.shape.dtype, values)).unwrap();
+                    }
+                    codecs.insert((info.codec, spec.to_owned()));
+                    at += info.frame_len();
+                }
+                ["container", hash] => {
+                    let container = fs::read(folder.join(CONTAINER)).unwrap();
+                    let mut data = Vec::new();
+                    Reader::new(&container[..]).read_to_end(&mut data).unwrap();
+                    assert_eq!(format!("{:016x}", xxh3_64(&data)), hash, "{name}: other data");
+                }
+                _ => panic!("{name}: `{line}` is not known"),
+            }
+        }
+        assert_eq!(at, frames.len(), "{name}: the list is of other frames");
+        let names: BTreeSet<&str> = codecs.iter().map(|(codec, _)| *codec).collect();
+        assert!(names.len() >= 10, "{name}: frames of {names:?} only");
+    }
+}
+
+/// Writes the folder of this version. What a release wrote is not written again.
+#[test]
+#[ignore = "writes files of a new release"]
+fn writes_the_files_of_this_release() {
+    let folder = releases().join(env!("CARGO_PKG_VERSION"));
+    fs::create_dir(&folder).unwrap();
+    let (mut frames, mut list) = (Vec::new(), String::new());
+    let mut add = |kind: &str, spec: &str, dtype: DType, frame: Vec<u8>, values: &[u8]| {
+        frames.extend(frame);
+        writeln!(list, "{kind} {spec} {dtype} {:016x}", xxh3_64(values)).unwrap();
+    };
+    for dtype in DType::ALL {
+        let base = Content::Gaussian.values(dtype, 4000, 1);
+        let raw: Spec = "raw".parse().unwrap();
+        add(
+            "base",
+            "raw",
+            dtype,
+            encode_to_vec(&*raw.codec(), Layout::Compact, dtype, &base).unwrap(),
+            &base,
+        );
+        for name in SPECS.into_iter().filter(|name| !name.ends_with(":table")) {
+            let mut spec: Spec = name.parse().unwrap();
+            if spec.takes_base() {
+                spec = spec.against(Base::new(dtype, base.clone()));
+                let near: Vec<u8> =
+                    base.iter().enumerate().map(|(i, byte)| byte ^ u8::from(i % 96 == 0)).collect();
+                add("frame", name, dtype, compress_with(&*spec.codec(), &near, dtype).unwrap(), &near);
+                continue;
+            }
+            let codec = spec.codec();
+            if !codec.supports(dtype) {
+                continue;
+            }
+            for (layout, content) in
+                Layout::ALL.into_iter().flat_map(|layout| CONTENTS.map(|content| (layout, content)))
+            {
+                let values = content.values(dtype, 300, 3);
+                add("frame", name, dtype, encode_to_vec(&*codec, layout, dtype, &values).unwrap(), &values);
+            }
+            // More than a block of any codec, in each of which is something else.
+            if dtype != DType::Bf16 {
+                continue;
+            }
+            let values =
+                [Content::LoneValue.values(dtype, 33_000, 4), Content::Rows.values(dtype, 2000, 5)].concat();
+            add(
+                "frame",
+                name,
+                dtype,
+                encode_to_vec(&*codec, Layout::Compact, dtype, &values).unwrap(),
+                &values,
+            );
+        }
+    }
+    let values = every_pattern(DType::F8E4M3);
+    let tiered: Spec = "tiered".parse().unwrap();
+    let frame = encode_to_vec(&*tiered.codec(), Layout::Split, DType::F8E4M3, &values).unwrap();
+    add("frame", "tiered", DType::F8E4M3, frame, &values);
+    for name in SPECS.into_iter().filter(|name| name.ends_with(":table")) {
+        let spec: Spec = name.trim_end_matches(":table").parse().unwrap();
+        for dtype in DType::ALL.into_iter().filter(|dtype| spec.codec().supports(*dtype)) {
+            let table = table(&spec, dtype);
+            let bytes: String = table.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+            writeln!(list, "table {bytes}").unwrap();
+            let named = spec.clone().with_table(&table).unwrap();
+            for layout in Layout::ALL {
+                let values = Content::Gaussian.values(dtype, 700, 6);
+                frames.extend(encode_to_vec(&*named.codec(), layout, dtype, &values).unwrap());
+                writeln!(list, "frame {name} {dtype} {:016x}", xxh3_64(&values)).unwrap();
+            }
+        }
+    }
+    let mut data = Content::Rows.values(DType::F32, 3000, 7);
+    data.extend([1, 2, 3]);
+    let mut writer = WriterOptions::new(DType::F32).chunk_values(1000).open(Vec::new()).unwrap();
+    writer.write_all(&data).unwrap();
+    fs::write(folder.join(CONTAINER), writer.finish().unwrap()).unwrap();
+    writeln!(list, "container {:016x}", xxh3_64(&data)).unwrap();
+    fs::write(folder.join(FRAMES), frames).unwrap();
+    fs::write(folder.join(LIST), list).unwrap();
+}

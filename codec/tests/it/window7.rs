@@ -1,0 +1,193 @@
+//! What `window7` makes of known values: sizes, choices, and what its faults are called.
+
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+use crate::common;
+
+use common::Frame;
+use common::content::Content;
+use zipwire_codec::{DType, DecodeError, FrameShape, Layout, Section, TileFault};
+
+const TILES: usize = 16;
+const COUNT: usize = TILES * 8192;
+
+fn frame(spec: &str, layout: Layout, values: &[u8]) -> Frame {
+    Frame::new(&*common::codec(spec), layout, DType::Bf16, values)
+}
+
+fn content(layout: Layout, content: Content) -> Frame {
+    frame("window7", layout, &content.values(DType::Bf16, COUNT, 9))
+}
+
+fn percent(frame: &Frame) -> f64 {
+    100.0 * (frame.static_section.len() + frame.dynamic_section.len()) as f64 / frame.values.len() as f64
+}
+
+#[test]
+fn sizes_of_known_values() {
+    // 68.75 % are rest and codes, 1.06 % escapes, 0.2 % tile table and escape index.
+    for layout in Layout::ALL {
+        let percent = percent(&content(layout, Content::Gaussian));
+        assert!((percent - 70.02).abs() < 0.05, "{layout}: {percent}");
+    }
+    // Noise is stored, and takes exactly what the bound says.
+    let codec = common::codec("window7");
+    for layout in Layout::ALL {
+        let noise = content(layout, Content::Noise);
+        let len = noise.static_section.len() + noise.dynamic_section.len();
+        assert_eq!(len, codec.bound(FrameShape::new(layout, DType::Bf16, COUNT)));
+    }
+    // An all-zero tile has no body, a single nonzero value costs a mask and the codes of one value.
+    assert_eq!(content(Layout::Compact, Content::Zeros).dynamic_section.len(), 32 + 6 * TILES);
+    let lone = content(Layout::Compact, Content::LoneValue).dynamic_section.len();
+    assert!(lone < 32 + TILES * (6 + 1024 + 2 * 13 + 12), "{lone}");
+    // 24 % zeros: mask and three quarters of what is coded otherwise.
+    let masked = percent(&content(Layout::Compact, Content::SomeZeros));
+    assert!((masked - (6.25 + 0.76 * 70.02)).abs() < 0.3, "{masked}");
+    // In the split layout these zeros are escapes.
+    let escapes = percent(&content(Layout::Split, Content::SomeZeros));
+    assert!((escapes - (70.02 + 50.0 * 0.24)).abs() < 0.6, "{escapes}");
+}
+
+#[test]
+fn groups_have_windows_of_their_own_where_that_pays() {
+    // Another scale for each 512 values, by powers of two, so that all have as many escapes. Windows add 0.1 %.
+    let scales = [1.0, 2.0f32.powi(-17), 2.0f32.powi(40), 2.0f32.powi(-60)];
+    let gaussian = Content::Gaussian.values(DType::F32, COUNT, 9);
+    let scaled = gaussian.as_chunks::<4>().0.iter().enumerate().flat_map(|(i, value)| {
+        let value = f32::from_le_bytes(*value) * scales[i / 512 % scales.len()];
+        value.to_le_bytes().into_iter().skip(2)
+    });
+    let values: Vec<u8> = scaled.collect();
+    for layout in Layout::ALL {
+        let own = frame("window7", layout, &values);
+        assert!((percent(&own) - 70.12).abs() < 0.05, "{layout}: {}", percent(&own));
+        // With estimators a tile has one window, and none that would do: it is stored.
+        let one = frame("window7:scale=std", layout, &values);
+        assert!(percent(&one) > 90.0, "{layout}: {}", percent(&one));
+    }
+    // Own windows are read where they are written, in front of the escapes.
+    let mut damaged = frame("window7", Layout::Split, &values);
+    assert_eq!((damaged.static_section[32], damaged.static_section[33]), (255, 0));
+    damaged.dynamic_section[3] = 250;
+    let error = damaged.decode().unwrap_err();
+    assert_eq!(error, DecodeError::Tile { tile: 0, fault: TileFault::WindowStart(250) });
+}
+
+#[test]
+fn lower_halves_of_fp32_are_kept_and_left_out_where_all_are_zero() {
+    let percent_of = |layout, values: &[u8]| {
+        let frame = Frame::new(&*common::codec("window7"), layout, DType::F32, values);
+        frame.assert_survives("FP32");
+        percent(&frame)
+    };
+    // Half of the bytes as they are; the other half as BF16.
+    let gaussian = Content::Gaussian.values(DType::F32, COUNT, 9);
+    let zero_extended: Vec<u8> = gaussian.chunks(4).flat_map(|value| [0, 0, value[2], value[3]]).collect();
+    for layout in Layout::ALL {
+        let percent = percent_of(layout, &gaussian);
+        assert!((percent - (50.0 + 70.02 / 2.0)).abs() < 0.05, "{layout}: {percent}");
+    }
+    let short = percent_of(Layout::Compact, &zero_extended);
+    assert!((short - 70.02 / 2.0).abs() < 0.05, "{short}");
+    // One value in a tile is enough to keep its lower halves.
+    let mut one = zero_extended;
+    one[4 * 100] = 1;
+    let more = percent_of(Layout::Compact, &one) - short;
+    assert!((more - 50.0 / TILES as f64).abs() < 1e-9, "{more}");
+}
+
+#[test]
+fn estimators_are_as_good_as_counting_on_gaussian_values_and_worse_on_mixtures() {
+    let values = Content::Gaussian.values(DType::Bf16, COUNT, 9);
+    let exact = frame("window7", Layout::Split, &values);
+    for spec in ["window7:scale=std", "window7:scale=mean-abs"] {
+        let estimated = percent(&frame(spec, Layout::Split, &values)) - percent(&exact);
+        assert!((0.0..0.01).contains(&estimated), "{spec}: {estimated}");
+    }
+    let values = Content::Rows.values(DType::Bf16, COUNT, 9);
+    let exact = percent(&frame("window7", Layout::Compact, &values));
+    let estimated = percent(&frame("window7:scale=std", Layout::Compact, &values));
+    assert!(estimated > exact + 1.0, "{estimated} {exact}");
+}
+
+/// Damages a frame in one place and says what is found.
+fn damaged(layout: Layout, content: Content, damage: impl Fn(&mut Frame)) -> DecodeError {
+    let mut frame = self::content(layout, content);
+    damage(&mut frame);
+    frame.decode().unwrap_err()
+}
+
+#[test]
+fn faults_have_names() {
+    let (split, compact) = (Layout::Split, Layout::Compact);
+    let gaussian = Content::Gaussian;
+    let tile = |tile, fault| DecodeError::Tile { tile, fault };
+    let second = 32 + 4;
+    assert_eq!(
+        damaged(split, gaussian, |f| f.static_section[0] = b'X'),
+        DecodeError::Magic { found: *b"XPWR" }
+    );
+    assert_eq!(damaged(split, gaussian, |f| f.static_section[4] = 2), DecodeError::Version { found: 2 });
+    assert_eq!(
+        damaged(split, gaussian, |f| f.static_section[5] = 250),
+        DecodeError::UnknownCodec { tag: 250 }
+    );
+    assert_eq!(
+        damaged(split, gaussian, |f| f.static_section[28] = 1),
+        DecodeError::UnusedTable { codec: "window7", id: 1 }
+    );
+    let error = damaged(split, gaussian, |f| f.static_section[second + 1] = 3);
+    assert_eq!(error, tile(1, TileFault::Mode(3)));
+    let error = damaged(split, gaussian, |f| f.static_section[second] = 250);
+    assert_eq!(error, tile(1, TileFault::WindowStart(250)));
+    let error = damaged(split, gaussian, |f| f.static_section[32 + 4 * TILES + 2] ^= 1);
+    assert_eq!(error, tile(0, TileFault::EscapeIndex));
+    let error = damaged(split, gaussian, |f| f.static_section[second + 2] ^= 1);
+    assert!(matches!(error, DecodeError::Tile { tile: 1, fault: TileFault::EscapeCount { .. } }), "{error}");
+    let error = damaged(split, gaussian, |f| f.static_section[second + 3] = 0x1f);
+    assert_eq!(error, tile(1, TileFault::Overrun));
+    // Tile table and index end at 32 + 4 * 16 + 2 * 16 * 16 = 608, the front matter at 640.
+    assert_eq!(damaged(split, gaussian, |f| f.static_section[608] = 1), DecodeError::Padding);
+    let error = damaged(split, gaussian, |f| f.static_section[640] ^= 1);
+    assert!(matches!(error, DecodeError::Checksum { .. }), "{error}");
+    let error = damaged(split, gaussian, |f| f.dynamic_section.truncate(9));
+    assert!(matches!(error, DecodeError::Length { section: Section::Dynamic, found: 9, .. }), "{error}");
+    let error = damaged(compact, Content::SomeZeros, |f| f.dynamic_section[32 + 6 * TILES] ^= 1);
+    assert!(matches!(error, DecodeError::Tile { tile: 0, fault: TileFault::MaskCount { .. } }), "{error}");
+    let error = damaged(compact, Content::Zeros, |f| f.dynamic_section[32] = 1);
+    assert_eq!(error, tile(0, TileFault::UnusedField));
+}
+
+#[test]
+fn codes_and_mask_bits_beyond_the_last_value_must_be_zero() {
+    // 33 values have two lanes: nibble words 5, 6 and 7 are empty, and most of word 4.
+    let values = Content::Equal.values(DType::Bf16, 33, 0);
+    for layout in Layout::ALL {
+        let clean = frame("window7", layout, &values);
+        let codes = match layout {
+            Layout::Split => 128 + 33,
+            Layout::Compact => 32 + 6 + 33,
+        };
+        // The last word of the last row belongs to words 5 and 7.
+        for bit in 0..32 {
+            let mut frame = frame("window7", layout, &values);
+            let section =
+                if layout == Layout::Split { &mut frame.static_section } else { &mut frame.dynamic_section };
+            section[codes + 20 + bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(
+                frame.decode(),
+                Err(DecodeError::Tile { tile: 0, fault: TileFault::Padding }),
+                "bit {bit}"
+            );
+        }
+        clean.assert_survives("clean");
+    }
+    let values = [Content::Zeros, Content::Equal].map(|kind| kind.values(DType::Bf16, 50, 0)).concat();
+    let mut masked = frame("window7", Layout::Compact, &[&values[..], &[0, 0]].concat());
+    let mask = 32 + 6;
+    assert_eq!(masked.dynamic_section[33], 3, "the tile is masked");
+    // Bits 0 to 4 of the last byte of the mask are the values 96 to 100; one more bit, and one less.
+    masked.dynamic_section[mask + 12] ^= 0x81;
+    assert_eq!(masked.decode(), Err(DecodeError::Tile { tile: 0, fault: TileFault::Padding }));
+}

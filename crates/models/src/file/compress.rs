@@ -1,0 +1,268 @@
+//! Files into compressed ones.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+use zipwire_codec::{DType, Spec};
+
+use crate::file::archive;
+use crate::file::header::Header;
+use crate::file::model::Model;
+use crate::file::note::{Archive, FORMAT_VERSION, KEY, Note, PartNote};
+use crate::file::output::Output;
+use crate::file::parts::{Codecs, Coding, How, Part, choose};
+use crate::file::pieces::{Kept, write_parts};
+use crate::file::{FileError, Watch, at, znn};
+
+/// The tensor with the header of the file that was compressed, unless one is called so.
+const HEADER: &str = "zipwire.header";
+
+/// How files are compressed.
+#[derive(Clone, Debug)]
+pub struct Compression {
+    /// The codec of all tensors whose type it knows.
+    pub spec: Spec,
+    /// Whether a file that is there already is replaced.
+    pub force: bool,
+}
+
+/// What came of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compressed {
+    /// Bytes before.
+    pub bytes_raw: u64,
+    /// Bytes after, with everything.
+    pub bytes_coded: u64,
+    /// Tensors that were coded, and those that are kept as they are.
+    pub tensors: (usize, usize),
+    /// Digest of the file that was compressed.
+    pub digest: String,
+}
+
+/// Compresses a safetensors file into one that any reader of safetensors opens: tensors that were coded are `U8` in it, the others are as
+/// they were, and the key `zipwire` of its metadata says how the file comes back, bit for bit ([`restore`](crate::file::restore)).
+///
+/// Each tensor is a container of frames ([`zipwire_codec::ContainerIndex`]) of 131072 values, so that any part of it can be read alone.
+/// `base` is a file with earlier values of the same tensors, which the codec then takes differences from; it is needed to read the result.
+/// Memory is about 3 MiB for each thread, whatever the file has, and the headers.
+///
+/// A zip archive, as PyTorch writes its `.pt` and `.bin` files, is taken, too: each member that was stored as it is, has 4 KiB or more and is
+/// worth it is such a tensor, of the type that codes a sample of it shortest. It has no base.
+///
+/// # Errors
+/// If the input is no safetensors file and no archive, or is compressed already, the codec has no such values, there is an output already, the system
+/// refuses something, or `watch` says to stop. Then there is no new file.
+pub fn compress(
+    input: &Path,
+    output: &Path,
+    compression: &Compression,
+    base: Option<&Model>,
+    watch: &Watch<'_>,
+) -> Result<Compressed, FileError> {
+    let file = open(input, output)?;
+    let header = match Header::read(&file) {
+        Ok(header) => header,
+        Err(_) if archive::begins_as_archive(&file) => {
+            return compress_archive((&file, input), output, compression, base, watch);
+        }
+        Err(_) if archive::begins_as_pickle(&file) => {
+            return Err(FileError::Pickle { path: input.to_owned() });
+        }
+        Err(_) if znn::begins_as_znn(&file) => {
+            return Err(FileError::IsZnn { path: input.to_owned() });
+        }
+        Err(source) => return Err(FileError::Header { path: input.to_owned(), source }),
+    };
+    if Note::of(&header, input)?.is_some() {
+        return Err(FileError::Compressed { path: input.to_owned() });
+    }
+    let values_at = header.bytes().len() as u64;
+    let codecs = Codecs::new(&compression.spec, base)?;
+    // Read once, as frames name it; all of it, if it is not compressed.
+    let base_digest = base.map(Model::digest).transpose()?;
+    let tensors = header.tensors();
+    let names: HashSet<&str> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    let mut header_name = HEADER.to_owned();
+    while names.contains(header_name.as_str()) {
+        header_name.push('_');
+    }
+    let mut parts = vec![Part { tensor: header_name, at: 0, bytes: values_at, how: How::Bytes }];
+    for tensor in &tensors {
+        if (watch.cancelled)() {
+            return Err(FileError::Cancelled);
+        }
+        let at = values_at + tensor.range.start;
+        let how = choose((&file, input), tensor, at, &codecs)?;
+        parts.push(Part { tensor: tensor.name.clone(), at, bytes: tensor.bytes(), how });
+    }
+    let outline = Outline { notes: header.notes(), archive: None, base: base_digest, parts };
+    let kept = outline.write((&file, input), base, output, compression.force, watch)?;
+    let coded = outline.coded();
+    Ok(Compressed {
+        bytes_raw: outline.bytes(),
+        bytes_coded: kept.end,
+        tensors: (coded, tensors.len() - coded),
+        digest: kept.digest,
+    })
+}
+
+/// Compresses a zip archive into a safetensors file: its members that are worth it are coded tensors, what is between them is kept.
+fn compress_archive(
+    (file, input): (&File, &Path),
+    output: &Path,
+    compression: &Compression,
+    base: Option<&Model>,
+    watch: &Watch<'_>,
+) -> Result<Compressed, FileError> {
+    if base.is_some() {
+        return Err(FileError::ArchiveBase { path: input.to_owned() });
+    }
+    let bytes = file.metadata().map_err(FileError::io("read", input))?.len();
+    let parts = archive::parts((file, input), bytes, &Codecs::new(&compression.spec, None)?, watch)?;
+    let none = Header::none();
+    let outline = Outline { notes: none.notes(), archive: Some(Archive::Zip), base: None, parts };
+    let kept = outline.write((file, input), None, output, compression.force, watch)?;
+    let coded = outline.coded();
+    Ok(Compressed {
+        bytes_raw: bytes,
+        bytes_coded: kept.end,
+        tensors: (coded, outline.parts.len() - coded),
+        digest: kept.digest,
+    })
+}
+
+/// Compresses a file of values of one type into a container, as [`zipwire_codec::Writer`] writes them; bytes at the end that are no whole
+/// value are kept, too.
+///
+/// # Errors
+/// As [`compress`], but for what is said of safetensors.
+pub fn compress_values(
+    input: &Path,
+    output: &Path,
+    dtype: DType,
+    compression: &Compression,
+    watch: &Watch<'_>,
+) -> Result<Compressed, FileError> {
+    let file = open(input, output)?;
+    let bytes = file.metadata().map_err(FileError::io("read", input))?.len();
+    let coding = Coding { spec: Codecs::new(&compression.spec, None)?.plain, dtype, base: None };
+    let parts = [Part { tensor: String::new(), at: 0, bytes, how: How::Coded(coding) }];
+    let staged = Output::begin(output, compression.force)?;
+    let kept = write_parts((&file, input), &parts, None, (staged.file(), output), 0, watch)?;
+    // Nothing is behind a container.
+    let end = kept.parts[0].container.unwrap_or(0);
+    staged.file().set_len(end).map_err(FileError::io("write", output))?;
+    staged.finish()?;
+    Ok(Compressed { bytes_raw: bytes, bytes_coded: end, tensors: (1, 0), digest: kept.digest })
+}
+
+/// Opens an input that the output is not.
+fn open(input: &Path, output: &Path) -> Result<File, FileError> {
+    let is_same = |(one, other)| one == other;
+    if input.canonicalize().ok().zip(output.canonicalize().ok()).is_some_and(is_same) {
+        return Err(FileError::Same { path: output.to_owned() });
+    }
+    crate::file::open_input(input).map_err(FileError::io("read", input))
+}
+
+/// What a compressed file consists of.
+struct Outline<'a> {
+    /// What the file that is compressed says beside its tensors.
+    notes: &'a HashMap<String, String>,
+    archive: Option<Archive>,
+    /// Digest of the base.
+    base: Option<&'a str>,
+    parts: Vec<Part>,
+}
+
+impl Outline<'_> {
+    /// Bytes of the file that is compressed.
+    fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.bytes).sum()
+    }
+
+    /// How many parts are coded.
+    fn coded(&self) -> usize {
+        self.parts.iter().filter(|part| matches!(part.how, How::Coded(_))).count()
+    }
+
+    /// Writes the compressed file.
+    fn write(
+        &self,
+        input: (&File, &Path),
+        base: Option<&Model>,
+        output: &Path,
+        force: bool,
+        watch: &Watch<'_>,
+    ) -> Result<Kept, FileError> {
+        let staged = Output::begin(output, force)?;
+        // The header is in front of what it counts, so it gets the room that it may need at the most, and spaces for the rest.
+        let room = self.header(None).len().next_multiple_of(8) as u64;
+        let kept = write_parts(input, &self.parts, base, (staged.file(), output), 8 + room, watch)?;
+        let mut text = self.header(Some(&kept));
+        text.push_str(&" ".repeat(room as usize - text.len()));
+        let front = [&room.to_le_bytes(), text.as_bytes()].concat();
+        at::write_all(staged.file(), &front, 0).map_err(FileError::io("write", output))?;
+        staged.finish()?;
+        Ok(kept)
+    }
+
+    /// The header of the compressed file: before it is known what was kept, with all numbers as long as they can be.
+    fn header(&self, kept: Option<&Kept>) -> String {
+        let mut metadata: BTreeMap<&str, String> =
+            self.notes.iter().map(|(key, text)| (key.as_str(), text.clone())).collect();
+        let note = Note {
+            version: FORMAT_VERSION,
+            bytes: self.bytes(),
+            digest: kept.map_or_else(|| "0".repeat(32), |kept| kept.digest.clone()),
+            base: self
+                .base
+                .filter(|_| self.parts.iter().any(|part| takes_base(&part.how)))
+                .map(str::to_owned),
+            archive: self.archive,
+            parts: (0..).zip(&self.parts).map(|(number, part)| self.note_of(number, part, kept)).collect(),
+        };
+        metadata.insert(KEY, serde_json::to_string(&note).expect("it has text and numbers"));
+        let mut entries = Map::new();
+        entries.insert("__metadata__".to_owned(), json!(metadata));
+        let most: u64 = self.parts.iter().map(Part::bound).sum();
+        let mut start = 0;
+        for (number, part) in self.parts.iter().enumerate() {
+            let len = kept.map_or(part.bound(), |kept| kept.parts[number].len);
+            let (dtype, shape) = match &part.how {
+                How::Stored { dtype, shape } => (dtype.as_str(), json!(shape)),
+                How::Bytes | How::Coded(_) => ("U8", json!([len])),
+            };
+            let offsets = if kept.is_some() { [start, start + len] } else { [most; 2] };
+            entries.insert(
+                part.tensor.clone(),
+                json!({ "dtype": dtype, "shape": shape, "data_offsets": offsets }),
+            );
+            start += len;
+        }
+        Value::Object(entries).to_string()
+    }
+
+    fn note_of(&self, number: usize, part: &Part, kept: Option<&Kept>) -> PartNote {
+        let coding = match &part.how {
+            How::Coded(coding) => Some(coding),
+            How::Stored { .. } | How::Bytes => None,
+        };
+        PartNote {
+            tensor: part.tensor.clone(),
+            bytes: part.bytes,
+            container: coding.and_then(|_| match kept {
+                Some(kept) => kept.parts[number].container,
+                None => Some(part.bound()),
+            }),
+            // A safetensors file says itself of what type its tensors are.
+            dtype: self.archive.and(coding).map(|coding| coding.dtype_name().to_owned()),
+        }
+    }
+}
+
+fn takes_base(how: &How) -> bool {
+    matches!(how, How::Coded(coding) if coding.base.is_some())
+}

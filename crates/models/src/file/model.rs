@@ -1,0 +1,429 @@
+//! A file with tensors, compressed or not, of which any part is read alone.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::num::NonZero;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use zipwire_codec::{ContainerIndex, DType};
+
+use crate::file::archive::begins_as_archive;
+use crate::file::chunks::{Chunks, in_tensor, read_index};
+use crate::file::header::{Header, TensorInfo};
+use crate::file::nearest::nearest;
+use crate::file::note::{Digest, Note, PIECE, PartNote};
+use crate::file::{FileError, at, buffer, open_input, znn};
+
+/// A safetensors file, compressed by [`compress`](crate::file::compress) or not: its tensors are those of the file that was compressed; of an archive,
+/// coded members and the bytes between them. Reads the
+/// headers and what is asked for, not the file; a part of a compressed tensor costs the chunks that it is in. It can be shared by threads.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let (plain, compressed) = (folder.path().join("m.safetensors"), folder.path().join("m.zw.safetensors"));
+/// # let values: Vec<u8> = (0..20_000u32).flat_map(|i| (0x3c00 + i as u16 % 700).to_le_bytes()).collect();
+/// # let view = safetensors::tensor::TensorView::new(safetensors::Dtype::BF16, vec![200, 100], &values)?;
+/// # safetensors::serialize_to_file([("w", view)], None, &plain)?;
+/// use zipwire_models::file::{Compression, Model, Watch, compress};
+///
+/// let compression = Compression { spec: "rans".parse()?, force: false };
+/// compress(&plain, &compressed, &compression, None, &Watch::default())?;
+///
+/// let model = Model::open(&compressed)?;
+/// assert_eq!(model.tensor("w")?.shape, [200, 100]);
+/// assert_eq!(model.read("w")?, values);
+/// assert_eq!(model.read_rows("w", 20..30)?, values[4000..6000]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Model {
+    path: PathBuf,
+    file: File,
+    header: Header,
+    digest: OnceLock<String>,
+    note: Option<Note>,
+    base: Option<Arc<Model>>,
+    tensors: Vec<TensorInfo>,
+    /// Number of a tensor by its name.
+    numbers: HashMap<String, usize>,
+    places: Vec<Place>,
+}
+
+/// Where the values of a tensor are in the file.
+#[derive(Debug)]
+struct Place {
+    at: u64,
+    /// Bytes of the container, if they are in one, and what it says, once it was asked.
+    container: Option<(u64, OnceLock<ContainerIndex>)>,
+}
+
+impl Model {
+    /// Opens a file and reads what it says of its tensors.
+    ///
+    /// # Errors
+    /// If it cannot be read, is no safetensors file, or is compressed and damaged or of a later version.
+    /// [`FileError::NoBase`] if it has differences from another file.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        Self::open_with(path, None)
+    }
+
+    /// The same, for who asks what is in the file and not for values: a base is not needed. Tensors that are differences cannot be read.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn list(path: &Path) -> Result<Self, FileError> {
+        let (file, outer, note) = Self::begin(path)?;
+        match note {
+            Some(note) => Self::compressed(path, file, &outer, note, None),
+            None => Ok(Self::plain(path, file, outer)),
+        }
+    }
+
+    fn begin(path: &Path) -> Result<(File, Header, Option<Note>), FileError> {
+        let file = open_input(path).map_err(FileError::io("read", path))?;
+        let outer = Header::read(&file).map_err(|source| {
+            let path = path.to_owned();
+            if begins_as_archive(&file) {
+                FileError::PlainArchive { path }
+            } else if znn::begins_as_znn(&file) {
+                FileError::IsZnn { path }
+            } else {
+                FileError::Header { path, source }
+            }
+        })?;
+        let note = Note::of(&outer, path)?;
+        Ok((file, outer, note))
+    }
+
+    /// The same, for a file that may have differences from `base`.
+    ///
+    /// # Errors
+    /// As [`Self::open`], and [`FileError::WrongBase`]: to know that, all of the base is read.
+    pub fn open_with(path: &Path, base: Option<Arc<Self>>) -> Result<Self, FileError> {
+        let (file, outer, note) = Self::begin(path)?;
+        let Some(note) = note else { return Ok(Self::plain(path, file, outer)) };
+        if let Some(needed) = &note.base {
+            let Some(base) = &base else {
+                return Err(FileError::NoBase { path: path.to_owned(), digest: needed.clone() });
+            };
+            let found = base.digest()?;
+            if found != needed {
+                return Err(FileError::WrongBase {
+                    path: path.to_owned(),
+                    base: base.path.clone(),
+                    needed: needed.clone(),
+                    found: found.to_owned(),
+                });
+            }
+        }
+        Self::compressed(path, file, &outer, note, base)
+    }
+
+    fn plain(path: &Path, file: File, header: Header) -> Self {
+        let tensors = header.tensors();
+        let values_at = header.bytes().len() as u64;
+        let places = tensors
+            .iter()
+            .map(|tensor| Place { at: values_at + tensor.range.start, container: None })
+            .collect();
+        Self::of(path, file, header, None, None, (tensors, places))
+    }
+
+    fn compressed(
+        path: &Path,
+        file: File,
+        outer: &Header,
+        note: Note,
+        base: Option<Arc<Self>>,
+    ) -> Result<Self, FileError> {
+        let kept: HashMap<String, TensorInfo> =
+            outer.tensors().into_iter().map(|tensor| (tensor.name.clone(), tensor)).collect();
+        let values_at = outer.bytes().len() as u64;
+        let mut places = Vec::new();
+        for part in &note.parts {
+            let place = kept.get(&part.tensor).filter(|tensor| {
+                let needed = part.container.unwrap_or(part.bytes);
+                (needed..needed + 8).contains(&tensor.bytes())
+            });
+            let tensor = place.ok_or_else(|| {
+                FileError::damaged(path, format!("part `{}` has no tensor of its length", part.tensor))
+            })?;
+            let container = part.container.map(|len| (len, OnceLock::new()));
+            places.push(Place { at: values_at + tensor.range.start, container });
+        }
+        if note.archive.is_some() {
+            let tensors = members(&note, path)?;
+            return Ok(Self::of(path, file, Header::none(), Some(note), base, (tensors, places)));
+        }
+        let (Some(first), true) =
+            (note.parts.first(), places.first().is_some_and(|place| place.container.is_none()))
+        else {
+            return Err(FileError::damaged(path, "the first of its parts is no header"));
+        };
+        let mut bytes = vec![0; first.bytes as usize];
+        at::read_exact(&file, &mut bytes, places[0].at).map_err(FileError::io("read", path))?;
+        let header = Header::parse(bytes, note.bytes).map_err(|error| {
+            FileError::damaged(path, format!("the header of what was compressed: {error}"))
+        })?;
+        let tensors = header.tensors();
+        let agree = tensors.len() + 1 == places.len()
+            && tensors.iter().zip(&note.parts[1..]).all(|(tensor, part)| {
+                (tensor.name.as_str(), tensor.bytes()) == (part.tensor.as_str(), part.bytes)
+            });
+        if !agree {
+            return Err(FileError::damaged(path, "its parts are not those that its header has"));
+        }
+        places.remove(0);
+        Ok(Self::of(path, file, header, Some(note), base, (tensors, places)))
+    }
+
+    fn of(
+        path: &Path,
+        file: File,
+        header: Header,
+        note: Option<Note>,
+        base: Option<Arc<Self>>,
+        (tensors, places): (Vec<TensorInfo>, Vec<Place>),
+    ) -> Self {
+        let numbers = (0..).zip(&tensors).map(|(number, tensor)| (tensor.name.clone(), number)).collect();
+        Self {
+            path: path.to_owned(),
+            file,
+            header,
+            digest: OnceLock::new(),
+            note,
+            base,
+            tensors,
+            numbers,
+            places,
+        }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it is compressed.
+    pub fn is_compressed(&self) -> bool {
+        self.note.is_some()
+    }
+
+    /// Bytes of the file, or of the one that was compressed.
+    pub fn bytes(&self) -> u64 {
+        self.header.bytes().len() as u64 + self.tensors.last().map_or(0, |tensor| tensor.range.end)
+    }
+
+    /// What the file, or the one that was compressed, has in front of its values.
+    pub(crate) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// What the file says beside its tensors.
+    pub fn notes(&self) -> &HashMap<String, String> {
+        self.header.notes()
+    }
+
+    /// All tensors, in the order of their values.
+    pub fn tensors(&self) -> &[TensorInfo] {
+        &self.tensors
+    }
+
+    /// Bytes that a tensor takes in the file.
+    ///
+    /// # Errors
+    /// [`FileError::NoTensor`].
+    pub fn bytes_kept(&self, name: &str) -> Result<u64, FileError> {
+        let number = self.number(name)?;
+        let container = self.places[number].container.as_ref();
+        Ok(container.map_or(self.tensors[number].bytes(), |(len, _)| *len))
+    }
+
+    /// Where the chunks of a tensor are among the bytes that it takes in the file ([`Self::read_kept`]); `None` if it is kept as it is. For
+    /// who keeps frames as they are.
+    ///
+    /// # Errors
+    /// As [`Self::read_bytes`].
+    pub fn container(&self, name: &str) -> Result<Option<&ContainerIndex>, FileError> {
+        let number = self.number(name)?;
+        let container = self.places[number].container.as_ref();
+        container.map(|(len, index)| self.index(number, *len, index)).transpose()
+    }
+
+    /// Fills `out` with bytes that a tensor takes in the file, from `start` on, as they are.
+    ///
+    /// # Errors
+    /// As [`Self::read_bytes`].
+    ///
+    /// # Panics
+    /// If it takes fewer.
+    pub fn read_kept(&self, name: &str, start: u64, out: &mut [u8]) -> Result<(), FileError> {
+        let number = self.number(name)?;
+        let (end, len) = (start.saturating_add(out.len() as u64), self.bytes_kept(name)?);
+        assert!(end <= len, "`{name}` takes no bytes {start} to {end}");
+        at::read_exact(&self.file, out, self.places[number].at + start)
+            .map_err(FileError::io("read", &self.path))
+    }
+
+    /// A tensor by its name.
+    ///
+    /// # Errors
+    /// [`FileError::NoTensor`], with names that are alike.
+    pub fn tensor(&self, name: &str) -> Result<&TensorInfo, FileError> {
+        Ok(&self.tensors[self.number(name)?])
+    }
+
+    fn number(&self, name: &str) -> Result<usize, FileError> {
+        self.numbers.get(name).copied().ok_or_else(|| {
+            let nearest = nearest(name, self.tensors.iter().map(|tensor| tensor.name.clone()).collect());
+            FileError::NoTensor { path: self.path.clone(), tensor: name.to_owned(), nearest }
+        })
+    }
+
+    /// Digest of the file, or of the one that was compressed: 32 hexadecimal digits. Of a file that is not compressed, all bytes are read
+    /// for it, once.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn digest(&self) -> Result<&str, FileError> {
+        if let Some(note) = &self.note {
+            return Ok(&note.digest);
+        }
+        if let Some(digest) = self.digest.get() {
+            return Ok(digest);
+        }
+        let mut digest = Digest::default();
+        for piece in self.header.bytes().chunks(PIECE as usize) {
+            digest.add(Digest::of_piece(piece));
+        }
+        let mut piece = Vec::new();
+        for (tensor, place) in self.tensors.iter().zip(&self.places) {
+            let mut at = 0;
+            loop {
+                piece.resize(PIECE.min(tensor.bytes() - at) as usize, 0);
+                at::read_exact(&self.file, &mut piece, place.at + at)
+                    .map_err(FileError::io("read", &self.path))?;
+                digest.add(Digest::of_piece(&piece));
+                at += piece.len() as u64;
+                if at == tensor.bytes() {
+                    break;
+                }
+            }
+        }
+        Ok(self.digest.get_or_init(|| digest.text()))
+    }
+
+    /// The values of a tensor, little-endian.
+    ///
+    /// # Errors
+    /// As [`Self::read_bytes`].
+    pub fn read(&self, name: &str) -> Result<Vec<u8>, FileError> {
+        let bytes = self.tensor(name)?.bytes();
+        self.read_bytes(name, 0..bytes)
+    }
+
+    /// Rows of a tensor, which are along its first dimension; a scalar is one row.
+    ///
+    /// # Errors
+    /// As [`Self::read_bytes`], and [`FileError::Rows`].
+    pub fn read_rows(&self, name: &str, rows: Range<u64>) -> Result<Vec<u8>, FileError> {
+        let tensor = self.tensor(name)?;
+        let count = tensor.shape.first().map_or(1, |rows| *rows as u64);
+        if rows.start > rows.end || rows.end > count {
+            let (path, tensor) = (self.path.clone(), name.to_owned());
+            return Err(FileError::Rows { path, tensor, asked: (rows.start, rows.end), rows: count });
+        }
+        let row = tensor.bytes().checked_div(count).unwrap_or(0);
+        self.read_bytes(name, rows.start * row..rows.end * row)
+    }
+
+    /// Bytes of the values of a tensor. Chunks that are only asked for in part are decoded whole.
+    ///
+    /// # Errors
+    /// If there is no such tensor, the file cannot be read, or is damaged there.
+    ///
+    /// # Panics
+    /// If the tensor ends before the range does.
+    pub fn read_bytes(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, FileError> {
+        let len = range.end.saturating_sub(range.start);
+        let mut out = buffer(len).map_err(FileError::io("read", &self.path))?;
+        out.resize(len as usize, 0);
+        self.read_into(name, range.start, &mut out)?;
+        Ok(out)
+    }
+
+    /// Fills `out` with the values of a tensor from the byte `start` on, on all processors if there are many.
+    ///
+    /// # Errors
+    /// As [`Self::read_bytes`].
+    ///
+    /// # Panics
+    /// If the tensor ends before.
+    pub fn read_into(&self, name: &str, start: u64, out: &mut [u8]) -> Result<(), FileError> {
+        self.read_by(name, start, out, std::thread::available_parallelism().map_or(1, NonZero::get))
+    }
+
+    /// The same on the thread that calls.
+    pub(crate) fn read_alone(&self, name: &str, start: u64, out: &mut [u8]) -> Result<(), FileError> {
+        self.read_by(name, start, out, 1)
+    }
+
+    fn read_by(&self, name: &str, start: u64, out: &mut [u8], threads: usize) -> Result<(), FileError> {
+        let number = self.number(name)?;
+        let end = start.saturating_add(out.len() as u64);
+        assert!(end <= self.tensors[number].bytes(), "`{name}` has no bytes {start} to {end}");
+        let place = &self.places[number];
+        let Some((len, index)) = &place.container else {
+            return at::read_exact(&self.file, out, place.at + start)
+                .map_err(FileError::io("read", &self.path));
+        };
+        let index = self.index(number, *len, index)?;
+        let base = self.base.as_deref();
+        Chunks { file: &self.file, path: &self.path, base, tensor: name, index, at: place.at }
+            .read(start, out, threads)
+    }
+
+    /// What the container of a tensor says of its chunks.
+    fn index<'a>(
+        &'a self,
+        number: usize,
+        len: u64,
+        known: &'a OnceLock<ContainerIndex>,
+    ) -> Result<&'a ContainerIndex, FileError> {
+        if let Some(index) = known.get() {
+            return Ok(index);
+        }
+        let tensor = &self.tensors[number];
+        let index = read_index(&self.file, &self.path, &tensor.name, (self.places[number].at, len))?;
+        if index.len() != tensor.bytes() || !index.tail().is_empty() {
+            let what =
+                format!("{}{} bytes in place of {}", in_tensor(&tensor.name), index.len(), tensor.bytes());
+            return Err(FileError::damaged(&self.path, what));
+        }
+        Ok(known.get_or_init(|| index))
+    }
+}
+
+/// The parts of an archive, as if they were tensors of one dimension.
+fn members(note: &Note, path: &Path) -> Result<Vec<TensorInfo>, FileError> {
+    let mut end = 0;
+    let member = |part: &PartNote| {
+        let dtype = part.dtype.clone().unwrap_or_else(|| "U8".to_owned());
+        let width = DType::from_name(&dtype).map_or(1, |dtype| dtype.width() as u64);
+        if !part.bytes.is_multiple_of(width) {
+            let what = format!(
+                "part `{}` has {} bytes, which are no whole values of {dtype}",
+                part.tensor, part.bytes
+            );
+            return Err(FileError::damaged(path, what));
+        }
+        let (start, shape) = (end, vec![(part.bytes / width) as usize]);
+        end += part.bytes;
+        Ok(TensorInfo { name: part.tensor.clone(), dtype, shape, range: start..end })
+    };
+    note.parts.iter().map(member).collect()
+}

@@ -1,0 +1,186 @@
+//! Blocks of a held model, one after the other.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::file::TensorInfo;
+
+use crate::held::error::HeldError;
+use crate::held::model::{Block, Form, HeldModel, Inner};
+use crate::held::room::Room;
+
+/// A walk through blocks of a [`HeldModel`], each decoded into the buffer of the one before it. Of a model on the disk a thread reads the next
+/// block meanwhile, so frames of two blocks are in memory.
+#[derive(Debug)]
+pub struct Walk<'a> {
+    model: &'a HeldModel,
+    blocks: Range<usize>,
+    next: usize,
+    values: Room,
+    /// Frames that were read from the disk.
+    kept: Room,
+    reader: Option<Reader>,
+    /// Whether the reader has a block to read, or has read it.
+    is_asked: bool,
+    waited: Duration,
+}
+
+/// A decoded block.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockView<'a> {
+    block: &'a Block,
+    kept: &'a [u8],
+    values: &'a [u8],
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(model: &'a HeldModel, blocks: Range<usize>) -> Result<Self, HeldError> {
+        let all = &model.inner.blocks[blocks.clone()];
+        let reader = match all.iter().any(|block| block.kept.is_none()) {
+            true => Some(Reader::start(&model.inner)?),
+            false => None,
+        };
+        let values = Room::new(usize::try_from(model.bytes_decoded()).unwrap_or(usize::MAX))?;
+        let next = blocks.start;
+        let kept = Room::default();
+        let waited = Duration::ZERO;
+        let mut walk = Self { model, blocks, next, values, kept, reader, is_asked: false, waited };
+        walk.ask(Room::default());
+        Ok(walk)
+    }
+
+    /// Begins again with the first block, in the same memory.
+    pub fn restart(&mut self) {
+        if let Some(reader) = self.reader.as_ref().filter(|_| self.is_asked) {
+            // It is another block; if it cannot be read, whoever asks for it will see.
+            let _ = reader.read();
+            self.is_asked = false;
+        }
+        self.next = self.blocks.start;
+        self.ask(Room::default());
+    }
+
+    /// The next block, decoded; `None` behind the last one. It is there until it is called again.
+    ///
+    /// # Errors
+    /// [`HeldError::Decode`] and [`HeldError::Index`] if frames are damaged, [`HeldError::File`] if they cannot be read.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "what it gives is in a buffer that the next call writes to"
+    )]
+    pub fn next(&mut self) -> Result<Option<BlockView<'_>>, HeldError> {
+        if self.next >= self.blocks.end {
+            return Ok(None);
+        }
+        if self.reader.is_some() && !self.is_asked {
+            let room = std::mem::take(&mut self.kept);
+            self.ask(room);
+        }
+        let block = &self.model.inner.blocks[self.next];
+        self.next += 1;
+        if let Some(reader) = &self.reader {
+            let begin = Instant::now();
+            let read = reader.read();
+            self.waited += begin.elapsed();
+            self.is_asked = false;
+            let before = std::mem::replace(&mut self.kept, read?);
+            self.ask(before);
+        }
+        let kept = match &block.kept {
+            Some(kept) => kept.bytes(),
+            None => &self.kept.bytes()[..block.bytes_kept],
+        };
+        self.model.decode(block, kept, self.values.bytes_mut())?;
+        Ok(Some(BlockView { block, kept, values: self.values.bytes() }))
+    }
+
+    /// How long it has waited for the disk, since it began.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// Has the next block read ahead.
+    fn ask(&mut self, room: Room) {
+        if let Some(reader) = self.reader.as_ref().filter(|_| self.next < self.blocks.end) {
+            reader.ask(self.next, room);
+            self.is_asked = true;
+        }
+    }
+}
+
+impl<'a> BlockView<'a> {
+    /// Name of the block.
+    pub fn name(&self) -> &'a str {
+        self.block.name()
+    }
+
+    /// Its tensors with their values, little-endian.
+    pub fn tensors(&self) -> impl Iterator<Item = (&'a TensorInfo, &'a [u8])> + use<'a> {
+        let Self { block, kept, values } = *self;
+        block.tensors.iter().map(move |tensor| {
+            let len = tensor.info.bytes() as usize;
+            let bytes = match tensor.form {
+                Form::Raw => &kept[tensor.at..tensor.at + len],
+                Form::Frames { to, .. } => &values[to..to + len],
+            };
+            (&tensor.info, bytes)
+        })
+    }
+
+    /// The values of a tensor, if the block has one of that name.
+    pub fn tensor(&self, name: &str) -> Option<&'a [u8]> {
+        self.tensors().find(|(info, _)| info.name == name).map(|(_, bytes)| bytes)
+    }
+}
+
+/// A thread that reads blocks, one at a time.
+#[derive(Debug)]
+struct Reader {
+    /// Taken when it is to end.
+    asked: Option<Sender<(usize, Room)>>,
+    read: Receiver<Result<Room, HeldError>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reader {
+    fn start(inner: &Arc<Inner>) -> Result<Self, HeldError> {
+        let (asked, requests) = channel::<(usize, Room)>();
+        let (results, read) = channel();
+        let inner = Arc::clone(inner);
+        let work = move || {
+            for (number, mut room) in requests {
+                let block = &inner.blocks[number];
+                let result = room.at_least(block.bytes_kept).and_then(|out| inner.read(block, out));
+                if results.send(result.map(|()| room)).is_err() {
+                    break;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("zipwire-held".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| HeldError::Threads { threads: 1, reason: error.to_string() })?;
+        Ok(Self { asked: Some(asked), read, thread: Some(thread) })
+    }
+
+    fn ask(&self, block: usize, room: Room) {
+        let asked = self.asked.as_ref().expect("it is there until the end");
+        // If the thread has panicked, the next read says so.
+        let _ = asked.send((block, room));
+    }
+
+    fn read(&self) -> Result<Room, HeldError> {
+        self.read.recv().expect("the thread answers each request")
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.asked = None;
+        if let Some(thread) = self.thread.take() {
+            // It has nothing that would have to be told.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Files into a checkpoint.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::file::{FileError, Watch};
+use zipwire_codec::Spec;
+
+use crate::store::address::{PIECE, PieceHash, address_of, hash_of_piece, pieces_of};
+use crate::store::chain::LONGEST_WRITTEN;
+use crate::store::encode::{Job, read_source, staged_path, write_objects};
+use crate::store::input::{Item, Source, gather};
+use crate::store::manifest::{Manifest, Part, StoredFile};
+use crate::store::plan::{Codecs, Plan, choose};
+use crate::store::sweep::Headers;
+use crate::store::{Address, FORMAT_VERSION, StoreError, Writer, check_id};
+
+/// Objects of a chain at the most, unless something else is asked for.
+pub const DEFAULT_CHAIN: usize = 8;
+/// How many checkpoints are looked at for one that has the same tensors.
+const LOOKED_AT: usize = 16;
+
+/// What differences are taken from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Parent {
+    /// The newest checkpoint of which at least half of the tensors are the same by name, type and length.
+    #[default]
+    Auto,
+    /// Nothing: all tensors that are not there yet are coded by themselves.
+    None,
+    /// This checkpoint.
+    Id(String),
+}
+
+/// How a checkpoint is added.
+#[derive(Clone, Debug)]
+pub struct Addition {
+    /// Its name.
+    pub id: String,
+    /// What differences are taken from.
+    pub parent: Parent,
+    /// The codec of whole values; differences are coded with `delta+` in front of it, or by `delta+rans` if it has none.
+    pub spec: Spec,
+    /// Objects of a chain at the most: so many are decoded to restore a tensor.
+    pub chain: usize,
+}
+
+/// What came of a checkpoint.
+#[derive(Debug)]
+pub struct Added {
+    /// What was written.
+    pub manifest: Manifest,
+    /// Bytes of new objects and of the manifest.
+    pub bytes_stored: u64,
+    /// Tensors and other parts that were there already, and that are kept as differences, and by themselves.
+    pub parts: Parts,
+    /// The longest chain of an object.
+    pub chain: usize,
+    /// Why tensors are kept by themselves that could be differences if their parent were not damaged.
+    pub troubles: Vec<StoreError>,
+}
+
+/// How parts of a checkpoint are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// Those whose values the store had, or this checkpoint has twice.
+    pub same: usize,
+    /// Differences.
+    pub delta: usize,
+    /// By themselves.
+    pub full: usize,
+}
+
+/// Adds a checkpoint. Memory is a few MiB for each thread, whatever the files have, and what is said of their tensors.
+///
+/// `watch` is told of all bytes twice: when they have been looked at and when they are stored.
+///
+/// # Errors
+/// [`StoreError::IdTaken`], [`StoreError::NoCheckpoint`] for a parent that is not there, [`StoreError::Changed`] if a file is being written; if a file
+/// cannot be read or is damaged, the system refuses something, or `watch` says to stop. Then the checkpoint is not there.
+pub fn add(
+    writer: &Writer<'_>,
+    inputs: &[PathBuf],
+    addition: &Addition,
+    watch: &Watch<'_>,
+) -> Result<Added, StoreError> {
+    let store = writer.store();
+    check_id(&addition.id)?;
+    if !(1..=LONGEST_WRITTEN).contains(&addition.chain) {
+        return Err(StoreError::Chain { found: addition.chain, most: LONGEST_WRITTEN });
+    }
+    if store.has(&addition.id) {
+        return Err(StoreError::IdTaken { id: addition.id.clone() });
+    }
+    let codecs = Codecs::new(&addition.spec)?;
+    let (sources, items) = gather(inputs)?;
+    let (sequence, parent) = find_parent(writer, &addition.parent, &items)?;
+    let before = parent.as_ref().map(Before::of).unwrap_or_default();
+    let hashes = hash_all(&sources, &items, watch)?;
+    let addresses: Vec<Address> =
+        items.iter().zip(&hashes).map(|(item, hashes)| address_of(&item.dtype, item.bytes, hashes)).collect();
+
+    // Which of them are made: each once, and those that are there and can be read are not.
+    let mut seen = HashSet::new();
+    let new: Vec<usize> = (0..items.len())
+        .filter(|item| seen.insert(addresses[*item]) && store.open_object(addresses[*item]).is_err())
+        .collect();
+    let known = items.iter().zip(&addresses);
+    let is_new: HashSet<usize> = new.iter().copied().collect();
+    for (number, (item, _)) in known.enumerate() {
+        if !is_new.contains(&number) {
+            (watch.done)(item.bytes);
+        }
+    }
+    let (plans, troubles) =
+        plan_all(writer, &sources, &items, &addresses, &new, &before, &codecs, addition, watch)?;
+    let jobs: Vec<Job<'_>> = new
+        .iter()
+        .zip(plans)
+        .map(|(number, plan)| Job {
+            source: &sources[items[*number].source],
+            item: &items[*number],
+            address: addresses[*number],
+            hashes: &hashes[*number],
+            plan,
+        })
+        .collect();
+    let staged = writer.stage()?;
+    let stored = write_objects(store, &jobs, staged.path(), watch)?;
+    let manifest = Manifest {
+        version: FORMAT_VERSION,
+        id: addition.id.clone(),
+        sequence,
+        created_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        parent: parent.map(|parent| parent.id),
+        files: files_of(sources_and_parts(&sources, &items, &addresses)),
+    };
+    if (watch.cancelled)() {
+        return Err(FileError::Cancelled.into());
+    }
+    writer.set_unswept(true)?;
+    let placed: Vec<(Address, PathBuf)> = jobs
+        .iter()
+        .enumerate()
+        .map(|(number, job)| (job.address, staged_path(staged.path(), number)))
+        .collect();
+    writer.place(&placed)?;
+    let delta = jobs.iter().filter(|job| job.plan.base.is_some()).count();
+    let parts = Parts { same: items.len() - jobs.len(), delta, full: jobs.len() - delta };
+    let mut headers = Headers::new(store);
+    let mut chain = 0;
+    for address in manifest.objects() {
+        chain = chain.max(headers.chain_len(address)?.unwrap_or(0));
+    }
+    let bytes_stored = stored.iter().sum::<u64>() + manifest.to_text().len() as u64;
+    writer.publish(&staged, &manifest)?;
+    // The checkpoint is there. Where the mark stays, the next writer looks once in vain.
+    let _ = writer.set_unswept(false);
+    Ok(Added { manifest, bytes_stored, parts, chain, troubles })
+}
+
+/// The number of the next checkpoint, and the one that differences are taken from.
+fn find_parent(
+    writer: &Writer<'_>,
+    parent: &Parent,
+    items: &[Item],
+) -> Result<(u64, Option<Manifest>), StoreError> {
+    let store = writer.store();
+    let mut manifests = Vec::new();
+    for id in store.ids()? {
+        match store.manifest(&id) {
+            Ok(manifest) => manifests.push(manifest),
+            // What is damaged is no reason to add nothing more: `verify` names it.
+            Err(StoreError::Manifest { .. } | StoreError::Version { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    manifests.sort_by_key(|manifest| std::cmp::Reverse(manifest.sequence));
+    let sequence = manifests.first().map_or(0, |newest| newest.sequence.saturating_add(1));
+    let parent = match parent {
+        Parent::None => None,
+        Parent::Id(id) => Some(store.manifest(id)?),
+        Parent::Auto => {
+            let wanted: HashSet<(&str, &str, u64)> = items
+                .iter()
+                .filter_map(|item| Some((item.tensor.as_deref()?, item.dtype.as_str(), item.bytes)))
+                .collect();
+            manifests.into_iter().take(LOOKED_AT).find(|manifest| {
+                let parts = manifest.files.iter().flat_map(|file| &file.parts);
+                let found: HashSet<(&str, &str, u64)> = parts
+                    .filter_map(|part| Some((part.tensor.as_deref()?, part.dtype.as_str(), part.bytes)))
+                    .filter(|part| wanted.contains(part))
+                    .collect();
+                !found.is_empty() && 2 * found.len() >= wanted.len()
+            })
+        }
+    };
+    Ok((sequence, parent))
+}
+
+/// Tensors of the parent.
+#[derive(Default)]
+struct Before<'a> {
+    /// By file and name; of files that were cut in another way, by name.
+    of_file: HashMap<(&'a str, &'a str), &'a Part>,
+    anywhere: HashMap<&'a str, Vec<&'a Part>>,
+}
+
+impl<'a> Before<'a> {
+    fn of(manifest: &'a Manifest) -> Self {
+        let mut before = Self::default();
+        for file in &manifest.files {
+            for part in &file.parts {
+                let Some(name) = part.tensor.as_deref() else { continue };
+                before.of_file.insert((&file.path, name), part);
+                before.anywhere.entry(name).or_default().push(part);
+            }
+        }
+        before
+    }
+
+    /// What a tensor was before: one with as many values of the same type.
+    fn find(&self, source: &Source, item: &Item) -> Option<Address> {
+        let name = item.tensor.as_deref()?;
+        let fits = |part: &&&Part| part.dtype == item.dtype && part.bytes == item.bytes;
+        let found = self.of_file.get(&(source.name.as_str(), name)).filter(fits);
+        found.or_else(|| self.anywhere.get(name)?.iter().find(fits)).map(|part| part.object)
+    }
+}
+
+/// Hashes of the pieces of all parts.
+fn hash_all(
+    sources: &[Source],
+    items: &[Item],
+    watch: &Watch<'_>,
+) -> Result<Vec<Vec<PieceHash>>, StoreError> {
+    let pieces: Vec<(usize, u64)> = items
+        .iter()
+        .enumerate()
+        .flat_map(|(number, item)| (0..pieces_of(item.bytes)).map(move |piece| (number, piece)))
+        .collect();
+    let hashes: Vec<OnceLock<PieceHash>> = pieces.iter().map(|_| OnceLock::new()).collect();
+    watch.for_each(pieces.len(), |number, values| {
+        let (item, piece) = pieces[number];
+        let item = &items[item];
+        values.resize(PIECE.min(item.bytes - piece * PIECE) as usize, 0);
+        read_source(&sources[item.source].path, item.at + piece * PIECE, values)?;
+        hashes[number].get_or_init(|| hash_of_piece(values));
+        (watch.done)(values.len() as u64);
+        Ok::<_, StoreError>(())
+    })?;
+    let mut hashes = hashes.into_iter().map(|hash| hash.into_inner().expect("all of them were made"));
+    Ok(items.iter().map(|item| hashes.by_ref().take(pieces_of(item.bytes) as usize).collect()).collect())
+}
+
+/// How each of the new objects is kept.
+#[expect(clippy::too_many_arguments, reason = "what is known of them")]
+fn plan_all(
+    writer: &Writer<'_>,
+    sources: &[Source],
+    items: &[Item],
+    addresses: &[Address],
+    new: &[usize],
+    before: &Before<'_>,
+    codecs: &Codecs,
+    addition: &Addition,
+    watch: &Watch<'_>,
+) -> Result<(Vec<Plan>, Vec<StoreError>), StoreError> {
+    let plans: Vec<OnceLock<Plan>> = new.iter().map(|_| OnceLock::new()).collect();
+    let troubles = Mutex::new(Vec::new());
+    watch.for_each(new.len(), |number, _| {
+        let item = &items[new[number]];
+        let source = &sources[item.source];
+        // One that is damaged is replaced by one that is by itself: others may be differences from it.
+        let is_damaged = writer.store().object_path(addresses[new[number]]).exists();
+        let parent = before.find(source, item).filter(|_| !is_damaged);
+        let (plan, trouble) = choose(writer.store(), (source, item), parent, codecs, addition.chain)?;
+        plans[number].get_or_init(|| plan);
+        troubles.lock().unwrap_or_else(PoisonError::into_inner).extend(trouble);
+        Ok::<_, StoreError>(())
+    })?;
+    let plans = plans.into_iter().map(|plan| plan.into_inner().expect("all of them were made"));
+    Ok((plans.collect(), troubles.into_inner().unwrap_or_else(PoisonError::into_inner)))
+}
+
+/// The files of a manifest.
+fn files_of<'a>(parts: impl Iterator<Item = (&'a Source, Vec<Part>)>) -> Vec<StoredFile> {
+    parts
+        .map(|(source, parts)| StoredFile { path: source.name.clone(), bytes: source.bytes, parts })
+        .collect()
+}
+
+fn sources_and_parts<'a>(
+    sources: &'a [Source],
+    items: &'a [Item],
+    addresses: &'a [Address],
+) -> impl Iterator<Item = (&'a Source, Vec<Part>)> {
+    let mut rest = items.iter().zip(addresses).peekable();
+    sources.iter().enumerate().map(move |(number, source)| {
+        let mut parts = Vec::new();
+        while let Some((item, address)) = rest.next_if(|(item, _)| item.source == number) {
+            parts.push(Part {
+                tensor: item.tensor.clone(),
+                dtype: item.dtype.clone(),
+                bytes: item.bytes,
+                object: *address,
+            });
+        }
+        (source, parts)
+    })
+}

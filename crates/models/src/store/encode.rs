@@ -1,0 +1,277 @@
+//! Objects, coded by several threads and written in the order of their pieces.
+//!
+//! A thread reads a piece, compares it with its hash, codes it, waits until all pieces before it know how long they are, which says where it goes,
+//! and then writes it while others go on ([`Watch::in_turn`]).
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::file::{FileError, Frames, Watch, at};
+use zipwire_codec::{ContainerBuilder, ContainerError, DEFAULT_CHUNK_VALUES};
+
+use crate::store::address::{PIECE, PieceHash, dtype_bytes, hash_of_piece, hash_of_pieces, pieces_of};
+use crate::store::chain::{Chain, Scratch};
+use crate::store::input::{Item, Source};
+use crate::store::object::{HEADER_BYTES, ObjectHeader, chunk_len};
+use crate::store::plan::Plan;
+use crate::store::{Address, Store, StoreError};
+
+/// An object that is to be made.
+#[derive(Debug)]
+pub(crate) struct Job<'a> {
+    pub(crate) source: &'a Source,
+    pub(crate) item: &'a Item,
+    pub(crate) address: Address,
+    /// Hashes of its pieces.
+    pub(crate) hashes: &'a [PieceHash],
+    pub(crate) plan: Plan,
+}
+
+/// A file that is being written, by as many threads as have pieces of it.
+struct Staged {
+    file: File,
+    path: PathBuf,
+    /// Pieces that are not written yet.
+    left: AtomicU64,
+}
+
+/// The object whose next piece it is.
+struct Building {
+    staged: Arc<Staged>,
+    at: u64,
+    builder: Option<ContainerBuilder>,
+    hashes: Vec<PieceHash>,
+}
+
+#[derive(Default)]
+struct Turn {
+    building: Option<Building>,
+    stored: Vec<u64>,
+}
+
+/// What a thread works with.
+#[derive(Default)]
+struct Piece {
+    raw: Vec<u8>,
+    frames: Frames,
+    /// Of what is written.
+    hash: PieceHash,
+    scratch: Scratch,
+}
+
+/// What is written, and where.
+struct Taken {
+    staged: Arc<Staged>,
+    at: u64,
+    front: Vec<u8>,
+    back: Vec<u8>,
+    header: Option<[u8; HEADER_BYTES]>,
+}
+
+/// A piece of an object.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    /// Number of its object.
+    index: usize,
+    job: &'a Job<'a>,
+    /// Its number in the object.
+    within: u64,
+    is_last: bool,
+}
+
+/// Writes objects into `folder`, where each is called by its number, and puts them on the disk. Gives the length of each.
+///
+/// # Errors
+/// The first one that any thread has.
+pub(crate) fn write_objects(
+    store: &Store,
+    jobs: &[Job<'_>],
+    folder: &Path,
+    watch: &Watch<'_>,
+) -> Result<Vec<u64>, StoreError> {
+    let mut firsts = vec![0];
+    firsts.extend(jobs.iter().scan(0, |sum, job| {
+        *sum += pieces_of(job.item.bytes);
+        Some(*sum)
+    }));
+    let place = |number: u64| {
+        let index = firsts.partition_point(|first| *first <= number) - 1;
+        let (job, within) = (&jobs[index], number - firsts[index]);
+        Place { index, job, within, is_last: number + 1 == firsts[index + 1] }
+    };
+    let chains: Vec<Mutex<Option<Arc<Chain>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    let prepare = |number, piece: &mut Piece| -> Result<(), StoreError> {
+        let Place { index, job, within, is_last } = place(number);
+        piece.read(job, within)?;
+        if job.plan.coding.is_some() {
+            let chain = chain_of(store, job, &chains[index])?;
+            piece.encode(job, within, chain.as_deref())?;
+        }
+        piece.hash = hash_of_piece(piece.body(job));
+        if is_last {
+            lock(&chains[index]).take();
+        }
+        Ok(())
+    };
+    let take = |number, piece: &Piece, turn: &mut Turn| {
+        let place = place(number);
+        Ok((turn.take(place, piece, folder)?, place.job))
+    };
+    let write = |piece: &Piece, (taken, job): (Taken, &Job<'_>)| {
+        taken.write(piece.body(job))?;
+        (watch.done)(piece.raw.len() as u64);
+        Ok(())
+    };
+    Ok(watch.in_turn(firsts[jobs.len()], Turn::default(), prepare, take, write)?.stored)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A thread that panics ends them all: who has started it passes it on.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The chain of the base, opened once for all pieces of an object.
+fn chain_of(
+    store: &Store,
+    job: &Job<'_>,
+    known: &Mutex<Option<Arc<Chain>>>,
+) -> Result<Option<Arc<Chain>>, StoreError> {
+    let Some(base) = job.plan.base else { return Ok(None) };
+    let mut known = lock(known);
+    if known.is_none() {
+        *known = Some(Arc::new(Chain::open(store, base)?));
+    }
+    Ok(known.clone())
+}
+
+impl Piece {
+    /// Reads a piece of the source.
+    fn read(&mut self, job: &Job<'_>, within: u64) -> Result<(), StoreError> {
+        let path = &job.source.path;
+        let start = within * PIECE;
+        self.raw.resize(PIECE.min(job.item.bytes - start) as usize, 0);
+        read_source(path, job.item.at + start, &mut self.raw)?;
+        if hash_of_piece(&self.raw) != job.hashes[within as usize] {
+            return Err(StoreError::Changed { path: path.clone() });
+        }
+        Ok(())
+    }
+
+    /// Makes the frames of its chunks.
+    fn encode(&mut self, job: &Job<'_>, within: u64, chain: Option<&Chain>) -> Result<(), StoreError> {
+        self.frames.clear();
+        let Some((spec, dtype)) = &job.plan.coding else { return Ok(()) };
+        let chunk_len = chunk_len(*dtype);
+        let first = within * PIECE / chunk_len;
+        for (chunk, values) in (first..).zip(self.raw.chunks(chunk_len as usize)) {
+            let spec = match chain {
+                Some(chain) => {
+                    let base = chain.read_chunk(chunk, &mut self.scratch)?.to_vec();
+                    spec.clone().against(zipwire_codec::Base::new(*dtype, base))
+                }
+                None => spec.clone(),
+            };
+            let unfit = |source| FileError::Encode { path: job.source.path.clone(), source };
+            self.frames.push(&*spec.codec(), *dtype, values).map_err(unfit)?;
+        }
+        Ok(())
+    }
+
+    /// What is written of it.
+    fn body(&self, job: &Job<'_>) -> &[u8] {
+        match job.plan.coding {
+            None => &self.raw,
+            Some(_) => self.frames.bytes(),
+        }
+    }
+}
+
+impl Turn {
+    /// Takes note of a piece, the next one.
+    fn take(
+        &mut self,
+        Place { index, job, within, is_last }: Place<'_>,
+        piece: &Piece,
+        folder: &Path,
+    ) -> Result<Taken, StoreError> {
+        let unfit = |error: ContainerError| StoreError::object(job.address, error.to_string());
+        let mut front = Vec::new();
+        if within == 0 {
+            let path = staged_path(folder, index);
+            let file = File::create_new(&path).map_err(FileError::io("create", &path))?;
+            let left = AtomicU64::new(pieces_of(job.item.bytes));
+            let mut builder = None;
+            if let Some((_, dtype)) = job.plan.coding {
+                let made = ContainerBuilder::new(dtype, DEFAULT_CHUNK_VALUES).map_err(unfit)?;
+                front.extend(made.header());
+                builder = Some(made);
+            }
+            let staged = Arc::new(Staged { file, path, left });
+            self.building = Some(Building { staged, at: HEADER_BYTES as u64, builder, hashes: Vec::new() });
+        }
+        let building = self.building.as_mut().expect("the first piece of the object has made it");
+        building.hashes.push(piece.hash);
+        let mut back = Vec::new();
+        if let Some(builder) = &mut building.builder {
+            piece.frames.iter().try_for_each(|frame| builder.push(frame)).map_err(unfit)?;
+            if is_last {
+                let builder = building.builder.take().expect("it is there until the last piece");
+                back = builder.finish(&[]).map_err(unfit)?;
+            }
+        }
+        let at = building.at;
+        building.at += (front.len() + piece.body(job).len() + back.len()) as u64;
+        let mut taken = Taken { staged: building.staged.clone(), at, front, back, header: None };
+        if is_last {
+            let building = self.building.take().expect("it was there a moment ago");
+            let header = ObjectHeader {
+                address: job.address,
+                dtype: dtype_bytes(&job.item.dtype),
+                bytes: job.item.bytes,
+                stored: building.at - HEADER_BYTES as u64,
+                is_coded: job.plan.coding.is_some(),
+                base: job.plan.base,
+                hash: hash_of_pieces(&building.hashes),
+            };
+            taken.header = Some(header.to_bytes());
+            self.stored.push(building.at);
+        }
+        Ok(taken)
+    }
+}
+
+impl Taken {
+    /// Writes a piece, and puts the object on the disk if it was the last one that was not written.
+    fn write(self, body: &[u8]) -> Result<(), StoreError> {
+        let Staged { file, path, left } = &*self.staged;
+        let write = FileError::io("write", path);
+        let mut at = self.at;
+        for bytes in [&self.front[..], body, &self.back] {
+            at::write_all(file, bytes, at).map_err(&write)?;
+            at += bytes.len() as u64;
+        }
+        if let Some(header) = self.header {
+            at::write_all(file, &header, 0).map_err(&write)?;
+        }
+        if left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            file.sync_all().map_err(&write)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where an object is before it is in its place.
+pub(crate) fn staged_path(folder: &Path, index: usize) -> PathBuf {
+    folder.join(index.to_string())
+}
+
+/// Reads bytes of a file that is to be stored. One that is shorter by now has changed.
+pub(crate) fn read_source(path: &Path, at: u64, out: &mut [u8]) -> Result<(), StoreError> {
+    let file = File::open(path).map_err(FileError::io("read", path))?;
+    at::read_exact(&file, out, at).map_err(|error| match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => StoreError::Changed { path: path.to_owned() },
+        _ => FileError::io("read", path)(error).into(),
+    })
+}

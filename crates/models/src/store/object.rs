@@ -1,0 +1,278 @@
+//! Objects: tensors on the disk, each in a file that is never changed, and what such a file begins with.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::file::at::{self, Window};
+use crate::file::{FileError, open_input};
+use zipwire_codec::{Base, ContainerIndex, DEFAULT_CHUNK_VALUES, DType, Decoder};
+
+use crate::store::address::{DTYPE_BYTES, PIECE, PieceHash, hash_of_piece};
+use crate::store::{Address, FORMAT_VERSION, StoreError};
+
+/// Bytes in front of what the values are kept as.
+pub(crate) const HEADER_BYTES: usize = 160;
+const MAGIC: [u8; 4] = *b"ZPWO";
+/// Bytes of the header that its checksum is of.
+const SUMMED: usize = 136;
+
+/// What an object says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectHeader {
+    /// What it is called.
+    pub address: Address,
+    /// Name of the values' type, with zeros behind it.
+    pub(crate) dtype: [u8; DTYPE_BYTES],
+    /// Bytes of the values.
+    pub bytes: u64,
+    /// Bytes of what they are kept as, behind the header.
+    pub stored: u64,
+    /// Whether that is a container of frames, and not the values themselves.
+    pub is_coded: bool,
+    /// What the frames are differences from.
+    pub base: Option<Address>,
+    /// Of what they are kept as: the hash of the hashes of its pieces. A piece of a container is the frames of a piece of the values.
+    pub(crate) hash: PieceHash,
+}
+
+impl ObjectHeader {
+    pub(crate) fn to_bytes(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4] = FORMAT_VERSION as u8;
+        bytes[5] = u8::from(self.is_coded);
+        bytes[6] = u8::from(self.base.is_some());
+        bytes[8..16].copy_from_slice(&self.bytes.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.stored.to_le_bytes());
+        bytes[24..40].copy_from_slice(&self.dtype);
+        bytes[40..72].copy_from_slice(self.address.as_bytes());
+        if let Some(base) = &self.base {
+            bytes[72..104].copy_from_slice(base.as_bytes());
+        }
+        bytes[104..136].copy_from_slice(&self.hash);
+        let sum = hash_of_piece(&bytes[..SUMMED]);
+        bytes[SUMMED..].copy_from_slice(&sum[..HEADER_BYTES - SUMMED]);
+        bytes
+    }
+
+    /// Reads a header; `path` and `address` are those of its file.
+    ///
+    /// # Errors
+    /// [`StoreError::Version`], [`StoreError::Object`].
+    pub fn parse(bytes: &[u8; HEADER_BYTES], path: &Path, address: Address) -> Result<Self, StoreError> {
+        let wrong = |what: &str| StoreError::object(address, what);
+        if bytes[..4] != MAGIC {
+            return Err(wrong("it begins as no object does"));
+        }
+        let found = u64::from(bytes[4]);
+        if found != FORMAT_VERSION {
+            return Err(StoreError::Version { path: path.to_owned(), found, known: FORMAT_VERSION });
+        }
+        if bytes[SUMMED..] != hash_of_piece(&bytes[..SUMMED])[..HEADER_BYTES - SUMMED] {
+            return Err(wrong("its header is not what was written"));
+        }
+        let field = |at: usize| {
+            let bytes = bytes[at..].first_chunk::<32>().expect("the header has all fields");
+            *bytes
+        };
+        let word = |at: usize| {
+            let bytes = bytes[at..].first_chunk::<8>().expect("the header has all fields");
+            u64::from_le_bytes(*bytes)
+        };
+        let base = Address::from_bytes(field(72));
+        let header = Self {
+            address: Address::from_bytes(field(40)),
+            dtype: *bytes[24..].first_chunk().expect("the header has all fields"),
+            bytes: word(8),
+            stored: word(16),
+            is_coded: bytes[5] == 1,
+            base: (bytes[6] == 1).then_some(base),
+            hash: field(104),
+        };
+        if header.address != address {
+            return Err(wrong("it is another one, under this name"));
+        }
+        let is_sound = bytes[5] <= 1 && bytes[6] <= 1 && bytes[7] == 0;
+        let is_based = header.base.is_none_or(|base| header.is_coded && base != address);
+        let is_whole = header.is_coded || header.stored == header.bytes;
+        if !(is_sound && is_based && is_whole) {
+            return Err(wrong("its header says what cannot be"));
+        }
+        Ok(header)
+    }
+
+    /// The name of the values' type.
+    pub(crate) fn dtype_name(&self) -> &str {
+        let len = self.dtype.iter().position(|byte| *byte == 0).unwrap_or(DTYPE_BYTES);
+        std::str::from_utf8(&self.dtype[..len]).unwrap_or_default()
+    }
+
+    /// The type of the values of the frames: of those of other types, bytes.
+    pub(crate) fn frame_dtype(&self) -> DType {
+        frame_dtype(self.dtype_name())
+    }
+
+    /// Bytes of the values of a chunk.
+    pub(crate) fn chunk_bytes(&self, chunk: u64) -> usize {
+        let chunk_len = chunk_len(self.frame_dtype());
+        (self.bytes - chunk * chunk_len).min(chunk_len) as usize
+    }
+
+    /// Numbers of the chunks of a piece.
+    pub(crate) fn chunks_of(&self, piece: u64) -> std::ops::Range<u64> {
+        let chunk_len = chunk_len(self.frame_dtype());
+        let end = self.bytes.min((piece + 1) * PIECE);
+        piece * PIECE / chunk_len..end.div_ceil(chunk_len)
+    }
+}
+
+/// The type of the values of frames for a type: of those that no codec knows, bytes.
+pub(crate) fn frame_dtype(name: &str) -> DType {
+    DType::from_name(name).unwrap_or(DType::F8E4M3)
+}
+
+/// Bytes of the values of a chunk.
+pub(crate) fn chunk_len(dtype: DType) -> u64 {
+    u64::from(DEFAULT_CHUNK_VALUES) * dtype.width() as u64
+}
+
+/// A file with an object, and where its chunks are.
+#[derive(Debug)]
+pub(crate) struct Object {
+    pub(crate) header: ObjectHeader,
+    file: File,
+    index: Option<ContainerIndex>,
+}
+
+impl Object {
+    /// Opens it, and holds what it says of itself against its length; values are not read.
+    ///
+    /// # Errors
+    /// [`StoreError::Version`], [`StoreError::Object`], and [`StoreError::File`] if it cannot be read or is not there.
+    pub(crate) fn open(path: &Path, address: Address) -> Result<Self, StoreError> {
+        let (file, header) = open_header(path, address)?;
+        let index = if header.is_coded {
+            let mut window = Window::new(&file, HEADER_BYTES as u64, header.stored);
+            let index = ContainerIndex::read(&mut window).map_err(|error| match error.raw_os_error() {
+                Some(_) => FileError::io("read", path)(error).into(),
+                None => StoreError::object(address, error.to_string()),
+            })?;
+            let dtype = header.frame_dtype();
+            let fits = index.dtype() == dtype
+                && index.len() == header.bytes
+                && index.chunk_values() == DEFAULT_CHUNK_VALUES
+                && index.tail().is_empty();
+            if !fits {
+                return Err(StoreError::object(address, "its container is not of its values"));
+            }
+            Some(index)
+        } else {
+            None
+        };
+        Ok(Self { header, file, index })
+    }
+
+    /// Fills `out` with the bytes of the object from `at` on.
+    fn read(&self, out: &mut [u8], at: u64) -> Result<(), StoreError> {
+        at::read_exact(&self.file, out, HEADER_BYTES as u64 + at).map_err(|error| {
+            let what = match error.kind() {
+                io::ErrorKind::UnexpectedEof => "it was cut".to_owned(),
+                _ => format!("it cannot be read: {error}"),
+            };
+            StoreError::object(self.header.address, what)
+        })
+    }
+
+    /// What a piece is kept as.
+    ///
+    /// # Errors
+    /// [`StoreError::Object`].
+    pub(crate) fn read_piece(&self, piece: u64, kept: &mut Vec<u8>) -> Result<(), StoreError> {
+        let (start, end) = match &self.index {
+            None => (piece * PIECE, self.header.bytes.min((piece + 1) * PIECE)),
+            Some(index) => {
+                let mut chunks = self.header.chunks_of(piece);
+                match (chunks.next(), chunks.next_back()) {
+                    (Some(first), last) => {
+                        let last = last.unwrap_or(first);
+                        (index.frame(first as usize).start, index.frame(last as usize).end)
+                    }
+                    (None, _) => (0, 0),
+                }
+            }
+        };
+        // Places are within the file, whose length is known: no more is taken than there is.
+        kept.resize((end - start) as usize, 0);
+        self.read(kept, start)
+    }
+
+    /// The frame of a chunk.
+    fn read_frame(&self, chunk: u64, kept: &mut Vec<u8>) -> Result<(), StoreError> {
+        let index = self.index.as_ref().expect("who is coded has an index");
+        let place = index.frame(chunk as usize);
+        kept.resize((place.end - place.start) as usize, 0);
+        self.read(kept, place.start)?;
+        index
+            .check(chunk as usize, kept)
+            .map_err(|error| StoreError::object(self.header.address, error.to_string()))
+    }
+
+    /// Decodes a chunk into `out`, which is as long as its values. `frame` is what its frame is read into.
+    ///
+    /// # Errors
+    /// [`StoreError::Object`].
+    pub(crate) fn decode_chunk(
+        &self,
+        chunk: u64,
+        base: Option<Values>,
+        frame: &mut Vec<u8>,
+        out: &mut [u8],
+    ) -> Result<(), StoreError> {
+        if !self.header.is_coded {
+            return self.read(out, chunk * chunk_len(self.header.frame_dtype()));
+        }
+        self.read_frame(chunk, frame)?;
+        let mut decoder = Decoder::new();
+        if let Some(base) = base {
+            let base = Base::new(self.header.frame_dtype(), base);
+            decoder.add_base(base).expect("it is the only one");
+        }
+        let decoded = decoder.decompress_into(frame, out);
+        decoded
+            .map(|_| ())
+            .map_err(|error| StoreError::object(self.header.address, format!("chunk {chunk}: {error}")))
+    }
+}
+
+/// Values that others are differences from, shared and not copied.
+#[derive(Clone, Debug)]
+pub(crate) struct Values(pub(crate) Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for Values {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// What an object says of itself, and its file.
+///
+/// # Errors
+/// As [`Object::open`], but its container is not looked at.
+pub(crate) fn open_header(path: &Path, address: Address) -> Result<(File, ObjectHeader), StoreError> {
+    let file = open_input(path).map_err(FileError::io("read", path))?;
+    let found = file.metadata().map_err(FileError::io("read", path))?.len();
+    let mut bytes = [0; HEADER_BYTES];
+    if found < HEADER_BYTES as u64 {
+        return Err(StoreError::object(address, format!("it was cut: it has {found} bytes")));
+    }
+    at::read_exact(&file, &mut bytes, 0).map_err(FileError::io("read", path))?;
+    let header = ObjectHeader::parse(&bytes, path, address)?;
+    let needed = header.stored.saturating_add(HEADER_BYTES as u64);
+    if found != needed {
+        let what = format!("it was cut: it has {found} bytes, and its header says {needed}");
+        return Err(StoreError::object(address, what));
+    }
+    Ok((file, header))
+}

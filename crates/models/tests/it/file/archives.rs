@@ -1,0 +1,118 @@
+//! Zip archives come back byte for byte, whatever is in them, and their members are coded by the types that their values have.
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+use super::common;
+
+use std::fs;
+
+use common::{Folder, archive, compressed, noise, weights};
+use zipwire_models::file::{FileError, Model, Watch, compress, restore, verify};
+
+fn members() -> Vec<(&'static str, Vec<u8>)> {
+    let floats: Vec<u8> = weights(150_000, 1)
+        .chunks(2)
+        .flat_map(|value| [&noise(2, value[0].into())[..], value].concat())
+        .collect();
+    vec![
+        ("m/data.pkl", noise(900, 1)),
+        ("m/data/0", weights(400_000, 2)),
+        ("m/data/1", floats),
+        ("m/data/2", (0..20_000_i64).flat_map(i64::to_le_bytes).collect()),
+        ("m/data/3", weights(100, 4)),
+        ("m/data/4", noise(50_000, 5)),
+        ("m/data/5", [weights(9000, 6), vec![1]].concat()),
+        ("zipwire.between.0", weights(5000, 7)),
+        ("m/version", b"3\n".to_vec()),
+    ]
+}
+
+#[test]
+fn members_are_coded_and_every_byte_comes_back() {
+    let folder = Folder::new();
+    let (plain, packed, back) = (folder.path("m.pt"), folder.path("m.pt.zw"), folder.path("back.pt"));
+    let file = archive(&members());
+    fs::write(&plain, &file).unwrap();
+    for spec in ["rans", "tiered", "auto", "window7"] {
+        let report = compressed(spec, &plain, &packed).unwrap();
+        assert_eq!(
+            (report.bytes_raw, report.bytes_coded),
+            (file.len() as u64, fs::metadata(&packed).unwrap().len())
+        );
+        assert!(report.bytes_coded < report.bytes_raw * 4 / 5, "{spec}: {report:?}");
+        let model = Model::open(&packed).unwrap();
+        verify(&model, &Watch::default()).unwrap();
+        restore(&model, &back, true, &Watch::default()).unwrap();
+        assert!(fs::read(&back).unwrap() == file, "{spec}");
+        fs::remove_file(&packed).unwrap();
+    }
+
+    compressed("rans", &plain, &packed).unwrap();
+    let model = Model::open(&packed).unwrap();
+    let types =
+        |name: &str| model.tensor(name).map(|tensor| (tensor.dtype.clone(), tensor.shape.clone())).ok();
+    assert_eq!(types("m/data/0"), Some(("BF16".to_owned(), vec![400_000])));
+    assert_eq!(types("m/data/1"), Some(("F32".to_owned(), vec![150_000])));
+    // The byte behind the last whole value is not among them.
+    assert_eq!(types("m/data/5"), Some(("BF16".to_owned(), vec![9000])));
+    // A name that parts have that are no members.
+    assert_eq!(types("_zipwire.between.0").unwrap().0, "BF16");
+    // Too short, and noise.
+    assert_eq!((types("m/data/3"), types("m/data/4")), (None, None));
+    for (name, bytes) in members() {
+        let name = if name.starts_with("zipwire") { format!("_{name}") } else { name.to_owned() };
+        if types(&name).is_some() {
+            assert!(model.read(&name).unwrap() == bytes[..bytes.len() / 4 * 4], "{name}");
+            assert!(model.read_bytes(&name, 701..1999).unwrap() == bytes[701..1999], "{name}");
+        }
+    }
+    assert!(safetensors::SafeTensors::deserialize(&fs::read(&packed).unwrap()).is_ok());
+}
+
+/// What no program writes: the same member twice, members within others. Then fewer are coded, and all comes back.
+#[test]
+fn odd_archives_come_back_too() {
+    let folder = Folder::new();
+    let file = archive(&[("a", weights(30_000, 1)), ("b", weights(30_000, 2)), ("c", weights(30_000, 3))]);
+    // Entries of the directory have at 42 where their members begin.
+    let at = |name: u8| {
+        (0..file.len()).find(|at| file[*at..].starts_with(b"PK\x01\x02") && file[at + 46] == name).unwrap()
+    };
+    let mut twice = file.clone();
+    twice.copy_within(at(b'a') + 42..at(b'a') + 46, at(b'b') + 42);
+    // A member that goes on into the next ones.
+    let mut long = file.clone();
+    long[at(b'a') + 20..at(b'a') + 28].copy_from_slice(&[100_000_u32.to_le_bytes(); 2].concat());
+    let empty = archive(&[]);
+    for (number, (bytes, coded)) in [(file, 3), (twice, 2), (long, 2), (empty, 0)].into_iter().enumerate() {
+        let [plain, packed, back] = ["", ".zw", ".back"].map(|end| folder.path(&format!("{number}{end}")));
+        fs::write(&plain, &bytes).unwrap();
+        if bytes.starts_with(b"PK\x05\x06") {
+            assert!(matches!(compressed("rans", &plain, &packed), Err(FileError::Header { .. })));
+            continue;
+        }
+        let report = compressed("rans", &plain, &packed).unwrap();
+        assert_eq!(report.tensors.0, coded, "{number}");
+        restore(&Model::open(&packed).unwrap(), &back, false, &Watch::default()).unwrap();
+        assert!(fs::read(&back).unwrap() == bytes, "{number}");
+    }
+}
+
+#[test]
+fn what_is_no_archive_or_has_no_base_is_said() {
+    let folder = Folder::new();
+    let (plain, packed) = (folder.path("m.pt"), folder.path("m.pt.zw"));
+    let file = archive(&members());
+    fs::write(&plain, &file[..file.len() / 2]).unwrap();
+    assert!(matches!(compressed("rans", &plain, &packed), Err(FileError::Archive { .. })));
+    fs::write(&plain, &file).unwrap();
+    assert!(matches!(Model::open(&plain), Err(FileError::PlainArchive { .. })));
+    compressed("rans", &plain, &packed).unwrap();
+    let base = Model::open(&packed).unwrap();
+    let compression = zipwire_models::file::Compression { spec: "delta+rans".parse().unwrap(), force: true };
+    let error = compress(&plain, &packed, &compression, Some(&base), &Watch::default()).unwrap_err();
+    assert!(matches!(error, FileError::ArchiveBase { .. }), "{error}");
+    let old = folder.path("old.pt");
+    fs::write(&old, b"\x80\x02}q\x00.").unwrap();
+    assert!(matches!(compressed("rans", &old, &folder.path("x")), Err(FileError::Pickle { .. })));
+    assert_eq!(folder.names(), ["m.pt", "m.pt.zw", "old.pt"]);
+}

@@ -1,0 +1,5 @@
+mod archives;
+mod common;
+mod releases;
+mod whole;
+mod znn;

@@ -1,0 +1,186 @@
+//! Whatever is added and removed, in whichever order: each checkpoint that is there comes back byte for byte, and nothing else is kept.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use super::common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZero;
+
+use common::{Tensors, World, files_of, model, safetensors, train, weights};
+use rand::{Rng, RngExt};
+use safetensors::Dtype;
+use zipwire_models::file::Watch;
+use zipwire_models::store::{Keep, Parent, Writer, list, prune, stats, verify};
+
+/// Something that happens to models.
+fn change(world: &mut World, tensors: &mut Tensors) {
+    let rng = &mut world.rng;
+    match rng.random_range(0..12) {
+        0 => drop(tensors.insert(format!("new{}", rng.next_u32() % 9), (Dtype::BF16, weights(rng, 700)))),
+        1 => {
+            let last = tensors.keys().next_back().unwrap().clone();
+            let moved = tensors.remove(&last).unwrap();
+            tensors.insert(format!("{last}x"), moved);
+        }
+        2 => {
+            let tied = tensors["a"].clone();
+            tensors.insert("tied".to_owned(), tied);
+        }
+        3 => drop(tensors.insert("empty".to_owned(), (Dtype::F16, Vec::new()))),
+        4 => {
+            let flags = (0..9000).map(|_| (rng.next_u32() % 2) as u8).collect();
+            tensors.insert("flags".to_owned(), (Dtype::BOOL, flags));
+        }
+        5 => drop(tensors.insert("b".to_owned(), (Dtype::F16, weights(rng, 9_000)))),
+        6 => drop(
+            tensors
+                .insert("noise".to_owned(), (Dtype::U8, (0..70_000).map(|_| rng.next_u32() as u8).collect())),
+        ),
+        _ => {}
+    }
+    if rng.random_range(0..5) > 0 {
+        train(rng, tensors);
+    }
+}
+
+/// The same tensors in one file or in several.
+fn layout(world: &mut World, tensors: &Tensors, number: u32) -> BTreeMap<String, Vec<u8>> {
+    if world.rng.random_range(0..3) > 0 {
+        return files_of(tensors, &format!("{{\"step\": {number}}}"));
+    }
+    let shards = world.rng.random_range(2..4);
+    let shard = |index: usize| {
+        safetensors(tensors.iter().enumerate().filter(|(at, _)| at % shards == index).map(|(_, t)| t))
+    };
+    (0..shards).map(|index| (format!("model-{index}-of-{shards}.safetensors"), shard(index))).collect()
+}
+
+#[test]
+fn every_checkpoint_comes_back_after_any_history() {
+    for seed in 0..6 {
+        let mut world = World::new(seed);
+        let mut tensors = model(&mut world.rng);
+        let longest = [1, 2, 3, 8][seed as usize % 4];
+        for number in 0..14 {
+            change(&mut world, &mut tensors);
+            let files = layout(&mut world, &tensors, number);
+            let ids: Vec<String> = world.added.keys().cloned().collect();
+            let parent = match world.rng.random_range(0..6) {
+                0 => Parent::None,
+                1 if !ids.is_empty() => Parent::Id(ids[world.rng.random_range(0..ids.len())].clone()),
+                _ => Parent::Auto,
+            };
+            let spec = ["rans", "tiered", "delta+tiered", "window7"][world.rng.random_range(0..4)];
+            let added = world.try_add(&format!("c{number:02}"), files, parent, longest, spec).unwrap();
+            assert!(added.chain <= longest, "a chain of {} where {longest} is the limit", added.chain);
+            if world.rng.random_range(0..4) == 0 {
+                let newest = NonZero::new(world.rng.random_range(1..6)).unwrap();
+                let every = NonZero::new(world.rng.random_range(0..4));
+                let writer = Writer::begin(&world.store).unwrap();
+                assert!(writer.swept().is_empty(), "nothing was interrupted");
+                let pruned = prune(&writer, Keep { newest, every }, &Watch::default()).unwrap();
+                drop(writer);
+                for id in &pruned.removed {
+                    world.added.remove(id).unwrap();
+                }
+                assert_eq!(pruned.kept, world.added.keys().cloned().collect::<Vec<_>>());
+            }
+            let rows = list(&world.store).unwrap();
+            assert_eq!(
+                rows.iter().map(|row| row.id.clone()).collect::<BTreeSet<_>>(),
+                world.added.keys().cloned().collect()
+            );
+            for id in world.added.keys() {
+                world.check(id);
+            }
+            let stats = stats(&world.store).unwrap();
+            assert_eq!((stats.bytes_unneeded, stats.damaged), (0, 0));
+            assert_eq!(rows.iter().map(|row| row.bytes_stored).sum::<u64>(), stats.bytes_stored);
+            for deep in [false, true] {
+                let verified = verify(&world.store, deep, &Watch::default()).unwrap();
+                assert!(verified.is_sound() && verified.objects.is_empty() && verified.unneeded == 0);
+                assert_eq!(verified.looked_at, stats.raw + stats.full + stats.delta);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_there_is_not_stored_again() {
+    let mut world = World::new(1);
+    let mut tensors = model(&mut world.rng);
+    let first = world.add("a", files_of(&tensors, "x"));
+    assert_eq!((first.parts.same, first.parts.delta), (0, 0));
+    let again = world.add("b", files_of(&tensors, "x"));
+    assert_eq!((again.parts.full, again.parts.delta), (0, 0));
+    assert_eq!(again.bytes_stored, again.manifest.to_text().len() as u64);
+
+    // A step: differences, also from a model that is in one file, for one in several.
+    train(&mut world.rng, &mut tensors);
+    let shard = |name: &str| safetensors(tensors.iter().filter(|(found, _)| *found == name));
+    let shards = ["a", "b", "norm"].map(|name| (format!("{name}.safetensors"), shard(name)));
+    let resharded = world.add("c", BTreeMap::from(shards));
+    assert_eq!(resharded.manifest.parent.as_deref(), Some("b"));
+    assert_eq!(resharded.parts.delta, 2, "{:?}", resharded.parts);
+    assert!(resharded.bytes_stored < first.bytes_stored / 2, "{}", resharded.bytes_stored);
+
+    // Other names, the same values.
+    let renamed: Tensors =
+        tensors.iter().map(|(name, tensor)| (format!("{name}2"), tensor.clone())).collect();
+    let renamed = world.add("d", files_of(&renamed, "x"));
+    assert_eq!((renamed.parts.full, renamed.parts.delta), (1, 0), "only the header is new");
+    for id in ["a", "b", "c", "d"] {
+        world.check(id);
+    }
+}
+
+#[test]
+fn a_chain_that_is_full_goes_on_from_one_of_its_own() {
+    let mut world = World::new(2);
+    let mut tensors = model(&mut world.rng);
+    let mut sizes = Vec::new();
+    for number in 0..20 {
+        train(&mut world.rng, &mut tensors);
+        let added = world.add(&format!("c{number:02}"), files_of(&tensors, "x"));
+        assert!(added.chain <= 8);
+        sizes.push(added.bytes_stored);
+    }
+    let full = sizes[0];
+    assert!(sizes[1..8].iter().all(|size| 2 * size < full), "{sizes:?}");
+    // Values that move by so little never need a second one that is by itself.
+    assert!(sizes[8..].iter().all(|size| *size < full), "{sizes:?}");
+    assert!(list(&world.store).unwrap().iter().all(|row| row.chain.is_some_and(|chain| chain <= 8)));
+    for id in world.added.keys() {
+        world.check(id);
+    }
+}
+
+#[test]
+fn what_is_left_does_not_keep_what_is_gone() {
+    let mut world = World::new(3);
+    let mut tensors = model(&mut world.rng);
+    let mut full = 0;
+    for number in 0..8 {
+        train(&mut world.rng, &mut tensors);
+        let added = world.add(&format!("c{number}"), files_of(&tensors, "x"));
+        full = full.max(added.bytes_stored);
+    }
+    let writer = Writer::begin(&world.store).unwrap();
+    let keep = Keep { newest: NonZero::new(3).unwrap(), every: None };
+    let pruned = prune(&writer, keep, &Watch::default()).unwrap();
+    assert_eq!(pruned.rebased, 2, "both matrices of the oldest one that is left");
+    let stats = stats(&world.store).unwrap();
+    assert_eq!((stats.bases_only, stats.chain), (0, 3));
+    assert!(stats.bytes_stored < 2 * full, "{stats:?}");
+    for id in ["c5", "c6", "c7"] {
+        world.check(id);
+    }
+    // In the middle: one is differences from what is left before it, and not by itself.
+    let keep = Keep { newest: NonZero::<usize>::MIN, every: NonZero::new(2) };
+    assert_eq!(prune(&writer, keep, &Watch::default()).unwrap().rebased, 2);
+    let stats = zipwire_models::store::stats(&world.store).unwrap();
+    assert_eq!((stats.bases_only, stats.chain, stats.delta), (0, 2, 2));
+    for id in ["c5", "c7"] {
+        world.check(id);
+    }
+}

@@ -1,0 +1,5 @@
+mod common;
+mod damage;
+mod history;
+mod releases;
+mod together;

@@ -1,0 +1,5 @@
+//! Published numbers and their roles.
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+mod constants;
+mod roles;

@@ -1,0 +1,117 @@
+//! What a run says of the assumptions that its numbers rest on: each kind where it holds, and nowhere else.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use zipwire_runner::warnings::warnings;
+use zipwire_runner::{Cancel, ExecuteError, Prepared, RunResult, compare, executors::SIM};
+use zipwire_scenarios::{Source, load};
+
+const SCENARIO: &str = r#"
+name = "warned"
+seed = 1
+iterations = 1
+
+[cluster]
+nodes = 2
+gpus_per_node = 4
+nics_per_node = 4
+gpu_bandwidth = "100 GB/s"
+nic_bandwidth = "25 GB/s"
+latency_intra = "5 us"
+latency_inter = "10 us"
+launch = "5 us"
+host_sync = "60 us"
+
+[workload]
+kind = "collective"
+collective = "all-gather"
+bytes_per_rank = "8 MiB"
+payload = { gaussian = 0.02 }
+
+[codec]
+id = "window7"
+speed = { encode = "500 GB/s", decode = "500 GB/s", launch = "5 us" }
+
+[[variant]]
+name = "native"
+algorithm = "direct"
+[[variant]]
+name = "zipped"
+protocol = "static-first"
+algorithm = "direct"
+"#;
+
+/// The warnings of the scenario with some keys changed.
+fn of(sets: &[&str], may_simulate: bool) -> Vec<String> {
+    of_text(SCENARIO, sets, may_simulate)
+}
+
+fn of_text(text: &str, sets: &[&str], may_simulate: bool) -> Vec<String> {
+    let sets: Vec<String> = sets.iter().map(|&set| set.to_owned()).collect();
+    let experiment = load(&Source::from_text("warned.toml", text, "."), &sets, None).unwrap();
+    let cancel = Cancel::default();
+    let mut prepared = Prepared::new(&experiment, &cancel).unwrap();
+    let first = experiment.variants[0].name.clone();
+    let keep = |_: &RunResult<'_>| Ok::<_, ExecuteError>(());
+    let compared = compare(&mut prepared, &[SIM], &first, true, &cancel, |_, _| (), keep).unwrap();
+    warnings(&compared.executors, &mut prepared, may_simulate, &cancel).unwrap()
+}
+
+#[test]
+fn nothing_is_said_of_what_is_all_stated_and_measured() {
+    assert_eq!(of(&[], true), [""; 0]);
+}
+
+/// A ring that crosses between nodes once in each direction leaves each node by one NIC and enters it by another; a ring for each NIC uses
+/// all four.
+#[test]
+fn a_ring_that_leaves_nics_idle() {
+    let ring = "variant.0.algorithm=ring";
+    assert_eq!(
+        of(&[ring, "variant.0.channels=1"], true),
+        [
+            "`native` leaves 4 of 8 NICs idle, which a library would use and be faster: set `channels = 4` or another `algorithm`"
+        ]
+    );
+    assert_eq!(of(&[ring, "variant.0.channels=4"], true), [""; 0]);
+}
+
+/// The look at sizes takes no time; the loss that the warning states is that of a run with the time set.
+#[test]
+fn a_look_at_sizes_that_takes_no_time() {
+    let free = "cluster.host_sync=0 us";
+    let said = of(&[free], true);
+    assert!(
+        said.len() == 1 && said[0].starts_with("`zipped` reads sizes on the host in no time: with"),
+        "{said:?}"
+    );
+    assert_eq!(
+        of(&[free], false),
+        [
+            "`zipped` reads sizes on the host in no time: set `cluster.host_sync`, \"60 us\" on the GPUs of presets"
+        ]
+    );
+    assert_eq!(of(&[free, "variant.1.protocol=\"native\""], true), [""; 0], "nobody looks");
+}
+
+#[test]
+fn launches_that_take_no_time() {
+    let free = ["cluster.launch=0 us", "codec.speed.launch=0 us"];
+    let said = of(&free, true);
+    assert!(
+        said.len() == 1 && said[0].starts_with("launches take no time, of which `zipped` has most"),
+        "{said:?}"
+    );
+    assert_eq!(of(&free[..1], true), [""; 0], "the codec's launches take time");
+}
+
+#[test]
+fn a_ratio_without_a_payload() {
+    let bare = SCENARIO.replace("payload = { gaussian = 0.02 }", "");
+    let said = of_text(&bare, &["codec.ratio=1.4"], true);
+    assert!(
+        said.len() == 1 && said[0].starts_with("the ratio 1.4 is stated and rests on no payload"),
+        "{said:?}"
+    );
+    assert_eq!(of(&["codec.ratio=1.4"], true), [""; 0]);
+}

@@ -1,0 +1,20 @@
+//! The simulator against closed forms, an independent solver and hand calculations.
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+mod agreement;
+mod algorithms;
+mod barriers;
+mod churn;
+mod closed_forms;
+mod coded_flows;
+mod common;
+mod library;
+mod models;
+mod network;
+mod oracle;
+mod orders;
+mod reductions;
+mod serving;
+mod slowdown;
+mod topologies;
+mod usage;

@@ -1,0 +1,53 @@
+//! Max-min fairness as the textbook has it: slow, obvious, and without a line in common with the simulator.
+//!
+//! Every flow keeps the bytes that it has left. At each event all rates are filled afresh, all flows move
+//! until the next one ends or starts, and nothing merges ties. Cost grows like flows squared times links.
+
+pub(crate) mod filling;
+
+use zipwire_cluster::LinkId;
+
+pub(crate) use filling::rates;
+
+/// A flow from the moment its first byte moves.
+#[derive(Clone, Debug)]
+pub(crate) struct Transfer {
+    /// Links crossed.
+    pub(crate) links: Vec<LinkId>,
+    /// Bytes to move; a transfer of none ends as it starts.
+    pub(crate) bytes: u64,
+    /// Seconds, latency included.
+    pub(crate) start_s: f64,
+}
+
+/// When each transfer ends, in seconds; `capacities` are bytes per second by link.
+pub(crate) fn finish_times(capacities: &[f64], transfers: &[Transfer]) -> Vec<f64> {
+    let mut finish: Vec<f64> = transfers.iter().map(|transfer| transfer.start_s).collect();
+    let mut left: Vec<f64> = transfers.iter().map(|transfer| transfer.bytes as f64).collect();
+    let mut waiting: Vec<usize> = (0..transfers.len()).filter(|&i| transfers[i].bytes > 0).collect();
+    let mut moving: Vec<usize> = Vec::new();
+    let mut now_s = 0.0;
+    loop {
+        let routes: Vec<&[LinkId]> = moving.iter().map(|&i| &transfers[i].links[..]).collect();
+        let rates = rates(capacities, &routes);
+        let end_in_s: Vec<f64> = moving.iter().zip(&rates).map(|(&i, rate)| left[i] / rate).collect();
+        let first_end_s = now_s + end_in_s.iter().copied().fold(f64::INFINITY, f64::min);
+        let first_start_s = waiting.iter().map(|&i| transfers[i].start_s).fold(f64::INFINITY, f64::min);
+        let next_s = first_end_s.min(first_start_s);
+        if next_s.is_infinite() {
+            return finish;
+        }
+        let mut still_moving = Vec::new();
+        for ((&i, rate), &end_in_s) in moving.iter().zip(&rates).zip(&end_in_s) {
+            if now_s + end_in_s <= next_s {
+                finish[i] = next_s;
+            } else {
+                left[i] -= rate * (next_s - now_s);
+                still_moving.push(i);
+            }
+        }
+        now_s = next_s;
+        moving = still_moving;
+        moving.extend(waiting.extract_if(.., |i| transfers[*i].start_s <= now_s));
+    }
+}

@@ -1,6 +1,0 @@
-//! What several tests share.
-#![allow(dead_code, reason = "each test file uses its part")]
-
-pub(crate) mod conformance;
-pub(crate) mod faults;
-pub(crate) mod gpus;

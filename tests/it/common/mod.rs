@@ -1,0 +1,7 @@
+//! What several tests share.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+pub(crate) mod conformance;
+pub(crate) mod faults;
+pub(crate) mod gpus;
+pub(crate) mod process;

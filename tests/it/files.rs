@@ -1,0 +1,264 @@
+//! `compress`, `decompress`, `verify`, `cat` and `ls` from the command line: files, folders and pipes come back byte for byte, and mistakes
+//! change nothing.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use crate::common::process;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+
+use process::{fails, names, output, succeeds, text, text_of, zipwire};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const SAMPLES: [&str; 4] =
+    ["train_late_weights.bf16", "train_late_grads.bf16", "train_late_kv.fp8", "pre_minilm.bf16"];
+
+fn sample(name: &str) -> String {
+    format!("traces/samples/{name}.safetensors")
+}
+
+#[test]
+fn a_folder_comes_back_as_it_was() {
+    let folder = TempDir::new().unwrap();
+    let model = folder.path().join("model");
+    fs::create_dir_all(model.join("original")).unwrap();
+    for name in SAMPLES {
+        fs::copy(
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(sample(name)),
+            model.join(format!("{name}.safetensors")),
+        )
+        .unwrap();
+    }
+    let index = "{\"metadata\":{\"total_size\":1},\"weight_map\":{ \"a\" : \"b.safetensors\"}}\n";
+    fs::write(model.join("model.safetensors.index.json"), index).unwrap();
+    fs::write(model.join("original/tokenizer.model"), [0, 1, 255]).unwrap();
+    fs::copy(model.join(format!("{}.safetensors", SAMPLES[0])), model.join("original/w.safetensors"))
+        .unwrap();
+
+    let report = succeeds(&["compress", text(&model), "--json", "--verify"]);
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    let rows = report["files"].as_array().unwrap();
+    assert_eq!(rows.len(), SAMPLES.len() + 1);
+    assert!(rows.iter().all(|row| row["size_pct"].as_f64().unwrap() < 90.0), "{report}");
+    let packed = folder.path().join("model.zw");
+    let mut expected = SAMPLES.map(|name| format!("{name}.zw.safetensors")).to_vec();
+    expected.extend(["model.safetensors.index.json", "original"].map(str::to_owned));
+    expected.sort();
+    assert_eq!(names(&packed), expected);
+    // Folders within it are looked into, too.
+    let looked = succeeds(&["verify", text(&packed), "--json"]);
+    let looked: Value = serde_json::from_slice(&looked.stdout).unwrap();
+    assert_eq!(looked["files"].as_array().unwrap().len(), SAMPLES.len() + 1);
+
+    let back = folder.path().join("back");
+    succeeds(&["decompress", text(&packed), "-o", text(&back)]);
+    assert_eq!(names(&back), names(&model));
+    for name in names(&model).iter().filter(|name| *name != "original") {
+        assert!(fs::read(model.join(name)).unwrap() == fs::read(back.join(name)).unwrap(), "{name}");
+    }
+    assert_eq!(fs::read(back.join("original/tokenizer.model")).unwrap(), [0, 1, 255]);
+
+    assert!(
+        fs::read(model.join("original/w.safetensors")).unwrap()
+            == fs::read(back.join("original/w.safetensors")).unwrap()
+    );
+
+    // Against a folder, each file has the one of its place as its base.
+    let same = folder.path().join("same");
+    let report = succeeds(&["compress", text(&model), "--base", text(&packed), "-o", text(&same), "--json"]);
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    let rows = report["files"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["size_pct"].as_f64().unwrap() < 10.0), "nothing differs: {report}");
+    let outputs = rows.iter().map(|row| Path::new(row["out"].as_str().unwrap()));
+    assert!(outputs.clone().all(Path::is_file), "files are named where they are: {report}");
+    succeeds(&["verify", text(&same), "--base", text(&model)]);
+    fs::remove_dir_all(&same).unwrap();
+
+    // A file that was cut is found, and no folder comes of it.
+    let cut = packed.join(format!("{}.zw.safetensors", SAMPLES[1]));
+    let whole = fs::read(&cut).unwrap();
+    fs::write(&cut, &whole[..whole.len() - 1]).unwrap();
+    fails(2, &["verify", text(&packed)], &[SAMPLES[1], "it was cut"]);
+    fails(
+        2,
+        &["decompress", text(&packed), "-o", text(&folder.path().join("half"))],
+        &[SAMPLES[1], "it was cut"],
+    );
+    fs::write(&cut, &whole).unwrap();
+
+    // What is there is not replaced unasked, and nothing half is left.
+    fails(2, &["decompress", text(&packed), "-o", text(&back)], &["is there already", "--force"]);
+    succeeds(&["decompress", text(&packed), "-o", text(&back), "--force"]);
+    assert_eq!(names(folder.path()), ["back", "model", "model.zw"]);
+}
+
+#[test]
+fn memory_bounds_threads() {
+    let folder = TempDir::new().unwrap();
+    let packed = folder.path().join("w.zw");
+    let plain = sample(SAMPLES[0]);
+    let args = |memory| ["compress", &plain, "-o", text(&packed), "--threads", "8", "--memory", memory];
+    fails(2, &args("8MiB"), &["--memory", "16 MiB"]);
+    succeeds(&args("20MiB"));
+    assert!(packed.is_file());
+}
+
+#[test]
+fn parts_are_those_of_the_file_that_was_compressed() {
+    let folder = TempDir::new().unwrap();
+    let packed = folder.path().join("w.zw.safetensors");
+    let plain = sample(SAMPLES[0]);
+    succeeds(&["compress", &plain, "-o", text(&packed)]);
+    let lists = [&plain, text(&packed)].map(|file| {
+        let mut list: Value = serde_json::from_slice(&succeeds(&["ls", file, "--json"]).stdout).unwrap();
+        list["files"][0].take()
+    });
+    assert_eq!((&lists[0]["compressed"], &lists[1]["compressed"]), (&Value::Bool(false), &Value::Bool(true)));
+    let tensors = lists.each_ref().map(|list| list["tensors"].as_array().unwrap());
+    assert_eq!(tensors[0].len(), tensors[1].len());
+    for (plain_row, packed_row) in tensors[0].iter().zip(tensors[1]) {
+        for key in ["name", "dtype", "shape", "bytes_raw"] {
+            assert_eq!(plain_row[key], packed_row[key]);
+        }
+        let name = plain_row["name"].as_str().unwrap();
+        let rows = plain_row["shape"][0].as_u64().unwrap();
+        for range in [None, Some(format!("{}..{}", rows / 3, rows / 2)), Some("0..0".to_owned())] {
+            let values = [&plain, text(&packed)].map(|file| {
+                let mut args = vec!["cat", file, "--tensor", name];
+                args.extend(range.iter().flat_map(|range| ["--range", range]));
+                succeeds(&args).stdout
+            });
+            assert!(values[0] == values[1], "{name} {range:?}");
+            assert_eq!(values[0].is_empty(), range.as_deref() == Some("0..0"));
+        }
+    }
+    assert!(text_of(&succeeds(&["ls", text(&packed)]).stdout).contains("the file"));
+}
+
+#[test]
+fn differences_from_a_base_are_small_and_need_it() {
+    let folder = TempDir::new().unwrap();
+    let (base, next) = (sample("train_late_weights.bf16"), sample("train_late_weights_next.bf16"));
+    let (packed, back) = (folder.path().join("next.zw.safetensors"), folder.path().join("back"));
+    let report = succeeds(&["compress", &next, "--base", &base, "-o", text(&packed), "--json"]);
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    assert!(report["files"][0]["size_pct"].as_f64().unwrap() < 20.0, "{report}");
+    fails(2, &["decompress", text(&packed), "-o", text(&back)], &["differences", "--base"]);
+    fails(2, &["verify", text(&packed), "--base", &next], &["differences", "digest"]);
+    succeeds(&["ls", text(&packed)]);
+    succeeds(&["decompress", text(&packed), "-o", text(&back), "--base", &base]);
+    let plain = Path::new(env!("CARGO_MANIFEST_DIR")).join(next);
+    assert!(fs::read(&back).unwrap() == fs::read(plain).unwrap());
+    fails(
+        2,
+        &["compress", &base, "--codec", "delta+rans", "-o", text(&folder.path().join("x"))],
+        &["--base"],
+    );
+}
+
+#[test]
+fn pipes_and_raw_values_come_back() {
+    let folder = TempDir::new().unwrap();
+    let values: Vec<u8> =
+        (0..300_000_u32).flat_map(|i| (0x3c00 + i as u16 % 900).to_le_bytes()).chain([9]).collect();
+    let through = |args: &[&str], input: &[u8]| {
+        let mut child = zipwire(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_vec();
+        let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        output
+    };
+    let packed = through(&["compress", "-", "--dtype", "bf16"], &values);
+    assert!(packed.status.success() && packed.stdout.len() < values.len() * 3 / 4);
+    assert!(through(&["decompress", "-"], &packed.stdout).stdout == values);
+    let cut = through(&["decompress", "-"], &packed.stdout[..packed.stdout.len() - 1]);
+    assert!(!cut.status.success(), "a stream that is cut is not complete");
+
+    let file = folder.path().join("kv.bin");
+    fs::write(&file, &values).unwrap();
+    succeeds(&["compress", text(&file), "--dtype", "BF16"]);
+    assert!(
+        fs::read(folder.path().join("kv.bin.zw")).unwrap() == packed.stdout,
+        "files and pipes have the same bytes"
+    );
+    fails(2, &["decompress", text(&folder.path().join("kv.bin.zw"))], &["is there already"]);
+    let back = folder.path().join("back");
+    succeeds(&["decompress", text(&folder.path().join("kv.bin.zw")), "-o", text(&back)]);
+    assert!(fs::read(&back).unwrap() == values);
+    assert_eq!(names(folder.path()), ["back", "kv.bin", "kv.bin.zw"]);
+}
+
+#[test]
+fn files_of_zipnn_are_decompressed() {
+    let folder = TempDir::new().unwrap();
+    let written = folder.path().join("weights.safetensors.znn");
+    fs::copy("crates/files/tests/znn/bf16.znn", &written).unwrap();
+    succeeds(&["verify", text(&written)]);
+    succeeds(&["decompress", text(&written)]);
+    let raw = fs::read("crates/files/tests/znn/bf16.raw").unwrap();
+    assert!(fs::read(folder.path().join("weights.safetensors")).unwrap() == raw);
+    for args in [&["ls"][..], &["compress"], &["cat", "--tensor", "w"]] {
+        fails(2, &[args, &[text(&written)]].concat(), &["is a file of ZipNN", "`zipwire decompress "]);
+    }
+    let mut bytes = fs::read(&written).unwrap();
+    bytes[9] = 1;
+    fs::write(&written, &bytes).unwrap();
+    fails(2, &["decompress", "--force", text(&written)], &["differences from another file", "by ZipNN"]);
+    fs::write(&written, &bytes[..1000]).unwrap();
+    fails(1, &["decompress", "--force", text(&written)], &["longer than the file"]);
+    assert!(fs::read(folder.path().join("weights.safetensors")).unwrap() == raw);
+}
+
+#[test]
+fn mistakes_are_named_with_a_remedy() {
+    let folder = TempDir::new().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    };
+    let plain = sample(SAMPLES[0]);
+    let packed = folder.path().join("p.zw.safetensors");
+    succeeds(&["compress", &plain, "-o", text(&packed)]);
+    let sound = fs::read(&packed).unwrap();
+    let words = file("words.txt", b"once upon a time there were values");
+    fails(2, &["compress", text(&words)], &["words.txt", "begins with text", "--dtype"]);
+    let cut = file("cut.zw.safetensors", &sound[..sound.len() - 3]);
+    fails(2, &["decompress", text(&cut)], &["it was cut"]);
+    let mut damaged = sound.clone();
+    let middle = sound.len() / 2;
+    damaged[middle] ^= 4;
+    let damaged = file("damaged.zw.safetensors", &damaged);
+    fails(1, &["decompress", text(&damaged)], &["damaged.zw.safetensors", "tensor `"]);
+    assert!(!folder.path().join("damaged.safetensors").exists());
+    // All files are looked at.
+    fails(1, &["verify", text(&damaged), text(&packed)], &["damaged.zw.safetensors"]);
+    assert!(text_of(&output(&["verify", text(&damaged), text(&packed)]).stdout).contains("p.zw.safetensors"));
+    fails(2, &["decompress", &plain, "-o", text(&folder.path().join("x"))], &["not compressed by zipwire"]);
+    fails(2, &["decompress", &plain], &["-o"]);
+    fails(2, &["compress", text(&packed), "-o", text(&folder.path().join("x"))], &["compressed already"]);
+    fails(2, &["compress", "-"], &["--dtype"]);
+    fails(2, &["compress", &plain, "--codec", "rasn"], &["rasn", "rans"]);
+    fails(
+        2,
+        &["compress", &plain, "--codec", "window7", "--base", &plain, "-o", text(&folder.path().join("x"))],
+        &["window7"],
+    );
+    fails(2, &["cat", &plain, "--tensor", "L2.n1.v"], &["L2.n1.w"]);
+    fails(2, &["cat", &plain, "--tensor", "L2.n1.w", "--range", "1..9999"], &["rows"]);
+    fails(1, &["compress", "no-such-file"], &["cannot read `no-such-file`"]);
+    assert_eq!(
+        names(folder.path()),
+        ["cut.zw.safetensors", "damaged.zw.safetensors", "p.zw.safetensors", "words.txt"]
+    );
+}

@@ -1,0 +1,34 @@
+//! The program and its facade library, as users have them.
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+mod anywhere;
+mod bench;
+mod bench_collective;
+mod bench_held;
+mod bench_sim;
+mod calibrate;
+mod can_fail;
+mod cli;
+mod common;
+mod diff;
+mod executors;
+mod faults;
+mod files;
+mod inspect;
+mod order;
+mod pipes;
+mod presets;
+mod random_faults;
+mod refusals;
+mod reproduce;
+mod routes;
+mod serving;
+mod serving_paced;
+mod store;
+mod structure;
+mod sweep;
+mod switcher;
+mod tables;
+mod topologies;
+mod training;
+mod verdict;
