@@ -163,10 +163,10 @@ fn flags_of_other_validations_are_refused() {
 fn every_executor_is_in_the_help_and_in_the_docs() {
     let help = text_of(&output(&["run", "--help"]).stdout);
     let on = help.lines().skip_while(|line| !line.contains("--on ")).take(2).collect::<String>();
-    let readme = include_str!("../../README.md");
+    let commands = include_str!("../../docs/capabilities.md");
     let listed: Vec<_> = executors::ALL.iter().map(|executor| executor.name()).collect();
     let synopsis = format!("zipwire run SCENARIO.toml [--on {}]", listed.join(","));
-    assert!(readme.contains(&synopsis), "README.md says how `run` is called: `{synopsis}`");
+    assert!(commands.contains(&synopsis), "docs/capabilities.md says how `run` is called: `{synopsis}`");
     let design = include_str!("../../crates/runner/DESIGN.md");
     for executor in listed {
         assert!(on.contains(executor), "`{executor}` is not in the help: {on}");

@@ -19,6 +19,7 @@ mod order;
 mod pipes;
 mod presets;
 mod random_faults;
+mod readme;
 mod refusals;
 mod reproduce;
 mod routes;

@@ -1,5 +1,5 @@
-//! The shape of the repository: dependency direction, file sizes, no paths of a machine, no floating-point functions of
-//! the system, documents that know every codec.
+//! The shape of the repository: dependency direction, short functions, comments that a search finds, no paths of a machine, no
+//! floating-point functions of the system, documents that know every crate and codec.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -36,9 +36,14 @@ const ALLOWED: [(&str, &str); 19] = [
     ("emulation", ""),
 ];
 
-/// Lines of a source file at the most, tests included, and of the median one.
-const LONGEST: usize = 500;
-const MEDIAN: usize = 200;
+/// Lines of a function at the most, from `fn` to its closing brace.
+const LONGEST_FUNCTION: usize = 70;
+
+/// First words of doc comments that no search looks for.
+const RIDDLES: [&str; 5] = ["What", "Whose", "Of", "Those", "As"];
+
+/// Doc comments that begin with such a word. Lower it when there are fewer; it never grows.
+const RIDDLES_LEFT: usize = 0;
 
 /// Bytes of a tracked file at the most.
 const LARGEST: u64 = 1 << 20;
@@ -122,17 +127,87 @@ fn sources() -> BTreeMap<String, String> {
     tracked().into_iter().filter(is_source).map(read).collect()
 }
 
-#[test]
-fn files_are_short() {
-    let mut lengths: Vec<usize> = Vec::new();
-    for (name, text) in &sources() {
-        let lines = text.lines().count();
-        assert!(lines <= LONGEST, "{name} has {lines} lines, at most {LONGEST} are allowed");
-        lengths.push(lines);
+/// Name and lines of each function of a formatted file: the closing brace is as deep as the `fn`.
+fn functions(text: &str) -> Vec<(String, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut functions = Vec::new();
+    for (begin, line) in lines.iter().enumerate() {
+        let head = line.trim_start();
+        let Some((before, name)) = head.split_once("fn ") else { continue };
+        let is_definition = before.split_whitespace().all(|word| {
+            let known = ["pub", "const", "unsafe", "extern", "async"];
+            known.contains(&word.split('(').next().unwrap_or_default()) || word.starts_with('"')
+        });
+        if !is_definition || line.ends_with(['}', ';']) {
+            continue;
+        }
+        let indent = &line[..line.len() - head.len()];
+        let closes = |line: &&str| {
+            let rest = line.strip_prefix(indent);
+            rest.is_some_and(|rest| rest == "}" || rest.starts_with(')') && rest.ends_with(';'))
+        };
+        let length = lines[begin..].iter().position(closes).map_or(0, |end| end + 1);
+        let name = name.split(['(', '<']).next().unwrap_or_default();
+        functions.push((format!("{name} (line {})", begin + 1), length));
     }
-    lengths.sort_unstable();
-    let median = lengths[lengths.len() / 2];
-    assert!(median <= MEDIAN, "the median file has {median} lines, at most {MEDIAN} are allowed");
+    functions
+}
+
+#[test]
+fn functions_are_short() {
+    let mut seen = 0;
+    for (file, text) in sources().iter().filter(|(file, _)| file.ends_with(".rs")) {
+        for (name, lines) in functions(text) {
+            seen += 1;
+            assert!(
+                lines <= LONGEST_FUNCTION,
+                "{file}: {name} has {lines} lines, at most {LONGEST_FUNCTION}"
+            );
+        }
+    }
+    assert!(seen > 1000, "{seen} functions were found: are they recognised?");
+}
+
+/// The first line of each doc comment, with its number.
+fn doc_comments(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let comment = |line: &&str| {
+        let rest = line.trim_start().strip_prefix("//").and_then(|rest| rest.strip_prefix(['/', '!']));
+        rest.is_some_and(|rest| rest.starts_with(' '))
+    };
+    let before = std::iter::once("").chain(text.lines());
+    let pairs = before.zip(text.lines()).enumerate();
+    pairs
+        .filter(move |(_, (before, line))| comment(line) && !comment(before))
+        .map(|(index, (_, line))| (index + 1, line.trim_start().trim_start_matches(['/', '!']).trim_start()))
+}
+
+#[test]
+fn doc_comments_begin_with_a_word_that_a_search_would_use() {
+    let mut riddles = Vec::new();
+    for (file, text) in sources().iter().filter(|(file, _)| file.ends_with(".rs")) {
+        let begins = |text: &str| RIDDLES.iter().any(|word| text.split(' ').next() == Some(word));
+        let found = doc_comments(text).filter(|(_, text)| begins(text));
+        riddles.extend(found.map(|(line, text)| format!("{file}:{line}: {text}")));
+    }
+    let shown = riddles.iter().take(20).map(String::as_str).collect::<Vec<_>>().join("\n");
+    assert!(riddles.len() <= RIDDLES_LEFT, "{} comments, {RIDDLES_LEFT} are left:\n{shown}", riddles.len());
+}
+
+#[test]
+fn every_folder_of_crates_is_in_its_readme() {
+    let readme = std::fs::read_to_string(root().join("crates/README.md")).expect("the page is there");
+    let listed: BTreeSet<&str> = readme
+        .lines()
+        .filter_map(|line| line.strip_prefix("| [`")?.split_once("/`]").map(|(folder, _)| folder))
+        .collect();
+    let metadata = metadata();
+    let packages = metadata.workspace_packages();
+    let folders: BTreeSet<&str> = packages
+        .iter()
+        .filter_map(|package| package.manifest_path.strip_prefix(root().join("crates")).ok()?.parent())
+        .map(|folder| folder.as_str())
+        .collect();
+    assert_eq!(listed, folders, "crates/README.md and the workspace");
 }
 
 #[test]
@@ -158,9 +233,10 @@ fn no_paths_of_a_machine() {
 #[test]
 fn documents_know_every_codec() {
     let read = |name: &str| std::fs::read_to_string(root().join(name)).expect("the document is there");
-    let (readme, language, format) = (read("README.md"), read("docs/scenarios.md"), read("docs/format.md"));
+    let (table, language, format) =
+        (read("docs/capabilities.md"), read("docs/scenarios.md"), read("docs/format.md"));
     for id in Spec::ids() {
-        assert!(readme.contains(&format!("`{id}`")), "the README does not know `{id}`");
+        assert!(table.contains(&format!("| `{id}` |")), "docs/capabilities.md has no row for `{id}`");
         assert!(language.contains(&format!("`\"{id}\"`")), "the scenario language does not know `{id}`");
         let codec = id.parse::<Spec>().expect("ids are specs").codec();
         let dtype = DType::ALL.into_iter().find(|dtype| codec.supports(*dtype)).expect("it codes something");
@@ -174,6 +250,8 @@ fn documents_know_every_codec() {
         assert!(format.contains(&heading), "the format does not have `{}`", heading.trim());
     }
     for prefix in Spec::prefixes() {
-        assert!(readme.contains(&format!("`{prefix}+`")) && format.contains(&format!("\n## `{prefix}+X`, ")));
+        assert!(
+            table.contains(&format!("| `{prefix}+X` |")) && format.contains(&format!("\n## `{prefix}+X`, "))
+        );
     }
 }

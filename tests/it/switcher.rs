@@ -1,6 +1,6 @@
 //! Adaptive variants beside every fixed choice: thirty scenarios that are drawn, and some in which the best choice changes.
 //!
-//! `cargo test --test it switcher:: -- --nocapture` prints the tables of `docs/switcher.md`.
+//! `cargo test -p zipwire --test it switcher:: -- --nocapture` prints the tables of `docs/switcher.md`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fmt::Write as _;
