@@ -1,6 +1,7 @@
 //! Tables and quantities for people.
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
+use terminal_size::{Width, terminal_size_of};
 use zipwire::traces::escaped;
 
 /// A table with these columns: those in `text` to the left, the others, numbers, to the right.
@@ -34,7 +35,8 @@ const WORDS_WIDTH: usize = 20;
 pub(crate) fn fitted(mut table: Table) -> Table {
     let widths = table.column_max_content_widths();
     let others: usize = widths.iter().rev().skip(1).map(|&width| usize::from(width) + 2).sum();
-    let width = table.width().unwrap_or(LINE_WIDTH);
+    let terminal = terminal_size_of(std::io::stdout());
+    let width = terminal.map_or(LINE_WIDTH, |(Width(width), _)| width);
     if usize::from(width) >= others + WORDS_WIDTH {
         table.set_width(width);
         for column in table.column_iter_mut().rev().skip(1) {
