@@ -8,14 +8,14 @@ use crate::tables::Tables;
 use crate::tile::Mode;
 use crate::{DecodeError, FrameShape};
 
-/// What a frame of `codebook16` made of its values, by the tables in its front matter.
+/// Numbers of coded values, escapes and stored values in a frame of `codebook16`, read from its front matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BookUsage {
     /// The book.
     pub book: Codebook,
     /// Values in tiles that are coded, without those that a mask takes out.
     pub coded: usize,
-    /// Those of them that the book has no code for.
+    /// Coded values that the book has no code for.
     pub escapes: usize,
     /// Values in tiles that are stored, because coding would not make them shorter.
     pub stored: usize,
@@ -26,7 +26,7 @@ impl BookUsage {
     /// not compared.
     ///
     /// # Errors
-    /// If the sections are not those of such a frame of this codec, or the tables contradict themselves.
+    /// If the sections are not those of a frame of this codec and shape, or the tables contradict themselves.
     pub fn of_frame(
         shape: FrameShape,
         static_section: &[u8],

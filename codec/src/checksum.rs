@@ -9,7 +9,7 @@
 
 use crate::kernel::Kernel;
 
-/// What keys differ by from one index to the next: 2^64 over the golden ratio.
+/// Difference of the keys of neighbouring words: 2^64 over the golden ratio.
 pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Bits by which products are shifted onto themselves. Keys are an arithmetic progression, so that changes of the same bits in
@@ -22,7 +22,7 @@ pub(crate) const WORD: usize = 8;
 /// Bytes of values whose sum is folded.
 pub(crate) const BLOCK_BYTES: usize = 1 << 14;
 
-/// What the bits of the word at `index` are flipped by. Not 0 for the first one, so that zeros count.
+/// Key that is XORed with the word at `index`. Not 0 for the first one, so that zeros count.
 #[inline(always)]
 pub(crate) fn key(index: u64) -> u64 {
     index.wrapping_add(1).wrapping_mul(STEP)

@@ -70,7 +70,7 @@ pub(crate) fn by_id(id: &str) -> Option<&'static Entry> {
     named().find(|entry| entry.codec.id() == id)
 }
 
-/// What frames with this tag are of.
+/// The codec whose frames have this tag.
 pub(crate) fn by_tag(tag: u8) -> Option<&'static Entry> {
     CODECS.iter().chain([&DEDUP, &DELTA]).find(|entry| entry.tag == tag)
 }

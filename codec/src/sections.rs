@@ -62,13 +62,13 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// What a decoder reads.
+/// Sections of a frame as a decoder reads them.
 pub(crate) struct Reader<'a> {
     /// Front matter, header included.
     pub(crate) front: &'a [u8],
     /// The pieces' parts of the static section; empty in the compact layout.
     pub(crate) bodies: &'a [u8],
-    /// What has not been read of the dynamic section.
+    /// The unread part of the dynamic section.
     pub(crate) dynamic: &'a [u8],
     dynamic_len: usize,
 }

@@ -1,8 +1,8 @@
-//! What both ends of a transfer know of a frame before anything is compressed.
+//! Shape of a frame: known at both ends of a transfer before anything is compressed.
 
 use crate::{DType, Layout};
 
-/// What a frame is of: its layout, and the type and number of its values.
+/// Shape of a frame: its layout, and the type and number of its values.
 ///
 /// All lengths that do not depend on values follow from it, and the header of a frame says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -5,12 +5,12 @@ use crate::registry::Entry;
 use crate::tables::Tables;
 use crate::{BookUsage, DecodeError, Decoder, FrameInfo, FrameShape, Section, codebook16, rans};
 
-/// What a frame made of its values with its table, by its front matter ([`crate::Decoder::table_usage`]). Usages add up.
+/// Numbers of values that a frame codes with its table and without, read from its front matter ([`crate::Decoder::table_usage`]). Usages add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableUsage {
     /// Values that are coded by the table, without those that a mask takes out.
     pub coded: u64,
-    /// Those of them that the table has no code for.
+    /// Coded values that the table has no code for.
     pub escapes: u64,
     /// Values that are stored or coded by other means, because the table would not make them shorter.
     pub others: u64,
@@ -42,7 +42,7 @@ impl TableUsage {
         self.coded + self.others
     }
 
-    /// Those that the table does not serve: escapes and others.
+    /// Values that the table does not serve: escapes and others.
     pub fn missed_values(&self) -> u64 {
         self.escapes + self.others
     }

@@ -60,7 +60,7 @@ pub fn damaged_difference(input: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// As many values, in runs that differ from the given ones in different ways.
+/// Values as many as the given ones, which differ from them in runs of different kinds.
 fn changed(input: &mut Unstructured<'_>, dtype: DType, values: &[u8]) -> Result<Vec<u8>> {
     let width = dtype.width();
     let mut changed = values.to_vec();

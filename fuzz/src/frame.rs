@@ -62,7 +62,7 @@ impl Frame {
         Self { decoder, ..self }
     }
 
-    /// What it is read with.
+    /// Decoder that the frame is read with.
     pub fn decoder(&self) -> &Decoder {
         &self.decoder
     }

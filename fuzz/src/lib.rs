@@ -1,4 +1,4 @@
-//! What the fuzz targets share: values made of the fuzzer's bytes, damage to frames, and what must hold of every frame.
+//! Code that the fuzz targets share: values made of the fuzzer's bytes, damage to frames, and properties that must hold of every frame.
 //!
 //! A target is a file in `fuzz_targets`, of a few lines: it says what the bytes mean. What must hold is asserted here,
 //! so that a failure is a panic, an error of the AddressSanitizer, or a time limit. See `docs/fuzzing.md`.

@@ -6,7 +6,7 @@ use crate::DType;
 /// Share of zeros from which on values are [`Class::Sparse`], in percent.
 pub const SPARSE_ZEROS_PCT: f64 = 25.0;
 
-/// What speed depends on beside codec and type.
+/// Kind of values: speeds are measured for each codec, type and class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Fewer than a quarter of the values are +0.
@@ -19,7 +19,7 @@ impl Class {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Dense, Self::Sparse];
 
-    /// The class of values of which so many in a hundred are +0.
+    /// The class of values with this percentage of +0.
     pub fn of_zeros_pct(zeros_pct: f64) -> Self {
         if zeros_pct >= SPARSE_ZEROS_PCT { Self::Sparse } else { Self::Dense }
     }
@@ -36,9 +36,9 @@ impl Class {
 /// Speeds of one codec, in GB/s (10^9) of raw bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed {
-    /// Of encoding.
+    /// Speed of encoding.
     pub encode_gbps: f64,
-    /// Of decoding.
+    /// Speed of decoding.
     pub decode_gbps: f64,
 }
 

@@ -1,8 +1,8 @@
-//! What a codec would take for given values.
+//! Estimated size and times of one codec for given values.
 
 use super::{Goal, Speed};
 
-/// What a codec would take for given values.
+/// Estimated size and times of one codec for given values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The codec, as in specs.

@@ -1,9 +1,9 @@
-//! What the choice of a codec minimises, and how specs say it.
+//! Goals that the choice of a codec minimises, and their text in specs.
 
 use crate::options::{Choice, ROW, Value, Values};
 use crate::{Auto, Codec, SpecError};
 
-/// What the choice of a codec minimises.
+/// Quantity that the choice of a codec minimises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Goal {
     /// Bytes of the frame.
@@ -26,7 +26,7 @@ pub(crate) const DEFAULT_LINK: u64 = 1_000_000_000;
 
 /// The goal of `auto`.
 ///
-/// A link of [`DEFAULT_LINK`]: whoever wants a codec at all wants values to arrive early, and for that neither the smallest frame nor the
+/// A link of [`DEFAULT_LINK`]: codecs are there to let values arrive early, and for that neither the smallest frame nor the
 /// quickest one is right at every speed of a link.
 pub(crate) const DEFAULT: Goal = Goal::Link { bytes_per_s: DEFAULT_LINK };
 

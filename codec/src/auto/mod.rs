@@ -75,7 +75,7 @@ impl Auto {
         self
     }
 
-    /// What each codec would take in the compact layout, the chosen one included, in the order in which equal ones are
+    /// Estimates of all codecs in the compact layout, the chosen one included, in the order in which equal ones are
     /// preferred. Empty if no codec has a speed.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Auto {
         Ok(self.of_values(dtype, values).into_iter().map(|(_, estimate)| estimate).collect())
     }
 
-    /// What the goal minimises: bytes, or seconds.
+    /// Cost that the goal minimises: bytes, or seconds.
     pub fn cost(&self, estimate: &Estimate) -> f64 {
         match self.goal {
             Goal::Size => estimate.bytes as f64,
@@ -145,7 +145,7 @@ impl Auto {
         }))
     }
 
-    /// Of the lengths that one of these codecs gives: whichever can be chosen for a shape.
+    /// Lengths that `len` gives for every codec that can be chosen for this shape.
     fn lens(&self, shape: FrameShape, len: impl Fn(&dyn Codec) -> usize) -> Vec<usize> {
         match shape.layout {
             Layout::Split => vec![len(self.in_split(shape.dtype).as_ref())],

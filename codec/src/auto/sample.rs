@@ -16,10 +16,10 @@ const SAMPLE: usize = 4096;
 const MANY: usize = 1 << 22;
 /// Values of a slice of it, at least: those that have a base of their own in `tiered`.
 const SLICE: usize = 256;
-/// The longest row of which slices are made; parts of longer ones would lie across columns.
+/// The longest row that slices are made of; parts of longer ones would lie across columns.
 const LONGEST_ROW: usize = 1024;
 
-/// What a sample says.
+/// Sizes and class of all values, estimated from a sample.
 pub(super) struct Sizes<'a> {
     pub(super) class: Class,
     /// The values, if they are few.
@@ -59,7 +59,7 @@ impl Sizes<'_> {
     }
 }
 
-/// What the bound has beside the values.
+/// Bytes of the bound beside the values.
 fn front_len(codec: &dyn Codec, shape: FrameShape) -> usize {
     codec.bound(shape).saturating_sub(shape.values_len())
 }

@@ -1,4 +1,4 @@
-//! What the encoder chooses for a block, and how it is written in the block table.
+//! Choices of the encoder for a block, and their encoding as an entry of the block table.
 
 use super::block::ENTRY;
 use super::coding::{Coding, Format};
@@ -7,9 +7,9 @@ use super::order::{Order, TIERS};
 use crate::kernel::{BASE_GROUP, LAST_BASE};
 use crate::{BlockFault, Layout};
 
-/// As a nibble, a group of zeros.
+/// Base of a group of zeros where bases are nibbles.
 pub(super) const ZERO_NIBBLE: u8 = 15;
-/// As a byte, a group of zeros.
+/// Base of a group of zeros where bases are bytes.
 pub(super) const ZERO_BYTE: u8 = 255;
 
 /// Form of a block.
@@ -100,7 +100,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// A block of which nothing is coded.
+    /// A block without coded values.
     pub(super) fn uncoded(form: Form) -> Self {
         Self { form, masked: false, columns: false, rans: false, base: 0, counts: [0; TIERS + 1] }
     }

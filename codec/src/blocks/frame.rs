@@ -26,7 +26,7 @@ pub(crate) fn bound(FrameShape { layout, dtype, count }: FrameShape) -> usize {
     geometry::bound(layout, Format::new(Coding::Tiers, layout, dtype).fields, count)
 }
 
-/// What an encoder is told.
+/// Options of an encoder.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct How {
     /// Values of a row; 0 if that is not known.
@@ -174,7 +174,7 @@ fn tails(coding: Coding, front: &[u8], mut dynamic: &[u8], count: usize) -> Resu
     Ok(Tails { first, lens: table.iter().enumerate().map(tail).collect::<Result<_, _>>()? })
 }
 
-/// What is in front of all bodies.
+/// Front matter and tables before the bodies of the blocks.
 struct Common<'a> {
     columns: Option<Columns<'a>>,
     model: Option<rans::Model>,

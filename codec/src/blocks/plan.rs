@@ -18,7 +18,7 @@ const _: () = assert!(FULL as usize == BASE_GROUP);
 /// The largest difference between bases that are nibbles.
 const MAX_SPAN: u8 = ZERO_NIBBLE - 1;
 
-/// What is added to the mean exponent of values for their base, in eighths: best for the orders of tiers.
+/// Rounding of bases, in eighths: added to the mean exponent of a group. This value is best for the orders of tiers.
 pub(super) const EIGHTHS: u32 = 7;
 
 /// How a block is to be coded.
@@ -26,7 +26,7 @@ pub(super) const EIGHTHS: u32 = 7;
 pub(super) struct Plan {
     pub(super) form: Form,
     pub(super) masked: bool,
-    /// As in the entry.
+    /// Base of the block's entry.
     pub(super) base: u8,
     /// The base of each group; none for a group of zeros.
     pub(super) bases: [Option<u8>; GROUPS],
@@ -39,7 +39,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The form for a block of `count` values, at least one, with these sums. Bases are means plus so many eighths.
+    /// The form for a block of `count` values, at least one, with these sums. Bases are means plus `eighths`.
     pub(super) fn new(
         layout: Layout,
         fields: Fields,
@@ -82,7 +82,7 @@ impl Plan {
         Self { form, masked, base, bases, kept, coded, rest }
     }
 
-    /// A block of which nothing is coded.
+    /// A block without coded values.
     fn uncoded(form: Form, fields: Fields) -> Self {
         let (bases, rest) = ([None; GROUPS], Shape::raw(fields, 0));
         Self { form, masked: false, base: 0, bases, kept: 0, coded: 0, rest }

@@ -14,15 +14,15 @@ use crate::kernel::{BASE_GROUP, GroupSums, Kernel, joint};
 const MAX_BLOCKS: usize = 16;
 const MAX_GROUPS: usize = 64;
 
-/// What is chosen for a frame.
+/// Table chosen for a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table {
     pub(super) model: Model,
-    /// What is added to means for bases: such that blocks of about the mean of the sample have the same base.
+    /// Rounding of bases, in eighths: such that blocks of about the mean of the sample have the same base.
     pub(super) eighths: u32,
 }
 
-/// Blocks of a sample for training: so many that two of them, and an eighth of their values, are looked at.
+/// Blocks of a sample for training; two of them, and an eighth of their values, are counted.
 const TRAINING_BLOCKS: usize = 4;
 /// Values that are counted for training at most: what histograms have room for.
 const MOST_COUNTED: usize = 1 << 31;
@@ -72,7 +72,7 @@ pub(super) fn train(
     Some(Table { model: rans::fit(with_mantissa, &counts.histogram)?, eighths })
 }
 
-/// What is added to means for bases, from the sum of so many exponents; none of none.
+/// Rounding of bases, in eighths, from the sum of `nonzero` exponents; none if `nonzero` is 0.
 fn eighths(exponents: u64, nonzero: u64) -> Option<u32> {
     let rounded = ((8 * exponents + nonzero / 2).checked_div(nonzero)? % 8) as u32;
     // From 4 to 11, so that it is near that of tiers.
@@ -90,16 +90,16 @@ struct Sample<'a> {
     format: Format,
     columns: Option<&'a Expanded>,
     values: &'a [u8],
-    /// Of the whole frame.
+    /// Number of blocks of the whole frame.
     blocks: usize,
-    /// Of each block that is looked at.
+    /// Sums over the groups of each block that is looked at.
     sums: &'a [[GroupSums; GROUPS]],
     /// Sum of the exponents of the values in them that are not +0, and number of these.
     exponents: u64,
     nonzero: u64,
 }
 
-/// What has been counted in samples.
+/// Counts over all samples.
 struct Counts {
     histogram: JointHistogram,
     /// Residuals that have been counted, and all values in the groups that they are from.
@@ -138,7 +138,7 @@ impl<'a> Sample<'a> {
         Self { kernel, format, columns, values, blocks, sums: &sums[..looked_at], exponents, nonzero }
     }
 
-    /// Counts residuals, and bits of mantissas, with bases for which so many eighths are added to means.
+    /// Counts residuals, and bits of mantissas, with bases that are means plus `eighths`.
     fn count(&self, eighths: u32, counts: &mut Counts) {
         let Self { kernel, format, columns, .. } = *self;
         let (fields, looked_at) = (format.fields, self.sums.len());

@@ -39,7 +39,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// For lists of at most so many symbols.
+    /// Buffers for lists of up to this number of symbols.
     pub(crate) fn new(frequencies: Option<&Frequencies>, symbols: usize) -> Self {
         let room = |bytes: usize| if frequencies.is_some() { vec![0; bytes + ROOM_PAD] } else { Vec::new() };
         let (words, escapes) = (room(WORD * symbols), room(symbols));
@@ -73,7 +73,7 @@ impl Writer {
         Some((counts, before - room.len()))
     }
 
-    /// As [`Self::tiers`], by rANS with the table, if there is one.
+    /// Codes like [`Self::tiers`], but by rANS with the table, if there is one.
     pub(crate) fn rans(
         &mut self,
         kernel: &Kernel,
@@ -100,7 +100,7 @@ impl Writer {
     }
 }
 
-/// Bytes of so many symbols in tiers.
+/// Bytes of symbols in tiers, by their counts.
 pub(crate) fn tiers_len(symbols: usize, [second, third, fourth, escapes]: Counts) -> usize {
     let (planes, escapes) = tail_bytes(&[0, second, third, fourth, escapes]);
     plane_bytes(symbols) + planes + escapes
@@ -111,7 +111,7 @@ pub(crate) fn rans_len([words, escapes, ..]: Counts) -> usize {
     codes_len(usize::from(words), usize::from(escapes))
 }
 
-/// Whether so many symbols can have these counts in tiers, or by rANS.
+/// Whether this number of symbols can have these counts in tiers, or by rANS.
 pub(crate) fn are_possible(symbols: usize, counts: Counts, rans: bool) -> bool {
     match counts {
         [words, escapes, third, fourth] if rans => {
@@ -151,7 +151,7 @@ impl TierReader {
     }
 }
 
-/// What is to be decoded by rANS for bytes that have [`rans_len`].
+/// The rANS job that decodes `bytes`, which have [`rans_len`].
 ///
 /// # Errors
 /// If these contradict the counts.
@@ -187,7 +187,7 @@ pub(crate) fn table_to_bytes(frequencies: &Frequencies) -> Vec<u8> {
 /// Reads a table.
 ///
 /// # Errors
-/// If no encoder writes such a one.
+/// If the bytes are not valid.
 pub(crate) fn read_table(mut bytes: &[u8]) -> Result<Frequencies, DecodeError> {
     match rans::read(&mut bytes)?.0 {
         Model::Residuals(frequencies) => Ok(frequencies),

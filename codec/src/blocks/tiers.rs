@@ -9,9 +9,9 @@ use crate::kernel::tier::{LIST_PAD, Tier, ends_clear, plane_bytes};
 /// Planes and escapes, padding included.
 #[derive(Clone, Copy)]
 pub(super) struct Coded<'a> {
-    /// Of the first tier.
+    /// Planes of the first tier.
     pub(super) first: &'a [u8],
-    /// Of the others.
+    /// Planes of the other tiers.
     pub(super) planes: &'a [u8],
     pub(super) escapes: &'a [u8],
 }
@@ -90,7 +90,7 @@ pub(super) fn check_passed(counts: &[u16; TIERS + 1], found: usize) -> Result<()
     if found == expected { Ok(()) } else { Err(BlockFault::Passed { tier: 1, expected, found }) }
 }
 
-/// What fills up a part is zero.
+/// Checks that padding is zero.
 ///
 /// # Errors
 /// If it is not.

@@ -13,7 +13,7 @@ const LOOKS: usize = 56 / LONGEST;
 const COUNT_AT: u32 = 48;
 const BITS_AT: u32 = 56;
 
-/// What the next bits of a stream stand for, by their value.
+/// Lookup tables of a canonical code, indexed by the next bits of a stream.
 pub(crate) struct DecodeTable {
     /// Up to six symbols, the first one lowest, in 48 bits; their number in 8; the bits of their words in 8. All 0 where the first word is longer than the
     /// value.
@@ -152,7 +152,7 @@ impl<'a> Stream<'a> {
         true
     }
 
-    /// As many bits as there are, byte by byte.
+    /// Fills the bit buffer byte by byte, as far as bytes are left.
     fn refill_bytes(&mut self) {
         while self.have < 56
             && let Some(&byte) = self.bytes.get(self.at)

@@ -28,7 +28,7 @@ impl EncodeTable {
 /// Bytes of room that are left over behind streams.
 pub(crate) const SPARE: usize = 8;
 
-/// Bytes of streams with so many bits, at most: those of [`encode_streams`], or up to three more.
+/// The most bytes of streams with this number of bits: those of [`encode_streams`], or up to three more.
 pub(crate) fn streams_len(bits: u64) -> usize {
     JUMP_LEN + bits.div_ceil(8) as usize + STREAMS - 1
 }

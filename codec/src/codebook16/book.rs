@@ -81,7 +81,7 @@ impl Codebook {
         Table::new(self.table_bytes())
     }
 
-    /// What frames name it by: the id of [`Self::table`].
+    /// Id by which frames name the book: that of [`Self::table`].
     pub fn id(&self) -> u32 {
         tables::id_of(&self.table_bytes())
     }
@@ -120,12 +120,12 @@ impl Codebook {
     }
 }
 
-/// Values of which [`RUN`] are in the sample of a frame.
+/// Distance in values between the runs of a sample, each of [`RUN`] values.
 const SPAN: usize = 1 << 11;
 /// Consecutive values in a sample. Where a run begins in its span goes round, so that all columns of a matrix have their
 /// turn, whatever the length of its rows.
 const RUN: usize = 1 << 7;
-/// Frames of at most so many values are counted in full.
+/// The most values of a frame that are counted in full.
 const FEW: usize = 1 << 15;
 
 /// The book of a frame: of all values where they are few, of a sixteenth where they are many.

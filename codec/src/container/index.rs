@@ -8,7 +8,7 @@ use super::format::{ENTRY_LEN, Entry, FOOT_LEN, Foot, HEAD_LEN, HEADER_LEN, Head
 use super::reader::read_array;
 use crate::{DType, FrameInfo, FrameShape};
 
-/// What a container says of its chunks: for who reads and decodes them himself, in any order or several at once, where
+/// Index of a container: for callers that read and decode chunks themselves, in any order or several at once, where
 /// [`SeekReader`](crate::SeekReader) does not fit.
 ///
 /// ```
@@ -147,7 +147,7 @@ impl ContainerIndex {
         Ok(())
     }
 
-    /// What the chunk with this number is a frame of.
+    /// Shape of the frame of the chunk with this number.
     pub(super) fn shape(&self, chunk: usize) -> Option<FrameShape> {
         let shape = self.header.chunk_shape();
         let before = (chunk as u64).checked_mul(shape.count as u64)?;

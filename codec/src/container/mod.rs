@@ -2,7 +2,7 @@
 //!
 //! A [`Writer`] cuts what is written to it into chunks of equal length and encodes each as a frame; a [`Reader`] gives the
 //! bytes back, front to end, from a stream that cannot seek; a [`SeekReader`] reads the index first and then decodes only the
-//! chunks that are asked for. A [`ContainerBuilder`] and a [`ContainerIndex`] are for who codes chunks himself. Every byte is specified in `docs/format.md`.
+//! chunks that are asked for. A [`ContainerBuilder`] and a [`ContainerIndex`] are for callers that code chunks themselves. Every byte is specified in `docs/format.md`.
 //!
 //! A container has no names and no shapes: it is a stream of bytes of one type. What is in it is for the file around it to
 //! say.

@@ -9,8 +9,8 @@ use crate::{DType, DecodeError, Decoder, FrameInfo, HEADER_LEN as FRAME_HEADER_L
 
 /// Gives the bytes of a container, front to end, from a stream that need not seek.
 ///
-/// What is given out comes from frames whose checksums are right. That all of them are there, in their order, is known at the
-/// end only: then the index is compared with the frames that were read, and nothing may follow it. Until a read has given
+/// Every byte comes from a frame whose checksum is right. Whether all frames are there, in their order, is known only at the
+/// end: then the index is compared with the frames that were read, and nothing may follow it. Until a read has given
 /// `Ok(0)`, the data may be incomplete; a container that is cut never gives that, but an error ([`ContainerError`]). After an
 /// error, a reader fails for good.
 ///
@@ -42,7 +42,7 @@ enum State {
     LastChunk,
     /// All is read but what is ready; the tail is still to be given.
     Tail(Tail, usize),
-    /// What is ready is good, then comes this error.
+    /// The bytes decoded so far are good; then comes this error.
     Broken(Option<io::Error>),
 }
 
@@ -252,7 +252,7 @@ pub(super) fn read_array<const N: usize>(inner: &mut impl Read, part: &'static s
     Ok(bytes)
 }
 
-/// As many bytes as there is room for; `part` says what is cut if they are not there.
+/// Fills `out` from the stream; `part` names the part of the container for the error if the stream ends before.
 pub(super) fn read_into(inner: &mut impl Read, out: &mut [u8], part: &'static str) -> io::Result<()> {
     inner.read_exact(out).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => ContainerError::Truncated { part }.into(),

@@ -10,7 +10,7 @@ use crate::{Codec, DType, EncodeError, FrameShape, Layout, Tiered, memory};
 
 /// Values of a chunk unless the caller says otherwise: 256 KiB of BF16.
 ///
-/// As many as a core's caches hold with their frame: longer chunks are slower, and save less than 0.02 % of the data
+/// A chunk of this length and its frame fit in a core's caches: longer chunks are slower, and save less than 0.02 % of the data
 /// (`cargo run --release -p zipwire-codec --example chunks`; the table is in docs/format.md).
 pub const DEFAULT_CHUNK_VALUES: u32 = 1 << 17;
 
@@ -134,7 +134,7 @@ pub struct Writer<W: Write> {
     builder: ContainerBuilder,
     codec: Box<dyn Codec>,
     chunks_at_once: usize,
-    /// At most so many as are encoded at once: full ones that wait for the others, then the one that is filled.
+    /// Chunks that are encoded at once: full ones that wait for the others, then the one that is filled.
     slots: Vec<Slot>,
     /// How many are full.
     filled: usize,
@@ -194,7 +194,7 @@ impl<W: Write> Writer<W> {
         Ok(self.inner)
     }
 
-    /// What the container is written to.
+    /// The writer below.
     pub fn get_ref(&self) -> &W {
         &self.inner
     }

@@ -10,7 +10,7 @@ pub(super) const MASK: usize = HEADER_LEN + 8;
 /// Front matter is filled up to a multiple of this.
 const ALIGN: u64 = 8;
 
-/// What the lengths of front matter follow from.
+/// Numbers that the lengths of front matter follow from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     /// Values of a row.

@@ -8,10 +8,10 @@ use crate::{Codec, SpecError};
 
 const OPTIONS: &[Choice] = &[Choice { key: ROW, values: Values::UpTo(LONGEST_ROW) }];
 
-/// What a spec says about repeated rows.
+/// The `dedup` prefix of a spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Prefix {
-    /// Values of a row; 0 if it is for whoever has the values to say.
+    /// Values of a row; 0 if the caller that has the values gives it.
     pub(crate) row: u32,
 }
 

@@ -31,7 +31,7 @@ impl Base {
         Self { dtype, bytes: Arc::new(bytes), id }
     }
 
-    /// What frames name it by: a hash of 64 bits.
+    /// Id by which frames name the base: a hash of 64 bits.
     pub fn id(&self) -> u64 {
         self.id
     }

@@ -12,7 +12,7 @@ use crate::{BlockFault, DType, DecodeError, DeltaFault, Layout, Section, checksu
 
 /// Bytes of a vector, which kernels may write behind a list.
 const PAD: usize = 64;
-/// Blocks of which symbols are decoded side by side.
+/// Blocks whose symbols are decoded side by side.
 const TOGETHER: usize = 2;
 
 /// See [`crate::registry::Entry::decode`].
@@ -41,7 +41,7 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
     Ok(sum)
 }
 
-/// What is in front of the bodies.
+/// Front matter of a frame, parsed, and the bodies behind it.
 struct Front<'a> {
     base: &'a Base,
     entries: Vec<Entry>,

@@ -97,7 +97,7 @@ struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    /// For blocks of at most so many values.
+    /// Buffers for blocks of up to this number of values.
     fn new(kernel: &'static Kernel, dtype: DType, choice: &'a Choice, values: usize) -> Self {
         let bytes = values * dtype.width() + PAD;
         Self {

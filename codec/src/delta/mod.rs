@@ -30,9 +30,9 @@ pub(crate) const ID: &str = "delta";
 /// How differences are coded, and blocks that do not pay for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeltaCoding {
-    /// As residuals of [`Rans`]: the smallest frames.
+    /// Coded like the residuals of [`Rans`]: the smallest frames.
     Rans,
-    /// As residuals of [`Tiered`]: the fastest.
+    /// Coded like the residuals of [`Tiered`]: the fastest.
     Tiered,
 }
 

@@ -6,10 +6,10 @@ use super::{Base, Delta, DeltaCoding, ID};
 use crate::options::{self, listed};
 use crate::{Codec, SpecError};
 
-/// What a spec says about a base.
+/// The `delta` prefix of a spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Prefix {
-    /// None if it is for whoever has the values to give.
+    /// The base; none if it is still to be given.
     pub(crate) base: Option<Base>,
 }
 

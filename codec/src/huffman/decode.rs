@@ -49,7 +49,7 @@ fn word_fault(fault: WordFault) -> DecodeError {
     DecodeError::Words { fault }
 }
 
-/// What is coded, by its parts.
+/// Coded exponents: words and the index of threads.
 struct Coded<'a> {
     words: &'a [u8],
     gaps: &'a [u8],

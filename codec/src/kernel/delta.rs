@@ -20,16 +20,16 @@ pub(crate) struct How {
     pub(crate) mantissa: u32,
     /// The highest exponent.
     pub(crate) last_exponent: u8,
-    /// As many bits are low as the exponent of the base value is below this one. 0: none are.
+    /// The number of low bits is this less the exponent of the base value, if that is lower; 0: no bits are low.
     pub(crate) reference: u8,
     /// Whether differences are the bits that differ, and not those of integers.
     pub(crate) xor: bool,
-    /// What is taken off a difference: 1 where none is 0.
+    /// Number subtracted from a difference: 1 where none is 0.
     pub(crate) less: u32,
 }
 
 impl How {
-    /// How many bits of the difference to this base value, of so many bytes, are low.
+    /// Number of low bits of the difference to this base value of `width` bytes.
     #[inline(always)]
     pub(crate) fn low_bits(&self, base: u32, width: usize) -> u32 {
         let exponent = base >> self.mantissa & u32::from(self.last_exponent);
@@ -42,7 +42,7 @@ impl How {
     }
 }
 
-/// How many bits of values of so many bytes are low at most.
+/// The largest number of low bits of values of `width` bytes.
 pub(crate) const fn most_low_bits(width: usize) -> u32 {
     match width {
         1 => 0,
@@ -51,7 +51,7 @@ pub(crate) const fn most_low_bits(width: usize) -> u32 {
     }
 }
 
-/// The bits of values of so many bytes.
+/// Mask of the bits of values of `width` bytes.
 pub(crate) const fn mask_of(width: usize) -> u32 {
     u32::MAX >> (32 - 8 * width)
 }
@@ -63,7 +63,7 @@ pub(crate) fn ordered(bits: u32, width: usize) -> u32 {
     if bits >> sign & 1 == 0 { bits } else { bits ^ (mask_of(width) >> 1) }
 }
 
-/// What a value differs by from a base: small if they are close, and 0 if they are equal.
+/// Difference of a value from a base value: small if they are close, and 0 if they are equal.
 #[inline(always)]
 pub(crate) fn difference(value: u32, base: u32, width: usize, xor: bool) -> u32 {
     if xor {
@@ -86,7 +86,7 @@ pub(crate) fn apply(difference: u32, base: u32, width: usize, xor: bool) -> u32 
     ordered(ordered(base, width).wrapping_add(d) & mask, width)
 }
 
-/// Bits one behind the other, the first ones in the lowest bits of words of 64.
+/// Writer of consecutive bits, the first ones in the lowest bits of words of 64.
 pub(crate) struct BitWriter<'a> {
     out: &'a mut [u8],
     /// Where the word belongs that is not whole yet.
@@ -169,7 +169,7 @@ pub(crate) struct SplitMut<'a> {
     pub(crate) large_len: usize,
 }
 
-/// What differences are read from.
+/// Parts that differences are read from.
 pub(crate) struct JoinFrom<'a> {
     pub(crate) symbols: &'a [u8],
     /// Whole bytes that have not been read. If there are too few, zeros are read.

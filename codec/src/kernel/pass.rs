@@ -47,7 +47,7 @@ pub(crate) struct SplitMut<'a> {
     pub(crate) passed: usize,
 }
 
-/// What values are put together from. The planes end clear.
+/// Parts that values are put together from. The planes end clear.
 #[derive(Clone, Copy)]
 pub(crate) struct Join<'a> {
     /// None if no residual has a code.
@@ -69,7 +69,7 @@ pub(crate) struct Join<'a> {
     pub(crate) streaming: bool,
 }
 
-/// What comes of a pass.
+/// Result of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Passed<Sum = u64> {
     /// Residuals without a code, including those before.

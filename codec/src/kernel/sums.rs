@@ -1,4 +1,4 @@
-//! What is summed over the values of a tile: checksum and exponent histogram.
+//! Sums over the values of a tile: checksum and exponent histogram.
 
 use crate::checksum::{self, STEP, WORD, fold, mix};
 

@@ -45,7 +45,7 @@ pub(crate) struct Kernel {
     pub(crate) histogram: fn(&[u8]) -> [u32; 256],
     /// `(bytes)`: how often each byte occurs, of at most [`TILE`].
     pub(crate) byte_counts: fn(&[u8]) -> [u32; 256],
-    /// `(words, symbols, out)`: the words of each four symbols one behind the other, and their length from bit `four::LENGTH_AT` on.
+    /// `(words, symbols, out)`: the words of each four symbols, joined, and their length from bit `four::LENGTH_AT` on.
     pub(crate) fours: fn(&ShortWords, &[[u8; 4]], &mut [u64]),
     /// `(values, low, high)`: the lower and the upper byte of each value of 16 bits.
     pub(crate) split_bytes_2: fn(&[u8], &mut [u8], &mut [u8]),
@@ -71,11 +71,11 @@ pub(crate) struct Kernel {
     /// `(mask, kept, out)`: the inverse. `mask` has as many bits set as there are values in `kept`, none of them beyond
     /// the last value of `out`.
     pub(crate) restore_zeros: fn(&[u8], &[u8], &mut [u8]),
-    /// As `zeros`, of values of 32 bits.
+    /// `(values)`: `zeros` for values of 32 bits.
     pub(crate) zeros_32: fn(&[u8]) -> usize,
-    /// As `drop_zeros`, of values of 32 bits.
+    /// `(values, mask, kept)`: `drop_zeros` for values of 32 bits.
     pub(crate) drop_zeros_32: fn(&[u8], &mut [u8], &mut [u8]) -> usize,
-    /// As `restore_zeros`, of values of 32 bits.
+    /// `(mask, kept, out)`: `restore_zeros` for values of 32 bits.
     pub(crate) restore_zeros_32: fn(&[u8], &[u8], &mut [u8]),
     /// `(values, upper)`: the upper halves of values of 32 bits, which are BF16 if the values are FP32.
     pub(crate) upper_halves: fn(&[u8], &mut [u8]),
@@ -89,9 +89,9 @@ pub(crate) struct Kernel {
     pub(crate) split: fn(&[u8], u8, &mut [u8], &mut [u8]),
     /// `(rest, residuals, base, values)`: the inverse.
     pub(crate) join: fn(&[u8], &[u8], u8, &mut [u8]),
-    /// As `group_sums`, of FP32 values.
+    /// `(values, sums)`: `group_sums` for FP32 values.
     pub(crate) group_sums_32: fn(&[u8], &mut [GroupSums]),
-    /// `(values)`: what the byte planes of the rests of FP32 values have in common.
+    /// `(values)`: bits that the byte planes of the rests of FP32 values have in common.
     pub(crate) plane_stats: fn(&[u8]) -> PlaneStats,
     /// `(values, base, planes, residuals)`: as `split`, of FP32 values: the bytes of each rest, the lowest first.
     pub(crate) split_32: SplitWords,
@@ -104,11 +104,11 @@ pub(crate) struct Kernel {
     pub(crate) pack_bits: fn(&[u8], usize, &mut [u8]),
     /// `(bits, planes, out)`: the inverse.
     pub(crate) unpack_bits: fn(&[u8], usize, &mut [u8]),
-    /// `(values, bits, sums)`: as `group_sums`, of FP8 values with so many bits of mantissa.
+    /// `(values, bits, sums)`: `group_sums` for FP8 values with this number of mantissa bits.
     pub(crate) group_sums_8: fn(&[u8], MantissaBits, &mut [GroupSums]),
-    /// As `group_sums`, of F16 values.
+    /// `(values, sums)`: `group_sums` for F16 values.
     pub(crate) group_sums_16: fn(&[u8], &mut [GroupSums]),
-    /// `(values, bits, base, upper, residuals)`: as `split`, of FP8 values with so many bits of mantissa.
+    /// `(values, bits, base, upper, residuals)`: `split` for FP8 values with this number of mantissa bits.
     pub(crate) split_8: fn(&[u8], MantissaBits, u8, &mut [u8], &mut [u8]),
     /// `(upper, residuals, bits, base, values)`: the inverse. Returns whether all exponents are ones of the type.
     pub(crate) join_8: JoinBytes,
@@ -138,8 +138,8 @@ pub(crate) struct Kernel {
     pub(crate) split_pass: fn(&[u8], Split<'_>, SplitMut<'_>) -> Passed,
     /// `(coded, values)`: the first tier, rests and the checksum in one pass. See [`Join`].
     pub(crate) join_pass: fn(Join<'_>, &mut [u8]) -> Passed,
-    /// `(residuals, tops, mantissa_bits, window, escapes)`: residuals of exponents become symbols of [`super::joint`] by taking the two
-    /// highest bits of mantissas, of which the tops have so many below the sign, out of these. Returns how many escapes there are, which
+    /// `(residuals, tops, mantissa_bits, window, escapes)`: turns residuals of exponents into symbols of [`super::joint`] by taking the two
+    /// highest bits of mantissas out of the tops, which have `mantissa_bits` of them below the sign. Returns how many escapes there are, which
     /// are in the front of the list; it has room for all values.
     pub(crate) merge: Merge,
     /// `(symbols, tops, mantissa_bits, start, escapes)`: the inverse, for a window that begins with `start`. Returns how many escapes were
@@ -156,7 +156,7 @@ pub(crate) struct Kernel {
     /// `(width, values, base, mask)`: writes a bit per value of `width` bytes, set if it is not that of the base, 0 for values that do not
     /// exist; returns the number of these.
     pub(crate) changes: fn(usize, &[u8], &[u8], &mut [u8]) -> usize,
-    /// `(width, mask, from, to)`: the values of which the bit is set, one behind the other. `to` has room for them, and a vector behind it,
+    /// `(width, mask, from, to)`: packs the values whose bit is set. `to` has room for them, and a vector behind it,
     /// of which the bytes are of no meaning afterwards.
     pub(crate) gather: fn(usize, &[u8], &[u8], &mut [u8]),
     /// `(width, mask, from, to)`: the inverse; values of which the bit is not set stay as they are. `from` has as many values as

@@ -11,12 +11,12 @@ pub(crate) const STEP: usize = 64;
 pub(crate) const PAIR: usize = 16;
 /// The code of a value that is passed on.
 pub(crate) const PASSED: u8 = 3;
-/// What is added to a residual before it is looked up: no residual with a code is below its negative.
+/// Offset added to a residual before it is looked up: no residual with a code is below its negative.
 pub(crate) const BIAS: u8 = 9;
 /// Bytes behind a list that [`super::Kernel::unpack_tier`] may read, whatever they are.
 pub(crate) const LIST_PAD: usize = 64;
 
-/// What the codes of a tier mean.
+/// Codes of a tier, and the residuals that they mean.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tier {
     /// The code of residual `r` is `codes[min(r + BIAS, 15)]`, where the sum is modulo 256.

@@ -1,4 +1,4 @@
-//! What kernels take and give: sizes of tiles and groups, and a coded tile.
+//! Inputs and outputs of kernels: sizes of tiles and groups, and a coded tile.
 
 /// Values that a kernel takes at most in one call.
 pub(crate) const TILE: usize = 8192;
@@ -37,7 +37,7 @@ pub(crate) struct Coded<'a> {
     pub(crate) streaming: bool,
 }
 
-/// Where a coded tile is written: as [`Coded`], with exactly the right lengths but for the escapes, of which nobody knows
+/// Buffers that a coded tile is written to: as [`Coded`], with exactly the right lengths but for the escapes, of which nobody knows
 /// the number before.
 pub(crate) struct CodedMut<'a> {
     pub(crate) starts: &'a Starts,
@@ -45,7 +45,7 @@ pub(crate) struct CodedMut<'a> {
     pub(crate) codes: &'a mut [u8],
     pub(crate) escapes: &'a mut EscapeRoom,
     pub(crate) word: Option<u64>,
-    /// As in [`Coded`], of rest and codes.
+    /// Permission to write rest and codes past the caches, as in [`Coded`].
     #[cfg_attr(
         not(target_arch = "x86_64"),
         allow(dead_code, reason = "for kernels that write past the caches")
@@ -56,7 +56,7 @@ pub(crate) struct CodedMut<'a> {
 /// Room for the escapes of a tile, and for what a kernel writes behind them. It is of no meaning.
 pub(crate) type EscapeRoom = [u8; TILE + 64];
 
-/// What is known of a tile once it is packed.
+/// Counts and index of a tile that is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packed {
     /// Number of escapes.
@@ -69,10 +69,10 @@ pub(crate) struct Packed {
     pub(crate) sum: u64,
 }
 
-/// What is known of a tile once it is unpacked.
+/// Counts and index of a tile that is unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unpacked {
-    /// As in [`Packed`].
+    /// Where groups have their escapes, as in [`Packed`].
     pub(crate) index: EscapeIndex,
     pub(crate) sum: u64,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Unpacked {
 /// Values that have a base in common at least.
 pub(crate) const BASE_GROUP: usize = 256;
 
-/// What the base of a group of [`BASE_GROUP`] values is chosen by.
+/// Sums that the base of a group of [`BASE_GROUP`] values is chosen by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GroupSums {
     /// Sum of the exponents.
@@ -93,7 +93,7 @@ pub(crate) struct GroupSums {
 pub(crate) const LAST_BASE: u8 = 254;
 
 impl GroupSums {
-    /// The base of a group of `count` values: the mean exponent of those that are not +0, plus so many eighths, rounded down, at
+    /// The base of a group of `count` values: the mean exponent of those that are not +0, plus `eighths`, rounded down, at
     /// most [`LAST_BASE`]; 0 if there are none.
     #[inline(always)]
     pub(crate) fn base(self, count: u32, eighths: u32) -> u8 {
@@ -101,7 +101,7 @@ impl GroupSums {
     }
 }
 
-/// The base of so many values, the sum of whose exponents is this: see [`GroupSums::base`].
+/// The base of values with this number and this sum of exponents: see [`GroupSums::base`].
 #[inline(always)]
 pub(crate) fn base_of(exponents: u32, values: u32, eighths: u32) -> u8 {
     let sum = 8 * exponents + eighths * values;

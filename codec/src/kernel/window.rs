@@ -85,7 +85,7 @@ pub(crate) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileF
     Ok(Unpacked { index, sum: coded.word.map_or(0, |word| sums::mixed(out, word)) })
 }
 
-/// Decodes so many full groups with `full`, as [`unpack_group`], and what is left, to `out`, with the latter.
+/// Decodes the full groups with `full`, which does as [`unpack_group`], and the last, partial one with the latter, to `out`.
 #[inline(always)]
 pub(crate) fn unpack_groups(
     coded: Coded<'_>,

@@ -5,7 +5,7 @@ use super::{BASE_GROUP, GroupSums};
 /// Byte planes of the rests.
 pub(crate) const PLANES: usize = 3;
 
-/// What the byte planes of some values have in common. Bits and bytes are those of rests: the mantissa with the sign above it.
+/// Bits that the byte planes of some values have in common. Bits and bytes are those of rests: the mantissa with the sign above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PlaneStats {
     /// Bits that are set in any value.

@@ -14,7 +14,7 @@ mod window;
 pub use moments::{Moments, sigma_from_mean_abs};
 pub use window::{LAST_START, WINDOW, best_start, covered, window_start};
 
-/// What the window of a tile is chosen by.
+/// Statistic that the window of a tile is chosen by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Estimator {
     /// The histogram of the tile's exponents: always the best window.

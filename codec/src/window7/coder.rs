@@ -11,7 +11,7 @@ use crate::kernel::{
 use crate::scale::{self, Estimator, LAST_START, Moments};
 use crate::streaming_store::StreamingStore;
 
-/// Each group has a window of its own only if more than one value in so many is outside of the window that they would
+/// Each group has a window of its own only if more than one value in this many is outside of the window that they would
 /// have in common. Gaussian values have fewer, whatever their scale is, so they are not counted twice.
 const OUTSIDE: usize = 32;
 
@@ -33,7 +33,7 @@ pub(super) struct Coder {
 pub(super) struct Out<'a> {
     rest: &'a mut [u8],
     codes: &'a mut [u8],
-    /// As in [`CodedMut`].
+    /// Permission to write past the caches, as in [`CodedMut`].
     streaming: bool,
 }
 

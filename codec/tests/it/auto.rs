@@ -1,4 +1,4 @@
-//! What `auto` chooses, and that its sizes hold whatever that is.
+//! Choices of `auto`, and its bounds, which hold for all of them.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 

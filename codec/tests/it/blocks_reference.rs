@@ -19,7 +19,7 @@ const ORDERS: [[[i32; 3]; 4]; 3] = [
     [[0, 1, -1], [-2, -3, 2], [-4, -5, -6], [3, -7, -8]],
 ];
 
-/// Of each length up to 35, of those around multiples of 32, which are words of bits and lanes, and of longer ones. [`whole`] has all lengths.
+/// Frames of each length up to 35, of lengths around multiples of 32, which are words of bits and lanes, and of longer ones. [`whole`] has all lengths.
 #[test]
 fn frames_are_read_as_the_document_says() {
     read_as_the_document_says(|count| count < 36 || (count + 2) % 32 < 5);

@@ -1,5 +1,5 @@
-//! What `codebook16` makes of known values and of recorded tensors: sizes, books that are given, drift, and what its
-//! faults are called.
+//! Frames of `codebook16` for known values and recorded tensors: sizes, books that are given, drift, and the names of its
+//! faults.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 

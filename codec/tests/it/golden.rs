@@ -207,7 +207,7 @@ const GOLDEN: &[(&str, DType, Layout, Content, u64)] = &[
     ("dedup:row=64+window7", DType::Bf16, Layout::Compact, Content::LoneValue, 0x4a752da546fd0171),
 ];
 
-/// As [`GOLDEN`], for more values than caches are trusted with: [`LARGE_COUNT`] each.
+/// Hashes like [`GOLDEN`], of more values than caches hold: [`LARGE_COUNT`] each.
 #[rustfmt::skip]
 const LARGE: &[(&str, DType, Layout, Content, u64)] = &[
     ("window7", DType::Bf16, Layout::Split, Content::Gaussian, 0xb98f9f649eaf6def),

@@ -1,4 +1,4 @@
-//! What `rans` makes of known values: sizes, choices, damage, and what its faults are called.
+//! Frames of `rans` for known values: sizes, choices, damage, and the names of its faults.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 

@@ -25,7 +25,7 @@ const FRAMES: &str = "frames.bin";
 const CONTAINER: &str = "container.bin";
 const LIST: &str = "list.txt";
 
-/// Those of the release that is written.
+/// Specs of the release that is written.
 const SPECS: [&str; 17] = [
     "raw",
     "window7",

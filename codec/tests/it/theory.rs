@@ -1,4 +1,4 @@
-//! What the theory of `window7` (ZipCCL, section 4.1) says of values from N(0, sigma^2), held against frames of such values.
+//! Theory of `window7` for values from N(0, sigma^2) (ZipCCL, section 4.1), compared with frames of such values.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 

@@ -1,4 +1,4 @@
-//! What `tiered` makes of known values and of recorded tensors: sizes, choices, and what its faults are called.
+//! Frames of `tiered` for known values and recorded tensors: sizes, choices, and the names of its faults.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 

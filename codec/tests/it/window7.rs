@@ -1,4 +1,4 @@
-//! What `window7` makes of known values: sizes, choices, and what its faults are called.
+//! Frames of `window7` for known values: sizes, choices, and the names of its faults.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 

@@ -55,7 +55,7 @@ impl<'a> Located<'a> {
         Ok(Self { block, shape, rest, carries, codes, escapes })
     }
 
-    /// What there is to do for its residuals, which come to the end of `list`.
+    /// The rANS job that decodes the block's residuals to the end of `list`.
     fn job<'b>(&self, list: &'b mut List) -> Result<Job<'b>, BlockFault>
     where
         'a: 'b,
@@ -72,10 +72,10 @@ impl<'a> Located<'a> {
 /// Blocks that are decoded side by side.
 const TOGETHER: usize = 4;
 
-/// What has been decoded of blocks that come next.
+/// Residuals that have been decoded before the block's turn.
 #[derive(Default)]
 pub(super) struct Ahead {
-    /// Those that have been decoded, the next one first.
+    /// Decoded blocks, the next one first.
     found: VecDeque<(Residuals, Result<Payload, BlockFault>)>,
     /// Lists that are free.
     free: Vec<Residuals>,

@@ -15,7 +15,7 @@ use crate::kernel::{BASE_GROUP, Kernel};
 use crate::streaming_store::StreamingStore;
 use crate::{BlockFault, DType};
 
-/// BF16 values of which none is left out, but with their groups.
+/// Joins BF16 values without a mask; only whole groups may be left out.
 pub(super) struct Plain<'a> {
     pub(super) bases: &'a Bases<'a>,
     /// Values before the block in the frame.
@@ -29,7 +29,7 @@ pub(super) struct Plain<'a> {
 }
 
 impl Plain<'_> {
-    /// Writes the values, so many at a time as are summed at once. Returns how many residuals were taken from the list, and the
+    /// Writes the values, in portions that the checksum takes at once. Returns how many residuals were taken from the list, and the
     /// checksum of the values.
     pub(super) fn join(
         self,

@@ -133,7 +133,7 @@ impl<'a> Decoder<'a> {
         Ok(None)
     }
 
-    /// As [`Self::first_tier_first`], where all tiers come behind the rest.
+    /// Decodes as [`Self::first_tier_first`] does, a block whose tiers all come behind the rest.
     fn rest_first<'b>(
         &mut self,
         Body { entry, count, mut static_body }: Body<'b>,
@@ -156,7 +156,7 @@ impl<'a> Decoder<'a> {
         Ok(None)
     }
 
-    /// As [`Self::first_tier_first`], of residuals coded by rANS: those of the next blocks are decoded as well, if these are coded so, too.
+    /// Decodes as [`Self::first_tier_first`] does, a block coded by rANS: the next blocks are decoded as well if they are coded by rANS, too.
     fn rans<'b>(
         &mut self,
         body: Body<'b>,

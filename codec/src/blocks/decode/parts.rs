@@ -1,4 +1,4 @@
-//! What a coded block has in front of its codes: bases and a mask.
+//! Parts in front of a block's codes: bases and a mask.
 
 use super::take;
 use crate::blocks::block::{ALIGN, mask_bytes};

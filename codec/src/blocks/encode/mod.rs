@@ -19,7 +19,7 @@ use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
 use crate::streaming_store::StreamingStore;
 use crate::{DType, Layout, checksum, sections};
 
-/// Groups whose residuals are made before they are coded: so many that they stay in the fastest cache.
+/// Groups whose residuals are made before any is coded: few enough for them to stay in the fastest cache.
 const STRIP: usize = 16;
 
 /// Encodes one block after the other.
@@ -31,7 +31,7 @@ pub(super) struct Encoder<'a> {
     rans: Option<Coder>,
     /// There if that is one of joint symbols.
     joint: Option<JointRoom>,
-    /// What is added to means for bases.
+    /// Rounding of bases, in eighths: added to mean exponents.
     eighths: u32,
     sums: [GroupSums; GROUPS],
     stats: RestStats,
@@ -43,7 +43,7 @@ pub(super) struct Encoder<'a> {
     list: [u8; BLOCK + LIST_PAD],
 }
 
-/// What it takes to code exponents together with the highest bits of mantissas.
+/// Buffers for coding exponents together with the highest bits of mantissas.
 struct JointRoom {
     window: Window,
     /// The highest bytes of the rests of a block.
@@ -275,7 +275,7 @@ impl<'a> Encoder<'a> {
         Entry { masked: plan.masked, columns, base: plan.base, ..Entry::uncoded(plan.form) }
     }
 
-    /// Writes all tiers but the first, which passes on the values in the front of the list, so many; returns the entry of the
+    /// Writes all tiers but the first, which passes on the values in the front of the list; returns the entry of the
     /// block, and the length of what was written. Fails if not a byte of room would be left.
     fn tail(&mut self, plan: &Plan, mut left: usize, mut room: &mut [u8]) -> Option<(Entry, usize)> {
         let limit = room.len();

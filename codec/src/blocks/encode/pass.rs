@@ -36,7 +36,7 @@ impl Guess {
     }
 }
 
-/// What a pass has left behind.
+/// State of a block after its first pass.
 #[derive(Clone, Copy)]
 pub(super) struct Passed {
     pub(super) guess: Guess,
@@ -49,7 +49,7 @@ pub(super) struct Passed {
 }
 
 impl Encoder<'_> {
-    /// What a sample of the groups of a block says of it, where it pays to believe that: of BF16 without columns.
+    /// Guess about a block from a sample of its groups; only for BF16 without columns, where it is reliable enough to pay.
     pub(super) fn guess(&self, values: &[u8]) -> Option<Guess> {
         /// Groups of a sample.
         const SAMPLE: usize = 16;

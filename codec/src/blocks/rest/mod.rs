@@ -37,7 +37,7 @@ enum Form {
     Tiers(PlaneTiers),
 }
 
-/// What the forms of byte planes are chosen by, of the values of a block that are not +0.
+/// Statistics by which the forms of byte planes are chosen, over the values of a block that are not +0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RestStats {
     planes: PlaneStats,
@@ -46,13 +46,13 @@ pub(super) struct RestStats {
     may_have_tiers: [bool; PLANES],
 }
 
-/// Values that are looked at to see whether tiers may be short: so many that the bytes of noise are all rare.
+/// Values of the sample that says whether tiers may be short: enough for each byte of noise to be rare.
 const SAMPLE: usize = 1024;
 /// Bits that a byte takes in tiers at most, by the sample, where they are looked at.
 const FEW_BITS: usize = 9;
 
 impl RestStats {
-    /// Of no values.
+    /// Statistics of no values.
     pub(super) const EMPTY: Self = Self {
         planes: PlaneStats { any: 0, all: 0xff_ffff, nonzero: [0; PLANES] },
         histograms: [[0; 256]; PLANES],

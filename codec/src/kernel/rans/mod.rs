@@ -48,12 +48,12 @@ pub(crate) struct Room<'a> {
     pub(crate) escapes: &'a mut [u8],
 }
 
-/// What is decoded.
+/// Words and escapes to decode.
 #[derive(Clone, Copy)]
 pub(crate) struct Stream<'a> {
     /// If the values ask for more, they read zeros.
     pub(crate) words: &'a [u8],
-    /// As with words.
+    /// Missing escapes read as zeros as well.
     pub(crate) escapes: &'a [u8],
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn encode_rows(
 /// A block's codes, and what comes of them.
 pub(crate) struct Job<'a> {
     pub(crate) stream: Stream<'a>,
-    /// Those that the encoder has left; after decoding, those that it began with. Each is at least [`LOWEST`] and has 31 bits.
+    /// States that the encoder has left; after decoding, those that it began with. Each is at least [`LOWEST`] and has 31 bits.
     pub(crate) states: States,
     pub(crate) residuals: &'a mut [u8],
     /// How many words and escapes the residuals have asked for.

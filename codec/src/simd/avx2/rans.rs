@@ -128,7 +128,7 @@ pub(super) fn encode(codes: &[u8], table: &EncodeTable, states: &mut States, roo
     Used { words: (room.words.len() - words) / WORD, escapes: room.escapes.len() - escapes }
 }
 
-/// What bytes are coded by.
+/// Mapping of bytes to symbols.
 struct Symbols {
     /// Whether the bytes are symbols already.
     joint: bool,

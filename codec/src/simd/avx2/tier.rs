@@ -140,7 +140,7 @@ pub(super) fn join_tier(
     used + tier::join_tier(left(passed, used), tier, planes_tail, rest_tail, base, values_tail)
 }
 
-/// What codes are looked up in.
+/// Lookup table of codes.
 struct Decoder {
     symbols: __m256i,
 }

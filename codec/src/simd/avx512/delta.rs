@@ -38,7 +38,7 @@ fn write_low<const BYTES: usize>(low: &Low<BYTES>, out: &mut SplitMut<'_>) {
     }
 }
 
-/// Reads low bits of which there are so many.
+/// Reads low bits, by the number that each value has.
 #[inline]
 #[target_feature(enable = "avx512bw,bmi2,popcnt")]
 fn read_low<const BYTES: usize>(counts: __m512i, from: &mut JoinFrom<'_>) -> [__m512i; BYTES] {
@@ -104,7 +104,7 @@ fn widened_32(bytes: __m512i) -> [__m512i; 4] {
     quarters.map(|quarter| _mm512_cvtepu8_epi32(quarter))
 }
 
-/// What values of 16 bits are treated with.
+/// Constants for values of 16 bits, as vectors.
 #[derive(Clone, Copy)]
 struct Short {
     mantissa: __m128i,
@@ -170,7 +170,7 @@ impl Short {
     }
 }
 
-/// What values of 32 bits are treated with.
+/// Constants for values of 32 bits, as vectors.
 #[derive(Clone, Copy)]
 struct Long {
     reference: __m512i,
@@ -189,7 +189,7 @@ impl Long {
         }
     }
 
-    /// As [`Short::counts`].
+    /// Numbers of low bits, as [`Short::counts`] gives them.
     #[inline]
     #[target_feature(enable = "avx512bw")]
     fn counts(&self, base: __m512i) -> __m512i {
@@ -273,7 +273,7 @@ fn split_16(values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) -> usi
     STEP * values.len()
 }
 
-/// As [`split_16`], of 32 bits.
+/// Splits values of 32 bits, as [`split_16`] does those of 16.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,bmi2,popcnt")]
 fn split_32(values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) -> usize {

@@ -51,7 +51,7 @@ pub(super) fn byte_counts(bytes: &[u8]) -> [u32; 256] {
 /// of half the length, one with and one without that bit.
 #[target_feature(enable = "avx512bw,popcnt")]
 fn window<const SIGNS: bool>(step: __m512i) -> Option<u8> {
-    /// What is outside of it, at most: more take longer than counting all in memory.
+    /// The most bytes outside of a window: more take longer than counting all in memory.
     const FEW: u32 = 4;
     let mut bytes = [0; STEP];
     store(&mut bytes, step);

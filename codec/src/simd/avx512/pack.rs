@@ -15,7 +15,7 @@ pub(super) type Rows = [[__m512i; 2]; 4];
 /// Counts of [`EDGES`], in bytes: a tile, of 128 vectors of codes, does not overflow them.
 type Edges = [__m512i; EDGES.len()];
 
-/// What codes add to the counts of the first two edges, and of the other two: four bits each.
+/// Addends of each code for the counts of the first two edges, and of the other two: four bits each.
 static ADDENDS: [[u8; 16]; 2] = {
     let mut addends = [[0; 16]; 2];
     addends[0][EDGES[0] as usize] = 0x01;

@@ -192,7 +192,7 @@ fn join<const TIER: bool, const PAST: bool>(coded: Join<'_>, values: &mut [u8]) 
     Passed { passed: used, sum }
 }
 
-/// The index of the word behind so many groups.
+/// The index of the checksum word behind this number of groups.
 fn word_of(first: u64, groups: usize) -> u64 {
     first.wrapping_add((groups * GROUP_BYTES / WORD) as u64)
 }

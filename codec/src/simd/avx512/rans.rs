@@ -31,7 +31,7 @@ impl<const WIDE: bool> Table<WIDE> {
         Self([vector_of(a), vector_of(b), vector_of(c), vector_of(d)])
     }
 
-    /// Those of symbols, whose bits above the fifth, or the sixth, are of no meaning; `upper` marks those with the sixth.
+    /// Numbers of these symbols, whose bits above the fifth, or the sixth, are of no meaning; `upper` marks those with the sixth.
     #[inline]
     #[target_feature(enable = "avx512bw")]
     fn get(&self, symbols: __m512i, upper: u16) -> __m512i {
@@ -137,7 +137,7 @@ fn encode_joint(symbols: &[u8], table: &EncodeTable, states: &mut States, room: 
     Used { words: (room.words.len() - lanes.words) / WORD, ..used }
 }
 
-/// What symbols are coded with.
+/// Tables for coding symbols, in registers.
 struct Tables<const WIDE: bool> {
     limit: Table<WIDE>,
     reciprocal: Table<WIDE>,
@@ -219,7 +219,7 @@ fn bytes_of(numbers: &[u16; 32]) -> [u8; 64] {
     bytes
 }
 
-/// What slots are looked up in: registers, if the table is narrow; or memory.
+/// Lookup of slots: in registers, if the table is narrow; or in memory.
 struct Lookup<'a> {
     buckets: [__m512i; 2],
     tail: [__m512i; 2],
@@ -252,7 +252,7 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// What is found of the symbols that states stand for ([`together`]), and the states before they were coded.
+    /// Symbols that states stand for, with their numbers ([`together`]), and the states before these were coded.
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vbmi")]
     fn step<const NARROW: bool>(&self, states: __m512i) -> (__m512i, __m512i) {
@@ -347,7 +347,7 @@ fn decode_step<const NARROW: bool>(
     ([first.0, second.0], [first.1, second.1])
 }
 
-/// What symbols stand for.
+/// Mapping of symbols to residuals.
 struct Symbols {
     start: __m512i,
     escape: __m512i,

@@ -12,7 +12,7 @@ const LANES: usize = 4;
 /// The sum of vectors' words, in as many lanes as there are vectors at a time.
 pub(super) struct Mixer<const VECTORS: usize> {
     keys: [__m512i; VECTORS],
-    /// What keys grow by.
+    /// Step of the keys from vector to vector.
     next: __m512i,
     sums: [__m512i; VECTORS],
 }

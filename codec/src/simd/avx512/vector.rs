@@ -104,7 +104,7 @@ pub(super) fn prefetch<const BYTES: usize>(bytes: &[u8; BYTES], distance: usize)
     unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(distance).cast()) }
 }
 
-/// As [`prefetch`], but only into the second cache: for what is needed later than soon.
+/// Prefetches like [`prefetch`], but only into the second cache: for bytes needed a while later.
 #[inline]
 #[target_feature(enable = "avx512bw")]
 #[allow(unused_unsafe, reason = "safe in recent versions of Rust")]

@@ -24,7 +24,7 @@ const fn positions(first: u8) -> [u8; 64] {
     positions
 }
 
-/// Of two vectors with the bytes 0 and 1, and 2 and 3, of 32 words, as [`BYTES`] makes them: 16 words from `first` on.
+/// Positions of 16 words from `first` on in two vectors with the bytes 0 and 1, and 2 and 3, of 32 words, as [`BYTES`] makes them.
 const fn interleaved(first: u8) -> [u8; 64] {
     let mut positions = [0; 64];
     let mut i = 0;

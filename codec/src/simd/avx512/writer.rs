@@ -25,7 +25,7 @@ const fn numbers() -> [u8; STEP] {
 pub(super) struct Vectors<'a, const PAST: bool> {
     /// Vectors, or cache lines.
     slots: std::slice::IterMut<'a, [u8; LINE]>,
-    /// What comes before the first line and behind the last one; nothing unless `PAST`.
+    /// Bytes before the first line and behind the last one; none unless `PAST`.
     head: &'a mut [u8],
     tail: &'a mut [u8],
     /// The last vector, of which the part behind `head.len()` is not written yet.

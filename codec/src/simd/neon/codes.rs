@@ -7,7 +7,7 @@ use crate::kernel::codes::{self, CodeTable, ENTRIES};
 
 /// Values of a step.
 const STEP: usize = 64;
-/// What is not of a code in a byte that is looked up: all ones where there is a code.
+/// Bits of a looked-up byte above the code: all ones where there is a code.
 const PRESENT: u8 = 0xf0;
 
 /// See [`crate::kernel::Kernel::pack_codes`].

@@ -115,7 +115,7 @@ struct Counters {
     nibbles: [uint8x16_t; 2],
     /// At most 64 in each byte: a group has as many vectors.
     bytes: [uint8x16_t; EDGES.len()],
-    /// What each code adds to the nibbles.
+    /// Addends of each code for the nibbles.
     addends: [uint8x16_t; 2],
 }
 

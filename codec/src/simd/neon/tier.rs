@@ -58,7 +58,7 @@ impl Planes {
         vzip1q_u8(even, odd)
     }
 
-    /// What is passed on.
+    /// Marks of the values that are passed on.
     #[inline]
     #[target_feature(enable = "neon")]
     fn marks(self) -> Marks {
@@ -95,7 +95,7 @@ impl Marks {
     }
 }
 
-/// What residuals are looked up in.
+/// Lookup table of residuals.
 struct Encoder {
     /// For each number, all bits of the lower half that its code has not in the low bit, and of the higher half for the high bit. What
     /// is 16 or more is looked up as 0, which says that it is passed on.
@@ -216,7 +216,7 @@ pub(super) fn split_tier(
     tier::split_tier(values_tail, base, tier, rest_tail, planes_tail, list, passed)
 }
 
-/// What codes are looked up in.
+/// Lookup table of codes.
 struct Decoder {
     /// The residuals of the codes 0 and 1, and of the codes 2 and 3: 0 for the latter.
     symbols: uint8x16x2_t,

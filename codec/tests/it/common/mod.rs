@@ -1,4 +1,4 @@
-//! What tests of codecs share: values of many kinds, and frames that check themselves.
+//! Shared by the tests of codecs: values of many kinds, and frames that check themselves.
 
 #![allow(dead_code, reason = "not every test target uses all of it")]
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]

@@ -12,7 +12,7 @@ use crate::kernel::rans::{
 /// Bytes of the symbols of eight lanes in a row.
 const SYMBOLS: usize = ROW / PAIRS;
 
-/// For each mask of eight values of two bytes, the shuffle that brings those which are marked to the end; the others are 0.
+/// Shuffles that compress eight values of two bytes to the end, by the mask of the marked ones; the others are 0.
 static AT_END: [[u8; 16]; 256] = {
     let mut shuffles = [[0x80; 16]; 256];
     let mut mask = 0;
@@ -85,7 +85,7 @@ struct Words<'a> {
     end: usize,
 }
 
-/// What bytes are coded by.
+/// Mapping of bytes to symbols.
 struct Symbols {
     start: uint8x16_t,
     /// The highest place.
@@ -164,7 +164,7 @@ fn load_entry(entry: &[u32; 4]) -> uint32x4_t {
     ))
 }
 
-/// What the table has for the symbols of four lanes.
+/// Entries of the table for the symbols of four lanes.
 struct Fields {
     limit: uint32x4_t,
     reciprocal: uint32x4_t,
