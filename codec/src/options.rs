@@ -4,7 +4,7 @@ use crate::SpecError;
 use crate::speed;
 
 /// The option that says how many values a row has; [`crate::Spec::for_rows`] sets it.
-pub(crate) const ROW: &str = "row";
+pub(crate) const ROW_KEY: &str = "row";
 
 /// The option that names a table; [`crate::Spec::with_table`] sets it.
 pub(crate) const TABLE: Choice = Choice { key: "table", values: Values::Table };

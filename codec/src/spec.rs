@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::auto::{self, Auto};
 use crate::dedup::{self, LONGEST_ROW};
 use crate::delta::{self, Base, DeltaCoding};
-use crate::options::{self, ROW, Value, listed};
+use crate::options::{self, ROW_KEY, Value, listed};
 use crate::registry;
 use crate::sharing;
 use crate::{Codec, DType, Decoder, EncodeError, Layout, SpecError, Table, TableError};
@@ -94,7 +94,7 @@ impl Spec {
     #[must_use]
     pub fn for_rows(mut self, values: usize) -> Self {
         let options = self.entry().options.iter().zip(&mut self.chosen);
-        for (option, chosen) in options.filter(|(option, _)| option.key == ROW) {
+        for (option, chosen) in options.filter(|(option, _)| option.key == ROW_KEY) {
             if *chosen == option.values.default() {
                 *chosen = option.values.parse(&values.to_string()).unwrap_or(*chosen);
             }

@@ -1,6 +1,6 @@
 //! Goals that the choice of a codec minimises, and their text in specs.
 
-use crate::options::{Choice, ROW, Value, Values};
+use crate::options::{Choice, ROW_KEY, Value, Values};
 use crate::{Auto, Codec, SpecError};
 
 /// Quantity that the choice of a codec minimises.
@@ -38,7 +38,7 @@ const LINK: &str = "link";
 pub(crate) const OPTIONS: &[Choice] = &[
     Choice { key: GOAL, values: Values::Names(&[LINK, "size", "speed"]) },
     Choice { key: LINK, values: Values::Speed(DEFAULT_LINK) },
-    Choice { key: ROW, values: Values::UpTo(crate::blocks::MAX_ROW) },
+    Choice { key: ROW_KEY, values: Values::UpTo(crate::blocks::MAX_ROW) },
 ];
 
 /// See [`crate::registry::Entry::build`].

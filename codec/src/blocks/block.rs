@@ -6,9 +6,9 @@ use crate::kernel::tier::plane_bytes;
 use crate::tile::mask_len;
 
 /// Values of a block; the last one may have fewer.
-pub(super) const BLOCK: usize = 1 << 15;
+pub(super) const BLOCK_VALUES: usize = 1 << 15;
 /// Groups of a block.
-pub(super) const GROUPS: usize = BLOCK / BASE_GROUP;
+pub(super) const BLOCK_GROUPS: usize = BLOCK_VALUES / BASE_GROUP;
 /// Bytes of a value at most.
 pub(super) const MAX_WIDTH: usize = 4;
 /// Bytes of an entry of the block table.

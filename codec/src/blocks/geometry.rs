@@ -1,6 +1,6 @@
 //! Lengths of front matter and sections: what follows from the number of values.
 
-use super::block::{ALIGN, BLOCK, ENTRY};
+use super::block::{ALIGN, BLOCK_VALUES, ENTRY};
 use super::coding::{Coding, Format};
 use super::fields::Fields;
 use super::rest::Shape;
@@ -29,13 +29,13 @@ pub(super) fn front_len(layout: Layout, count: usize) -> usize {
         Layout::Split => CHUNK_ALIGN,
         Layout::Compact => ALIGN,
     };
-    (HEADER_LEN + ENTRY * count.div_ceil(BLOCK)).next_multiple_of(align)
+    (HEADER_LEN + ENTRY * count.div_ceil(BLOCK_VALUES)).next_multiple_of(align)
 }
 
 /// See [`crate::Codec::static_len`].
 pub(super) fn static_len(Format { coding, layout, fields }: Format, count: usize) -> usize {
     let front_len = front_len(layout, count);
-    sections::static_len(layout, count, BLOCK, front_len, |count| static_body(coding, fields, count))
+    sections::static_len(layout, count, BLOCK_VALUES, front_len, |count| static_body(coding, fields, count))
 }
 
 /// See [`crate::Codec::bound`].
@@ -54,20 +54,23 @@ mod tests {
         let bf16 = Fields::of(DType::Bf16);
         assert_eq!([0, 1, 64, 65].map(|count| head_bytes(Coding::Tiers, bf16, count)), [0, 24, 80, 104]);
         assert_eq!([1, 12, 13, 64].map(|count| static_body(Coding::Tiers, bf16, count)), [2, 24, 26, 80]);
-        assert_eq!(static_body(Coding::Tiers, bf16, BLOCK), 40_960);
-        assert_eq!(static_body(Coding::Tiers, bf16, BLOCK) % CHUNK_ALIGN, 0);
+        assert_eq!(static_body(Coding::Tiers, bf16, BLOCK_VALUES), 40_960);
+        assert_eq!(static_body(Coding::Tiers, bf16, BLOCK_VALUES) % CHUNK_ALIGN, 0);
         assert_eq!([1, 12, 13, 64].map(|count| static_body(Coding::Rans, bf16, count)), [2, 16, 16, 64]);
         assert_eq!([0, 1, 64, 65].map(mask_bytes), [0, 8, 8, 16]);
         assert_eq!(tail_bytes(&[9000, 65, 64, 1, 9]), (32 + 16 + 16, 16));
-        assert_eq!([0, BLOCK, BLOCK + 1].map(|count| front_len(Layout::Compact, count)), [32, 48, 56]);
-        assert_eq!(front_len(Layout::Split, 9 * BLOCK), 256);
+        assert_eq!(
+            [0, BLOCK_VALUES, BLOCK_VALUES + 1].map(|count| front_len(Layout::Compact, count)),
+            [32, 48, 56]
+        );
+        assert_eq!(front_len(Layout::Split, 9 * BLOCK_VALUES), 256);
     }
 
     #[test]
     fn counts_beyond_memory_saturate() {
         for (layout, dtype) in Layout::ALL.into_iter().zip([DType::Bf16, DType::F32]) {
             let fields = Fields::of(dtype);
-            for count in [usize::MAX, usize::MAX - BLOCK, usize::MAX / 2 + 1] {
+            for count in [usize::MAX, usize::MAX - BLOCK_VALUES, usize::MAX / 2 + 1] {
                 assert!(bound(layout, fields, count) >= usize::MAX - 1);
                 for coding in [Coding::Tiers, Coding::Rans] {
                     let format = Format { coding, layout, fields };

@@ -24,7 +24,7 @@ mod spread;
 pub(crate) mod symbols;
 mod tiers;
 
-use crate::options::{Choice, ROW, Values};
+use crate::options::{Choice, ROW_KEY, Values};
 pub(crate) use coding::Coding;
 pub(crate) use frame::{How, bound, decode, encode, pieces, static_len, usage};
 pub(crate) use shared::Shared;
@@ -33,6 +33,6 @@ pub(crate) use shared::Shared;
 pub(crate) const MAX_ROW: u32 = 1 << 24;
 
 /// `row`: how many values a row has, for offsets of columns.
-pub(crate) const ROW_CHOICE: Choice = Choice { key: ROW, values: Values::UpTo(MAX_ROW) };
+pub(crate) const ROW_CHOICE: Choice = Choice { key: ROW_KEY, values: Values::UpTo(MAX_ROW) };
 /// The options of `tiered`.
 pub(crate) const OPTIONS: &[Choice] = &[ROW_CHOICE];

@@ -1,7 +1,7 @@
 //! The selector: form and bases of a block, from sums over its groups. Integers only, so that every kernel and every
 //! machine chooses the same.
 
-use super::block::GROUPS;
+use super::block::BLOCK_GROUPS;
 use super::entry::{Form, ZERO_BYTE, ZERO_NIBBLE};
 use super::fields::Fields;
 use super::order::Order;
@@ -29,7 +29,7 @@ pub(super) struct Plan {
     /// Base of the block's entry.
     pub(super) base: u8,
     /// The base of each group; none for a group of zeros.
-    pub(super) bases: [Option<u8>; GROUPS],
+    pub(super) bases: [Option<u8>; BLOCK_GROUPS],
     /// Values in groups that are not left out.
     pub(super) kept: usize,
     /// Values that are coded.
@@ -56,7 +56,7 @@ impl Plan {
             return Self::uncoded(Form::Zero, fields);
         }
 
-        let mut bases = [None; GROUPS];
+        let mut bases = [None; BLOCK_GROUPS];
         let (form, base) = if sums.len() > 1 && groups_differ(groups()) {
             for (base, mean) in bases.iter_mut().zip(groups()) {
                 *base = (mean.values > 0).then(|| mean.base(eighths));
@@ -84,7 +84,7 @@ impl Plan {
 
     /// A block without coded values.
     fn uncoded(form: Form, fields: Fields) -> Self {
-        let (bases, rest) = ([None; GROUPS], Shape::raw(fields, 0));
+        let (bases, rest) = ([None; BLOCK_GROUPS], Shape::raw(fields, 0));
         Self { form, masked: false, base: 0, bases, kept: 0, coded: 0, rest }
     }
 
@@ -226,6 +226,6 @@ mod tests {
             plan(Layout::Compact, 300, &[zeros, sums(0, 44)]),
             Plan::uncoded(Form::Zero, Fields::of(DType::Bf16))
         );
-        assert_eq!(plan(Layout::Split, 300, &[zeros, sums(0, 44)]).bases, [None; GROUPS]);
+        assert_eq!(plan(Layout::Split, 300, &[zeros, sums(0, 44)]).bases, [None; BLOCK_GROUPS]);
     }
 }

@@ -1,6 +1,6 @@
 //! A sample of a frame, for its table.
 
-use super::block::{BLOCK, GROUPS, MAX_WIDTH};
+use super::block::{BLOCK_GROUPS, BLOCK_VALUES, MAX_WIDTH};
 use super::coding::Format;
 use super::columns::Expanded;
 use super::fields::Fields;
@@ -53,7 +53,7 @@ pub(super) fn train(
     with_mantissa: bool,
     samples: &[&[u8]],
 ) -> Option<Table> {
-    let len = TRAINING_BLOCKS * BLOCK * format.fields.width();
+    let len = TRAINING_BLOCKS * BLOCK_VALUES * format.fields.width();
     let pieces = || samples.iter().flat_map(|values| values.chunks(len));
     let (mut exponents, mut nonzero) = (0, 0);
     let mut sums = NO_SUMS;
@@ -80,9 +80,9 @@ fn eighths(exponents: u64, nonzero: u64) -> Option<u32> {
 }
 
 /// Sums over the groups of the blocks of a sample.
-type Sums = [[GroupSums; GROUPS]; MAX_BLOCKS];
+type Sums = [[GroupSums; BLOCK_GROUPS]; MAX_BLOCKS];
 
-const NO_SUMS: Sums = [[GroupSums { exponents: 0, zeros: 0 }; GROUPS]; MAX_BLOCKS];
+const NO_SUMS: Sums = [[GroupSums { exponents: 0, zeros: 0 }; BLOCK_GROUPS]; MAX_BLOCKS];
 
 /// The blocks of a frame that are looked at.
 struct Sample<'a> {
@@ -93,7 +93,7 @@ struct Sample<'a> {
     /// Number of blocks of the whole frame.
     blocks: usize,
     /// Sums over the groups of each block that is looked at.
-    sums: &'a [[GroupSums; GROUPS]],
+    sums: &'a [[GroupSums; BLOCK_GROUPS]],
     /// Sum of the exponents of the values in them that are not +0, and number of these.
     exponents: u64,
     nonzero: u64,
@@ -121,7 +121,7 @@ impl<'a> Sample<'a> {
         sums: &'a mut Sums,
     ) -> Self {
         let fields = format.fields;
-        let blocks = values.len().div_ceil(BLOCK * fields.width());
+        let blocks = values.len().div_ceil(BLOCK_VALUES * fields.width());
         let looked_at = (blocks / 4).clamp(blocks.min(2), MAX_BLOCKS);
         let (mut exponents, mut nonzero) = (0, 0);
         for (number, sums) in sums[..looked_at].iter_mut().enumerate() {
@@ -185,8 +185,8 @@ impl<'a> Sample<'a> {
 
 /// The values of a block, and how many are before it.
 fn block(fields: Fields, values: &[u8], number: usize) -> (&[u8], usize) {
-    let end = values.len().min((number + 1) * BLOCK * fields.width());
-    (&values[number * BLOCK * fields.width()..end], number * BLOCK)
+    let end = values.len().min((number + 1) * BLOCK_VALUES * fields.width());
+    (&values[number * BLOCK_VALUES * fields.width()..end], number * BLOCK_VALUES)
 }
 
 /// Takes the offsets of columns off the sums of groups; of values from `first` on.

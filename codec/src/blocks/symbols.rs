@@ -3,7 +3,7 @@
 //! Symbols are bytes of which small ones are frequent: 0 most of all. In tiers they are coded as residuals, which are symbols less 9:
 //! so the twelve lowest symbols have codes.
 
-use super::block::{ALIGN, BLOCK, tail_bytes};
+use super::block::{ALIGN, BLOCK_VALUES, tail_bytes};
 use super::order::TIERS;
 use super::rans::{self, Model, codes_len};
 use super::tiers::{self, Coded, List};
@@ -12,8 +12,8 @@ use crate::kernel::rans::{EncodeTable, Frequencies, Job, LANES, LOWEST, ROOM_PAD
 use crate::kernel::tier::{BIAS, LIST_PAD, Tier, plane_bytes};
 use crate::{BlockFault, DecodeError};
 
-/// Symbols of a list at most.
-pub(crate) const SYMBOLS: usize = BLOCK;
+/// The most symbols of a list: as many as a block has values.
+pub(crate) const MAX_SYMBOLS: usize = BLOCK_VALUES;
 /// How many follow the number of symbols: those in tiers 2 to 4 and escapes, or words and escapes.
 pub(crate) type Counts = [u16; TIERS];
 
@@ -126,7 +126,7 @@ pub(crate) struct TierReader(Box<List>);
 
 impl TierReader {
     pub(crate) fn new() -> Self {
-        Self(vec![0; BLOCK + LIST_PAD].try_into().expect("it has this length"))
+        Self(vec![0; BLOCK_VALUES + LIST_PAD].try_into().expect("it has this length"))
     }
 
     /// Reads symbols from bytes that have [`tiers_len`].
@@ -145,7 +145,7 @@ impl TierReader {
         let (first, planes) = bytes.split_at(plane_bytes(symbols.len()));
         let (planes, escapes) = planes.split_at(tail_bytes(&counts).0);
         tiers::unpack(kernel, &mut self.0, &ORDER, &counts, Coded { first, planes, escapes })?;
-        let list = &self.0[BLOCK - symbols.len()..BLOCK];
+        let list = &self.0[BLOCK_VALUES - symbols.len()..BLOCK_VALUES];
         symbols.iter_mut().zip(list).for_each(|(symbol, residual)| *symbol = residual.wrapping_add(BIAS));
         Ok(())
     }

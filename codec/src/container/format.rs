@@ -12,11 +12,11 @@ pub const MAX_CHUNK_VALUES: u32 = 1 << 26;
 
 const MAGIC: [u8; 4] = *b"ZPWS";
 /// Magic number of a frame, and so of a chunk.
-pub(super) const CHUNK: [u8; 4] = *b"ZPWR";
+pub(super) const CHUNK_MAGIC: [u8; 4] = *b"ZPWR";
 /// Magic number at the start of the index.
-pub(super) const INDEX: [u8; 4] = *b"ZPWI";
+pub(super) const INDEX_MAGIC: [u8; 4] = *b"ZPWI";
 /// Magic number at the end of a container.
-const END: [u8; 4] = *b"ZPWE";
+const END_MAGIC: [u8; 4] = *b"ZPWE";
 
 /// Bytes of the header.
 pub(super) const HEADER_LEN: usize = 16;
@@ -160,7 +160,7 @@ impl Tail {
 
     /// The head of the index.
     pub(super) fn to_bytes(self) -> [u8; HEAD_LEN] {
-        let ([a, b, c, d], [x, y, z]) = (INDEX, self.bytes);
+        let ([a, b, c, d], [x, y, z]) = (INDEX_MAGIC, self.bytes);
         [a, b, c, d, self.len, x, y, z]
     }
 
@@ -191,13 +191,13 @@ impl Foot {
         bytes[..8].copy_from_slice(&self.chunks.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.data_len.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.sum(tail, sum).to_le_bytes());
-        bytes[20..].copy_from_slice(&END);
+        bytes[20..].copy_from_slice(&END_MAGIC);
         bytes
     }
 
     /// Reads the numbers alone, to find out where the index begins.
     pub(super) fn peek(bytes: &[u8; FOOT_LEN]) -> Result<Self, ContainerError> {
-        if bytes[20..] != END {
+        if bytes[20..] != END_MAGIC {
             return Err(ContainerError::Truncated { part: "index" });
         }
         let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));

@@ -4,7 +4,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
 use super::ContainerError;
-use super::format::{ENTRY_LEN, Entry, FOOT_LEN, Foot, HEAD_LEN, HEADER_LEN, Header, INDEX, Sum, Tail};
+use super::format::{ENTRY_LEN, Entry, FOOT_LEN, Foot, HEAD_LEN, HEADER_LEN, Header, INDEX_MAGIC, Sum, Tail};
 use super::reader::read_array;
 use crate::{DType, FrameInfo, FrameShape};
 
@@ -55,7 +55,7 @@ impl ContainerIndex {
         let index_at = entries_at.and_then(|at| at.checked_sub(HEAD_LEN as u64)).ok_or_else(truncated)?;
         inner.seek(SeekFrom::Start(index_at))?;
         let found = read_array::<4>(inner, "index")?;
-        if found != INDEX {
+        if found != INDEX_MAGIC {
             return Err(ContainerError::Marker { chunks, found }.into());
         }
         let tail = Tail::read(read_array(inner, "index")?, header.dtype)?;

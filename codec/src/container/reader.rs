@@ -4,7 +4,9 @@ use std::io::{self, Read};
 
 use super::ContainerError;
 use super::batch;
-use super::format::{CHUNK, ENTRY_LEN, Entry, FOOT_LEN, Foot, HEADER_LEN, Header, INDEX, Sum, Tail};
+use super::format::{
+    CHUNK_MAGIC, ENTRY_LEN, Entry, FOOT_LEN, Foot, HEADER_LEN, Header, INDEX_MAGIC, Sum, Tail,
+};
 use crate::{DType, DecodeError, Decoder, FrameInfo, HEADER_LEN as FRAME_HEADER_LEN, Layout, memory};
 
 /// Gives the bytes of a container, front to end, from a stream that need not seek.
@@ -136,11 +138,11 @@ impl<R: Read> Reader<R> {
     fn next(&mut self, slot: usize) -> io::Result<bool> {
         let header = self.header()?;
         let found = read_array::<4>(&mut self.inner, "chunks")?;
-        if found == INDEX {
+        if found == INDEX_MAGIC {
             self.read_index(header)?;
             return Ok(false);
         }
-        if found != CHUNK || matches!(self.state, State::LastChunk) {
+        if found != CHUNK_MAGIC || matches!(self.state, State::LastChunk) {
             return Err(ContainerError::Marker { chunks: self.chunks, found }.into());
         }
         let mut start = [0; FRAME_HEADER_LEN];

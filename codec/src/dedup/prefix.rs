@@ -3,10 +3,10 @@
 use std::fmt;
 
 use super::{Dedup, ID, LONGEST_ROW};
-use crate::options::{self, Choice, ROW, Values};
+use crate::options::{self, Choice, ROW_KEY, Values};
 use crate::{Codec, SpecError};
 
-const OPTIONS: &[Choice] = &[Choice { key: ROW, values: Values::UpTo(LONGEST_ROW) }];
+const OPTIONS: &[Choice] = &[Choice { key: ROW_KEY, values: Values::UpTo(LONGEST_ROW) }];
 
 /// The `dedup` prefix of a spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +34,6 @@ impl Prefix {
 impl fmt::Display for Prefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(ID)?;
-        if self.row > 0 { write!(f, ":{ROW}={}+", self.row) } else { f.write_str("+") }
+        if self.row > 0 { write!(f, ":{ROW_KEY}={}+", self.row) } else { f.write_str("+") }
     }
 }

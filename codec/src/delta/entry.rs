@@ -7,8 +7,8 @@ use crate::blocks::symbols::{self, Counts};
 use crate::header::HEADER_LEN;
 use crate::kernel::delta::{How, LOW_BYTES, most_low_bits};
 
-/// Values of a block; the last one may have fewer.
-pub(super) const BLOCK: usize = symbols::SYMBOLS;
+/// Values of a block of differences; the last one may have fewer. Their symbols are one list.
+pub(super) const BLOCK_VALUES: usize = symbols::MAX_SYMBOLS;
 /// Bytes of an entry.
 pub(super) const ENTRY: usize = 24;
 /// Where the entries are: behind the header and the id of the base.
@@ -16,7 +16,7 @@ pub(super) const ENTRIES: usize = HEADER_LEN + 8;
 
 /// Bytes of front matter for `count` values, without a table. Saturates.
 pub(super) fn front_len(count: usize) -> usize {
-    count.div_ceil(BLOCK).saturating_mul(ENTRY).saturating_add(ENTRIES)
+    count.div_ceil(BLOCK_VALUES).saturating_mul(ENTRY).saturating_add(ENTRIES)
 }
 
 /// Form of a block, in the order of the tags.
@@ -156,7 +156,7 @@ impl Entry {
             Form::Same | Form::Direct => return Parts::default(),
             Form::Dense => [0; 2],
             Form::Masked => [count.div_ceil(8), 0],
-            Form::Listed => [count.div_ceil(super::positions::GROUP), coded],
+            Form::Listed => [count.div_ceil(super::positions::POSITION_GROUP), coded],
         };
         let symbols =
             if self.rans { symbols::rans_len(self.counts) } else { symbols::tiers_len(coded, self.counts) };

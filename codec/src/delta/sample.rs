@@ -2,7 +2,7 @@
 //! same.
 
 use super::DeltaCoding;
-use super::entry::{self, BLOCK, front_len};
+use super::entry::{self, BLOCK_VALUES, front_len};
 use crate::DType;
 use crate::blocks::symbols::{self, TABLE, tier_bits};
 use crate::kernel::changes::array;
@@ -10,11 +10,11 @@ use crate::kernel::delta::{How, LARGE, difference, most_low_bits};
 use crate::kernel::rans::{ESCAPE, Frequencies, LANES};
 
 /// Blocks that are looked at, at most.
-const BLOCKS: usize = 8;
+const SAMPLE_BLOCKS: usize = 8;
 /// Runs of values of each.
-const RUNS: usize = 8;
+const BLOCK_RUNS: usize = 8;
 /// Values of a run.
-const RUN: usize = 32;
+const RUN_VALUES: usize = 32;
 /// Distances from the median of the references that are tried, below and above it.
 const BELOW: i32 = 4;
 const ABOVE: i32 = 1;
@@ -100,7 +100,7 @@ pub(super) fn choose(coding: DeltaCoding, dtype: DType, values: &[u8], base: &[u
     if coding == DeltaCoding::Tiered {
         return chosen;
     }
-    let blocks = all.div_ceil(BLOCK as u128);
+    let blocks = all.div_ceil(BLOCK_VALUES as u128);
     let others = tiers.tiers.min(sparse_costs.sparse + sampled as u64 * BIT);
     let saved = u128::from(others.saturating_sub(rans.rans)) * all / sampled;
     let overhead = u128::from(8 * BIT) * (TABLE as u128 + 4 * LANES as u128 * blocks);
@@ -125,15 +125,15 @@ pub(super) fn can_pay(dtype: DType, count: usize) -> bool {
 
 fn sample<const WIDTH: usize>(values: &[u8], base: &[u8]) -> Vec<Pair> {
     let (values, base) = (values.as_chunks::<WIDTH>().0, base.as_chunks::<WIDTH>().0);
-    let blocks = values.len().div_ceil(BLOCK);
-    let looked_at = blocks.min(BLOCKS);
-    let mut pairs = Vec::with_capacity(looked_at * RUNS * RUN);
+    let blocks = values.len().div_ceil(BLOCK_VALUES);
+    let looked_at = blocks.min(SAMPLE_BLOCKS);
+    let mut pairs = Vec::with_capacity(looked_at * BLOCK_RUNS * RUN_VALUES);
     for number in 0..looked_at {
-        let first = number * blocks / looked_at * BLOCK;
-        let count = (values.len() - first).min(BLOCK);
-        for run in 0..RUNS {
-            let start = first + run * count / RUNS;
-            let end = (first + (run + 1) * count / RUNS).min(start + RUN);
+        let first = number * blocks / looked_at * BLOCK_VALUES;
+        let count = (values.len() - first).min(BLOCK_VALUES);
+        for run in 0..BLOCK_RUNS {
+            let start = first + run * count / BLOCK_RUNS;
+            let end = (first + (run + 1) * count / BLOCK_RUNS).min(start + RUN_VALUES);
             let pair = |(value, base)| {
                 let (value, base) = (array(value), array(base));
                 Pair { value, base, difference: difference(value, base, WIDTH, false) }
@@ -291,7 +291,10 @@ mod tests {
         let low = u32::from(choice.dense.reference) - 127;
         assert!((7..=11).contains(&low) && !choice.dense.xor && choice.table.is_some(), "{choice:?}");
         assert!((12 * BIT..14 * BIT).contains(&choice.changed) && choice.direct > 20 * BIT, "{choice:?}");
-        assert!(!choice.is_direct(BLOCK, BLOCK * 14 / 8) && choice.is_direct(BLOCK, 4 * BLOCK));
+        assert!(
+            !choice.is_direct(BLOCK_VALUES, BLOCK_VALUES * 14 / 8)
+                && choice.is_direct(BLOCK_VALUES, 4 * BLOCK_VALUES)
+        );
         let far: Vec<u8> = near.iter().rev().copied().collect();
         let choice = choose(DeltaCoding::Tiered, DType::F32, &far, &base);
         assert!(choice.table.is_none() && choice.changed > 20 * BIT, "{choice:?}");

@@ -4,10 +4,9 @@
 //! these need no length of their own. Where all 64 values have eight of them or more they are whole bytes; others are bits of one
 //! value after the other, a bit plane at a time, so that a mask picks them.
 
+use super::WORD_VALUES;
 use super::changes::array;
 
-/// Values that are taken at a time.
-pub(crate) const STEP: usize = 64;
 /// The symbol of differences that do not fit into one: they are in a list.
 pub(crate) const LARGE: u8 = u8::MAX;
 /// Bytes of low bits at most.
@@ -186,7 +185,7 @@ pub(crate) fn split(width: usize, values: &[u8], base: &[u8], how: How, out: &mu
     split_from(0, width, values, base, how, out);
 }
 
-/// The differences from value `first` on, a multiple of [`STEP`].
+/// The differences from value `first` on, a multiple of [`WORD_VALUES`].
 pub(crate) fn split_from(
     first: usize,
     width: usize,
@@ -210,9 +209,9 @@ fn split_width<const WIDTH: usize>(
     out: &mut SplitMut<'_>,
 ) {
     let (values, base) = (&values.as_chunks::<WIDTH>().0[first..], &base.as_chunks::<WIDTH>().0[first..]);
-    let symbols = out.symbols[first..].chunks_mut(STEP);
-    for ((values, base), symbols) in values.chunks(STEP).zip(base.chunks(STEP)).zip(symbols) {
-        let (mut lows, mut counts) = ([0; STEP], [0; STEP]);
+    let symbols = out.symbols[first..].chunks_mut(WORD_VALUES);
+    for ((values, base), symbols) in values.chunks(WORD_VALUES).zip(base.chunks(WORD_VALUES)).zip(symbols) {
+        let (mut lows, mut counts) = ([0; WORD_VALUES], [0; WORD_VALUES]);
         for (i, (value, base)) in values.iter().zip(base).enumerate() {
             let (value, base) = (array(value), array(base));
             let difference = difference(value, base, WIDTH, how.xor).wrapping_sub(how.less) & mask_of(WIDTH);
@@ -251,7 +250,7 @@ pub(crate) fn join(width: usize, base: &[u8], how: How, from: &mut JoinFrom<'_>,
     join_from(0, width, base, how, from, out);
 }
 
-/// The values from the one with number `first` on, a multiple of [`STEP`].
+/// The values from the one with number `first` on, a multiple of [`WORD_VALUES`].
 pub(crate) fn join_from(
     first: usize,
     width: usize,
@@ -275,9 +274,9 @@ fn join_width<const WIDTH: usize>(
     out: &mut [u8],
 ) {
     let (base, out) = (&base.as_chunks::<WIDTH>().0[first..], &mut out.as_chunks_mut::<WIDTH>().0[first..]);
-    let symbols = from.symbols[first..].chunks(STEP);
-    for ((base, out), symbols) in base.chunks(STEP).zip(out.chunks_mut(STEP)).zip(symbols) {
-        let (mut lows, mut counts) = ([0u32; STEP], [0; STEP]);
+    let symbols = from.symbols[first..].chunks(WORD_VALUES);
+    for ((base, out), symbols) in base.chunks(WORD_VALUES).zip(out.chunks_mut(WORD_VALUES)).zip(symbols) {
+        let (mut lows, mut counts) = ([0u32; WORD_VALUES], [0; WORD_VALUES]);
         for (count, base) in counts.iter_mut().zip(base) {
             *count = how.low_bits(array(base), WIDTH);
         }

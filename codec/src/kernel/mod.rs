@@ -33,6 +33,6 @@ pub use level::SimdLevel;
 pub(crate) use portable::PORTABLE;
 pub(crate) use table::Kernel;
 pub(crate) use tile::{
-    BASE_GROUP, Coded, CodedMut, ESCAPE, EscapeIndex, EscapeRoom, GROUP, GroupSums, INDEX_GROUP, LAST_BASE,
-    Packed, Starts, TILE, Unpacked, base_of,
+    BASE_GROUP, CODE_GROUP, Coded, CodedMut, ESCAPE, EscapeIndex, EscapeRoom, GroupSums, INDEX_GROUP,
+    LAST_BASE, Packed, Starts, TILE, Unpacked, WORD_VALUES, base_of,
 };

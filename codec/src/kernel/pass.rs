@@ -1,16 +1,16 @@
 //! The first tier of BF16 values in one pass over them: everything that is made of a value while it is in a register.
 //!
 //! A pass takes whole groups of [`BASE_GROUP`] values, of which the last one may be shorter, and at most
-//! `checksum::BLOCK_BYTES` of them, so that a checksum folds their sum.
+//! `checksum::PART_BYTES` of them, so that a checksum folds their sum.
 
-use super::tier::{self, LIST_PAD, PAIR, STEP, Tier, plane_bytes};
-use super::{BASE_GROUP, GroupSums, fields, sums};
+use super::tier::{self, LIST_PAD, PAIR, Tier, plane_bytes};
+use super::{BASE_GROUP, GroupSums, WORD_VALUES, fields, sums};
 
 /// Bytes of a group's values.
 pub(crate) const GROUP_BYTES: usize = 2 * BASE_GROUP;
 /// Bytes of a group's planes, where there is a tier.
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for kernels that take a group at a time"))]
-pub(crate) const GROUP_PLANES: usize = BASE_GROUP / STEP * PAIR;
+pub(crate) const GROUP_PLANES: usize = BASE_GROUP / WORD_VALUES * PAIR;
 
 /// The symbols of a tier that a pass writes.
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for kernels that compare with them"))]

@@ -39,7 +39,7 @@ type JoinWords = fn([&[u8]; PLANES], &[u8], u8, &mut [u8]);
 pub(crate) struct Kernel {
     /// Its name.
     pub(crate) level: SimdLevel,
-    /// `(bytes, index)`: checksum of at most `checksum::BLOCK_BYTES` bytes, the first of which begin word `index`.
+    /// `(bytes, index)`: checksum of at most `checksum::PART_BYTES` bytes, the first of which begin word `index`.
     pub(crate) checksum: fn(&[u8], u64) -> u32,
     /// `(values)`: how often each exponent occurs.
     pub(crate) histogram: fn(&[u8]) -> [u32; 256],

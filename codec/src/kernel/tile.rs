@@ -2,10 +2,12 @@
 
 /// Values that a kernel takes at most in one call.
 pub(crate) const TILE: usize = 8192;
-/// Values whose codes are interleaved with each other.
-pub(crate) const GROUP: usize = 1024;
+/// Values whose codes of three bits are interleaved with each other.
+pub(crate) const CODE_GROUP: usize = 1024;
 /// Values per entry of the escape index.
 pub(crate) const INDEX_GROUP: usize = 512;
+/// Values with one bit each in a word: of a bit plane, of a tier's planes, or of marks of escapes.
+pub(crate) const WORD_VALUES: usize = 64;
 /// The code of a value whose exponent is outside the window.
 pub(crate) const ESCAPE: u8 = 7;
 

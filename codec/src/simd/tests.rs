@@ -13,16 +13,16 @@ use crate::kernel::tier::{self, LIST_PAD, Tier};
 use crate::kernel::window::EDGES;
 use crate::kernel::window_bounds::tests::bounds_of;
 use crate::kernel::{
-    BASE_GROUP, Coded, CodedMut, GROUP, GroupSums, INDEX_GROUP, Kernel, PORTABLE, Starts, TILE, Unpacked,
-    sums,
+    BASE_GROUP, CODE_GROUP, Coded, CodedMut, GroupSums, INDEX_GROUP, Kernel, PORTABLE, Starts, TILE,
+    Unpacked, sums,
 };
 use crate::levels;
 use crate::scale::{LAST_START, covered};
 
 /// Every short length, and those around groups and tiles; three of these under Miri, which takes seconds for a thousand values.
 fn lengths() -> impl Iterator<Item = usize> {
-    let all = || (0..2101).chain([3 * GROUP - 1, 3 * GROUP, 5000, TILE - 1, TILE]);
-    let few = [34, 290, GROUP + 5].into_iter();
+    let all = || (0..2101).chain([3 * CODE_GROUP - 1, 3 * CODE_GROUP, 5000, TILE - 1, TILE]);
+    let few = [34, 290, CODE_GROUP + 5].into_iter();
     few.filter(|_| cfg!(miri)).chain(all().filter(|_| !cfg!(miri)))
 }
 
@@ -101,7 +101,7 @@ impl Unaligned {
 }
 
 fn code_bytes(count: usize) -> usize {
-    count / GROUP * (GROUP / 8 * 3) + (count % GROUP).div_ceil(32) * 12
+    count / CODE_GROUP * (CODE_GROUP / 8 * 3) + (count % CODE_GROUP).div_ceil(32) * 12
 }
 
 /// Rest, codes, escapes and escape index.
@@ -245,7 +245,7 @@ fn hostile_tiles_are_read_or_refused_alike() {
         let mut refused = 0;
         for case in 0..if cfg!(miri) { 5 } else { 6000 } {
             let count = [rng.random_range(0..2100), rng.random_range(0..=TILE), TILE][case % 3];
-            let count = if cfg!(miri) { count % (GROUP + 70) } else { count };
+            let count = if cfg!(miri) { count % (CODE_GROUP + 70) } else { count };
             let values = values(case % KINDS, count, case as u64);
             let mut packed = Packed::new(&PORTABLE, [START; 16], values.bytes());
             match rng.random_range(0..5) {

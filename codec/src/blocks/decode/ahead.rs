@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::parts::Coded;
 use super::{Body, take};
-use crate::blocks::block::BLOCK;
+use crate::blocks::block::BLOCK_VALUES;
 use crate::blocks::coding::Format;
 use crate::blocks::rans::{self, CARRIED, Payload};
 use crate::blocks::rest::Shape;
@@ -60,7 +60,7 @@ impl<'a> Located<'a> {
     where
         'a: 'b,
     {
-        let residuals = &mut list[BLOCK - self.block.count()..BLOCK];
+        let residuals = &mut list[BLOCK_VALUES - self.block.count()..BLOCK_VALUES];
         let mut job = rans::job(self.block.entry.words_and_escapes(), self.codes, residuals)?;
         if self.escapes.is_some() {
             job.stream.escapes = &[];
@@ -125,6 +125,6 @@ impl Ahead {
     }
 
     fn list(&mut self) -> Residuals {
-        self.free.pop().unwrap_or_else(|| Box::new([0; BLOCK + LIST_PAD]))
+        self.free.pop().unwrap_or_else(|| Box::new([0; BLOCK_VALUES + LIST_PAD]))
     }
 }

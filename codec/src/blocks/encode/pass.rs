@@ -9,7 +9,7 @@ use crate::blocks::geometry::head_bytes;
 use crate::blocks::plan::Plan;
 use crate::blocks::rans::{self, CARRIED, Payload};
 use crate::blocks::rest::RestStats;
-use crate::checksum::{BLOCK_BYTES, WORD, fold};
+use crate::checksum::{PART_BYTES, WORD, fold};
 use crate::kernel::pass::{Split, SplitMut};
 use crate::kernel::tier::plane_bytes;
 use crate::kernel::{BASE_GROUP, GroupSums};
@@ -113,14 +113,14 @@ impl Encoder<'_> {
             streaming: false,
         };
         let mut passed = 0;
-        let sums = self.sums.chunks_mut(BLOCK_BYTES / (2 * BASE_GROUP));
-        for (values, sums) in values.chunks(BLOCK_BYTES).zip(sums) {
+        let sums = self.sums.chunks_mut(PART_BYTES / (2 * BASE_GROUP));
+        for (values, sums) in values.chunks(PART_BYTES).zip(sums) {
             let count = values.len() / 2;
             let before = rest_len - padding.len() - rest.len();
             let to = rest.split_off_mut(..count).expect("there is a rest for each value");
             // What states may carry is not written past the caches, to be read and written again.
             let keeps = carries && before + count + CARRIED > rest_len;
-            let mut kept: [u8; BLOCK_BYTES / 2];
+            let mut kept: [u8; PART_BYTES / 2];
             let mut own = None;
             if keeps {
                 kept = [0; _];

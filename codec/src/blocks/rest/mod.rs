@@ -9,9 +9,8 @@ mod write;
 
 use super::block::ALIGN;
 use super::fields::Fields;
-use crate::kernel::tier::STEP;
 use crate::kernel::words::{PLANES, PlaneStats};
-use crate::kernel::{Kernel, joint};
+use crate::kernel::{Kernel, WORD_VALUES, joint};
 use crate::{BlockFault, DType, Layout};
 pub(super) use read::Rest;
 pub(super) use tiers::PlaneTiers;
@@ -67,11 +66,11 @@ impl RestStats {
         self.planes = (kernel.plane_stats)(values);
         let count = values.len() / fields.width();
         // Every so many groups of 32.
-        const RUN: usize = 32;
+        const RUN_VALUES: usize = 32;
         let step = count.div_ceil(SAMPLE);
         let mut rests = [0; SAMPLE];
         let mut sampled = 0;
-        for values in values.chunks(RUN * fields.width()).step_by(step) {
+        for values in values.chunks(RUN_VALUES * fields.width()).step_by(step) {
             fields.for_each(values, |value| {
                 rests[sampled] = fields.places().rest(value);
                 sampled += usize::from(value != 0);
@@ -243,7 +242,7 @@ fn has_forms(layout: Layout, fields: Fields) -> bool {
 
 /// Bytes of `planes` bit planes: for each 64 values a 64-bit word of each plane.
 fn bit_plane_bytes(count: usize, planes: usize) -> usize {
-    count.div_ceil(STEP) * 8 * planes
+    count.div_ceil(WORD_VALUES) * 8 * planes
 }
 
 /// Where byte `number` of the first of `planes` bit planes is; those of the others follow, eight bytes apart.

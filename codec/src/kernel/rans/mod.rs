@@ -17,9 +17,9 @@ pub(crate) use table::{
 /// Lanes, and values of a step.
 pub(crate) const LANES: usize = 32;
 /// Steps of a row, which are the values that a lane has in it.
-pub(crate) const STEPS: usize = 4;
+pub(crate) const LANE_VALUES: usize = 4;
 /// Values of a row.
-pub(crate) const ROW: usize = LANES * STEPS;
+pub(crate) const ROW_VALUES: usize = LANES * LANE_VALUES;
 /// Symbols of a table.
 pub(crate) const SYMBOLS: usize = 32;
 /// The symbol of residuals that have none of their own.
@@ -87,9 +87,9 @@ pub(crate) fn encode_rows(
 ) {
     let mut words = room.words.len() - WORD * used.words;
     let mut escapes = room.escapes.len() - used.escapes;
-    for row in residuals.chunks(ROW).rev() {
-        for step in (0..STEPS).rev() {
-            for (residual, state) in row.iter().skip(step).step_by(STEPS).zip(&mut *states).rev() {
+    for row in residuals.chunks(ROW_VALUES).rev() {
+        for step in (0..LANE_VALUES).rev() {
+            for (residual, state) in row.iter().skip(step).step_by(LANE_VALUES).zip(&mut *states).rev() {
                 let symbol = usize::from(table.symbol(*residual));
                 let out = table.exceeds(*state, symbol);
                 // Written even if it does not go out: then the next one takes its place.
@@ -124,14 +124,14 @@ pub(crate) fn decode(jobs: &mut [Job<'_>], table: &DecodeTable) {
     jobs.iter_mut().for_each(|job| decode_rows(job, 0, table));
 }
 
-/// Decodes the residuals from the one at `from` on, a multiple of [`ROW`].
+/// Decodes the residuals from the one at `from` on, a multiple of [`ROW_VALUES`].
 #[inline(always)]
 pub(crate) fn decode_rows(job: &mut Job<'_>, from: usize, table: &DecodeTable) {
     let Job { stream, states, residuals, used } = job;
-    for row in residuals[from..].chunks_mut(ROW) {
-        for step in 0..STEPS {
+    for row in residuals[from..].chunks_mut(ROW_VALUES) {
+        for step in 0..LANE_VALUES {
             let words = stream.words.get(WORD * used.words..).unwrap_or_default();
-            let residuals = row.iter_mut().skip(step).step_by(STEPS);
+            let residuals = row.iter_mut().skip(step).step_by(LANE_VALUES);
             used.words += if let Some(words) = words.first_chunk::<{ WORD * LANES }>() {
                 decode_step(table, states, residuals, |number| words.as_chunks::<WORD>().0[number % LANES])
             } else {

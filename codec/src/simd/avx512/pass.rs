@@ -10,13 +10,13 @@ use crate::checksum::WORD;
 use crate::kernel::pass::{
     FIRST_SYMBOLS, GROUP_BYTES, GROUP_PLANES, Join, Passed, Split, SplitMut, join_groups, left,
 };
-use crate::kernel::tier::{PAIR, STEP, read_pair, write_pair};
-use crate::kernel::{BASE_GROUP, GroupSums, sums};
+use crate::kernel::tier::{PAIR, read_pair, write_pair};
+use crate::kernel::{BASE_GROUP, GroupSums, WORD_VALUES, sums};
 
 /// How far ahead of their use rests are asked for, in bytes: some pages.
 const REST_AHEAD: usize = 1 << 13;
 /// Vectors of exponents in a group.
-const STEPS: usize = BASE_GROUP / STEP;
+const GROUP_VECTORS: usize = BASE_GROUP / WORD_VALUES;
 
 /// See [`crate::kernel::Kernel::split_pass`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
@@ -42,10 +42,10 @@ fn split<const TIER: bool, const PAST: bool>(values: &[u8], how: Split<'_>, out:
     let mut rests = Vectors::<PAST>::new(rests);
     let mut group_planes = group_planes.as_chunks_mut::<GROUP_PLANES>().0.iter_mut();
     for (values, sums) in groups.iter().zip(full) {
-        let mut exponents = [_mm512_setzero_si512(); STEPS];
+        let mut exponents = [_mm512_setzero_si512(); GROUP_VECTORS];
         let mut sum = _mm512_setzero_si512();
         let mut lowest = _mm512_set1_epi8(-1);
-        for (values, exponents) in values.as_chunks::<{ 2 * STEP }>().0.iter().zip(&mut exponents) {
+        for (values, exponents) in values.as_chunks::<{ 2 * WORD_VALUES }>().0.iter().zip(&mut exponents) {
             let [first, second] = values.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
             prefetch(first, NEAR);
             prefetch(second, NEAR);
@@ -73,7 +73,7 @@ fn split<const TIER: bool, const PAST: bool>(values: &[u8], how: Split<'_>, out:
             for exponents in &exponents {
                 let out = list[passed..].first_chunk_mut().expect("the padding follows the list");
                 store(out, _mm512_sub_epi8(*exponents, base));
-                passed += STEP;
+                passed += WORD_VALUES;
             }
             continue;
         }
@@ -138,7 +138,7 @@ fn join<const TIER: bool, const PAST: bool>(coded: Join<'_>, values: &mut [u8]) 
     for base in full {
         let Some(base) = base else {
             let zero = _mm512_setzero_si512();
-            for _ in 0..STEPS {
+            for _ in 0..GROUP_VECTORS {
                 mixer.add([zero, zero]);
                 values.write(zero);
                 values.write(zero);
@@ -150,12 +150,12 @@ fn join<const TIER: bool, const PAST: bool>(coded: Join<'_>, values: &mut [u8]) 
         let base = _mm512_set1_epi8(base.cast_signed());
         let symbols = symbols.map(|symbol| _mm512_add_epi8(symbol, base));
         if !TIER {
-            for rest in rest.as_chunks::<STEP>().0 {
+            for rest in rest.as_chunks::<WORD_VALUES>().0 {
                 prefetch(rest, NEAR);
                 prefetch_far(rest, REST_AHEAD);
                 let residuals =
                     load(left(passed, used).first_chunk().expect("the padding is as long as a step"));
-                used += STEP;
+                used += WORD_VALUES;
                 let (low, high) = join_64(load(rest), _mm512_add_epi8(residuals, base));
                 mixer.add([low, high]);
                 values.write(low);
@@ -164,7 +164,7 @@ fn join<const TIER: bool, const PAST: bool>(coded: Join<'_>, values: &mut [u8]) 
             continue;
         }
         let planes = group_planes.next().expect("there are planes for all groups");
-        for (rest, pair) in rest.as_chunks::<STEP>().0.iter().zip(planes.as_chunks::<PAIR>().0) {
+        for (rest, pair) in rest.as_chunks::<WORD_VALUES>().0.iter().zip(planes.as_chunks::<PAIR>().0) {
             prefetch(rest, NEAR);
             prefetch_far(rest, REST_AHEAD);
             let next = load(left(passed, used).first_chunk().expect("the padding is as long as a step"));

@@ -4,8 +4,8 @@ use std::arch::x86_64::*;
 
 use super::vector::{load, load_half, load_part, select, store};
 use crate::kernel::rans::{
-    self, Alphabet, BUCKET, BySymbol, DecodeTable, ESCAPE, EncodeTable, Job, LIMIT, LOW, LOWEST, PLACE, ROW,
-    Room, SCALE_BITS, SHIFT, SLOTS, STEPS, SYMBOLS, States, TAIL, Used, WORD, WORD_BITS,
+    self, Alphabet, BUCKET, BySymbol, DecodeTable, ESCAPE, EncodeTable, Job, LANE_VALUES, LIMIT, LOW, LOWEST,
+    PLACE, ROW_VALUES, Room, SCALE_BITS, SHIFT, SLOTS, SYMBOLS, States, TAIL, Used, WORD, WORD_BITS,
 };
 
 /// The numbers from 0 on.
@@ -84,7 +84,7 @@ pub(super) fn encode(
     let Alphabet::Residuals(frequencies) = &table.alphabet else {
         return encode_joint(residuals, table, states, room);
     };
-    let (rows, tail) = residuals.as_chunks::<ROW>();
+    let (rows, tail) = residuals.as_chunks::<ROW_VALUES>();
     let mut used = Used::default();
     rans::encode_rows(tail, table, states, room, &mut used);
     let words = room.words.len() - WORD * used.words;
@@ -124,7 +124,7 @@ pub(super) fn encode(
 /// [`encode`] for symbols of [`crate::kernel::joint`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 fn encode_joint(symbols: &[u8], table: &EncodeTable, states: &mut States, room: &mut Room<'_>) -> Used {
-    let (rows, tail) = symbols.as_chunks::<ROW>();
+    let (rows, tail) = symbols.as_chunks::<ROW_VALUES>();
     let mut used = Used::default();
     rans::encode_rows(tail, table, states, room, &mut used);
     let tables = Tables::<true>::new(table);
@@ -294,7 +294,7 @@ fn gather(slots: &[u32; SLOTS], states: __m512i) -> __m512i {
 /// The symbols of four steps, a byte each.
 #[inline]
 #[target_feature(enable = "avx512bw")]
-fn together<const NARROW: bool>(found: [__m512i; STEPS]) -> __m512i {
+fn together<const NARROW: bool>(found: [__m512i; LANE_VALUES]) -> __m512i {
     let [first, second, third, fourth] = found;
     // From where they are found to the bytes of their steps; what is around them does not count.
     let [first, second, third, fourth] = if NARROW {
@@ -319,7 +319,7 @@ fn together<const NARROW: bool>(found: [__m512i; STEPS]) -> __m512i {
 }
 
 /// Bytes of the words that a row reads at most.
-const ROW_WORDS: usize = WORD * ROW;
+const ROW_WORD_BYTES: usize = WORD * ROW_VALUES;
 
 /// Decodes a step: what has been found of its symbols, and the states before they were coded. `words` are those of the row, of which
 /// `read` have been read.
@@ -331,7 +331,7 @@ const ROW_WORDS: usize = WORD * ROW;
 fn decode_step<const NARROW: bool>(
     states: [__m512i; 2],
     lookup: &Lookup<'_>,
-    words: &[u8; ROW_WORDS],
+    words: &[u8; ROW_WORD_BYTES],
     read: &mut usize,
 ) -> ([__m512i; 2], [__m512i; 2]) {
     let lowest = _mm512_set1_epi32(LOWEST.cast_signed());
@@ -406,12 +406,12 @@ fn decode_all<const JOBS: usize, const NARROW: bool>(
     symbols: &Symbols,
     table: &DecodeTable,
 ) {
-    let rows = jobs.iter().map(|job| job.residuals.len() / ROW).min().unwrap_or(0);
+    let rows = jobs.iter().map(|job| job.residuals.len() / ROW_VALUES).min().unwrap_or(0);
     decode_rows::<JOBS, NARROW>(jobs, 0..rows, lookup, symbols);
     for job in jobs {
-        let all = job.residuals.len() / ROW;
+        let all = job.residuals.len() / ROW_VALUES;
         decode_rows::<1, NARROW>(std::array::from_mut(job), rows..all, lookup, symbols);
-        rans::decode_rows(job, all * ROW, table);
+        rans::decode_rows(job, all * ROW_VALUES, table);
     }
 }
 
@@ -428,9 +428,9 @@ fn decode_rows<const JOBS: usize, const NARROW: bool>(
     for number in 0..JOBS {
         states[number] = states_of(&jobs[number].states);
     }
-    let mut at_end = [[0; ROW_WORDS]; JOBS];
+    let mut at_end = [[0; ROW_WORD_BYTES]; JOBS];
     for row in rows {
-        let mut words = [&[0; ROW_WORDS]; JOBS];
+        let mut words = [&[0; ROW_WORD_BYTES]; JOBS];
         for ((words, at_end), job) in words.iter_mut().zip(&mut at_end).zip(&*jobs) {
             let left = job.stream.words.get(WORD * job.used.words..).unwrap_or_default();
             *words = left.first_chunk().unwrap_or_else(|| {
@@ -440,7 +440,7 @@ fn decode_rows<const JOBS: usize, const NARROW: bool>(
             });
         }
         let mut read = [0; JOBS];
-        let mut steps = [[[_mm512_setzero_si512(); 2]; JOBS]; STEPS];
+        let mut steps = [[[_mm512_setzero_si512(); 2]; JOBS]; LANE_VALUES];
         for found in &mut steps {
             let mut decode = |number: usize| {
                 (found[number], states[number]) =
@@ -463,8 +463,9 @@ fn decode_rows<const JOBS: usize, const NARROW: bool>(
             jobs[number].used.words += read[number] / WORD;
         }
         for (number, job) in jobs.iter_mut().enumerate() {
-            let out =
-                job.residuals[row * ROW..].first_chunk_mut::<ROW>().expect("there is room for each row");
+            let out = job.residuals[row * ROW_VALUES..]
+                .first_chunk_mut::<ROW_VALUES>()
+                .expect("there is room for each row");
             let [first, second, third, fourth] = steps.map(|step| step[number]);
             for (half, out) in out.as_chunks_mut().0.iter_mut().enumerate() {
                 let found = together::<NARROW>([first[half], second[half], third[half], fourth[half]]);

@@ -7,7 +7,7 @@ use crate::kernel::words::{self, PLANES, PlaneStats};
 use crate::kernel::{BASE_GROUP, GroupSums};
 
 /// Values that are taken at a time.
-const STEP: usize = 64;
+const STEP_VALUES: usize = 64;
 
 /// The positions of bytes 0 and 1 of the 32 words of two vectors, those of byte 0 first; then of bytes 2 and 3.
 static BYTES: [[u8; 64]; 2] = [positions(0), positions(2)];
@@ -89,8 +89,8 @@ pub(super) fn plane_stats(values: &[u8]) -> PlaneStats {
 /// See [`crate::kernel::Kernel::split_32`].
 #[target_feature(enable = "avx512bw,avx512vbmi")]
 pub(super) fn split(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residuals: &mut [u8]) {
-    let (steps, tail) = values.as_chunks::<{ 4 * STEP }>();
-    let full = STEP * steps.len();
+    let (steps, tail) = values.as_chunks::<{ 4 * STEP_VALUES }>();
+    let full = STEP_VALUES * steps.len();
     let [(first, first_tail), (second, second_tail), (third, third_tail)] =
         planes.map(|plane| plane.split_at_mut(full));
     let (residuals, residuals_tail) = residuals.split_at_mut(full);
@@ -120,8 +120,8 @@ pub(super) fn split(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residu
 /// See [`crate::kernel::Kernel::join_32`].
 #[target_feature(enable = "avx512bw,avx512vbmi")]
 pub(super) fn join(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, values: &mut [u8]) {
-    let (steps, tail) = values.as_chunks_mut::<{ 4 * STEP }>();
-    let full = STEP * steps.len();
+    let (steps, tail) = values.as_chunks_mut::<{ 4 * STEP_VALUES }>();
+    let full = STEP_VALUES * steps.len();
     let [(first, first_tail), (second, second_tail), (third, third_tail)] =
         planes.map(|plane| plane.split_at(full));
     let (residuals, residuals_tail) = residuals.split_at(full);

@@ -2,18 +2,18 @@
 
 use std::arch::x86_64::*;
 
-use super::vector::{STEP, load, store, store_part};
+use super::vector::{VECTOR_BYTES, load, store, store_part};
 
 /// Bytes of a cache line, and of a vector.
 const LINE: usize = 64;
 
 /// The numbers of the bytes of a vector.
-static NUMBERS: [u8; STEP] = numbers();
+static NUMBERS: [u8; VECTOR_BYTES] = numbers();
 
-const fn numbers() -> [u8; STEP] {
-    let mut numbers = [0; STEP];
+const fn numbers() -> [u8; VECTOR_BYTES] {
+    let mut numbers = [0; VECTOR_BYTES];
     let mut i = 0;
-    while i < STEP {
+    while i < VECTOR_BYTES {
         numbers[i] = i as u8;
         i += 1;
     }
