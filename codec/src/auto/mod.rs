@@ -7,7 +7,6 @@
 //! suits them, without a sample.
 
 mod costs;
-mod estimate;
 mod goal;
 mod measured;
 mod sample;
@@ -20,8 +19,7 @@ use crate::codec::Sealed;
 use crate::frame;
 use crate::raw::Raw;
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout};
-pub use costs::{Class, Costs, SPARSE_ZEROS_PCT, Speed};
-pub use estimate::Estimate;
+pub use costs::{Class, Costs, Estimate, SPARSE_ZEROS_PCT, Speed};
 pub use goal::Goal;
 pub(crate) use goal::{DEFAULT, OPTIONS, build, check, of};
 use measured::{CANDIDATES, Candidate};

@@ -1,7 +1,7 @@
 //! Choices of the encoder for a block, and their encoding as an entry of the block table.
 
-use super::block::ENTRY;
 use super::coding::{Coding, Format};
+use super::geometry::ENTRY;
 use super::geometry::head_bytes;
 use super::order::{Order, TIERS};
 use crate::kernel::{BASE_GROUP, LAST_BASE};

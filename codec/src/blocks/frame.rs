@@ -1,11 +1,11 @@
 //! Frames: front matter, then what all blocks need, then the blocks.
 
-use super::block::{ALIGN, BLOCK_VALUES, ENTRY, tail_bytes};
 use super::coding::{Coding, Format};
 use super::columns::{self, Columns};
 use super::decode::{Body, Decoder};
 use super::encode::Encoder;
 use super::entry::{self, Entry, Form};
+use super::geometry::{ALIGN, BLOCK_VALUES, ENTRY, tail_bytes};
 use super::shared::Shared;
 use super::{geometry, rans, sample};
 use crate::body;

@@ -1,12 +1,37 @@
-//! Lengths of front matter and sections: what follows from the number of values.
+//! Sizes of blocks and of the parts of frames, which follow from numbers of values.
 
-use super::block::{ALIGN, BLOCK_VALUES, ENTRY};
 use super::coding::{Coding, Format};
 use super::fields::Fields;
+use super::order::TIERS;
 use super::rest::Shape;
 use crate::header::HEADER_LEN;
+use crate::kernel::BASE_GROUP;
 use crate::kernel::tier::plane_bytes;
+use crate::tile::mask_len;
 use crate::{CHUNK_ALIGN, Layout, sections};
+
+/// Values of a block; the last one may have fewer.
+pub(super) const BLOCK_VALUES: usize = 1 << 15;
+/// Groups of a block.
+pub(super) const BLOCK_GROUPS: usize = BLOCK_VALUES / BASE_GROUP;
+/// Bytes of a value at most.
+pub(super) const MAX_WIDTH: usize = 4;
+/// Bytes of an entry of the block table.
+pub(super) const ENTRY: usize = 12;
+/// Parts of a body begin at multiples of this many bytes in it, if they are not lists of bytes.
+pub(super) const ALIGN: usize = 8;
+
+/// Bytes of the mask of `count` values and its padding.
+pub(super) fn mask_bytes(count: usize) -> usize {
+    mask_len(count).next_multiple_of(ALIGN)
+}
+
+/// Bytes of the planes of all tiers but the first, where `counts` values are in the tiers and among the escapes; and
+/// bytes of the escapes and their padding.
+pub(super) fn tail_bytes(counts: &[u16; TIERS + 1]) -> (usize, usize) {
+    let planes = counts[1..TIERS].iter().map(|count| plane_bytes(usize::from(*count))).sum();
+    (planes, usize::from(counts[TIERS]).next_multiple_of(ALIGN))
+}
 
 /// Bytes of the parts of a coded block of `count` values that are in the static section of the split layout: the rest, and the
 /// first tier's planes if all blocks have them.
@@ -45,7 +70,6 @@ pub(super) fn bound(layout: Layout, fields: Fields, count: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::block::{mask_bytes, tail_bytes};
     use super::*;
     use crate::DType;
 

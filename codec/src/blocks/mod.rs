@@ -4,7 +4,6 @@
 //! has one base, or one for every 256 values where these differ in scale; and where a frame is told how long its rows are,
 //! its columns can have offsets. Sign and mantissa are kept as they are.
 
-mod block;
 mod coding;
 mod columns;
 mod decode;

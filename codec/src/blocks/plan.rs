@@ -1,9 +1,9 @@
 //! The selector: form and bases of a block, from sums over its groups. Integers only, so that every kernel and every
 //! machine chooses the same.
 
-use super::block::BLOCK_GROUPS;
 use super::entry::{Form, ZERO_BYTE, ZERO_NIBBLE};
 use super::fields::Fields;
+use super::geometry::BLOCK_GROUPS;
 use super::order::Order;
 use super::rest::{RestStats, Shape};
 use super::spread::{FRACTION, Spread};

@@ -1,9 +1,9 @@
 //! A sample of a frame, for its table.
 
-use super::block::{BLOCK_GROUPS, BLOCK_VALUES, MAX_WIDTH};
 use super::coding::Format;
 use super::columns::Expanded;
 use super::fields::Fields;
+use super::geometry::{BLOCK_GROUPS, BLOCK_VALUES, MAX_WIDTH};
 use super::plan::Plan;
 use super::rans::{self, JointHistogram, Model};
 use super::rest::RestStats;

@@ -3,7 +3,7 @@
 //! Symbols are bytes of which small ones are frequent: 0 most of all. In tiers they are coded as residuals, which are symbols less 9:
 //! so the twelve lowest symbols have codes.
 
-use super::block::{ALIGN, BLOCK_VALUES, tail_bytes};
+use super::geometry::{ALIGN, BLOCK_VALUES, tail_bytes};
 use super::order::TIERS;
 use super::rans::{self, Model, codes_len};
 use super::tiers::{self, Coded, List};

@@ -1,6 +1,6 @@
 //! All tiers of a block, or of a byte plane of its rest, read.
 
-use super::block::BLOCK_VALUES;
+use super::geometry::BLOCK_VALUES;
 use super::order::TIERS;
 use crate::BlockFault;
 use crate::kernel::Kernel;

@@ -1,7 +1,7 @@
 //! How values divide into exponent and rest. BF16 has kernels; FP8 goes eight values at a time through 64-bit words.
 
 use crate::DType;
-use crate::kernel::eight::{spread, together, word};
+use crate::kernel::bits::{spread, together, word};
 use crate::kernel::{Kernel, TILE};
 
 /// A type of values that the codec codes.

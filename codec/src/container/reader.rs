@@ -3,7 +3,6 @@
 use std::io::{self, Read};
 
 use super::ContainerError;
-use super::batch;
 use super::format::{
     CHUNK_MAGIC, ENTRY_LEN, Entry, FOOT_LEN, Foot, HEADER_LEN, Header, INDEX_MAGIC, Sum, Tail,
 };
@@ -69,7 +68,7 @@ impl<R: Read> Reader<R> {
         Self {
             inner,
             decoder,
-            chunks_at_once: batch::default_chunks(),
+            chunks_at_once: super::default_chunks(),
             header: None,
             slots: Vec::new(),
             ready: 0..0,
@@ -122,7 +121,7 @@ impl<R: Read> Reader<R> {
             }
         }
         let decoder = &self.decoder;
-        batch::for_each(&mut self.slots[..read], |slot| slot.decode(decoder));
+        super::for_each(&mut self.slots[..read], |slot| slot.decode(decoder));
         self.ready = 0..read;
         let first = self.chunks - read as u64;
         for (chunk, (number, slot)) in (first..).zip(self.slots[..read].iter_mut().enumerate()) {

@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 use super::ContainerError;
-use super::batch;
 use super::builder::ContainerBuilder;
 use super::format::{Header, Tail};
 use crate::{Codec, DType, EncodeError, FrameShape, Layout, Tiered, memory};
@@ -39,7 +38,7 @@ impl WriterOptions {
     /// rayon pool.
     pub fn new(dtype: DType) -> Self {
         let chunk_values = u64::from(DEFAULT_CHUNK_VALUES);
-        Self { dtype, codec: Box::new(Tiered::new()), chunk_values, chunks_at_once: batch::default_chunks() }
+        Self { dtype, codec: Box::new(Tiered::new()), chunk_values, chunks_at_once: super::default_chunks() }
     }
 
     /// The codec of all chunks.
@@ -229,7 +228,7 @@ impl<W: Write> Writer<W> {
     /// Encodes and writes the chunks that wait, after the header if nothing was written yet.
     fn write_chunks(&mut self) -> io::Result<()> {
         let (codec, header) = (&*self.codec, self.builder.header);
-        batch::for_each(&mut self.slots, |slot| slot.encode(codec, header));
+        super::for_each(&mut self.slots, |slot| slot.encode(codec, header));
         if self.state == State::Fresh {
             self.inner.write_all(&header.to_bytes())?;
             self.state = State::Open;

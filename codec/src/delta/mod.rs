@@ -11,16 +11,17 @@ mod encode;
 mod entry;
 mod parts;
 mod positions;
-mod prefix;
 mod sample;
 
+use std::fmt;
+
 use crate::codec::Sealed;
+use crate::options::{self, listed};
 use crate::rans::{self, Rans};
 use crate::tiered::{self, Tiered};
-use crate::{Codec, DType, EncodeError, FrameShape, Layout, frame};
+use crate::{Codec, DType, EncodeError, FrameShape, Layout, SpecError, frame};
 pub use base::Base;
 pub(crate) use decode::decode;
-pub(crate) use prefix::Prefix;
 
 /// Tag in frame headers.
 pub(crate) const TAG: u8 = 6;
@@ -167,5 +168,43 @@ impl Codec for Delta {
             }
         }
         self.codec().encode(layout, dtype, values, static_out, dynamic_out)
+    }
+}
+
+/// The `delta` prefix of a spec.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Prefix {
+    /// The base; none if it is still to be given.
+    pub(crate) base: Option<Base>,
+}
+
+impl Prefix {
+    /// Its id.
+    pub(crate) const ID: &str = ID;
+
+    /// Reads what is before the `+`, if it begins with the id.
+    pub(crate) fn parse(text: &str) -> Result<Self, SpecError> {
+        options::choose(ID, &[], options::split(text).1)?;
+        Ok(Self { base: None })
+    }
+
+    /// Whether the codec with this id can be behind it.
+    pub(crate) fn check(codec: &'static str) -> Result<(), SpecError> {
+        let valid = || listed(DeltaCoding::ALL.into_iter().map(DeltaCoding::id));
+        match DeltaCoding::of(codec) {
+            Some(_) => Ok(()),
+            None => Err(SpecError::DeltaCodec { codec, valid: valid() }),
+        }
+    }
+
+    /// The codec with this in front of it.
+    pub(crate) fn before(self, codec: Box<dyn Codec>) -> Box<dyn Codec> {
+        Box::new(Delta::before(codec, self.base))
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{ID}+")
     }
 }

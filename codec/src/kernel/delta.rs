@@ -181,7 +181,7 @@ pub(crate) struct JoinFrom<'a> {
 }
 
 /// See [`super::Kernel::delta_split`].
-pub(crate) fn split(width: usize, values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) {
+pub(crate) fn delta_split(width: usize, values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) {
     split_from(0, width, values, base, how, out);
 }
 
@@ -246,7 +246,7 @@ fn range(counts: &[u32]) -> (u32, u32) {
 }
 
 /// See [`super::Kernel::delta_join`].
-pub(crate) fn join(width: usize, base: &[u8], how: How, from: &mut JoinFrom<'_>, out: &mut [u8]) {
+pub(crate) fn delta_join(width: usize, base: &[u8], how: How, from: &mut JoinFrom<'_>, out: &mut [u8]) {
     join_from(0, width, base, how, from, out);
 }
 

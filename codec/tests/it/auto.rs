@@ -1,10 +1,7 @@
 //! Choices of `auto`, and its bounds, which hold for all of them.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 use crate::common;
-
-use common::content::Content;
+use crate::common::content::Content;
 use zipwire_codec::{
     Auto, Class, Codec, Costs, DType, EncodeError, FrameInfo, FrameShape, Goal, Layout, Speed,
     decode_from_slice, encode_to_vec, force_simd,

@@ -1,7 +1,6 @@
 //! Frames of this version of the format, by hash. If one of these changes, so has the format: then `docs/format.md` and
 //! the version change too.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -9,11 +8,10 @@
 )]
 
 use crate::common;
-
 use std::process::Command;
 
-use common::Frame;
-use common::content::Content;
+use crate::common::Frame;
+use crate::common::content::Content;
 use xxhash_rust::xxh3::xxh3_64;
 use zipwire_codec::{DType, Layout, force_simd, simd_levels};
 

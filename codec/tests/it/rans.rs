@@ -1,11 +1,8 @@
 //! Frames of `rans` for known values: sizes, choices, damage, and the names of its faults.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 use crate::common;
-
-use common::Frame;
-use common::content::Content;
+use crate::common::Frame;
+use crate::common::content::Content;
 use zipwire_codec::{BlockFault, DType, DecodeError, Layout, Section};
 
 const BLOCK: usize = 32_768;

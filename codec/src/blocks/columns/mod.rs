@@ -6,7 +6,7 @@
 
 mod choice;
 
-use super::block::ALIGN;
+use super::geometry::ALIGN;
 use crate::kernel::BASE_GROUP;
 use crate::{DecodeError, Section};
 pub(super) use choice::choose;

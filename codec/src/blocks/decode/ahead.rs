@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use super::parts::Coded;
 use super::{Body, take};
-use crate::blocks::block::BLOCK_VALUES;
 use crate::blocks::coding::Format;
+use crate::blocks::geometry::BLOCK_VALUES;
 use crate::blocks::rans::{self, CARRIED, Payload};
 use crate::blocks::rest::Shape;
 use crate::blocks::tiers::List;

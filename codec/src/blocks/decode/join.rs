@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::Decoder;
 use super::parts::{Bases, Coded};
-use crate::blocks::block::{BLOCK_VALUES, MAX_WIDTH, mask_bytes};
 use crate::blocks::entry::Entry;
+use crate::blocks::geometry::{BLOCK_VALUES, MAX_WIDTH, mask_bytes};
 use crate::blocks::rest::Rest;
 use crate::checksum::{PART_BYTES, WORD, fold};
 use crate::kernel::pass::{Join, Passed, left};

@@ -4,10 +4,10 @@ mod ahead;
 mod join;
 mod parts;
 
-use super::block::{BLOCK_VALUES, tail_bytes};
 use super::coding::{Coding, Format};
 use super::columns::{Columns, Expanded};
 use super::entry::{Entry, Form};
+use super::geometry::{BLOCK_VALUES, tail_bytes};
 use super::rans::{self, Model};
 use super::rest::{Rest, Shape};
 use super::tiers::{self, List, check_end, check_passed, check_zero, unpack, unpack_passed};

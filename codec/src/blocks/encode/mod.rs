@@ -3,10 +3,10 @@
 
 mod pass;
 
-use super::block::{ALIGN, BLOCK_GROUPS, BLOCK_VALUES, MAX_WIDTH, mask_bytes};
 use super::coding::{Coding, Format};
 use super::columns::Expanded;
 use super::entry::{Entry, Form};
+use super::geometry::{ALIGN, BLOCK_GROUPS, BLOCK_VALUES, MAX_WIDTH, mask_bytes};
 use super::order::TIERS;
 use super::plan::{EIGHTHS, Plan};
 use super::rans::{self, CARRIED, Coder, Payload};

@@ -6,9 +6,9 @@
 mod joint;
 mod table;
 
-use super::block::{ALIGN, tail_bytes};
 use super::coding::Format;
 use super::fields::Fields;
+use super::geometry::{ALIGN, tail_bytes};
 use super::histogram;
 use super::order::{Order, TIERS};
 use super::tiers::check_zero;

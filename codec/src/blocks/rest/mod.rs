@@ -7,8 +7,8 @@ mod read;
 mod tiers;
 mod write;
 
-use super::block::ALIGN;
 use super::fields::Fields;
+use super::geometry::ALIGN;
 use crate::kernel::words::{PLANES, PlaneStats};
 use crate::kernel::{Kernel, WORD_VALUES, joint};
 use crate::{BlockFault, DType, Layout};

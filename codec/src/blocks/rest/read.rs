@@ -2,7 +2,7 @@
 
 use super::{Form, PLANES, PlaneTiers, Shape, bit_plane_bytes, plane_byte};
 use crate::BlockFault;
-use crate::kernel::eight::spread;
+use crate::kernel::bits::spread;
 use crate::kernel::{BASE_GROUP, Kernel, WORD_VALUES};
 
 /// The rest of a block, read group after group.

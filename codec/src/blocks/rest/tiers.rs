@@ -1,7 +1,7 @@
 //! A byte plane in tiers, as exponents are, but the symbols are the plane's own: its twelve most frequent bytes.
 
 use crate::BlockFault;
-use crate::blocks::block::tail_bytes;
+use crate::blocks::geometry::tail_bytes;
 use crate::blocks::order::{Order, TIERS};
 use crate::blocks::tiers::{Coded, List, check_zero, unpack};
 use crate::kernel::Kernel;
@@ -169,7 +169,7 @@ impl PlaneTiers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blocks::block::BLOCK_VALUES;
+    use crate::blocks::geometry::BLOCK_VALUES;
     use crate::kernel::{PORTABLE, tier::LIST_PAD};
     use crate::levels;
 

@@ -1,7 +1,7 @@
 //! The rest of a block, written.
 
 use super::{FORMS, Form, PLANES, PlaneTiers, Shape, bit_plane_bytes, plane_byte};
-use crate::kernel::eight::{together, word};
+use crate::kernel::bits::{together, word};
 use crate::kernel::{BASE_GROUP, Kernel, WORD_VALUES};
 
 /// Where the rest of a block is written, group after group.

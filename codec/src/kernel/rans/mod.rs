@@ -65,7 +65,7 @@ pub(crate) struct Used {
 }
 
 /// See [`super::Kernel::encode_rans`].
-pub(crate) fn encode(
+pub(crate) fn encode_rans(
     residuals: &[u8],
     table: &EncodeTable,
     states: &mut States,
@@ -120,7 +120,7 @@ pub(crate) struct Job<'a> {
 }
 
 /// See [`super::Kernel::decode_rans`].
-pub(crate) fn decode(jobs: &mut [Job<'_>], table: &DecodeTable) {
+pub(crate) fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) {
     jobs.iter_mut().for_each(|job| decode_rows(job, 0, table));
 }
 
@@ -197,7 +197,7 @@ mod tests {
                 std::array::from_fn(|lane| LOWEST + (lane as u32) * 0x0311_2233 % 0x7000_0000);
             let mut states = start;
             let mut room = Room { words: &mut words, escapes: &mut escapes };
-            let used = encode(&residuals, &encoder, &mut states, &mut room);
+            let used = encode_rans(&residuals, &encoder, &mut states, &mut room);
             assert!(count < 500 || used.words > 10 && used.escapes > 10);
             let stream = Stream {
                 words: &words[ROOM_PAD + WORD * (500 - used.words)..],
@@ -205,7 +205,7 @@ mod tests {
             };
             let mut back = vec![0xee; residuals.len()];
             let mut jobs = [Job { stream, states, residuals: &mut back, used: Used::default() }];
-            decode(&mut jobs, &decoder);
+            decode_rans(&mut jobs, &decoder);
             assert_eq!((jobs[0].used, jobs[0].states), (used, start));
             assert_eq!(back, residuals);
         }

@@ -12,7 +12,7 @@ const BATCH_PAIRS: usize = 128;
 
 /// See [`crate::kernel::Kernel::window_bounds`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub(super) fn window_bounds(values: &[u8], start: u8) -> WindowBounds {
+pub(super) fn window_bounds(values: &[u8], start: u8) -> Option<WindowBounds> {
     let (blocks, tail) = values.as_chunks::<64>();
     let mut sums = [0; COUNTS];
     for blocks in blocks.chunks(BATCH_PAIRS) {
@@ -25,7 +25,7 @@ pub(super) fn window_bounds(values: &[u8], start: u8) -> WindowBounds {
         padded[..tail.len()].copy_from_slice(tail);
         add_blocks(&[padded], start, &mut sums);
     }
-    WindowBounds::of_counts(start, values.len() / 2, sums)
+    Some(WindowBounds::of_counts(start, values.len() / 2, sums))
 }
 
 /// Adds the counts of at most [`BATCH_PAIRS`] blocks.

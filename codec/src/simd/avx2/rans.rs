@@ -91,7 +91,12 @@ fn gather<const LEN: usize>(table: &[u32; LEN], numbers: __m256i) -> __m256i {
 
 /// See [`crate::kernel::Kernel::encode_rans`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub(super) fn encode(codes: &[u8], table: &EncodeTable, states: &mut States, room: &mut Room<'_>) -> Used {
+pub(super) fn encode_rans(
+    codes: &[u8],
+    table: &EncodeTable,
+    states: &mut States,
+    room: &mut Room<'_>,
+) -> Used {
     let (rows, tail) = codes.as_chunks::<ROW_VALUES>();
     let mut used = Used::default();
     rans::encode_rows(tail, table, states, room, &mut used);
@@ -192,7 +197,7 @@ fn encode_step(states: __m256i, symbols: __m256i, table: &EncodeTable) -> (__m25
 
 /// See [`crate::kernel::Kernel::decode_rans`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub(super) fn decode(jobs: &mut [Job<'_>], table: &DecodeTable) {
+pub(super) fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) {
     let (pairs, last) = jobs.as_chunks_mut::<2>();
     for jobs in pairs {
         let rows = jobs.iter().map(|job| job.residuals.len() / ROW_VALUES).min().unwrap_or(0);

@@ -234,7 +234,7 @@ impl Long {
 
 /// See [`crate::kernel::Kernel::delta_split`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,bmi2,popcnt")]
-pub(super) fn split(width: usize, values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) {
+pub(super) fn delta_split(width: usize, values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) {
     let first = match width {
         1 => 0,
         2 => split_16(values, base, how, out),
@@ -316,7 +316,7 @@ fn split_32(values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) -> usi
 
 /// See [`crate::kernel::Kernel::delta_join`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,bmi2,popcnt")]
-pub(super) fn join(width: usize, base: &[u8], how: How, from: &mut JoinFrom<'_>, out: &mut [u8]) {
+pub(super) fn delta_join(width: usize, base: &[u8], how: How, from: &mut JoinFrom<'_>, out: &mut [u8]) {
     let first = match width {
         1 => 0,
         2 => join_16(base, how, from, out),

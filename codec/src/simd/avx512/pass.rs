@@ -3,20 +3,28 @@
 use std::arch::x86_64::*;
 
 use super::sums::Mixer;
-use super::tier::{join_tier, residuals_of, split_tier, symbols};
+use super::tier::{residuals_of, symbols};
 use super::vector::{AHEAD, NEAR, join_64, load, prefetch, prefetch_far, split_64, store};
 use super::writer::Vectors;
 use crate::checksum::WORD;
 use crate::kernel::pass::{
-    FIRST_SYMBOLS, GROUP_BYTES, GROUP_PLANES, Join, Passed, Split, SplitMut, join_groups, left,
+    FIRST_SYMBOLS, GROUP_BYTES, GROUP_PLANES, Join, Passed, Split, SplitMut, left, passes,
 };
 use crate::kernel::tier::{PAIR, read_pair, write_pair};
-use crate::kernel::{BASE_GROUP, GroupSums, WORD_VALUES, sums};
+use crate::kernel::{BASE_GROUP, GroupSums, WORD_VALUES};
 
 /// How far ahead of their use rests are asked for, in bytes: some pages.
 const REST_AHEAD: usize = 1 << 13;
 /// Vectors of exponents in a group.
 const GROUP_VECTORS: usize = BASE_GROUP / WORD_VALUES;
+
+/// Passes over the last group, which may be shorter.
+mod groups {
+    use super::super::{fields, tier};
+    use crate::kernel::sums;
+
+    super::passes!(sums by group: false, compiled for "avx512bw,avx512vbmi,avx512vbmi2,popcnt");
+}
 
 /// See [`crate::kernel::Kernel::split_pass`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
@@ -90,20 +98,10 @@ fn split<const TIER: bool, const PAST: bool>(values: &[u8], how: Split<'_>, out:
         }
     }
     rests.finish();
-    let mut sum = mixer.sum();
-    if let Some(sums) = last.first_mut() {
-        super::fields::group_sums(tail, std::slice::from_mut(sums));
-        let base = how.base.unwrap_or_else(|| sums.base(rest_tail.len() as u32, how.eighths));
-        passed = match how.tier {
-            Some(tier) => split_tier(tail, base, tier, rest_tail, planes_tail, list, passed),
-            None => {
-                super::fields::split(tail, base, rest_tail, &mut list[passed..passed + rest_tail.len()]);
-                passed + rest_tail.len()
-            }
-        };
-        sum = sum.wrapping_add(sums::mixed(tail, word_of(how.word, groups.len())));
-    }
-    Passed { passed, sum }
+    let how = Split { word: word_of(how.word, groups.len()), ..how };
+    let out = SplitMut { rest: rest_tail, planes: planes_tail, sums: last, list, passed };
+    let Passed { passed, sum } = groups::split_pass(tail, how, out);
+    Passed { passed, sum: mixer.sum().wrapping_add(sum) }
 }
 
 /// See [`crate::kernel::Kernel::join_pass`].
@@ -177,19 +175,10 @@ fn join<const TIER: bool, const PAST: bool>(coded: Join<'_>, values: &mut [u8]) 
         }
     }
     values.finish();
-    let mut sum = mixer.sum();
-    if !tail.is_empty() {
-        let coded = Join { bases: last, planes, rest, passed: left(passed, used), ..coded };
-        used += join_groups(coded, tail, |passed, tier, planes, rest, base, values| match tier {
-            Some(tier) => join_tier(passed, tier, planes, rest, base, values),
-            None => {
-                super::fields::join(rest, &passed[..rest.len()], base, values);
-                rest.len()
-            }
-        });
-        sum = sum.wrapping_add(sums::mixed(tail, word_of(word, full.len())));
-    }
-    Passed { passed: used, sum }
+    let word = word_of(word, full.len());
+    let coded = Join { word, bases: last, planes, rest, passed: left(passed, used), ..coded };
+    let Passed { passed, sum } = groups::join_pass(coded, tail);
+    Passed { passed: used + passed, sum: mixer.sum().wrapping_add(sum) }
 }
 
 /// The index of the checksum word behind this number of groups.

@@ -38,7 +38,7 @@ const fn interleaved(first: u8) -> [u8; 64] {
 
 /// See [`crate::kernel::Kernel::group_sums_32`].
 #[target_feature(enable = "avx512bw,popcnt")]
-pub(super) fn group_sums(values: &[u8], sums: &mut [GroupSums]) {
+pub(super) fn group_sums_32(values: &[u8], sums: &mut [GroupSums]) {
     let (groups, tail) = values.as_chunks::<{ 4 * BASE_GROUP }>();
     let (full, last) = sums.split_at_mut(groups.len());
     for (group, sums) in groups.iter().zip(full) {
@@ -53,7 +53,7 @@ pub(super) fn group_sums(values: &[u8], sums: &mut [GroupSums]) {
         }
         *sums = GroupSums { exponents: _mm512_reduce_add_epi32(exponents).cast_unsigned(), zeros };
     }
-    words::group_sums(tail, last);
+    words::group_sums_32(tail, last);
 }
 
 /// The mantissa of a value, and the sign above it.
@@ -88,7 +88,7 @@ pub(super) fn plane_stats(values: &[u8]) -> PlaneStats {
 
 /// See [`crate::kernel::Kernel::split_32`].
 #[target_feature(enable = "avx512bw,avx512vbmi")]
-pub(super) fn split(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residuals: &mut [u8]) {
+pub(super) fn split_32(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residuals: &mut [u8]) {
     let (steps, tail) = values.as_chunks::<{ 4 * STEP_VALUES }>();
     let full = STEP_VALUES * steps.len();
     let [(first, first_tail), (second, second_tail), (third, third_tail)] =
@@ -114,12 +114,12 @@ pub(super) fn split(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residu
         let exponents = _mm512_or_si512(_mm512_add_epi8(top, top), lowest);
         store(residuals, _mm512_sub_epi8(exponents, base_of_all));
     }
-    words::split(tail, base, [first_tail, second_tail, third_tail], residuals_tail);
+    words::split_32(tail, base, [first_tail, second_tail, third_tail], residuals_tail);
 }
 
 /// See [`crate::kernel::Kernel::join_32`].
 #[target_feature(enable = "avx512bw,avx512vbmi")]
-pub(super) fn join(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, values: &mut [u8]) {
+pub(super) fn join_32(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, values: &mut [u8]) {
     let (steps, tail) = values.as_chunks_mut::<{ 4 * STEP_VALUES }>();
     let full = STEP_VALUES * steps.len();
     let [(first, first_tail), (second, second_tail), (third, third_tail)] =
@@ -150,7 +150,7 @@ pub(super) fn join(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, values: 
         store(c, _mm512_permutex2var_epi8(low, low_words, high));
         store(d, _mm512_permutex2var_epi8(low, high_words, high));
     }
-    words::join([first_tail, second_tail, third_tail], residuals_tail, base, tail);
+    words::join_32([first_tail, second_tail, third_tail], residuals_tail, base, tail);
 }
 
 /// See [`crate::kernel::Kernel::add_plane`].

@@ -1,8 +1,6 @@
 //! Shared by the tests of codecs: values of many kinds, and frames that check themselves.
 
 #![allow(dead_code, reason = "not every test target uses all of it")]
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 pub(crate) mod checksum;
 pub(crate) mod content;
 pub(crate) mod frequencies;

@@ -9,7 +9,7 @@ use crate::kernel::rans::{self, DecodeTable, Job, LOWEST, ROW_VALUES, SCALE_BITS
 
 /// See [`crate::kernel::Kernel::decode_rans`].
 #[target_feature(enable = "neon")]
-pub(in super::super) fn decode(jobs: &mut [Job<'_>], table: &DecodeTable) {
+pub(in super::super) fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) {
     for job in jobs {
         let rows = job.residuals.len() / ROW_VALUES;
         decode_rows(job, rows, table);

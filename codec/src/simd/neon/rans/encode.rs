@@ -38,7 +38,7 @@ type Entries = [[u32; 4]; 256];
 
 /// See [`crate::kernel::Kernel::encode_rans`].
 #[target_feature(enable = "neon")]
-pub(in super::super) fn encode(
+pub(in super::super) fn encode_rans(
     codes: &[u8],
     table: &EncodeTable,
     states: &mut States,

@@ -1,9 +1,7 @@
 //! The laws that every codec keeps, as tests: `codec_laws!(name, "spec", Bf16)` makes a module of them.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
-use super::common::content::{self, Content};
-use super::common::{self, DECODER, Frame};
+use crate::common::content::{self, Content};
+use crate::common::{self, DECODER, Frame};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, encode_to_vec};
