@@ -48,7 +48,7 @@ impl Decoder {
         self
     }
 
-    /// From now on, frames that name this table are read with it. To add it again changes nothing.
+    /// Adds a table: frames that name it can then be read. To add it again changes nothing.
     ///
     /// # Errors
     /// [`TableError::Collision`] if there is another table with its id.
@@ -56,7 +56,7 @@ impl Decoder {
         self.tables.add(table)
     }
 
-    /// From now on, frames of differences from these values ([`crate::Delta`]) are read with them. To add them again changes nothing.
+    /// Adds a base: frames of differences from its values ([`crate::Delta`]) can then be read. To add it again changes nothing.
     ///
     /// # Errors
     /// [`TableError::BaseCollision`] if there is another base with the same id.

@@ -1,4 +1,4 @@
-//! Which implementation of the kernels runs: a question of speed, never of bytes.
+//! Choice of the implementation of the kernels: it decides speed, never bytes.
 
 use std::sync::OnceLock;
 

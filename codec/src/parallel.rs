@@ -33,7 +33,7 @@ impl Pieces {
         Self::of_rows(codec, layout, dtype, len, 0)
     }
 
-    /// The same for rows of `row` values, which are not cut, for codecs that make use of rows; 0 if they are not known.
+    /// Divides values into pieces of whole rows of `row` values, for codecs that make use of rows; 0 if they are not known.
     pub fn of_rows(codec: &dyn Codec, layout: Layout, dtype: DType, len: usize, row: usize) -> Self {
         let room = vec![1; room_len(codec, layout, dtype, len, row)];
         Self::within(codec, layout, dtype, len, row, room)

@@ -1,8 +1,8 @@
-//! Where codecs that work piece by piece, in tiles or blocks, keep the signs and mantissas of BF16 values.
+//! Places of the signs and mantissas of BF16 values in frames of codecs that work piece by piece, in tiles, blocks or chunks.
 
 use crate::DecodeError;
 
-/// Where a codec keeps the signs and mantissas of BF16 values in the split layout: it works piece by piece, tiles or blocks.
+/// Places of the signs and mantissas of BF16 values in the split layout of a codec that works piece by piece.
 pub(crate) struct Pieces {
     /// Values of each piece but the last, which may have fewer.
     pub(crate) piece: usize,
@@ -16,7 +16,7 @@ pub(crate) struct Pieces {
     pub(crate) tails: FindTails,
 }
 
-/// By front matter, dynamic section and number of values.
+/// Function of front matter, dynamic section and number of values.
 pub(crate) type FindTails = fn(&[u8], &[u8], usize) -> Result<Tails, DecodeError>;
 
 /// Parts of the dynamic section that belong to the pieces of a frame.

@@ -29,7 +29,7 @@ pub(crate) struct Entry {
     pub(crate) decode: fn(&Body<'_>, &mut [u8]) -> Result<u32, DecodeError>,
     /// Whether its frames can name a table that is kept elsewhere ([`crate::sharing`]): its last option is then [`crate::options::TABLE`].
     pub(crate) takes_table: bool,
-    /// Where the signs and mantissas of BF16 values are in the split layout, if it has any.
+    /// Places of the signs and mantissas of BF16 values in the split layout, if it has any.
     pub(crate) pieces: Option<Pieces>,
 }
 

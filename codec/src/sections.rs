@@ -28,7 +28,7 @@ pub(crate) fn bound(count: usize, width: usize, front_len: usize) -> usize {
     count.saturating_mul(width).saturating_add(front_len)
 }
 
-/// Where an encoder writes.
+/// Sections of a frame as an encoder writes them.
 pub(crate) struct Writer<'a> {
     /// Front matter, zero behind the room for the header.
     pub(crate) front: &'a mut [u8],

@@ -21,7 +21,7 @@ pub struct TableUsage {
 }
 
 impl TableUsage {
-    /// That of a frame that is to name table `id`, which the decoder has: what a frame without the table codes by a table of its own is coded by other means.
+    /// Usage of table `id`, which the decoder has, by a frame: values of a frame that has a table of its own count as coded by other means.
     ///
     /// # Errors
     /// As [`Decoder::table_usage`].
@@ -115,7 +115,7 @@ impl BookUsage {
         Self::of_body(&body, shape.count)
     }
 
-    /// The same of a frame of `count` values whose header has been read, and that may name its book.
+    /// Reads the tables of a frame of `count` values whose header has been read, and that may name its book.
     pub(crate) fn of_body(body: &Body<'_>, count: usize) -> Result<Self, DecodeError> {
         let front = Front::read(body, count)?;
         let mut usage = Self { book: front.book, coded: 0, escapes: 0, stored: 0 };

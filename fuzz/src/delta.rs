@@ -9,7 +9,7 @@ use crate::damage::{self, damage};
 use crate::frame::{CODEC, DELTA, Frame};
 use crate::values::{run_len, values};
 
-/// Where the id of the base is.
+/// Offset of the id of the base.
 const BASE: usize = 32;
 
 /// Values and a base that they differ from, the frame, damaged or naming another base, and what must hold of it.

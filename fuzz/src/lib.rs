@@ -138,7 +138,7 @@ pub fn damaged_frame(
     damaged_frame_with(input, codec, Decoder::new(), layout, dtype)
 }
 
-/// The same of frames that are read with what this decoder has.
+/// Checks frames that are read with the tables and bases of this decoder.
 ///
 /// # Errors
 /// If there are too few bytes.
@@ -174,7 +174,7 @@ pub fn scratch_file(bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// Where a file of this name can be, in a folder of this process.
+/// Path for a file of this name, in a folder of this process.
 ///
 /// # Panics
 /// If there can be no such folder.

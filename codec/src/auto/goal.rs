@@ -12,7 +12,7 @@ pub enum Goal {
     Speed,
     /// Encoding, then sending the frame over a link of this speed, then decoding, one after the other.
     ///
-    /// That is what a single frame takes, and what the first and the last one of many take. Where chunks are in flight that
+    /// A single frame takes this sum, and so do the first and the last one of many. Where chunks are in flight that
     /// hide the codec behind the link, the longest of the three counts: there, [`Self::Size`] is the goal as long as the
     /// codec is faster than the link.
     Link {

@@ -29,7 +29,7 @@ const ID: &str = "auto";
 /// The codec that is best for given values: all types. The frames are those of the chosen codec.
 ///
 /// In the layout [`Layout::Compact`] the choice follows from a sample of the values. In [`Layout::Split`] lengths must be known
-/// before the values are, so there it follows from type, goal and costs alone, as for typical values: whoever reserves room for
+/// before the values are, so there it follows from type, goal and costs alone, as for typical values: callers that reserve room for
 /// frames needs a codec with the same goal and costs.
 ///
 /// The specs are `auto`, `auto:goal=size`, `auto:goal=speed` and `auto:link=25 GB/s`.

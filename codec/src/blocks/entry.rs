@@ -32,9 +32,9 @@ const STORED: u8 = 1;
 const ZERO: u8 = 2;
 const NIBBLES: u8 = 3;
 const BYTES: u8 = 4;
-/// Where the order is.
+/// Lowest bit of the order in the form's byte.
 const ORDER_SHIFT: u32 = 4;
-/// In place of the order if residuals are coded by rANS.
+/// Mark in place of the order if residuals are coded by rANS.
 const RANS: u8 = 3 << ORDER_SHIFT;
 /// Set if the offsets of columns are taken off.
 const COLUMNS: u8 = 0x40;

@@ -37,10 +37,10 @@ pub(crate) struct How {
     pub(crate) shared: Option<Shared>,
 }
 
-/// Where the table of a frame comes from.
+/// Source of the table of a frame.
 #[derive(Clone, Copy)]
 enum Source {
-    /// It is named.
+    /// The frame names it.
     Shared(Shared),
     /// The frame carries it, if one seems to pay: of exponents, or with bits of mantissas too if that is asked for.
     Own { mantissa: bool },

@@ -112,7 +112,7 @@ impl Counts {
 }
 
 impl<'a> Sample<'a> {
-    /// That of the values of a frame, with room for sums.
+    /// Sample of the values of a frame, with room for sums.
     fn of(
         kernel: &'a Kernel,
         format: Format,

@@ -1,6 +1,6 @@
 //! A table of frequencies that many frames share: they name it, and carry none.
 //!
-//! Its bytes are the tags of codec and type, what is added to means for bases, and a zero; then the table as in a frame.
+//! Its bytes are the tags of codec and type, the rounding of bases, and a zero; then the table as in a frame.
 
 use super::coding::{Coding, Format};
 use super::fields::Fields;

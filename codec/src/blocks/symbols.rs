@@ -31,7 +31,7 @@ pub(crate) fn tier_bits(symbol: u32) -> u32 {
 
 /// Writes lists of symbols.
 pub(crate) struct Writer {
-    /// With which symbols are coded by rANS.
+    /// Table for coding symbols by rANS.
     table: Option<EncodeTable>,
     list: Vec<u8>,
     words: Vec<u8>,

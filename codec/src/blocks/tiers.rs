@@ -37,7 +37,7 @@ pub(super) fn unpack(
 /// Leaves what the first tier passes on in the list.
 ///
 /// # Errors
-/// As [`unpack`], of the other tiers.
+/// Unpacks the other tiers, as [`unpack`] does.
 pub(super) fn unpack_passed(
     kernel: &Kernel,
     list: &mut List,

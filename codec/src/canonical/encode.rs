@@ -95,7 +95,7 @@ fn encode(
     Some(words.finish()?.div_ceil(8))
 }
 
-/// Words that are written one behind the other.
+/// Writer of consecutive words.
 pub(crate) struct Words<'a> {
     out: &'a mut [u8],
     /// Whole bytes that are written.

@@ -153,7 +153,7 @@ pub(super) fn of_frame(dtype: DType, values: &[u8]) -> Result<Codebook, EncodeEr
     Ok(Codebook { dtype, exponents: most_frequent(&counts[..fields.exponents()]) })
 }
 
-/// Where the run of a span begins: a multiple of its length.
+/// Start of the run of a span: a multiple of its length.
 fn run_start(span: usize) -> usize {
     (5 * span + span / 16) % (SPAN_VALUES / RUN_VALUES) * RUN_VALUES
 }

@@ -169,7 +169,7 @@ impl Fields {
         (value & 0x7f) >> (self.rest_bits() - 1)
     }
 
-    /// Where the bits of the rest are in a value of FP8: the mantissa, then the sign. The first is always at 0.
+    /// Positions of the bits of the rest in a value of FP8: the mantissa, then the sign. The first is always 0.
     fn rest_positions(self) -> &'static [u32] {
         match self {
             Self::E5m2 => &[0, 1, 7],

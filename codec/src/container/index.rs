@@ -1,4 +1,4 @@
-//! Where the chunks of a container are.
+//! Index of a container: places and lengths of its chunks.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -32,7 +32,7 @@ pub struct ContainerIndex {
     pub(super) header: Header,
     pub(super) tail: Tail,
     pub(super) foot: Foot,
-    /// Where each chunk begins, and the entry that it must agree with.
+    /// Offset of each chunk, and the entry that it must agree with.
     chunks: Vec<(u64, Entry)>,
 }
 
@@ -108,7 +108,7 @@ impl ContainerIndex {
         self.tail.as_bytes()
     }
 
-    /// Which bytes of the container are the frame of a chunk.
+    /// Range of the frame of a chunk in the container.
     ///
     /// # Panics
     /// If there is no such chunk.
@@ -117,7 +117,7 @@ impl ContainerIndex {
         start..start + entry.frame_len()
     }
 
-    /// Which bytes of the data a chunk has.
+    /// Range of the bytes of a chunk in the data.
     ///
     /// # Panics
     /// If there is no such chunk.

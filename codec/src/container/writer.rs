@@ -173,7 +173,7 @@ impl<W: Write> Writer<W> {
     /// Writes what is left and the index, flushes, and gives back what was written to.
     ///
     /// # Errors
-    /// If something cannot be written, or could not before. The container is then cut, and readers say so.
+    /// If something cannot be written, or could not before. The container is then cut, and readers fail.
     pub fn finish(mut self) -> io::Result<W> {
         let tail = self.guarded(|writer| {
             let width = writer.builder.header.dtype.width();

@@ -5,7 +5,7 @@ use crate::header::HEADER_LEN;
 use crate::tile::{marked, mask_len};
 use crate::{DecodeError, RowFault, Section};
 
-/// Where the mask is: behind the header, the row length and the number of unique rows.
+/// Offset of the mask: behind the header, the row length and the number of unique rows.
 pub(super) const MASK: usize = HEADER_LEN + 8;
 /// Front matter is filled up to a multiple of this.
 const ALIGN: u64 = 8;

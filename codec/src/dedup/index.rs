@@ -1,8 +1,8 @@
-//! Which rows of a matrix are equal.
+//! Index of the equal rows of a matrix.
 
 use super::hash;
 
-/// For each row the unique row that it equals; unique rows are numbered from 0 in the order of their first occurrence.
+/// Index of equal rows: for each row the unique row that it equals. Unique rows are numbered from 0 in the order of their first occurrence.
 ///
 /// Where routing says which rows are copies of one another (a token that goes to several experts), the index comes from
 /// there, [`Self::from_keys`]; else the rows are searched, [`Self::find`]. If both ends of a transfer have the index,

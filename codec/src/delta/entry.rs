@@ -11,7 +11,7 @@ use crate::kernel::delta::{How, LOW_BYTES, most_low_bits};
 pub(super) const BLOCK_VALUES: usize = symbols::MAX_SYMBOLS;
 /// Bytes of an entry.
 pub(super) const ENTRY: usize = 24;
-/// Where the entries are: behind the header and the id of the base.
+/// Offset of the entries: behind the header and the id of the base.
 pub(super) const ENTRIES: usize = HEADER_LEN + 8;
 
 /// Bytes of front matter for `count` values, without a table. Saturates.

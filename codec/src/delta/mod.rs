@@ -49,7 +49,7 @@ impl DeltaCoding {
         }
     }
 
-    /// That of the codec with this id.
+    /// The coding that uses the codec with this id.
     fn of(id: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|coding| coding.id() == id)
     }
@@ -107,7 +107,7 @@ impl Delta {
         Self { coding, codec: Some(coding.codec()), base: Some(base) }
     }
 
-    /// In front of a codec that [`DeltaCoding::of`] knows; without a base it is that codec.
+    /// Puts differences in front of a codec that [`DeltaCoding::of`] knows; without a base the result is that codec.
     fn before(codec: Box<dyn Codec>, base: Option<Base>) -> Self {
         let coding = DeltaCoding::of(codec.id()).expect("specs name no other codecs behind it");
         Self { coding, codec: Some(codec), base }

@@ -175,13 +175,13 @@ struct Costs {
     changed: u64,
     /// How often each symbol occurs.
     histogram: [u32; 256],
-    /// By rANS, and what of that is for values that are those of the base.
+    /// Cost of symbols by rANS, and the share of values that equal those of the base.
     rans: u64,
     rans_of_same: u64,
-    /// In tiers.
+    /// Cost of symbols in tiers.
     tiers: u64,
     tiers_of_same: u64,
-    /// In tiers, values that differ only.
+    /// Cost in tiers of the values that differ only.
     sparse: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Which method suits a group, and its bytes by it.
+//! Choice of the method for a group, and coding by it.
 
 use super::method::Method;
 use super::{Scheme, runs};

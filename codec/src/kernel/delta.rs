@@ -88,7 +88,7 @@ pub(crate) fn apply(difference: u32, base: u32, width: usize, xor: bool) -> u32 
 /// Writer of consecutive bits, the first ones in the lowest bits of words of 64.
 pub(crate) struct BitWriter<'a> {
     out: &'a mut [u8],
-    /// Where the word belongs that is not whole yet.
+    /// Offset of the word that is not full yet.
     position: usize,
     word: u64,
     /// How many bits of it there are, at most 63.
@@ -154,7 +154,7 @@ impl<'a> BitReader<'a> {
     }
 }
 
-/// Where differences are written, as many as there is room for symbols.
+/// Buffers for differences, as many as there is room for symbols.
 pub(crate) struct SplitMut<'a> {
     pub(crate) symbols: &'a mut [u8],
     /// Room for [`LOW_BYTES`] for each value.

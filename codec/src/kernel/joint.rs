@@ -13,7 +13,7 @@ pub(crate) const LONGEST: u8 = 15;
 /// The first of the escapes.
 pub(crate) const ESCAPE: u8 = LONGEST << BITS;
 
-/// Which residuals have symbols, and where the bits of mantissas are.
+/// Range of the residuals that have symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     /// The first residual, modulo 256.

@@ -21,9 +21,9 @@ pub(crate) const FIRST_SYMBOLS: [u8; 4] = [0, 1, 255, 0];
 pub(crate) struct Split<'a> {
     /// The base of all groups; none if each has that of its sums, see [`GroupSums::base`].
     pub(crate) base: Option<u8>,
-    /// For the latter.
+    /// Rounding of such bases.
     pub(crate) eighths: u32,
-    /// Its symbols are [`FIRST_SYMBOLS`]. Without a tier there are no planes, and all residuals are passed on.
+    /// The first tier, with the symbols [`FIRST_SYMBOLS`]. Without a tier there are no planes, and all residuals are passed on.
     pub(crate) tier: Option<&'a Tier>,
     /// The index of the first word of the checksum.
     pub(crate) word: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Split<'a> {
     pub(crate) streaming: bool,
 }
 
-/// Where the parts of values are written, with room for exactly all of them.
+/// Buffers for the parts of values, with room for exactly all of them.
 pub(crate) struct SplitMut<'a> {
     pub(crate) rest: &'a mut [u8],
     pub(crate) planes: &'a mut [u8],

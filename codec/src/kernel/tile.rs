@@ -11,10 +11,10 @@ pub(crate) const WORD_VALUES: usize = 64;
 /// The code of a value whose exponent is outside the window.
 pub(crate) const ESCAPE: u8 = 7;
 
-/// For each group of 512 values of a tile, the first exponent of its window, at most 249; of no meaning for absent groups.
+/// First exponent of the window of each group of 512 values of a tile, at most 249; of no meaning for absent groups.
 pub(crate) type Starts = [u8; TILE / INDEX_GROUP];
 
-/// For each group of 512 values of a tile, the number of escapes before it; of no meaning for absent groups.
+/// Number of escapes before each group of 512 values of a tile; of no meaning for absent groups.
 pub(crate) type EscapeIndex = [u16; TILE / INDEX_GROUP];
 
 /// A coded tile.
@@ -39,8 +39,8 @@ pub(crate) struct Coded<'a> {
     pub(crate) streaming: bool,
 }
 
-/// Buffers that a coded tile is written to: as [`Coded`], with exactly the right lengths but for the escapes, of which nobody knows
-/// the number before.
+/// Buffers that a coded tile is written to: as [`Coded`], with exactly the right lengths but for the escapes, whose number is not
+/// known before.
 pub(crate) struct CodedMut<'a> {
     pub(crate) starts: &'a Starts,
     pub(crate) rest: &'a mut [u8],
@@ -63,7 +63,7 @@ pub(crate) type EscapeRoom = [u8; TILE + 64];
 pub(crate) struct Packed {
     /// Number of escapes.
     pub(crate) escapes: usize,
-    /// Where groups have theirs.
+    /// Index of the escapes.
     pub(crate) index: EscapeIndex,
     /// How many values have the codes 0, 1, 5 and 6.
     pub(crate) edges: [u32; 4],
@@ -74,7 +74,7 @@ pub(crate) struct Packed {
 /// Counts and index of a tile that is unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unpacked {
-    /// Where groups have their escapes, as in [`Packed`].
+    /// Index of the escapes.
     pub(crate) index: EscapeIndex,
     pub(crate) sum: u64,
 }

@@ -22,6 +22,7 @@ macro_rules! call {
 }
 
 /// Entry of a table that calls a portable function, compiled once more for an instruction set. The function is always inlined.
+#[cfg(target_arch = "x86_64")]
 macro_rules! compile {
     ([$features:literal $function:path] ($($argument:ident: $type:ty),*) $(-> $result:ty)?) => {{
         #[target_feature(enable = $features)]

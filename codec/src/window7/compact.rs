@@ -61,7 +61,7 @@ struct Encoder<'a> {
     starts: Starts,
     /// Whether the tile before has zeros.
     zeros: bool,
-    /// Where the words of the tile begin in the checksum, if packing can sum them; and the sum, once it has.
+    /// Index of the tile's first word in the checksum, if packing can sum the values; and the sum, once it has.
     word: Option<u64>,
     sum: Option<u32>,
     streaming: Option<StreamingStore<'a>>,

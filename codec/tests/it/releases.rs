@@ -17,7 +17,7 @@ use zipwire_codec::{
     Base, DType, Decoder, FrameInfo, Layout, Reader, Spec, Table, WriterOptions, compress_with, encode_to_vec,
 };
 
-/// Each release has these: frames one behind the other, a container, and lines of what is in both.
+/// Files of each release: consecutive frames, a container, and a list of the content of both.
 const FRAMES: &str = "frames.bin";
 const CONTAINER: &str = "container.bin";
 const LIST: &str = "list.txt";

@@ -11,7 +11,7 @@ const MIN_VARIANCE: u64 = (16 << (2 * FRACTION)) / 100;
 /// Rows, or groups of short rows, that are sampled: means over this many are exact to a fifth of an octave.
 const MAX_UNITS: usize = 64;
 
-/// For each column, sums over its values that are not +0. At most 2^15 values of a column are looked at.
+/// Sums over the values of each column that are not +0. At most 2^15 values of a column are looked at.
 struct Sums {
     /// Sum for each column of the exponents less the means of their rows, with [`FRACTION`] bits.
     exponents: Vec<i32>,

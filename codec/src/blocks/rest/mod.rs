@@ -245,7 +245,7 @@ fn bit_plane_bytes(count: usize, planes: usize) -> usize {
     count.div_ceil(WORD_VALUES) * 8 * planes
 }
 
-/// Where byte `number` of the first of `planes` bit planes is; those of the others follow, eight bytes apart.
+/// Offset of byte `number` of the first of `planes` bit planes; those of the others follow, eight bytes apart.
 fn plane_byte(number: usize, planes: usize) -> usize {
     number / 8 * 8 * planes + number % 8
 }

@@ -4,7 +4,7 @@ use super::{FORMS, Form, PLANES, PlaneTiers, Shape, bit_plane_bytes, plane_byte}
 use crate::kernel::bits::{together, word};
 use crate::kernel::{BASE_GROUP, Kernel, WORD_VALUES};
 
-/// Where the rest of a block is written, group after group.
+/// Writer of the rest of a block, group after group.
 pub(in crate::blocks) struct RestMut<'a> {
     planes: [PlaneMut<'a>; PLANES],
     byte_planes: usize,

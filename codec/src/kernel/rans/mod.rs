@@ -40,7 +40,7 @@ pub(crate) const ROOM_PAD: usize = 64;
 /// A state for each lane.
 pub(crate) type States = [u32; LANES];
 
-/// Where values are coded to: the ends of both lists, so that they can be written from the last to the first.
+/// Buffers for words and escapes: they are filled from their ends, from the last value to the first.
 pub(crate) struct Room<'a> {
     /// Room for two bytes per value, and [`ROOM_PAD`] in front.
     pub(crate) words: &'a mut [u8],

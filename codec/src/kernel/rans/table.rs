@@ -59,7 +59,7 @@ pub(crate) struct EncodeTable {
     /// The frequency in the bits from [`LIMIT`] on: a word goes out before the symbol is coded if the state has as much there, or
     /// more. In bits 0 to 12 what is added to the state.
     pub(crate) limit: BySymbol,
-    /// With which a division by the frequency is a multiplication.
+    /// Reciprocal of the frequency, which turns a division into a multiplication.
     pub(crate) reciprocal: BySymbol,
     /// `SLOTS - frequency` in bits 0 to 12, and a shift in the bits from [`SHIFT`] on.
     pub(crate) step: BySymbol,

@@ -10,7 +10,7 @@ use crate::TileFault;
 use crate::kernel::window::{CODES, WINDOWS, unpack_groups};
 use crate::kernel::{CODE_GROUP, Coded, ESCAPE, TILE, Unpacked};
 
-/// From one tile's rest to the next one's in the split layout, and about so in the compact one.
+/// Distance from one tile's rest to the next one's in the split layout, and about that in the compact one.
 const BODY: usize = TILE + TILE / CODE_GROUP * CODES;
 
 /// See [`crate::kernel::Kernel::unpack`].

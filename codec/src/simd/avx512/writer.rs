@@ -20,7 +20,7 @@ const fn numbers() -> [u8; VECTOR_BYTES] {
     numbers
 }
 
-/// Where vectors are written, whole cache lines past the caches if `PAST`: only at the wish of
+/// Writer of vectors, whole cache lines past the caches if `PAST`: only at the wish of
 /// [`crate::streaming_store::StreamingStore`], as such stores are in no order with others. To be finished.
 pub(super) struct Vectors<'a, const PAST: bool> {
     /// Vectors, or cache lines.
@@ -30,7 +30,7 @@ pub(super) struct Vectors<'a, const PAST: bool> {
     tail: &'a mut [u8],
     /// The last vector, of which the part behind `head.len()` is not written yet.
     last: __m512i,
-    /// Which bytes of that and of the next one are a line.
+    /// Shuffle that picks a line from that vector and the next one.
     line: __m512i,
     begun: bool,
 }

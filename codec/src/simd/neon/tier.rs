@@ -68,7 +68,7 @@ impl Planes {
     }
 }
 
-/// Which of 64 values are passed on.
+/// Marks of the values that are passed on, of 64.
 #[derive(Clone, Copy)]
 struct Marks {
     /// A bit for each.

@@ -318,7 +318,7 @@ pub(crate) fn one_buffer_is_enough(spec: &str, dtype: DType) {
     }
 }
 
-/// A header can name any number of values, and whoever asks for as many must not get memory for them.
+/// A header can name any number of values, but no memory is taken for more than a frame of its length can hold.
 pub(crate) fn headers_alone_allocate_nothing(spec: &str, dtype: DType) {
     let codec = codec(spec);
     for layout in Layout::ALL {
