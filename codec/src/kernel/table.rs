@@ -177,7 +177,15 @@ kernels! {
     /// `split` and the first `pack_tier` in one. Residuals without a
     /// code follow the `passed` that are the front of `list` already, which has room for one per value and
     /// `tier::LIST_PAD` bytes behind them.
-    fn split_tier(values: &[u8], base: u8, tier: &Tier, rest: &mut [u8], planes: &mut [u8], list: &mut [u8], passed: usize) -> usize = tier::split_tier;
+    fn split_tier(
+        values: &[u8],
+        base: u8,
+        tier: &Tier,
+        rest: &mut [u8],
+        planes: &mut [u8],
+        list: &mut [u8],
+        passed: usize
+    ) -> usize = tier::split_tier;
     /// Checksum, sums of groups, rests and the first tier in one pass. See [`Split`].
     fn split_pass(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Passed = pass::split_pass;
     /// The first tier, rests and the checksum in one pass. See [`Join`].
@@ -185,13 +193,30 @@ kernels! {
     /// Turns residuals of exponents into symbols of [`super::joint`] by taking the two
     /// highest bits of mantissas out of the tops, which have `mantissa_bits` of them below the sign. Returns how many escapes there are, which
     /// are in the front of the list; it has room for all values.
-    fn merge(residuals: &mut [u8], tops: &mut [u8], mantissa_bits: MantissaBits, window: Window, escapes: &mut [u8]) -> usize = joint::merge;
+    fn merge(
+        residuals: &mut [u8],
+        tops: &mut [u8],
+        mantissa_bits: MantissaBits,
+        window: Window,
+        escapes: &mut [u8]
+    ) -> usize = joint::merge;
     /// Inverse of `merge`, for a window that begins with `start`. Returns how many escapes were
     /// asked for; those that are missing are 0.
-    fn unmerge(symbols: &mut [u8], tops: &mut [u8], mantissa_bits: MantissaBits, start: u8, escapes: &[u8]) -> usize = joint::unmerge;
+    fn unmerge(
+        symbols: &mut [u8],
+        tops: &mut [u8],
+        mantissa_bits: MantissaBits,
+        start: u8,
+        escapes: &[u8]
+    ) -> usize = joint::unmerge;
     /// Codes residuals, the last one first, beginning with these states; returns how many
     /// words and escapes are at the ends of `room`.
-    fn encode_rans(residuals: &[u8], table: &EncodeTable, states: &mut States, room: &mut Room<'_>) -> rans::Used = rans::encode_rans;
+    fn encode_rans(
+        residuals: &[u8],
+        table: &EncodeTable,
+        states: &mut States,
+        room: &mut Room<'_>
+    ) -> rans::Used = rans::encode_rans;
     /// Inverse of `encode_rans`, of several blocks side by side.
     fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) = rans::decode_rans;
     /// Copies to where as many bytes are, and returns the sum of words for the checksum, not
@@ -221,7 +246,13 @@ kernels! {
     /// Codes of four bits, 0 where the table has none, and a bit for each
     /// exponent that it has none for. `codes` has a byte for two exponents, `escaped` a word for 64. Past the caches if
     /// `streaming`, as `copy_past`, where the kernel can.
-    fn pack_codes(exponents: &[u8], table: &CodeTable, codes: &mut [u8], escaped: &mut [u64], streaming: bool) = codes::pack_codes;
+    fn pack_codes(
+        exponents: &[u8],
+        table: &CodeTable,
+        codes: &mut [u8],
+        escaped: &mut [u64],
+        streaming: bool
+    ) = codes::pack_codes;
     /// The exponents that the codes stand for.
     fn unpack_codes(codes: &[u8], book: &[u8; codes::ENTRIES], exponents: &mut [u8]) = codes::unpack_codes;
 }

@@ -91,7 +91,7 @@ fn fields(dtype: DType) -> (usize, usize) {
 }
 
 /// The book of a frame with these exponents.
-fn own_book(exponents: Vec<usize>, exponent_count: usize) -> Vec<usize> {
+fn own_book(exponents: &[usize], exponent_count: usize) -> Vec<usize> {
     let mut counts = vec![0; exponent_count];
     for (i, exponent) in exponents.iter().enumerate() {
         let span = i / 2048;
@@ -138,7 +138,9 @@ fn encode(layout: Layout, dtype: DType, values: &[u8], named: Option<(&[u8], u32
 
     let book: Vec<usize> = match named {
         Some((named, _)) => named.iter().map(|exponent| usize::from(*exponent)).collect(),
-        None => own_book(numbers.iter().map(|value| exponent(*value)).collect(), 1 << exponent_bits),
+        None => {
+            own_book(&numbers.iter().map(|value| exponent(*value)).collect::<Vec<_>>(), 1 << exponent_bits)
+        }
     };
 
     let (mut table, mut bodies, mut dynamic) = (vec![], vec![], vec![]);

@@ -17,6 +17,7 @@ use zipwire_codec::{
 pub(crate) const LEVEL: &str = "ZIPWIRE_TEST_LEVEL";
 
 /// SIMD level of this process: the one that [`LEVEL`] names, or the best one.
+#[allow(clippy::disallowed_methods, reason = "tests may ask which level they are for")]
 pub(crate) fn level() -> SimdLevel {
     std::env::var(LEVEL).map_or_else(
         |_| simd_levels().into_iter().next_back().unwrap(),
