@@ -91,12 +91,13 @@ fn fields(dtype: DType) -> (usize, usize) {
 }
 
 /// The book of a frame with these exponents.
-fn own_book(exponents: &[usize], exponent_count: usize) -> Vec<usize> {
+fn own_book(exponents: impl ExactSizeIterator<Item = usize>, exponent_count: usize) -> Vec<usize> {
     let mut counts = vec![0; exponent_count];
-    for (i, exponent) in exponents.iter().enumerate() {
+    let few = exponents.len() <= 32_768;
+    for (i, exponent) in exponents.enumerate() {
         let span = i / 2048;
         let sampled = i % 2048 / 128 == (5 * span + span / 16) % 16;
-        counts[*exponent] += usize::from(sampled || exponents.len() <= 32_768);
+        counts[exponent] += usize::from(sampled || few);
     }
     let mut order: Vec<usize> = (0..exponent_count).collect();
     order.sort_by(|a, b| counts[*b].cmp(&counts[*a]).then(a.cmp(b)));
@@ -138,9 +139,7 @@ fn encode(layout: Layout, dtype: DType, values: &[u8], named: Option<(&[u8], u32
 
     let book: Vec<usize> = match named {
         Some((named, _)) => named.iter().map(|exponent| usize::from(*exponent)).collect(),
-        None => {
-            own_book(&numbers.iter().map(|value| exponent(*value)).collect::<Vec<_>>(), 1 << exponent_bits)
-        }
+        None => own_book(numbers.iter().map(|value| exponent(*value)), 1 << exponent_bits),
     };
 
     let (mut table, mut bodies, mut dynamic) = (vec![], vec![], vec![]);
