@@ -1,4 +1,4 @@
-//! What `auto` knows of codecs, measured on real tensors, and how far its choices are from the best ones.
+//! Errors of the model that `auto` chooses by, measured on real tensors, and the distance of its choices from the best ones.
 //!
 //! `cargo run --release -p zipwire-codec --example auto -- [--table] FILE...`: the files are safetensors; tensors of 8 KiB and
 //! more are coded on one core from and into memory that was just used, the best of several rounds. `--table` prints the rows of
@@ -30,7 +30,7 @@ struct Tensor {
     coded: Vec<Coded>,
 }
 
-/// What one codec makes of a tensor.
+/// Size and times of one codec on a tensor.
 struct Coded {
     codec: &'static str,
     bytes: usize,

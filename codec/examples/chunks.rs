@@ -1,4 +1,4 @@
-//! What the length of chunks costs in a container: `cargo run --release -p zipwire-codec --example chunks`.
+//! Cost of short and long chunks in a container: `cargo run --release -p zipwire-codec --example chunks`.
 //!
 //! Gaussian BF16 values, one thread. Speeds are those of the fastest of several rounds, in which all lengths take turns, so
 //! that what else the machine does falls on all of them.

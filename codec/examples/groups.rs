@@ -1,7 +1,7 @@
 //! Sizes of real tensors by byte group, as Table 2 of ZipNN has them, and of what changes from one checkpoint to the next.
 //!
 //! `cargo run --release -p zipwire-codec --example groups -- [--xor BASE] [--blockwise] FILE...`: the files are safetensors; all tensors of a type
-//! are one frame, one behind the other as in the file. A line per file and type: raw bytes, then the size in percent of them, of the frame and of each group, the
+//! are one frame, in the order of the file. A line per file and type: raw bytes, then the size in percent of them, of the frame and of each group, the
 //! most significant one first; behind it how many chunks of the group are coded by Huffman (h), by zstd (z), as runs (r), or are equal bytes (s). With
 //! `--xor`, tensors that BASE has as well are the XOR of both, and others are left out.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an example may read files")]

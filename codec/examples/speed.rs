@@ -30,7 +30,7 @@ fn specs(dtype: DType) -> impl Iterator<Item = &'static str> {
     all.filter(move |text| text.parse::<Spec>().is_ok_and(|spec| spec.codec().supports(dtype)))
 }
 
-/// What makes a process measure one level, and print bare numbers.
+/// Argument with which the example measures one level in a child process that prints bare numbers.
 const LEVEL: &str = "--level=";
 const TYPE: &str = "--type=";
 

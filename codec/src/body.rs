@@ -1,4 +1,4 @@
-//! What a codec decodes.
+//! The body of a frame, as decoders of codecs take it.
 
 use crate::tables::{Table, Tables};
 use crate::{DType, DecodeError, Layout};

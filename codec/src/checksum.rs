@@ -9,8 +9,8 @@
 
 use crate::kernel::Kernel;
 
-/// What keys differ by from one index to the next: 2^64 over the golden ratio.
-pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Difference of the keys of neighbouring words: 2^64 over the golden ratio.
+pub(crate) const KEY_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Bits by which products are shifted onto themselves. Keys are an arithmetic progression, so that changes of the same bits in
 /// several words could add up to nothing without this.
@@ -20,12 +20,12 @@ pub(crate) const FOLD: u32 = 29;
 pub(crate) const WORD: usize = 8;
 
 /// Bytes of values whose sum is folded.
-pub(crate) const BLOCK_BYTES: usize = 1 << 14;
+pub(crate) const PART_BYTES: usize = 1 << 14;
 
-/// What the bits of the word at `index` are flipped by. Not 0 for the first one, so that zeros count.
+/// Key that is XORed with the word at `index`. Not 0 for the first one, so that zeros count.
 #[inline(always)]
 pub(crate) fn key(index: u64) -> u64 {
-    index.wrapping_add(1).wrapping_mul(STEP)
+    index.wrapping_add(1).wrapping_mul(KEY_STEP)
 }
 
 /// Mixes a word with the key of its index. Flipping leaves the halves apart, as adding would not.
@@ -54,12 +54,12 @@ pub(crate) fn of_values(kernel: &Kernel, values: &[u8]) -> u32 {
     of_values_at(kernel, values, 0)
 }
 
-/// Sum of a part of the values that starts `position` bytes (a multiple of [`BLOCK_BYTES`]) into them.
+/// Sum of a part of the values that starts `position` bytes (a multiple of [`PART_BYTES`]) into them.
 pub(crate) fn of_values_at(kernel: &Kernel, values: &[u8], position: usize) -> u32 {
-    debug_assert_eq!(position % BLOCK_BYTES, 0);
-    let indexes = ((position / WORD) as u64..).step_by(BLOCK_BYTES / WORD);
+    debug_assert_eq!(position % PART_BYTES, 0);
+    let indexes = ((position / WORD) as u64..).step_by(PART_BYTES / WORD);
     values
-        .chunks(BLOCK_BYTES)
+        .chunks(PART_BYTES)
         .zip(indexes)
         .fold(0, |sum: u32, (block, index)| sum.wrapping_add((kernel.checksum)(block, index)))
 }
@@ -84,11 +84,11 @@ mod tests {
     /// The definition, word by word.
     fn reference(values: &[u8]) -> u32 {
         let mut sum = 0u32;
-        for (number, block) in values.chunks(BLOCK_BYTES).enumerate() {
+        for (number, block) in values.chunks(PART_BYTES).enumerate() {
             let mut block_sum = 0u64;
             for (i, bytes) in block.chunks(8).enumerate() {
-                let index = (number * BLOCK_BYTES / 8 + i) as u64;
-                let x = word(bytes) ^ (index + 1).wrapping_mul(STEP);
+                let index = (number * PART_BYTES / 8 + i) as u64;
+                let x = word(bytes) ^ (index + 1).wrapping_mul(KEY_STEP);
                 let (low, high) = (x % (1 << 32), x / (1 << 32));
                 let product = (low * high).wrapping_add(x);
                 block_sum = block_sum.wrapping_add(product ^ (product / (1 << 29)));
@@ -101,9 +101,9 @@ mod tests {
     #[test]
     fn kernel_gives_the_definition_at_every_length_and_over_block_borders() {
         let bytes: Vec<u8> =
-            (0..3 * BLOCK_BYTES as u32 + 7).map(|i| (i.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
+            (0..3 * PART_BYTES as u32 + 7).map(|i| (i.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
         let (step, around) = if cfg!(miri) { (37, 1) } else { (1, 5) };
-        let borders = BLOCK_BYTES - around..BLOCK_BYTES + around;
+        let borders = PART_BYTES - around..PART_BYTES + around;
         for len in (0..300).step_by(step).chain(borders).chain([bytes.len()]) {
             for kernel in levels::all() {
                 assert_eq!(of_values(kernel, &bytes[..len]), reference(&bytes[..len]), "{len} bytes");

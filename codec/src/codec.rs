@@ -1,4 +1,4 @@
-//! What every codec can do.
+//! The trait that all codecs implement.
 
 pub(crate) use sealed::Sealed;
 
@@ -13,7 +13,7 @@ use crate::{DType, EncodeError, FrameShape, Layout};
 /// Sizes depend on the shape of a frame only, never on options or values; those of [`crate::Auto`] in the split layout on
 /// its goal as well.
 ///
-/// The trait is sealed: frames name their codec by a tag that this crate gives, and whoever reads a frame looks the tag up
+/// The trait is sealed: frames name their codec by a tag that this crate gives, and readers of a frame look the tag up
 /// here, so a codec of another crate could be written and never be read. A codec is added in this crate, by a module and a
 /// line in its registry.
 pub trait Codec: Sealed + std::fmt::Debug + Send + Sync {
@@ -109,6 +109,6 @@ impl<C: Codec + ?Sized> Codec for Box<C> {
 }
 
 mod sealed {
-    /// What only this crate implements.
+    /// Private supertrait: only this crate implements [`super::Codec`].
     pub trait Sealed {}
 }

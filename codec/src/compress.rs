@@ -1,15 +1,15 @@
-//! Values into one buffer and back, for whoever needs no sections.
+//! Compression of values into one buffer and back, for callers that need no sections.
 
 use crate::memory;
 use crate::{Codec, DType, DecodeError, Decoder, EncodeError, FrameShape, Layout, Tiered, frame};
 
-/// What [`compress`] uses: the smallest frames of all codecs, for every type, at speeds near that of memory.
+/// Codec of [`compress`]: every type, among the smallest frames, at speeds near that of memory.
 const DEFAULT: Tiered = Tiered::new();
 
 /// Compresses `values` (little-endian, a whole number of them) into a frame, which says itself what it is of.
 ///
-/// It is a frame of [`Tiered`] in [`Layout::Compact`]: of all codecs this one knows every type and makes the smallest
-/// frames. [`compress_with`] takes another codec, [`crate::Writer`] any number of bytes in bounded memory.
+/// It is a frame of [`Tiered`] in [`Layout::Compact`], the best size for its speed of all codecs, for every type.
+/// [`compress_with`] takes another codec, [`crate::Writer`] any number of bytes in bounded memory.
 ///
 /// # Errors
 /// If the values are not whole, or there is no memory for the frame.
@@ -17,7 +17,7 @@ pub fn compress(values: &[u8], dtype: DType) -> Result<Vec<u8>, EncodeError> {
     compress_with(&DEFAULT, values, dtype)
 }
 
-/// As [`compress`], by a codec of the caller's choice.
+/// Compresses like [`compress`], by a codec of the caller's choice.
 ///
 /// # Errors
 /// As [`compress`], and if the codec does not support the type.
@@ -25,16 +25,16 @@ pub fn compress_with(codec: &dyn Codec, values: &[u8], dtype: DType) -> Result<V
     encode_to_vec(codec, Layout::Compact, dtype, values)
 }
 
-/// As [`compress`], into the front of `out`, which has [`compress_bound`] bytes or more; returns the length of the frame.
+/// Compresses like [`compress`], into the front of `out`, which has [`compress_bound`] bytes or more; returns the length of the frame.
 /// Nothing is allocated.
 ///
 /// # Errors
-/// If the values are not whole, or `out` is too short for the longest frame of so many.
+/// If the values are not whole, or `out` is shorter than the longest possible frame.
 pub fn compress_into(values: &[u8], dtype: DType, out: &mut [u8]) -> Result<usize, EncodeError> {
     compress_into_with(&DEFAULT, values, dtype, out)
 }
 
-/// As [`compress_into`], by a codec of the caller's choice; `out` has [`Codec::bound`] bytes or more. Nothing is allocated by
+/// Compresses like [`compress_into`], by a codec of the caller's choice; `out` has [`Codec::bound`] bytes or more. Nothing is allocated by
 /// [`Tiered`] with rows of unknown length, [`crate::Window7`] and [`crate::Raw`].
 ///
 /// # Errors
@@ -63,7 +63,7 @@ pub fn decompress(frame: &[u8]) -> Result<Vec<u8>, DecodeError> {
     Decoder::new().decompress(frame)
 }
 
-/// As [`decompress`], into the front of `out`; returns the bytes of the values ([`crate::FrameInfo::peek`] says them
+/// Decompresses like [`decompress`], into the front of `out`; returns the bytes of the values ([`crate::FrameInfo::peek`] says them
 /// before). Nothing is allocated.
 ///
 /// # Errors

@@ -7,7 +7,7 @@ use crate::registry::{self, Entry};
 use crate::tables::Tables;
 use crate::{DType, DecodeError, FrameShape, Layout, Section};
 
-/// Decodes a frame of any codec into `out`, for whoever knows what is in flight.
+/// Decodes a frame of any codec into `out`, for callers that know its shape.
 ///
 /// `layout`, `dtype` and the number of values, `out.len() / dtype.width()`, are what the caller expects; a frame of
 /// anything else is an error. Both sections must have their exact lengths; in the compact layout the static section is

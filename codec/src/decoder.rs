@@ -7,7 +7,7 @@ use crate::{
     sign_mantissa, table_usage,
 };
 
-/// What frames are read with: the tables that they may name, and a limit for the memory of their values.
+/// Decoder of frames, with the tables and bases that they may name and a limit for the memory of their values.
 ///
 /// [`crate::decompress`] and [`crate::decode`] are those of a decoder without tables and limit.
 ///
@@ -37,7 +37,7 @@ impl Decoder {
         Self { tables: Tables::new(), max_values_len: usize::MAX }
     }
 
-    /// Refuses frames of more than so many bytes of values before memory is taken for them.
+    /// Refuses frames with more bytes of values than this, before memory is taken for them.
     ///
     /// Without a limit, memory is bounded by what a frame of its length can hold. Values that are all equal, or rows that
     /// repeat, take next to nothing in a frame, so this is up to 2 MiB for each of its bytes: set a limit where frames come
@@ -48,7 +48,7 @@ impl Decoder {
         self
     }
 
-    /// From now on, frames that name this table are read with it. To add it again changes nothing.
+    /// Adds a table: frames that name it can then be read. To add it again changes nothing.
     ///
     /// # Errors
     /// [`TableError::Collision`] if there is another table with its id.
@@ -56,7 +56,7 @@ impl Decoder {
         self.tables.add(table)
     }
 
-    /// From now on, frames of differences from these values ([`crate::Delta`]) are read with them. To add them again changes nothing.
+    /// Adds a base: frames of differences from its values ([`crate::Delta`]) can then be read. To add it again changes nothing.
     ///
     /// # Errors
     /// [`TableError::BaseCollision`] if there is another base with the same id.
@@ -74,7 +74,7 @@ impl Decoder {
         decode_slice_with(&self.tables, info.shape, frame)
     }
 
-    /// As [`Self::decompress`], into the front of `out`; returns the bytes of the values. Nothing is allocated.
+    /// Decompresses like [`Self::decompress`], into the front of `out`; returns the bytes of the values. Nothing is allocated.
     ///
     /// # Errors
     /// As [`Self::decompress`], and [`DecodeError::OutputBuffer`] if `out` is too short. `out` then holds unspecified values.
@@ -91,7 +91,7 @@ impl Decoder {
         Ok(needed)
     }
 
-    /// [`crate::decode`]: the values of a frame of which both ends know what it is.
+    /// Decodes a frame whose shape both ends know, like [`crate::decode`].
     ///
     /// # Errors
     /// As [`crate::decode`], and [`DecodeError::UnknownTable`].
@@ -106,7 +106,7 @@ impl Decoder {
         decode_with(&self.tables, layout, dtype, static_section, dynamic_section, out)
     }
 
-    /// [`crate::decode_from_slice`]: as [`Self::decompress`] of a frame of which both ends know what it is.
+    /// Decodes a frame whose shape both ends know, like [`crate::decode_from_slice`].
     ///
     /// # Errors
     /// As [`Self::decompress`], and if it is of another shape.
@@ -144,14 +144,14 @@ impl Decoder {
         table_usage::of_frame(&self.tables, shape, static_section, dynamic_section)
     }
 
-    /// What the header says, within the limit.
+    /// Reads the header, and checks that the values are within the limit.
     fn peek(&self, frame: &[u8]) -> Result<FrameInfo, DecodeError> {
         let info = FrameInfo::peek(frame)?;
         self.check_limit(info.shape.values_len())?;
         Ok(info)
     }
 
-    /// Whether so many bytes of values are within the limit.
+    /// Checks that this number of bytes of values is within the limit.
     pub(crate) fn check_limit(&self, bytes: usize) -> Result<(), DecodeError> {
         let limit = self.max_values_len;
         if bytes > limit { Err(DecodeError::Limit { bytes, limit }) } else { Ok(()) }

@@ -1,5 +1,7 @@
 //! Everything that can go wrong with frames and tables: with buffers for encoding, with a frame that is decoded.
 
+#![allow(missing_docs, reason = "fields are named by the messages")]
+
 use crate::fault::{BlockFault, DeltaFault, GroupFault, RowFault, TileFault, WordFault};
 use crate::{DType, Layout};
 
@@ -9,26 +11,15 @@ use crate::{DType, Layout};
 pub enum EncodeError {
     /// The codec does not code this type.
     #[error("codec `{codec}` does not support `{dtype}`")]
-    Unsupported {
-        /// Id of the codec.
-        codec: &'static str,
-        /// Type of the values.
-        dtype: DType,
-    },
+    Unsupported { codec: &'static str, dtype: DType },
     /// The input ends inside a value.
     #[error("`{bytes}` bytes are not a whole number of `{dtype}` values")]
-    PartialValue {
-        /// Length of the input.
-        bytes: usize,
-        /// Type of the values.
-        dtype: DType,
-    },
+    PartialValue { bytes: usize, dtype: DType },
     /// The buffer for the static section has the wrong length.
     #[error("the static section takes `{needed}` bytes, the buffer has `{found}`")]
     StaticBuffer {
         /// `Codec::static_len`.
         needed: usize,
-        /// Length of the buffer.
         found: usize,
     },
     /// The buffer for the dynamic section cannot hold the worst case.
@@ -36,10 +27,9 @@ pub enum EncodeError {
     DynamicBuffer {
         /// `Codec::bound` less `Codec::static_len`.
         needed: usize,
-        /// Length of the buffer.
         found: usize,
     },
-    /// There is no memory for the longest frame of so many values.
+    /// There is no memory for the longest frame that these values can have.
     #[error("there is no memory for a frame of up to `{bytes}` bytes")]
     OutOfMemory {
         /// `Codec::bound`.
@@ -47,24 +37,10 @@ pub enum EncodeError {
     },
     /// The base has other values than those that are coded.
     #[error("the values are `{count}` of `{dtype}`, those of the base `{base_count}` of `{base_dtype}`")]
-    Base {
-        /// Type of the values.
-        dtype: DType,
-        /// Number of values.
-        count: usize,
-        /// Type of the base.
-        base_dtype: DType,
-        /// Number of values of the base.
-        base_count: usize,
-    },
+    Base { dtype: DType, count: usize, base_dtype: DType, base_count: usize },
     /// An index of rows is of other values.
     #[error("the values have `{expected}` rows, the index has `{found}`")]
-    Rows {
-        /// Whole rows of the values.
-        expected: usize,
-        /// Rows of the index.
-        found: usize,
-    },
+    Rows { expected: usize, found: usize },
 }
 
 /// A section of a frame.
@@ -91,118 +67,64 @@ impl std::fmt::Display for Section {
 pub enum DecodeError {
     /// The output ends inside a value.
     #[error("output of `{bytes}` bytes is not a whole number of `{dtype}` values")]
-    PartialValue {
-        /// Length of the output.
-        bytes: usize,
-        /// Expected type.
-        dtype: DType,
-    },
+    PartialValue { bytes: usize, dtype: DType },
     /// The section cannot hold what must be in it.
     #[error("the {section} section has `{found}` bytes where `{needed}` are needed")]
-    Truncated {
-        /// Which section.
-        section: Section,
-        /// Bytes needed at least.
-        needed: usize,
-        /// Bytes given.
-        found: usize,
-    },
+    Truncated { section: Section, needed: usize, found: usize },
     /// The length of a section is not what it must be.
     #[error("the {section} section has `{found}` bytes instead of `{expected}`")]
     Length {
-        /// Which section.
         section: Section,
         /// From the count (static) or the header (dynamic).
         expected: u64,
-        /// Bytes given.
         found: usize,
     },
     /// The bytes are no frame.
     #[error("not a zipwire frame: it starts with `{found:02x?}`")]
-    Magic {
-        /// First four bytes.
-        found: [u8; 4],
-    },
+    Magic { found: [u8; 4] },
     /// A frame of another version of the format: of a later release, or of none, which is version 0.
     #[error("the frame has version `{found}` of the format; {}", remedy_for_version((*found).into(), crate::FRAME_VERSION.into()))]
-    Version {
-        /// Version in the header.
-        found: u8,
-    },
+    Version { found: u8 },
     /// A codec that this version does not have.
     #[error("no codec has tag `{tag}`")]
-    UnknownCodec {
-        /// Tag in the header.
-        tag: u8,
-    },
+    UnknownCodec { tag: u8 },
     /// A frame of another codec than one asks about.
     #[error("expected a frame of codec `{expected}`, found one of `{found}`")]
-    Codec {
-        /// Id of the codec that was asked about.
-        expected: &'static str,
-        /// Id of the codec of the frame.
-        found: &'static str,
-    },
+    Codec { expected: &'static str, found: &'static str },
     /// The codec cannot have made a frame of this type.
     #[error("codec `{codec}` does not support `{dtype}`")]
-    Unsupported {
-        /// Id of the codec.
-        codec: &'static str,
-        /// Expected type.
-        dtype: DType,
-    },
+    Unsupported { codec: &'static str, dtype: DType },
     /// A frame of values of another type.
     #[error("expected values of type `{expected}`, the frame has type tag `{found}`")]
-    DType {
-        /// What the caller expects.
-        expected: DType,
-        /// Tag in the header.
-        found: u8,
-    },
+    DType { expected: DType, found: u8 },
     /// A frame in another layout.
     #[error("expected layout `{expected}`, the frame has layout tag `{found}`")]
-    Layout {
-        /// What the caller expects.
-        expected: Layout,
-        /// Tag in the header.
-        found: u8,
-    },
+    Layout { expected: Layout, found: u8 },
     /// A frame of another number of values.
     #[error("expected `{expected}` values, the frame has `{found}`")]
     Count {
-        /// What the caller expects.
         expected: usize,
         /// Count in the header.
         found: u64,
     },
     /// A type that this version does not have.
     #[error("no type has tag `{tag}`")]
-    UnknownDType {
-        /// Tag in the header.
-        tag: u8,
-    },
+    UnknownDType { tag: u8 },
     /// A layout that this version does not have.
     #[error("no layout has tag `{tag}`")]
-    UnknownLayout {
-        /// Tag in the header.
-        tag: u8,
-    },
+    UnknownLayout { tag: u8 },
     /// More values than memory can have.
     #[error("the frame has `{count}` values of type `{dtype}`, more than any memory")]
     TooLarge {
         /// Count in the header.
         count: u64,
-        /// Type of the values.
         dtype: DType,
     },
     /// A header with a length that does not go with its number of values.
     #[error("the header says `{len}` bytes, frames of `{count}` values have `{least}` to `{most}`")]
     Implausible {
-        /// Bytes of the frame by the header.
         len: u64,
-        /// The fewest bytes of a frame of so many values.
         least: usize,
-        /// The most bytes of such a frame.
         most: usize,
         /// Count in the header.
         count: u64,
@@ -210,114 +132,56 @@ pub enum DecodeError {
     /// The values are more than the reader takes.
     #[error("the frame has `{bytes}` bytes of values, the limit is `{limit}`")]
     Limit {
-        /// Bytes of the values.
         bytes: usize,
         /// `Decoder::max_values_len`.
         limit: usize,
     },
     /// There is no memory for the values.
     #[error("there is no memory for `{bytes}` bytes of values")]
-    OutOfMemory {
-        /// Bytes of the values.
-        bytes: usize,
-    },
+    OutOfMemory { bytes: usize },
     /// The buffer for the values is too short.
     #[error("the values take `{needed}` bytes, the buffer has `{found}`")]
-    OutputBuffer {
-        /// Bytes of the values.
-        needed: usize,
-        /// Length of the buffer.
-        found: usize,
-    },
+    OutputBuffer { needed: usize, found: usize },
     /// A frame that is read with a table which the reader does not have.
     #[error("the frame is read with table `{id:#010x}`, which is not known here")]
-    UnknownTable {
-        /// Id in the header.
-        id: u32,
-    },
+    UnknownTable { id: u32 },
     /// A frame names a table, and its codec has none, or no part of it needs one.
     #[error(
         "the frame names table `{id:#010x}`, and nothing in a frame of codec `{codec}` like this one is read with a table"
     )]
-    UnusedTable {
-        /// Id of the codec.
-        codec: &'static str,
-        /// Id in the header.
-        id: u32,
-    },
+    UnusedTable { codec: &'static str, id: u32 },
     /// A frame of differences from values that the reader does not have.
     #[error("the frame has differences from base `{id:#018x}`, which is not known here")]
-    UnknownBase {
-        /// Id in the frame.
-        id: u64,
-    },
+    UnknownBase { id: u64 },
     /// The base that the frame names has other values than the frame.
     #[error("base `{id:#018x}` has `{found}` values of `{dtype}`, the frame has others")]
-    Base {
-        /// Id in the frame.
-        id: u64,
-        /// Type of the base.
-        dtype: DType,
-        /// Number of values of the base.
-        found: usize,
-    },
-    /// What a frame of differences holds for other blocks cannot be there.
+    Base { id: u64, dtype: DType, found: usize },
+    /// The part of a frame of differences that concerns other blocks contradicts itself.
     #[error("differences: {fault}")]
-    Delta {
-        /// What is wrong.
-        fault: DeltaFault,
-    },
+    Delta { fault: DeltaFault },
     /// The frame of the blocks that are coded without the base cannot be decoded.
     #[error("in the frame of the blocks without a base: {source}")]
-    DirectBlocks {
-        /// What is wrong with it.
-        source: Box<DecodeError>,
-    },
+    DirectBlocks { source: Box<DecodeError> },
     /// The table that the frame names is not one of its codec and type.
     #[error("table `{id:#010x}` is none of codec `{codec}` for `{dtype}` in this layout")]
-    Table {
-        /// Id in the header.
-        id: u32,
-        /// Id of the codec.
-        codec: &'static str,
-        /// Type of the values.
-        dtype: DType,
-    },
+    Table { id: u32, codec: &'static str, dtype: DType },
     /// Exponents that cannot be a code book.
     #[error("`{found:?}` is no code book for `{dtype}`")]
-    Codebook {
-        /// Type of the values.
-        dtype: DType,
-        /// The exponents.
-        found: [u8; 16],
-    },
+    Codebook { dtype: DType, found: [u8; 16] },
     /// Padding of the front matter is not zero.
     #[error("padding is not zero")]
     Padding,
-    /// Offsets of columns that no encoder writes for so many values.
+    /// Offsets of columns that no encoder writes for this number of values.
     #[error("form `{form}` of offsets for columns of rows of `{row}` is not possible with `{count}` values")]
-    Columns {
-        /// Values of a row.
-        row: u32,
-        /// Tag of the form.
-        form: u8,
-        /// Number of values.
-        count: usize,
-    },
+    Columns { row: u32, form: u8, count: usize },
     /// Frequencies that no table has.
     #[error("frequencies add up to `{sum}` instead of `4096`, or escapes have none: `{escape}`")]
-    Frequencies {
-        /// Of all symbols.
-        sum: usize,
-        /// Of escapes.
-        escape: u16,
-    },
+    Frequencies { sum: usize, escape: u16 },
     /// A tile contradicts itself.
     #[error("tile `{tile}`: {fault}")]
     Tile {
         /// Number of the tile, from 0.
         tile: usize,
-        /// What is wrong.
         fault: TileFault,
     },
     /// A block contradicts itself.
@@ -325,7 +189,6 @@ pub enum DecodeError {
     Block {
         /// Number of the block, from 0.
         block: usize,
-        /// What is wrong.
         fault: BlockFault,
     },
     /// A byte group of a chunk contradicts itself.
@@ -335,39 +198,24 @@ pub enum DecodeError {
         chunk: usize,
         /// Number of the group, from 0, that of the most significant bytes.
         group: usize,
-        /// What is wrong.
         fault: GroupFault,
     },
     /// The words of exponents contradict themselves.
     #[error("words of exponents: {fault}")]
-    Words {
-        /// What is wrong.
-        fault: WordFault,
-    },
-    /// What is said about repeated rows contradicts itself.
+    Words { fault: WordFault },
+    /// The index of repeated rows contradicts itself.
     #[error("repeated rows: {fault}")]
-    Rows {
-        /// What is wrong.
-        fault: RowFault,
-    },
+    Rows { fault: RowFault },
     /// The frame of the rows that are not left out cannot be decoded.
     #[error("in the frame of the unique rows: {source}")]
-    UniqueRows {
-        /// What is wrong with it.
-        source: Box<DecodeError>,
-    },
+    UniqueRows { source: Box<DecodeError> },
     /// The frame is well-formed, but it is not the one that was written.
     #[error("checksum is `{found:#010x}`, the header says `{expected:#010x}`")]
-    Checksum {
-        /// In the header.
-        expected: u32,
-        /// Of the decoded values and the front matter.
-        found: u32,
-    },
+    Checksum { expected: u32, found: u32 },
 }
 
 impl DecodeError {
-    /// What to do about it, in one line, where that can be said.
+    /// Advice on what to do, in one line, where there is any.
     pub fn help(&self) -> Option<String> {
         match self {
             Self::Codebook { .. } => {
@@ -396,52 +244,33 @@ impl DecodeError {
 pub enum TableError {
     /// Another table has the same id.
     #[error("another table has the id `{id:#010x}` already")]
-    Collision {
-        /// The id.
-        id: u32,
-    },
+    Collision { id: u32 },
     /// Another base has the same id.
     #[error("another base has the id `{id:#018x}` already")]
-    BaseCollision {
-        /// The id.
-        id: u64,
-    },
+    BaseCollision { id: u64 },
     /// The codec has no tables that could be shared.
     #[error("codec `{codec}` takes no table")]
-    NoTables {
-        /// Id of the codec.
-        codec: &'static str,
-    },
+    NoTables { codec: &'static str },
     /// There is nothing that a table could be trained from.
     #[error("there are no values to train a table of codec `{codec}` from")]
-    NoSample {
-        /// Id of the codec.
-        codec: &'static str,
-    },
+    NoSample { codec: &'static str },
     /// The samples are not values of the type, or the codec does not code it.
     #[error(transparent)]
     Sample(#[from] EncodeError),
     /// The bytes are no table of the codec.
     #[error("table `{id:08x}` is none of codec `{codec}`{}", found.map_or(String::new(), |found| format!(", it is one of `{found}`")))]
     Codec {
-        /// Id of the table.
         id: u32,
-        /// Id of the codec.
         codec: &'static str,
         /// Id of the codec that it is for, if the bytes say so.
         found: Option<&'static str>,
     },
     /// The spec names another table.
     #[error("`{spec}` names another table than `{found:08x}`")]
-    Other {
-        /// The spec.
-        spec: String,
-        /// Id of the table.
-        found: u32,
-    },
+    Other { spec: String, found: u32 },
 }
 
-/// What is known of a format's version that is not read here, and what to do.
+/// Advice for a format version that this program does not read.
 pub(crate) fn remedy_for_version(found: u64, known: u64) -> String {
     if found > known {
         format!("a later zipwire wrote it, this one reads version {known}: update it")

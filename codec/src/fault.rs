@@ -1,5 +1,7 @@
 //! How the parts of a damaged frame contradict themselves.
 
+#![allow(missing_docs, reason = "fields are named by the messages")]
+
 use crate::Layout;
 
 /// How a tile of a frame contradicts itself.
@@ -20,12 +22,7 @@ pub enum TileFault {
     Overrun,
     /// Codes and tile table disagree on the number of escapes.
     #[error("the codes have `{found}` escapes, the tile table says `{expected}`")]
-    EscapeCount {
-        /// In the tile table.
-        expected: usize,
-        /// In the codes.
-        found: usize,
-    },
+    EscapeCount { expected: usize, found: usize },
     /// The escape index is not the one that the codes give.
     #[error("the escape index contradicts the codes")]
     EscapeIndex,
@@ -43,12 +40,7 @@ pub enum TileFault {
     Exponent(u8),
     /// Mask and tile table disagree on the number of nonzero values.
     #[error("the mask has `{found}` values, the tile table says `{expected}`")]
-    MaskCount {
-        /// In the tile table.
-        expected: usize,
-        /// In the mask.
-        found: usize,
-    },
+    MaskCount { expected: usize, found: usize },
     /// A code or a mask bit beyond the last value is not zero.
     #[error("a code or mask bit beyond the last value is not zero")]
     Padding,
@@ -75,20 +67,13 @@ pub enum BlockFault {
     Overrun,
     /// Block table and bases or mask disagree on how many values are coded.
     #[error("`{found}` values can be coded, the block table says `{expected}`")]
-    Coded {
-        /// In the block table.
-        expected: usize,
-        /// In the body.
-        found: usize,
-    },
+    Coded { expected: usize, found: usize },
     /// Codes and block table disagree on how many values a tier passes on.
     #[error("tier `{tier}` passes on `{found}` values, the block table says `{expected}`")]
     Passed {
         /// Number of the tier, from 1.
         tier: usize,
-        /// In the block table.
         expected: usize,
-        /// In the codes.
         found: usize,
     },
     /// A byte plane lists this symbol, but has it already or has no code for it.
@@ -99,13 +84,8 @@ pub enum BlockFault {
     State(u32),
     /// Codes and block table disagree on how many words or escapes values take.
     #[error("the values read `{found}` words or escapes, the block table says `{expected}`")]
-    Read {
-        /// In the block table.
-        expected: usize,
-        /// By the codes.
-        found: usize,
-    },
-    /// What fills up a part of the body is not zero.
+    Read { expected: usize, found: usize },
+    /// The padding of a part of the body is not zero.
     #[error("a bit or byte beyond the last value is not zero")]
     Padding,
     /// The values of the base ask for more or fewer low bits than there are.
@@ -126,14 +106,9 @@ pub enum GroupFault {
     /// No method has this tag, or the codec does not have the method.
     #[error("method `{0}` is not possible here")]
     Method(u8),
-    /// The method does not take so many bytes for the group.
+    /// The method cannot take this number of bytes for the group.
     #[error("`{found}` bytes are not possible for a group of `{bytes}` by its method")]
-    Length {
-        /// In the chunk map.
-        found: usize,
-        /// Bytes of the group.
-        bytes: usize,
-    },
+    Length { found: usize, bytes: usize },
     /// The coded bytes are more than what is left of the section.
     #[error("the group passes the end of the section")]
     Overrun,
@@ -182,37 +157,18 @@ pub enum RowFault {
     /// Rows are left out in the compact layout only.
     #[error("a frame of layout `{}` leaves out none", Layout::Split)]
     Layout,
-    /// Rows of so many values are never left out.
+    /// Rows of this length are never left out.
     #[error("rows of `{0}` values are longer than any that is left out")]
     Long(u32),
     /// There are no rows of this length, none is left, or none is left out.
     #[error("`{found}` unique rows of `{rows}` rows of `{row}` values are not possible")]
-    Unique {
-        /// Values of a row.
-        row: u32,
-        /// Whole rows of the frame.
-        rows: usize,
-        /// Unique rows that the frame says there are.
-        found: u32,
-    },
+    Unique { row: u32, rows: usize, found: u32 },
     /// The mask and the number of unique rows disagree.
     #[error("the mask leaves out `{found}` rows where `{expected}` repeat another")]
-    Repeated {
-        /// By the number of unique rows.
-        expected: usize,
-        /// In the mask.
-        found: usize,
-    },
+    Repeated { expected: usize, found: usize },
     /// A row repeats one that comes after it.
     #[error("row `{row}` repeats unique row `{found}`, and `{known}` are before it")]
-    Order {
-        /// The row.
-        row: usize,
-        /// Number of the unique row.
-        found: usize,
-        /// How many unique rows are before it.
-        known: usize,
-    },
+    Order { row: usize, found: usize, known: usize },
     /// Rows were left out twice.
     #[error("the frame of the unique rows leaves out rows itself")]
     Nested,

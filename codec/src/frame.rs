@@ -1,4 +1,4 @@
-//! What all codecs share when they write a frame: checks of buffers before, the header after.
+//! Writing a frame, the parts that all codecs share: checks of buffers before, the header after.
 
 use crate::header::{HEADER_LEN, Header};
 use crate::{Codec, DType, EncodeError, FrameShape, Layout};

@@ -2,7 +2,7 @@
 
 use crate::{DecodeError, FrameShape, Section, checksum};
 
-/// Bytes of the header that every frame begins with: so many are enough for [`crate::FrameInfo::peek`].
+/// Bytes of the header that every frame begins with: enough for [`crate::FrameInfo::peek`].
 pub const HEADER_LEN: usize = 32;
 
 const MAGIC: [u8; 4] = *b"ZPWR";
@@ -23,7 +23,7 @@ pub(crate) struct Header {
     pub(crate) count: u64,
     /// Bytes of the dynamic section.
     pub(crate) dynamic_len: u64,
-    /// Of values and front matter.
+    /// Checksum of values and front matter.
     pub(crate) checksum: u32,
     /// Id of the table that the frame is read with, or 0.
     pub(crate) table: u32,

@@ -1,10 +1,10 @@
-//! What a frame says about itself.
+//! Facts about a frame, read from its header.
 
 use crate::header::{HEADER_LEN, Header};
 use crate::registry::{self, CODECS};
 use crate::{DType, DecodeError, FrameShape, Layout, Section};
 
-/// What the header of a frame says, read without decoding anything.
+/// Header of a frame, read without decoding anything.
 ///
 /// ```
 /// use zipwire_codec::{DType, FrameInfo, HEADER_LEN, Layout, compress};
@@ -43,7 +43,7 @@ impl FrameInfo {
     ///
     /// # Errors
     /// For bytes that begin no frame, frames of another version or of an unknown codec, type or layout; and if the header
-    /// says a length that no frame of so many values has, or one that no memory has.
+    /// gives a length that no frame with its number of values has, or that exceeds any memory.
     pub fn peek(bytes: &[u8]) -> Result<Self, DecodeError> {
         // The layout is in the header; a section is named only if not even that is there.
         let header = Header::read(bytes, Section::Dynamic)?;
@@ -90,7 +90,7 @@ impl FrameInfo {
     }
 }
 
-// A reader that has so many bytes has the front of any frame.
+// A reader with this many bytes has the front of any frame.
 const _: () = assert!(HEADER_LEN == 32);
 
 #[cfg(test)]

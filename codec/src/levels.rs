@@ -1,4 +1,4 @@
-//! Which implementation of the kernels runs: a question of speed, never of bytes.
+//! Choice of the implementation of the kernels: it decides speed, never bytes.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,7 @@ use crate::kernel::{Kernel, PORTABLE, SimdLevel};
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 use crate::simd;
 
-/// What [`active`] gives, once that is decided.
+/// The level in use, once it is decided.
 static ACTIVE: OnceLock<&'static Kernel> = OnceLock::new();
 
 /// The best implementation for this machine, unless [`force_simd`] has chosen another.
@@ -31,28 +31,19 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Kernel> {
 
 /// A level that cannot be chosen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 #[non_exhaustive]
 pub enum SimdUnavailable {
     /// The processor cannot run it.
     #[error("this machine has no `{level}`")]
-    Machine {
-        /// The level that was asked for.
-        level: SimdLevel,
-        /// What the machine has, in backticks.
-        valid: String,
-    },
+    Machine { level: SimdLevel, valid: String },
     /// Another level is in use already.
     #[error("`{level}` comes too late, `{active}` is in use")]
-    Decided {
-        /// The level that was asked for.
-        level: SimdLevel,
-        /// The level in use.
-        active: SimdLevel,
-    },
+    Decided { level: SimdLevel, active: SimdLevel },
 }
 
 impl SimdUnavailable {
-    /// What would be right, in one line.
+    /// Advice on what would be right, in one line.
     pub fn help(&self) -> Option<String> {
         Some(match self {
             Self::Machine { valid, .. } => format!("it has {valid}"),

@@ -4,7 +4,7 @@ use crate::SpecError;
 use crate::speed;
 
 /// The option that says how many values a row has; [`crate::Spec::for_rows`] sets it.
-pub(crate) const ROW: &str = "row";
+pub(crate) const ROW_KEY: &str = "row";
 
 /// The option that names a table; [`crate::Spec::with_table`] sets it.
 pub(crate) const TABLE: Choice = Choice { key: "table", values: Values::Table };
@@ -15,13 +15,13 @@ const ID_DIGITS: usize = 8;
 pub(crate) struct Choice {
     /// Name.
     pub(crate) key: &'static str,
-    /// What it can be.
+    /// Values that it can have.
     pub(crate) values: Values,
 }
 
-/// What an option can be.
+/// Values that an option can have.
 pub(crate) enum Values {
-    /// One of these names, of which the first is the default.
+    /// One of these names; the first is the default.
     Names(&'static [&'static str]),
     /// A whole number up to this one; 0 is the default.
     UpTo(u32),
@@ -31,7 +31,7 @@ pub(crate) enum Values {
     Table,
 }
 
-/// What an option is.
+/// Value of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Value {
     /// One of [`Values::Names`].
@@ -54,7 +54,7 @@ impl Values {
         }
     }
 
-    /// The value that the text stands for, if there is such a one.
+    /// The value that the text stands for, if it is valid.
     pub(crate) fn parse(&self, text: &str) -> Option<Value> {
         match self {
             Self::Names(names) => names.iter().find(|name| **name == text).map(|name| Value::Name(name)),
@@ -132,12 +132,12 @@ impl std::fmt::Display for Value {
     }
 }
 
-/// What a name and its options are, in the text of a spec.
+/// Splits the text of a spec into a name and its options.
 pub(crate) fn split(text: &str) -> (&str, Option<&str>) {
     text.split_once(':').map_or((text, None), |(id, options)| (id, Some(options)))
 }
 
-/// What each of the options of a codec is: as the text says, or its default.
+/// Values of all options of a codec: as the text says, or their defaults.
 pub(crate) fn choose(
     codec: &'static str,
     options: &[Choice],

@@ -33,7 +33,7 @@ impl Pieces {
         Self::of_rows(codec, layout, dtype, len, 0)
     }
 
-    /// The same for rows of `row` values, which are not cut, for codecs that make use of rows; 0 if they are not known.
+    /// Divides values into pieces of whole rows of `row` values, for codecs that make use of rows; 0 if they are not known.
     pub fn of_rows(codec: &dyn Codec, layout: Layout, dtype: DType, len: usize, row: usize) -> Self {
         let room = vec![1; room_len(codec, layout, dtype, len, row)];
         Self::within(codec, layout, dtype, len, row, room)
@@ -59,7 +59,7 @@ fn stride(codec: &dyn Codec, layout: Layout, dtype: DType, len: usize, piece_len
 }
 
 impl<Room: AsRef<[u8]> + AsMut<[u8]>> Pieces<Room> {
-    /// As [`Pieces::of_rows`] in this room, whatever it holds: memory of the caller's kind, such as huge pages.
+    /// Divides values like [`Pieces::of_rows`], with this room for the frames: memory of the caller's kind, such as huge pages.
     ///
     /// # Panics
     /// If the room has fewer bytes than [`room_len`].
@@ -89,7 +89,7 @@ impl<Room: AsRef<[u8]> + AsMut<[u8]>> Pieces<Room> {
         self.encode_by(|_| codec, values)
     }
 
-    /// As [`Self::encode`] with a codec for each piece, by its number: of [`crate::Delta`], whose base is as long as the piece.
+    /// Encodes like [`Self::encode`], with a codec for each piece, by its number: for [`crate::Delta`], whose base is as long as the piece.
     ///
     /// # Errors
     /// As [`Self::encode`].
@@ -130,7 +130,7 @@ impl<Room: AsRef<[u8]> + AsMut<[u8]>> Pieces<Room> {
         self.decode_with(&DECODER, out)
     }
 
-    /// As [`Self::decode`] with the tables and bases that frames name.
+    /// Decodes like [`Self::decode`], with the tables and bases that frames name.
     ///
     /// # Errors
     /// As [`Self::decode`], and if a frame names what the decoder does not have.

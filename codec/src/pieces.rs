@@ -1,25 +1,25 @@
-//! Where codecs that work piece by piece, in tiles or blocks, keep the signs and mantissas of BF16 values.
+//! Places of the signs and mantissas of BF16 values in frames of codecs that work piece by piece, in tiles, blocks or chunks.
 
 use crate::DecodeError;
 
-/// Where a codec keeps the signs and mantissas of BF16 values in the split layout: it works piece by piece, tiles or blocks.
+/// Places of the signs and mantissas of BF16 values in the split layout of a codec that works piece by piece.
 pub(crate) struct Pieces {
     /// Values of each piece but the last, which may have fewer.
     pub(crate) piece: usize,
-    /// Bytes of the front matter of a frame of so many values.
+    /// Bytes of the front matter, by the number of values of the frame.
     pub(crate) front_len: fn(usize) -> usize,
-    /// Bytes of the static body of a piece of so many values.
+    /// Bytes of the static body of a piece, by its number of values.
     pub(crate) static_body: fn(usize) -> usize,
-    /// Where its signs and mantissas begin, a byte each and one behind the other, if it is coded.
+    /// Offset of the signs and mantissas of a coded piece, which are consecutive bytes, one per value.
     pub(crate) rest_at: fn(usize) -> usize,
-    /// What the pieces have in the dynamic section.
+    /// Reads how long each piece's part of the dynamic section is.
     pub(crate) tails: FindTails,
 }
 
-/// By front matter, dynamic section and number of values.
+/// Function of front matter, dynamic section and number of values.
 pub(crate) type FindTails = fn(&[u8], &[u8], usize) -> Result<Tails, DecodeError>;
 
-/// What the pieces of a frame have in its dynamic section.
+/// Parts of the dynamic section that belong to the pieces of a frame.
 pub(crate) struct Tails {
     /// Bytes before the first.
     pub(crate) first: usize,

@@ -3,7 +3,7 @@
 //! It is the fall-back for small messages and the base line; it still checks what it carries.
 
 use crate::body::Body;
-use crate::checksum::{BLOCK_BYTES, WORD, fold};
+use crate::checksum::{PART_BYTES, WORD, fold};
 use crate::codec::Sealed;
 use crate::frame;
 use crate::header::HEADER_LEN;
@@ -83,9 +83,9 @@ fn copy_and_sum(from: &[u8], to: &mut [u8]) -> u32 {
     let kernel = levels::active();
     let streaming = StreamingStore::of_large(kernel, from.len());
     let mut sum = 0u32;
-    let blocks = from.chunks(BLOCK_BYTES).zip(to.chunks_mut(BLOCK_BYTES));
+    let blocks = from.chunks(PART_BYTES).zip(to.chunks_mut(PART_BYTES));
     for (number, (from, to)) in blocks.enumerate() {
-        let word = (number * BLOCK_BYTES / WORD) as u64;
+        let word = (number * PART_BYTES / WORD) as u64;
         sum = sum.wrapping_add(fold(streaming_store::copy_sum(streaming.as_ref(), kernel, from, to, word)));
     }
     sum

@@ -29,7 +29,7 @@ pub(crate) struct Entry {
     pub(crate) decode: fn(&Body<'_>, &mut [u8]) -> Result<u32, DecodeError>,
     /// Whether its frames can name a table that is kept elsewhere ([`crate::sharing`]): its last option is then [`crate::options::TABLE`].
     pub(crate) takes_table: bool,
-    /// Where the signs and mantissas of BF16 values are in the split layout, if it has any.
+    /// Places of the signs and mantissas of BF16 values in the split layout, if it has any.
     pub(crate) pieces: Option<Pieces>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn by_id(id: &str) -> Option<&'static Entry> {
     named().find(|entry| entry.codec.id() == id)
 }
 
-/// What frames with this tag are of.
+/// The codec whose frames have this tag.
 pub(crate) fn by_tag(tag: u8) -> Option<&'static Entry> {
     CODECS.iter().chain([&DEDUP, &DELTA]).find(|entry| entry.tag == tag)
 }

@@ -28,7 +28,7 @@ pub(crate) fn bound(count: usize, width: usize, front_len: usize) -> usize {
     count.saturating_mul(width).saturating_add(front_len)
 }
 
-/// Where an encoder writes.
+/// Sections of a frame as an encoder writes them.
 pub(crate) struct Writer<'a> {
     /// Front matter, zero behind the room for the header.
     pub(crate) front: &'a mut [u8],
@@ -62,13 +62,13 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// What a decoder reads.
+/// Sections of a frame as a decoder reads them.
 pub(crate) struct Reader<'a> {
     /// Front matter, header included.
     pub(crate) front: &'a [u8],
     /// The pieces' parts of the static section; empty in the compact layout.
     pub(crate) bodies: &'a [u8],
-    /// What has not been read of the dynamic section.
+    /// The unread part of the dynamic section.
     pub(crate) dynamic: &'a [u8],
     dynamic_len: usize,
 }

@@ -1,11 +1,11 @@
-//! Codecs whose frames can name a table, which many frames share: how a table is trained, and who codes with it.
+//! Codecs whose frames can name a shared table: training a table, and making the codec that uses it.
 
 use crate::options::Value;
 use crate::registry::Entry;
 use crate::tables::Table;
 use crate::{Codec, DType, DecodeError, EncodeError, Layout, codebook16, rans};
 
-/// What a codec that takes tables does with them. `&[Value]` are the values of its options.
+/// Functions of a codec that takes tables. `&[Value]` are the values of its options.
 pub(crate) struct Sharing {
     /// Its tag, with which the bytes of its tables begin; the tag of the type follows.
     tag: u8,
@@ -25,7 +25,7 @@ static SHARING: [Sharing; 2] = [
     Sharing { tag: codebook16::TAG, train: codebook16::train, build: codebook16::build_with },
 ];
 
-/// What the codec does with tables, if it takes any.
+/// Functions of the codec for tables, if it takes any.
 pub(crate) fn of(entry: &Entry) -> Option<&'static Sharing> {
     SHARING.iter().find(|sharing| sharing.tag == entry.tag)
 }

@@ -1,7 +1,7 @@
 //! Frames whose signs and mantissas travel by themselves. The sign and the mantissa of a BF16 value are kept as they are, whatever a codec
 //! makes of the exponents: so they can be on their way before anything is coded, and the frame is made without them.
 //!
-//! What is left is a frame of the split layout from which the signs and mantissas are taken out: its static section is shorter by a byte
+//! The frame that remains is one of the split layout from which the signs and mantissas are taken out: its static section is shorter by a byte
 //! per value, and its dynamic section as long as ever. A piece that is stored keeps the exponents of its values, a byte
 //! each, in place of the values.
 
@@ -148,7 +148,7 @@ fn pieces(entry: Option<&'static Entry>, dtype: DType) -> Option<&'static Pieces
     entry?.pieces.as_ref().filter(|_| dtype == DType::Bf16)
 }
 
-/// Takes so many bytes off the front; lengths follow from the number of values, so they are there.
+/// Takes `len` bytes off the front; lengths follow from the number of values, so they are there.
 fn take<'a>(bytes: &mut &'a [u8], len: usize) -> &'a [u8] {
     bytes.split_off(..len).expect("sections have their lengths")
 }

@@ -1,4 +1,4 @@
-//! What is asked of a codec: `[dedup[:row=N]+|delta+]name[:key=value,...]`.
+//! Specs, the text by which a codec is asked for: `[dedup[:row=N]+|delta+]name[:key=value,...]`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::auto::{self, Auto};
 use crate::dedup::{self, LONGEST_ROW};
 use crate::delta::{self, Base, DeltaCoding};
-use crate::options::{self, ROW, Value, listed};
+use crate::options::{self, ROW_KEY, Value, listed};
 use crate::registry;
 use crate::sharing;
 use crate::{Codec, DType, Decoder, EncodeError, Layout, SpecError, Table, TableError};
@@ -15,7 +15,7 @@ use crate::{Codec, DType, Decoder, EncodeError, Layout, SpecError, Table, TableE
 /// `tiered:row=4096`, `auto:link=25 GB/s`.
 ///
 /// `dedup:row=256+tiered` leaves out rows of 256 values that repeat an earlier one before the others are coded
-/// ([`crate::Dedup`]); in `dedup+tiered` the length of a row is left to whoever has the values ([`Self::for_rows`]).
+/// ([`crate::Dedup`]); in `dedup+tiered` the length of a row is left to the caller that has the values ([`Self::for_rows`]).
 ///
 /// `delta+rans` codes differences from a base ([`crate::Delta`]), which is given apart from the text ([`Self::against`]).
 ///
@@ -25,16 +25,16 @@ use crate::{Codec, DType, Decoder, EncodeError, Layout, SpecError, Table, TableE
 /// What a codec then chose for given values is not a spec; it is in the frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Spec {
-    /// What is done before values are coded.
+    /// Step before the values are coded.
     prefix: Option<Prefix>,
     id: &'static str,
     /// A value for each option of the codec, in the order of the registry.
     chosen: Vec<Value>,
-    /// The table that the last option names; none if it is for whoever has it to give.
+    /// The table that the last option names; none if it is still to be given.
     table: Option<Table>,
 }
 
-/// What can be in front of a codec.
+/// Step that can be in front of a codec.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Prefix {
     Dedup(dedup::Prefix),
@@ -94,7 +94,7 @@ impl Spec {
     #[must_use]
     pub fn for_rows(mut self, values: usize) -> Self {
         let options = self.entry().options.iter().zip(&mut self.chosen);
-        for (option, chosen) in options.filter(|(option, _)| option.key == ROW) {
+        for (option, chosen) in options.filter(|(option, _)| option.key == ROW_KEY) {
             if *chosen == option.values.default() {
                 *chosen = option.values.parse(&values.to_string()).unwrap_or(*chosen);
             }
@@ -180,7 +180,7 @@ impl Spec {
         (sharing.train)(&self.chosen, layout, dtype, samples)?.ok_or(TableError::NoSample { codec })
     }
 
-    /// What reads its frames: with the table and the base that it has been given.
+    /// Decoder of the spec's frames: with the table and the base that it has been given.
     pub fn decoder(&self) -> Decoder {
         let mut decoder = Decoder::new();
         if let Some(table) = &self.table {
@@ -192,7 +192,7 @@ impl Spec {
         decoder
     }
 
-    /// The spec for values of which nobody else says how long their rows are, what they differ from, or what is in the table that it names.
+    /// The complete spec, for values without known rows: an error if it needs the length of a row, a base, or the bytes of a table.
     ///
     /// # Errors
     /// If it does nothing without that, and leaves it open.

@@ -1,4 +1,6 @@
-//! What can be wrong with a spec.
+//! Errors of specs.
+
+#![allow(missing_docs, reason = "fields are named by the messages")]
 
 /// A spec that names no codec.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -7,7 +9,6 @@ pub enum SpecError {
     /// No codec has this id.
     #[error("unknown codec `{id}`")]
     UnknownId {
-        /// The id that was asked for.
         id: String,
         /// All ids, in backticks.
         valid: String,
@@ -15,87 +16,45 @@ pub enum SpecError {
     /// Nothing that can be in front of a codec has this id.
     #[error("unknown prefix `{id}`")]
     UnknownPrefix {
-        /// The id that was asked for.
         id: String,
         /// All of them, in backticks.
         valid: String,
     },
     /// The codec has no such option.
     #[error("codec `{codec}` has no option `{key}`")]
-    UnknownOption {
-        /// Id of the codec.
-        codec: &'static str,
-        /// The option that was asked for.
-        key: String,
-        /// What options the codec has.
-        valid: String,
-    },
+    UnknownOption { codec: &'static str, key: String, valid: String },
     /// The option cannot have this value.
     #[error("option `{key}` of codec `{codec}` cannot be `{value}`")]
-    BadValue {
-        /// Id of the codec.
-        codec: &'static str,
-        /// The option.
-        key: &'static str,
-        /// The value that was asked for.
-        value: String,
-        /// What the values are.
-        valid: String,
-    },
+    BadValue { codec: &'static str, key: &'static str, value: String, valid: String },
     /// The option is given twice.
     #[error("option `{key}` of codec `{codec}` is given twice")]
-    Repeated {
-        /// Id of the codec.
-        codec: &'static str,
-        /// The option.
-        key: &'static str,
-    },
+    Repeated { codec: &'static str, key: &'static str },
     /// Two options are given of which one says what the other does.
     #[error("codec `{codec}` takes either `{key}` or `{other}`")]
-    Alternatives {
-        /// Id of the codec.
-        codec: &'static str,
-        /// An option.
-        key: &'static str,
-        /// The other one.
-        other: &'static str,
-    },
+    Alternatives { codec: &'static str, key: &'static str, other: &'static str },
     /// The length of rows is left open where nothing tells it.
     #[error("`{spec}` does not say how long a row is")]
-    NoRow {
-        /// The spec.
-        spec: String,
-    },
+    NoRow { spec: String },
     /// The values that differences are taken from are left open where nothing tells them.
     #[error("`{spec}` does not say what values differ from")]
-    NoBase {
-        /// The spec.
-        spec: String,
-    },
+    NoBase { spec: String },
     /// The table that the spec names is left open where nothing gives it.
     #[error("`{spec}` names a table and does not say what is in it")]
-    NoTable {
-        /// The spec.
-        spec: String,
-    },
+    NoTable { spec: String },
     /// Differences are coded by other means than this codec's.
     #[error("differences are not coded by `{codec}`")]
     DeltaCodec {
-        /// Id of the codec.
         codec: &'static str,
-        /// Those that can be behind `delta+`, in backticks.
+        /// Codecs that can be behind `delta+`, in backticks.
         valid: String,
     },
     /// An option without a value.
     #[error("`{text}` is not an option")]
-    Malformed {
-        /// The part of the spec that is not `key=value`.
-        text: String,
-    },
+    Malformed { text: String },
 }
 
 impl SpecError {
-    /// What would be right, in one line.
+    /// Advice on what would be right, in one line.
     pub fn help(&self) -> Option<String> {
         match self {
             Self::UnknownId { valid, .. } => Some(format!("the codecs are {valid}")),

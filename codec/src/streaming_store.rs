@@ -4,8 +4,8 @@ use crate::kernel::codes::CodeTable;
 use crate::kernel::pass::{Join, Passed, Split, SplitMut};
 use crate::kernel::{Kernel, SimdLevel};
 
-/// From so many bytes of values on, a frame and its values are taken to be more than the caches near a core hold. Fuzzers
-/// have no time for so many.
+/// Bytes of values from which on a frame and its values are taken to be more than the caches near a core hold. Fuzzers
+/// have no time for that many.
 const LARGE: usize = if cfg!(fuzzing) { 1 << 11 } else { 1 << 21 };
 
 /// Bytes of a strip: a block of the checksum, or the rests and codes of a tile.
@@ -14,7 +14,7 @@ pub(crate) const STRIP_BYTES: usize = 1 << 14;
 /// Permission to write past the caches. When it is dropped, everything so written is visible to other threads.
 pub(crate) struct StreamingStore<'a> {
     kernel: &'a Kernel,
-    /// What is made in the fastest cache, to be copied from there.
+    /// Bytes made in the fastest cache, to be copied from there.
     strip: [u8; STRIP_BYTES],
 }
 

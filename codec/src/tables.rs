@@ -7,7 +7,7 @@ use crate::{Base, DType, TableError, checksum, sharing};
 
 /// A table that frames can name instead of carrying it, so that many frames share it: a code book of [`crate::Codebook16`], frequencies of [`crate::Rans`].
 ///
-/// Its id follows from its bytes, so both ends of a transfer mean the same table by it, whoever made it. The bytes are all
+/// Its id follows from its bytes, so both ends of a transfer mean the same table by it, wherever it was made. The bytes are all
 /// there is to bring it to a reader. [`crate::Spec::train`] makes one.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Table {
@@ -22,7 +22,7 @@ impl Table {
         Self { id: id_of(&bytes), bytes }
     }
 
-    /// What frames name it by: 32 bits of a hash of its bytes, never 0.
+    /// Id by which frames name the table: 32 bits of a hash of its bytes, never 0.
     pub fn id(&self) -> u32 {
         self.id
     }

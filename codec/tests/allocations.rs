@@ -1,4 +1,4 @@
-//! What takes no memory, and what takes no more than it says. Its allocator counts, so it is a process of its own.
+//! Allocations: which calls make none, and which stay within their stated bounds. Its allocator counts, so it is a process of its own.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 

@@ -11,6 +11,21 @@ use zipwire_codec::{DType, Layout, Spec, encode_to_vec};
 use zipwire_fuzz::{SPECS, codec, manifest_body, values};
 use zipwire_traces::TableFile;
 
+/// Targets that make values of any bytes.
+const OF_ANY_BYTES: [&str; 11] = [
+    "window7",
+    "tiered",
+    "rans",
+    "groups",
+    "codebook16",
+    "dedup",
+    "delta",
+    "round_trip",
+    "container",
+    "model",
+    "kv",
+];
+
 fn main() -> std::io::Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
     let write = |target: &str, name: &str, bytes: &[u8]| -> std::io::Result<()> {
@@ -21,19 +36,7 @@ fn main() -> std::io::Result<()> {
         // From the header, as `frame` reads its input; nothing is cut.
         write("frame", &format!("{name}-{dtype}-{layout}"), &[&[1, 0, 0], &frame[..]].concat())?;
     }
-    for target in [
-        "window7",
-        "tiered",
-        "rans",
-        "groups",
-        "codebook16",
-        "dedup",
-        "delta",
-        "round_trip",
-        "container",
-        "model",
-        "kv",
-    ] {
+    for target in OF_ANY_BYTES {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         for number in 0..24 {
             let mut bytes = vec![0; 160];

@@ -48,7 +48,7 @@ fuzz_target!(|input: (u8, &[u8])| {
     }
 });
 
-/// What was read; errors must print.
+/// The recording, if it could be read; errors must print.
 fn read<T, E: Display>(result: Result<T, E>) -> Option<T> {
     result.inspect_err(|error| assert!(!error.to_string().is_empty())).ok()
 }

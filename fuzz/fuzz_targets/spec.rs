@@ -1,4 +1,4 @@
-//! What users choose codecs by: specs, and files of tables.
+//! Inputs that users choose codecs by: specs, and files of tables.
 
 #![no_main]
 

@@ -6,8 +6,8 @@ use std::fs;
 use std::num::NonZero;
 
 use libfuzzer_sys::fuzz_target;
-use zipwire_models::file::{Watch, Znn};
 use zipwire_fuzz::scratch_file;
+use zipwire_models::file::{Watch, Znn};
 
 /// Files that are written are not longer.
 const MOST: u64 = 1 << 20;

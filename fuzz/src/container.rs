@@ -7,7 +7,7 @@ use zipwire_codec::{ContainerError, Decoder, Reader, SeekReader, WriterOptions};
 
 use crate::{SPECS, codec, values};
 
-/// Where the checksum is in the header, and how far from the end it is in the index.
+/// Offset of the checksum in the header, and its distance from the end of the index.
 const HEADER_SUM: usize = 12;
 const INDEX_SUM_FROM_END: usize = 8;
 

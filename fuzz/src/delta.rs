@@ -9,7 +9,7 @@ use crate::damage::{self, damage};
 use crate::frame::{CODEC, DELTA, Frame};
 use crate::values::{run_len, values};
 
-/// Where the id of the base is.
+/// Offset of the id of the base.
 const BASE: usize = 32;
 
 /// Values and a base that they differ from, the frame, damaged or naming another base, and what must hold of it.
@@ -60,7 +60,7 @@ pub fn damaged_difference(input: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// As many values, in runs that differ from the given ones in different ways.
+/// Values as many as the given ones, which differ from them in runs of different kinds.
 fn changed(input: &mut Unstructured<'_>, dtype: DType, values: &[u8]) -> Result<Vec<u8>> {
     let width = dtype.width();
     let mut changed = values.to_vec();

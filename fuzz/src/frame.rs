@@ -5,7 +5,7 @@ use zipwire_codec::{
     simd_levels, with_simd,
 };
 
-/// Where the tag of the codec is in the header.
+/// Offset of the codec's tag in the header.
 pub(crate) const CODEC: usize = 5;
 /// The tag of frames with rows left out.
 const DEDUP: u8 = 4;
@@ -13,9 +13,9 @@ const DEDUP: u8 = 4;
 pub(crate) const DELTA: u8 = 6;
 /// Bytes of the magic that headers begin with.
 const MAGIC: usize = 4;
-/// Where the length of the dynamic section is in the header.
+/// Offset of the length of the dynamic section in the header.
 const DYNAMIC_LEN: usize = 16;
-/// Where the checksum is in the header.
+/// Offset of the checksum in the header.
 const CHECKSUM: usize = 24;
 
 /// A frame in memory of exactly its lengths, so that the AddressSanitizer sees every step beyond.
@@ -62,7 +62,7 @@ impl Frame {
         Self { decoder, ..self }
     }
 
-    /// What it is read with.
+    /// Decoder that the frame is read with.
     pub fn decoder(&self) -> &Decoder {
         &self.decoder
     }
@@ -120,7 +120,7 @@ impl Frame {
         }
     }
 
-    /// Where the inner frame may be, if there is one.
+    /// Offsets that the inner frame may have, if there is one.
     fn inner_frames(&self) -> Vec<usize> {
         let compact = self.layout == Layout::Compact;
         match self.get(CODEC) {
@@ -130,7 +130,7 @@ impl Frame {
         }
     }
 
-    /// Where headers seem to be behind that of the frame itself. The lengths of what is in front of the inner frame of differences
+    /// Offsets at which headers seem to be, behind that of the frame itself. The lengths of what is in front of the inner frame of differences
     /// are many, and an edit can have copied a header: the checksum tells which one it is.
     fn headers(&self) -> Vec<usize> {
         let magic = self.dynamic_section.get(..MAGIC);
@@ -138,7 +138,7 @@ impl Frame {
         positions.filter(|&at| self.dynamic_section.get(at..at + MAGIC) == magic).collect()
     }
 
-    /// Where the inner frame of one with rows left out is: behind row length, number of unique rows, mask and numbers.
+    /// Offset of the inner frame of a frame with rows left out: behind row length, number of unique rows, mask and numbers.
     fn unique_rows(&self) -> Option<usize> {
         let field = |position: usize| -> Option<usize> {
             let bytes = self.dynamic_section.get(position..)?.first_chunk()?;

@@ -1,4 +1,4 @@
-//! What must hold of groups of KV caches.
+//! Properties that must hold of groups of KV caches.
 
 use arbitrary::{Result, Unstructured};
 use xxhash_rust::xxh3::xxh3_64;

@@ -1,4 +1,4 @@
-//! What the fuzz targets share: values made of the fuzzer's bytes, damage to frames, and what must hold of every frame.
+//! Code that the fuzz targets share: values made of the fuzzer's bytes, damage to frames, and properties that must hold of every frame.
 //!
 //! A target is a file in `fuzz_targets`, of a few lines: it says what the bytes mean. What must hold is asserted here,
 //! so that a failure is a panic, an error of the AddressSanitizer, or a time limit. See `docs/fuzzing.md`.
@@ -138,7 +138,7 @@ pub fn damaged_frame(
     damaged_frame_with(input, codec, Decoder::new(), layout, dtype)
 }
 
-/// The same of frames that are read with what this decoder has.
+/// Checks frames that are read with the tables and bases of this decoder.
 ///
 /// # Errors
 /// If there are too few bytes.
@@ -174,7 +174,7 @@ pub fn scratch_file(bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// Where a file of this name can be, in a folder of this process.
+/// Path for a file of this name, in a folder of this process.
 ///
 /// # Panics
 /// If there can be no such folder.

@@ -78,7 +78,7 @@ pub fn compressed_model(input: &mut Unstructured<'_>) -> Result<(Vec<u8>, Option
     Ok((fs::read(&packed).expect("it is there"), other))
 }
 
-/// What any bytes as a model file must do: be an error that prints, or give what they say they have.
+/// Reads any bytes as a model file, which must give an error that prints, or tensors as long as the file says.
 ///
 /// # Panics
 /// If tensors of a file that is sound as a whole cannot be read, or are not as long as they are said to be.

@@ -1,12 +1,13 @@
-//! How fast codecs are, by type and rough class of the values.
+//! Speeds of codecs, by type and rough class of the values, and what follows from them for given values.
 
+use super::Goal;
 use super::measured::CANDIDATES;
 use crate::DType;
 
 /// Share of zeros from which on values are [`Class::Sparse`], in percent.
 pub const SPARSE_ZEROS_PCT: f64 = 25.0;
 
-/// What speed depends on beside codec and type.
+/// Kind of values: speeds are measured for each codec, type and class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Fewer than a quarter of the values are +0.
@@ -19,7 +20,7 @@ impl Class {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Dense, Self::Sparse];
 
-    /// The class of values of which so many in a hundred are +0.
+    /// The class of values with this percentage of +0.
     pub fn of_zeros_pct(zeros_pct: f64) -> Self {
         if zeros_pct >= SPARSE_ZEROS_PCT { Self::Sparse } else { Self::Dense }
     }
@@ -36,9 +37,9 @@ impl Class {
 /// Speeds of one codec, in GB/s (10^9) of raw bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed {
-    /// Of encoding.
+    /// Speed of encoding.
     pub encode_gbps: f64,
-    /// Of decoding.
+    /// Speed of decoding.
     pub decode_gbps: f64,
 }
 
@@ -79,5 +80,32 @@ impl Costs {
     pub(super) fn speed(&self, candidate: usize, dtype: DType, class: Class) -> Option<Speed> {
         let of_type = || self.rows.iter().filter(|row| (row.0, row.1) == (candidate, dtype));
         of_type().find(|row| row.2 == class).or_else(|| of_type().next()).map(|row| row.3)
+    }
+}
+
+/// Estimated size and times of one codec for given values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The codec, as in specs.
+    pub codec: &'static str,
+    /// Bytes of the frame.
+    pub bytes: u64,
+    /// Seconds of encoding.
+    pub encode_s: f64,
+    /// Seconds of the frame on the link; 0 if the goal has none.
+    pub transfer_s: f64,
+    /// Seconds of decoding.
+    pub decode_s: f64,
+}
+
+impl Estimate {
+    pub(super) fn new(codec: &'static str, bytes: u64, raw_bytes: u64, speed: Speed, goal: Goal) -> Self {
+        let at = |gbps: f64| raw_bytes as f64 / (gbps * 1e9);
+        let transfer_s = match goal {
+            Goal::Link { bytes_per_s } => bytes as f64 / bytes_per_s as f64,
+            Goal::Size | Goal::Speed => 0.0,
+        };
+        let (encode_s, decode_s) = (at(speed.encode_gbps), at(speed.decode_gbps));
+        Self { codec, bytes, encode_s, transfer_s, decode_s }
     }
 }

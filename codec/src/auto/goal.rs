@@ -1,9 +1,9 @@
-//! What the choice of a codec minimises, and how specs say it.
+//! Goals that the choice of a codec minimises, and their text in specs.
 
-use crate::options::{Choice, ROW, Value, Values};
+use crate::options::{Choice, ROW_KEY, Value, Values};
 use crate::{Auto, Codec, SpecError};
 
-/// What the choice of a codec minimises.
+/// Quantity that the choice of a codec minimises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Goal {
     /// Bytes of the frame.
@@ -12,7 +12,7 @@ pub enum Goal {
     Speed,
     /// Encoding, then sending the frame over a link of this speed, then decoding, one after the other.
     ///
-    /// That is what a single frame takes, and what the first and the last one of many take. Where chunks are in flight that
+    /// A single frame takes this sum, and so do the first and the last one of many. Where chunks are in flight that
     /// hide the codec behind the link, the longest of the three counts: there, [`Self::Size`] is the goal as long as the
     /// codec is faster than the link.
     Link {
@@ -26,7 +26,7 @@ pub(crate) const DEFAULT_LINK: u64 = 1_000_000_000;
 
 /// The goal of `auto`.
 ///
-/// A link of [`DEFAULT_LINK`]: whoever wants a codec at all wants values to arrive early, and for that neither the smallest frame nor the
+/// A link of [`DEFAULT_LINK`]: codecs are there to let values arrive early, and for that neither the smallest frame nor the
 /// quickest one is right at every speed of a link.
 pub(crate) const DEFAULT: Goal = Goal::Link { bytes_per_s: DEFAULT_LINK };
 
@@ -38,7 +38,7 @@ const LINK: &str = "link";
 pub(crate) const OPTIONS: &[Choice] = &[
     Choice { key: GOAL, values: Values::Names(&[LINK, "size", "speed"]) },
     Choice { key: LINK, values: Values::Speed(DEFAULT_LINK) },
-    Choice { key: ROW, values: Values::UpTo(crate::blocks::MAX_ROW) },
+    Choice { key: ROW_KEY, values: Values::UpTo(crate::blocks::MAX_ROW) },
 ];
 
 /// See [`crate::registry::Entry::build`].

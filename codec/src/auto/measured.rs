@@ -11,14 +11,14 @@ use crate::{Codebook16, Codec, DType, Rans, Raw, Tiered, Window7};
 
 /// A codec that can be chosen.
 pub(super) struct Candidate {
-    /// As in specs.
+    /// Id of the codec, as in specs.
     pub(super) id: &'static str,
-    /// The codec for rows of so many values; 0 if that is not known.
+    /// Makes the codec for rows of this number of values; 0 if that is not known.
     pub(super) build: fn(u32) -> Box<dyn Codec>,
     types: &'static [Known],
 }
 
-/// What is known of a codec for values of one type.
+/// Measured sizes and speeds of a codec for values of one type.
 pub(super) struct Known {
     dtype: DType,
     /// Points of a line, in ascending order from 0 to 1: share that `tiered` leaves of the values in the compact layout, then

@@ -7,7 +7,6 @@
 //! suits them, without a sample.
 
 mod costs;
-mod estimate;
 mod goal;
 mod measured;
 mod sample;
@@ -20,8 +19,7 @@ use crate::codec::Sealed;
 use crate::frame;
 use crate::raw::Raw;
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout};
-pub use costs::{Class, Costs, SPARSE_ZEROS_PCT, Speed};
-pub use estimate::Estimate;
+pub use costs::{Class, Costs, Estimate, SPARSE_ZEROS_PCT, Speed};
 pub use goal::Goal;
 pub(crate) use goal::{DEFAULT, OPTIONS, build, check, of};
 use measured::{CANDIDATES, Candidate};
@@ -31,7 +29,7 @@ const ID: &str = "auto";
 /// The codec that is best for given values: all types. The frames are those of the chosen codec.
 ///
 /// In the layout [`Layout::Compact`] the choice follows from a sample of the values. In [`Layout::Split`] lengths must be known
-/// before the values are, so there it follows from type, goal and costs alone, as for typical values: whoever reserves room for
+/// before the values are, so there it follows from type, goal and costs alone, as for typical values: callers that reserve room for
 /// frames needs a codec with the same goal and costs.
 ///
 /// The specs are `auto`, `auto:goal=size`, `auto:goal=speed` and `auto:link=25 GB/s`.
@@ -75,7 +73,7 @@ impl Auto {
         self
     }
 
-    /// What each codec would take in the compact layout, the chosen one included, in the order in which equal ones are
+    /// Estimates of all codecs in the compact layout, the chosen one included, in the order in which equal ones are
     /// preferred. Empty if no codec has a speed.
     ///
     /// # Errors
@@ -85,7 +83,7 @@ impl Auto {
         Ok(self.of_values(dtype, values).into_iter().map(|(_, estimate)| estimate).collect())
     }
 
-    /// What the goal minimises: bytes, or seconds.
+    /// Cost that the goal minimises: bytes, or seconds.
     pub fn cost(&self, estimate: &Estimate) -> f64 {
         match self.goal {
             Goal::Size => estimate.bytes as f64,
@@ -145,7 +143,7 @@ impl Auto {
         }))
     }
 
-    /// Of the lengths that one of these codecs gives: whichever can be chosen for a shape.
+    /// Lengths that `len` gives for every codec that can be chosen for this shape.
     fn lens(&self, shape: FrameShape, len: impl Fn(&dyn Codec) -> usize) -> Vec<usize> {
         match shape.layout {
             Layout::Split => vec![len(self.in_split(shape.dtype).as_ref())],

@@ -15,11 +15,11 @@ const SAMPLE: usize = 4096;
 /// Values from which on a sample is four times as large.
 const MANY: usize = 1 << 22;
 /// Values of a slice of it, at least: those that have a base of their own in `tiered`.
-const SLICE: usize = 256;
-/// The longest row of which slices are made; parts of longer ones would lie across columns.
+const SLICE_VALUES: usize = 256;
+/// The longest row that slices are made of; parts of longer ones would lie across columns.
 const LONGEST_ROW: usize = 1024;
 
-/// What a sample says.
+/// Sizes and class of all values, estimated from a sample.
 pub(super) struct Sizes<'a> {
     pub(super) class: Class,
     /// The values, if they are few.
@@ -59,7 +59,7 @@ impl Sizes<'_> {
     }
 }
 
-/// What the bound has beside the values.
+/// Bytes of the bound beside the values.
 fn front_len(codec: &dyn Codec, shape: FrameShape) -> usize {
     codec.bound(shape).saturating_sub(shape.values_len())
 }
@@ -67,8 +67,8 @@ fn front_len(codec: &dyn Codec, shape: FrameShape) -> usize {
 /// Slices from all over the values: whole rows, if these are short.
 fn take(dtype: DType, values: &[u8], row: usize) -> Vec<u8> {
     let count = values.len() / dtype.width();
-    let step = if row == 0 { SLICE } else { row };
-    let slice = step * (SLICE / step).max(1);
+    let step = if row == 0 { SLICE_VALUES } else { row };
+    let slice = step * (SLICE_VALUES / step).max(1);
     let wanted = if count < MANY { SAMPLE } else { 4 * SAMPLE };
     let slices = (wanted / slice).max(1);
     let mut sample = Vec::with_capacity(slices * slice * dtype.width());
@@ -97,7 +97,7 @@ fn class(dtype: DType, values: &[u8]) -> Class {
 fn zeros<const WIDTH: usize>(values: &[[u8; WIDTH]]) -> usize {
     let part =
         |values: &[[u8; WIDTH]]| values.iter().map(|value| u16::from(*value == [0; WIDTH])).sum::<u16>();
-    values.chunks(SLICE).map(|values| usize::from(part(values))).sum()
+    values.chunks(SLICE_VALUES).map(|values| usize::from(part(values))).sum()
 }
 
 /// The height at `x` of the lines through these points, which begin at 0 and end at 1.

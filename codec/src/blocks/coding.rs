@@ -1,4 +1,4 @@
-//! What frames are made of, beside values.
+//! Parameters of a frame's format: coding, layout and fields of the type.
 
 use super::fields::Fields;
 use crate::{DType, Layout};
@@ -12,7 +12,7 @@ pub(crate) enum Coding {
     Rans,
 }
 
-/// What the parts of a frame depend on, beside its values.
+/// Parameters on which the parts of a frame depend, beside its values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Format {
     pub(super) coding: Coding,

@@ -1,15 +1,15 @@
-//! What the encoder chooses for a block, and how it is written in the block table.
+//! Choices of the encoder for a block, and their encoding as an entry of the block table.
 
-use super::block::ENTRY;
 use super::coding::{Coding, Format};
+use super::geometry::ENTRY;
 use super::geometry::head_bytes;
 use super::order::{Order, TIERS};
 use crate::kernel::{BASE_GROUP, LAST_BASE};
 use crate::{BlockFault, Layout};
 
-/// As a nibble, a group of zeros.
+/// Base of a group of zeros where bases are nibbles.
 pub(super) const ZERO_NIBBLE: u8 = 15;
-/// As a byte, a group of zeros.
+/// Base of a group of zeros where bases are bytes.
 pub(super) const ZERO_BYTE: u8 = 255;
 
 /// Form of a block.
@@ -32,9 +32,9 @@ const STORED: u8 = 1;
 const ZERO: u8 = 2;
 const NIBBLES: u8 = 3;
 const BYTES: u8 = 4;
-/// Where the order is.
+/// Lowest bit of the order in the form's byte.
 const ORDER_SHIFT: u32 = 4;
-/// In place of the order if residuals are coded by rANS.
+/// Mark in place of the order if residuals are coded by rANS.
 const RANS: u8 = 3 << ORDER_SHIFT;
 /// Set if the offsets of columns are taken off.
 const COLUMNS: u8 = 0x40;
@@ -100,7 +100,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// A block of which nothing is coded.
+    /// A block without coded values.
     pub(super) fn uncoded(form: Form) -> Self {
         Self { form, masked: false, columns: false, rans: false, base: 0, counts: [0; TIERS + 1] }
     }

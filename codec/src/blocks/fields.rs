@@ -11,7 +11,7 @@ pub(super) struct Fields {
     pub(super) dtype: DType,
 }
 
-/// Where the fields of a type are. Loops over values look them up once.
+/// Positions of the fields of a type. Loops over values look them up once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
     mantissa_bits: u32,
@@ -177,7 +177,7 @@ impl Fields {
         }
     }
 
-    /// Where the fields are in a value.
+    /// Positions of the fields in a value.
     pub(super) fn places(self) -> Places {
         Places {
             mantissa_bits: self.mantissa_bits() as u32,

@@ -1,11 +1,11 @@
 //! Frames: front matter, then what all blocks need, then the blocks.
 
-use super::block::{ALIGN, BLOCK, ENTRY, tail_bytes};
 use super::coding::{Coding, Format};
 use super::columns::{self, Columns};
 use super::decode::{Body, Decoder};
 use super::encode::Encoder;
 use super::entry::{self, Entry, Form};
+use super::geometry::{ALIGN, BLOCK_VALUES, ENTRY, tail_bytes};
 use super::shared::Shared;
 use super::{geometry, rans, sample};
 use crate::body;
@@ -26,7 +26,7 @@ pub(crate) fn bound(FrameShape { layout, dtype, count }: FrameShape) -> usize {
     geometry::bound(layout, Format::new(Coding::Tiers, layout, dtype).fields, count)
 }
 
-/// What an encoder is told.
+/// Options of an encoder.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct How {
     /// Values of a row; 0 if that is not known.
@@ -37,10 +37,10 @@ pub(crate) struct How {
     pub(crate) shared: Option<Shared>,
 }
 
-/// Where the table of a frame comes from.
+/// Source of the table of a frame.
 #[derive(Clone, Copy)]
 enum Source {
-    /// It is named.
+    /// The frame names it.
     Shared(Shared),
     /// The frame carries it, if one seems to pay: of exponents, or with bits of mantissas too if that is asked for.
     Own { mantissa: bool },
@@ -110,7 +110,7 @@ fn write(
     let streaming = StreamingStore::of_large(kernel, values.len());
     let mut encoder = Encoder::new(kernel, format, columns.as_ref(), table.as_ref(), streaming);
     let (mut uses_columns, mut uses_table) = (vector.is_empty(), table.is_none());
-    for (values, entry) in values.chunks(BLOCK * format.fields.width()).zip(entries) {
+    for (values, entry) in values.chunks(BLOCK_VALUES * format.fields.width()).zip(entries) {
         let static_len = static_body(format, values.len() / format.fields.width());
         let (body, further) = bodies.split_at_mut(static_len);
         let (chosen, len) = encoder.block(values, body, dynamic)?;
@@ -131,14 +131,14 @@ fn write(
 pub(crate) const fn pieces(coding: Coding) -> Pieces {
     match coding {
         Coding::Tiers => Pieces {
-            piece: BLOCK,
+            piece: BLOCK_VALUES,
             front_len: |count| geometry::front_len(Layout::Split, count),
             static_body: |count| geometry::static_body(Coding::Tiers, bf16(Coding::Tiers).fields, count),
             rest_at: plane_bytes,
             tails: |front, dynamic, count| tails(Coding::Tiers, front, dynamic, count),
         },
         Coding::Rans => Pieces {
-            piece: BLOCK,
+            piece: BLOCK_VALUES,
             front_len: |count| geometry::front_len(Layout::Split, count),
             static_body: |count| geometry::static_body(Coding::Rans, bf16(Coding::Rans).fields, count),
             rest_at: |_| 0,
@@ -153,11 +153,11 @@ fn bf16(coding: Coding) -> Format {
 
 fn tails(coding: Coding, front: &[u8], mut dynamic: &[u8], count: usize) -> Result<Tails, DecodeError> {
     let table = front[HEADER_LEN..].as_chunks::<ENTRY>().0;
-    let table = &table[..count.div_ceil(BLOCK)];
+    let table = &table[..count.div_ceil(BLOCK_VALUES)];
     let is_named = Header::read(front, Section::Static)?.table != 0;
     let first = Common::read(bf16(coding), is_named, table, count, &mut dynamic)?.bytes.len();
     let tail = |(block, bytes): (usize, &[u8; ENTRY])| {
-        let count = (count - block * BLOCK).min(BLOCK);
+        let count = (count - block * BLOCK_VALUES).min(BLOCK_VALUES);
         let entry = Entry::from_bytes(*bytes, bf16(coding), count)
             .map_err(|fault| DecodeError::Block { block, fault })?;
         let bases = entry.form.bases_len(count).next_multiple_of(ALIGN);
@@ -174,7 +174,7 @@ fn tails(coding: Coding, front: &[u8], mut dynamic: &[u8], count: usize) -> Resu
     Ok(Tails { first, lens: table.iter().enumerate().map(tail).collect::<Result<_, _>>()? })
 }
 
-/// What is in front of all bodies.
+/// Front matter and tables before the bodies of the blocks.
 struct Common<'a> {
     columns: Option<Columns<'a>>,
     model: Option<rans::Model>,
@@ -214,7 +214,7 @@ pub(crate) fn decode(coding: Coding, body: &body::Body<'_>, out: &mut [u8]) -> R
     let count = out.len() / width;
     let mut sections = Reader::new(body, geometry::front_len(format.layout, count))?;
     let (front, bodies) = (sections.front, sections.bodies);
-    let blocks = count.div_ceil(BLOCK);
+    let blocks = count.div_ceil(BLOCK_VALUES);
     let (table, padding) = front[HEADER_LEN..].split_at(ENTRY * blocks);
     if padding.iter().any(|byte| *byte != 0) {
         return Err(DecodeError::Padding);
@@ -233,14 +233,14 @@ pub(crate) fn decode(coding: Coding, body: &body::Body<'_>, out: &mut [u8]) -> R
     let mut decoder = Decoder::new(kernel, format, columns, model, streaming);
     let fault = |number, fault| DecodeError::Block { block: number, fault };
     let body = |number: usize| {
-        let count = (count - number * BLOCK).min(BLOCK);
-        let static_body = &bodies[number * static_body(format, BLOCK)..][..static_body(format, count)];
+        let count = (count - number * BLOCK_VALUES).min(BLOCK_VALUES);
+        let static_body = &bodies[number * static_body(format, BLOCK_VALUES)..][..static_body(format, count)];
         Entry::from_bytes(table[number], format, count).map(|entry| Body { entry, count, static_body })
     };
-    for (number, out) in out.chunks_mut(BLOCK * width).enumerate() {
+    for (number, out) in out.chunks_mut(BLOCK_VALUES * width).enumerate() {
         let next = (number + 1..blocks).map_while(|number| body(number).ok());
         let block = body(number)
-            .and_then(|body| decoder.block(body, next, number * BLOCK, &mut sections.dynamic, out));
+            .and_then(|body| decoder.block(body, next, number * BLOCK_VALUES, &mut sections.dynamic, out));
         sum = sum.wrapping_add(block.map_err(|found| fault(number, found))?);
     }
     sections.finish()?;
@@ -251,10 +251,10 @@ pub(crate) fn decode(coding: Coding, body: &body::Body<'_>, out: &mut [u8]) -> R
 pub(crate) fn usage(coding: Coding, body: &body::Body<'_>, count: usize) -> Result<TableUsage, DecodeError> {
     let format = Format::new(coding, body.layout, body.dtype);
     let front = Reader::new(body, geometry::front_len(format.layout, count))?.front;
-    let table = front[HEADER_LEN..].as_chunks::<ENTRY>().0.iter().take(count.div_ceil(BLOCK));
+    let table = front[HEADER_LEN..].as_chunks::<ENTRY>().0.iter().take(count.div_ceil(BLOCK_VALUES));
     let mut usage = TableUsage::default();
     for (block, bytes) in table.enumerate() {
-        let count = (count - block * BLOCK).min(BLOCK);
+        let count = (count - block * BLOCK_VALUES).min(BLOCK_VALUES);
         let entry =
             Entry::from_bytes(*bytes, format, count).map_err(|fault| DecodeError::Block { block, fault })?;
         let coded = u64::from(entry.counts[0]);

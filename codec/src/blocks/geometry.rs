@@ -1,12 +1,37 @@
-//! Lengths of front matter and sections: what follows from the number of values.
+//! Sizes of blocks and of the parts of frames, which follow from numbers of values.
 
-use super::block::{ALIGN, BLOCK, ENTRY};
 use super::coding::{Coding, Format};
 use super::fields::Fields;
+use super::order::TIERS;
 use super::rest::Shape;
 use crate::header::HEADER_LEN;
+use crate::kernel::BASE_GROUP;
 use crate::kernel::tier::plane_bytes;
+use crate::tile::mask_len;
 use crate::{CHUNK_ALIGN, Layout, sections};
+
+/// Values of a block; the last one may have fewer.
+pub(super) const BLOCK_VALUES: usize = 1 << 15;
+/// Groups of a block.
+pub(super) const BLOCK_GROUPS: usize = BLOCK_VALUES / BASE_GROUP;
+/// Bytes of a value at most.
+pub(super) const MAX_WIDTH: usize = 4;
+/// Bytes of an entry of the block table.
+pub(super) const ENTRY: usize = 12;
+/// Parts of a body begin at multiples of this many bytes in it, if they are not lists of bytes.
+pub(super) const ALIGN: usize = 8;
+
+/// Bytes of the mask of `count` values and its padding.
+pub(super) fn mask_bytes(count: usize) -> usize {
+    mask_len(count).next_multiple_of(ALIGN)
+}
+
+/// Bytes of the planes of all tiers but the first, where `counts` values are in the tiers and among the escapes; and
+/// bytes of the escapes and their padding.
+pub(super) fn tail_bytes(counts: &[u16; TIERS + 1]) -> (usize, usize) {
+    let planes = counts[1..TIERS].iter().map(|count| plane_bytes(usize::from(*count))).sum();
+    (planes, usize::from(counts[TIERS]).next_multiple_of(ALIGN))
+}
 
 /// Bytes of the parts of a coded block of `count` values that are in the static section of the split layout: the rest, and the
 /// first tier's planes if all blocks have them.
@@ -29,13 +54,13 @@ pub(super) fn front_len(layout: Layout, count: usize) -> usize {
         Layout::Split => CHUNK_ALIGN,
         Layout::Compact => ALIGN,
     };
-    (HEADER_LEN + ENTRY * count.div_ceil(BLOCK)).next_multiple_of(align)
+    (HEADER_LEN + ENTRY * count.div_ceil(BLOCK_VALUES)).next_multiple_of(align)
 }
 
 /// See [`crate::Codec::static_len`].
 pub(super) fn static_len(Format { coding, layout, fields }: Format, count: usize) -> usize {
     let front_len = front_len(layout, count);
-    sections::static_len(layout, count, BLOCK, front_len, |count| static_body(coding, fields, count))
+    sections::static_len(layout, count, BLOCK_VALUES, front_len, |count| static_body(coding, fields, count))
 }
 
 /// See [`crate::Codec::bound`].
@@ -45,7 +70,6 @@ pub(super) fn bound(layout: Layout, fields: Fields, count: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::block::{mask_bytes, tail_bytes};
     use super::*;
     use crate::DType;
 
@@ -54,20 +78,23 @@ mod tests {
         let bf16 = Fields::of(DType::Bf16);
         assert_eq!([0, 1, 64, 65].map(|count| head_bytes(Coding::Tiers, bf16, count)), [0, 24, 80, 104]);
         assert_eq!([1, 12, 13, 64].map(|count| static_body(Coding::Tiers, bf16, count)), [2, 24, 26, 80]);
-        assert_eq!(static_body(Coding::Tiers, bf16, BLOCK), 40_960);
-        assert_eq!(static_body(Coding::Tiers, bf16, BLOCK) % CHUNK_ALIGN, 0);
+        assert_eq!(static_body(Coding::Tiers, bf16, BLOCK_VALUES), 40_960);
+        assert_eq!(static_body(Coding::Tiers, bf16, BLOCK_VALUES) % CHUNK_ALIGN, 0);
         assert_eq!([1, 12, 13, 64].map(|count| static_body(Coding::Rans, bf16, count)), [2, 16, 16, 64]);
         assert_eq!([0, 1, 64, 65].map(mask_bytes), [0, 8, 8, 16]);
         assert_eq!(tail_bytes(&[9000, 65, 64, 1, 9]), (32 + 16 + 16, 16));
-        assert_eq!([0, BLOCK, BLOCK + 1].map(|count| front_len(Layout::Compact, count)), [32, 48, 56]);
-        assert_eq!(front_len(Layout::Split, 9 * BLOCK), 256);
+        assert_eq!(
+            [0, BLOCK_VALUES, BLOCK_VALUES + 1].map(|count| front_len(Layout::Compact, count)),
+            [32, 48, 56]
+        );
+        assert_eq!(front_len(Layout::Split, 9 * BLOCK_VALUES), 256);
     }
 
     #[test]
     fn counts_beyond_memory_saturate() {
         for (layout, dtype) in Layout::ALL.into_iter().zip([DType::Bf16, DType::F32]) {
             let fields = Fields::of(dtype);
-            for count in [usize::MAX, usize::MAX - BLOCK, usize::MAX / 2 + 1] {
+            for count in [usize::MAX, usize::MAX - BLOCK_VALUES, usize::MAX / 2 + 1] {
                 assert!(bound(layout, fields, count) >= usize::MAX - 1);
                 for coding in [Coding::Tiers, Coding::Rans] {
                     let format = Format { coding, layout, fields };

@@ -4,7 +4,6 @@
 //! has one base, or one for every 256 values where these differ in scale; and where a frame is told how long its rows are,
 //! its columns can have offsets. Sign and mantissa are kept as they are.
 
-mod block;
 mod coding;
 mod columns;
 mod decode;
@@ -24,7 +23,7 @@ mod spread;
 pub(crate) mod symbols;
 mod tiers;
 
-use crate::options::{Choice, ROW, Values};
+use crate::options::{Choice, ROW_KEY, Values};
 pub(crate) use coding::Coding;
 pub(crate) use frame::{How, bound, decode, encode, pieces, static_len, usage};
 pub(crate) use shared::Shared;
@@ -33,6 +32,6 @@ pub(crate) use shared::Shared;
 pub(crate) const MAX_ROW: u32 = 1 << 24;
 
 /// `row`: how many values a row has, for offsets of columns.
-pub(crate) const ROW_CHOICE: Choice = Choice { key: ROW, values: Values::UpTo(MAX_ROW) };
+pub(crate) const ROW_CHOICE: Choice = Choice { key: ROW_KEY, values: Values::UpTo(MAX_ROW) };
 /// The options of `tiered`.
 pub(crate) const OPTIONS: &[Choice] = &[ROW_CHOICE];

@@ -1,9 +1,9 @@
 //! The selector: form and bases of a block, from sums over its groups. Integers only, so that every kernel and every
 //! machine chooses the same.
 
-use super::block::GROUPS;
 use super::entry::{Form, ZERO_BYTE, ZERO_NIBBLE};
 use super::fields::Fields;
+use super::geometry::BLOCK_GROUPS;
 use super::order::Order;
 use super::rest::{RestStats, Shape};
 use super::spread::{FRACTION, Spread};
@@ -18,7 +18,7 @@ const _: () = assert!(FULL as usize == BASE_GROUP);
 /// The largest difference between bases that are nibbles.
 const MAX_SPAN: u8 = ZERO_NIBBLE - 1;
 
-/// What is added to the mean exponent of values for their base, in eighths: best for the orders of tiers.
+/// Rounding of bases, in eighths: added to the mean exponent of a group. This value is best for the orders of tiers.
 pub(super) const EIGHTHS: u32 = 7;
 
 /// How a block is to be coded.
@@ -26,10 +26,10 @@ pub(super) const EIGHTHS: u32 = 7;
 pub(super) struct Plan {
     pub(super) form: Form,
     pub(super) masked: bool,
-    /// As in the entry.
+    /// Base of the block's entry.
     pub(super) base: u8,
     /// The base of each group; none for a group of zeros.
-    pub(super) bases: [Option<u8>; GROUPS],
+    pub(super) bases: [Option<u8>; BLOCK_GROUPS],
     /// Values in groups that are not left out.
     pub(super) kept: usize,
     /// Values that are coded.
@@ -39,7 +39,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The form for a block of `count` values, at least one, with these sums. Bases are means plus so many eighths.
+    /// The form for a block of `count` values, at least one, with these sums. Bases are means plus `eighths`.
     pub(super) fn new(
         layout: Layout,
         fields: Fields,
@@ -56,7 +56,7 @@ impl Plan {
             return Self::uncoded(Form::Zero, fields);
         }
 
-        let mut bases = [None; GROUPS];
+        let mut bases = [None; BLOCK_GROUPS];
         let (form, base) = if sums.len() > 1 && groups_differ(groups()) {
             for (base, mean) in bases.iter_mut().zip(groups()) {
                 *base = (mean.values > 0).then(|| mean.base(eighths));
@@ -82,9 +82,9 @@ impl Plan {
         Self { form, masked, base, bases, kept, coded, rest }
     }
 
-    /// A block of which nothing is coded.
+    /// A block without coded values.
     fn uncoded(form: Form, fields: Fields) -> Self {
-        let (bases, rest) = ([None; GROUPS], Shape::raw(fields, 0));
+        let (bases, rest) = ([None; BLOCK_GROUPS], Shape::raw(fields, 0));
         Self { form, masked: false, base: 0, bases, kept: 0, coded: 0, rest }
     }
 
@@ -226,6 +226,6 @@ mod tests {
             plan(Layout::Compact, 300, &[zeros, sums(0, 44)]),
             Plan::uncoded(Form::Zero, Fields::of(DType::Bf16))
         );
-        assert_eq!(plan(Layout::Split, 300, &[zeros, sums(0, 44)]).bases, [None; GROUPS]);
+        assert_eq!(plan(Layout::Split, 300, &[zeros, sums(0, 44)]).bases, [None; BLOCK_GROUPS]);
     }
 }

@@ -1,9 +1,9 @@
 //! A sample of a frame, for its table.
 
-use super::block::{BLOCK, GROUPS, MAX_WIDTH};
 use super::coding::Format;
 use super::columns::Expanded;
 use super::fields::Fields;
+use super::geometry::{BLOCK_GROUPS, BLOCK_VALUES, MAX_WIDTH};
 use super::plan::Plan;
 use super::rans::{self, JointHistogram, Model};
 use super::rest::RestStats;
@@ -14,15 +14,15 @@ use crate::kernel::{BASE_GROUP, GroupSums, Kernel, joint};
 const MAX_BLOCKS: usize = 16;
 const MAX_GROUPS: usize = 64;
 
-/// What is chosen for a frame.
+/// Table chosen for a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table {
     pub(super) model: Model,
-    /// What is added to means for bases: such that blocks of about the mean of the sample have the same base.
+    /// Rounding of bases, in eighths: such that blocks of about the mean of the sample have the same base.
     pub(super) eighths: u32,
 }
 
-/// Blocks of a sample for training: so many that two of them, and an eighth of their values, are looked at.
+/// Blocks of a sample for training; two of them, and an eighth of their values, are counted.
 const TRAINING_BLOCKS: usize = 4;
 /// Values that are counted for training at most: what histograms have room for.
 const MOST_COUNTED: usize = 1 << 31;
@@ -53,7 +53,7 @@ pub(super) fn train(
     with_mantissa: bool,
     samples: &[&[u8]],
 ) -> Option<Table> {
-    let len = TRAINING_BLOCKS * BLOCK * format.fields.width();
+    let len = TRAINING_BLOCKS * BLOCK_VALUES * format.fields.width();
     let pieces = || samples.iter().flat_map(|values| values.chunks(len));
     let (mut exponents, mut nonzero) = (0, 0);
     let mut sums = NO_SUMS;
@@ -72,7 +72,7 @@ pub(super) fn train(
     Some(Table { model: rans::fit(with_mantissa, &counts.histogram)?, eighths })
 }
 
-/// What is added to means for bases, from the sum of so many exponents; none of none.
+/// Rounding of bases, in eighths, from the sum of `nonzero` exponents; none if `nonzero` is 0.
 fn eighths(exponents: u64, nonzero: u64) -> Option<u32> {
     let rounded = ((8 * exponents + nonzero / 2).checked_div(nonzero)? % 8) as u32;
     // From 4 to 11, so that it is near that of tiers.
@@ -80,9 +80,9 @@ fn eighths(exponents: u64, nonzero: u64) -> Option<u32> {
 }
 
 /// Sums over the groups of the blocks of a sample.
-type Sums = [[GroupSums; GROUPS]; MAX_BLOCKS];
+type Sums = [[GroupSums; BLOCK_GROUPS]; MAX_BLOCKS];
 
-const NO_SUMS: Sums = [[GroupSums { exponents: 0, zeros: 0 }; GROUPS]; MAX_BLOCKS];
+const NO_SUMS: Sums = [[GroupSums { exponents: 0, zeros: 0 }; BLOCK_GROUPS]; MAX_BLOCKS];
 
 /// The blocks of a frame that are looked at.
 struct Sample<'a> {
@@ -90,16 +90,16 @@ struct Sample<'a> {
     format: Format,
     columns: Option<&'a Expanded>,
     values: &'a [u8],
-    /// Of the whole frame.
+    /// Number of blocks of the whole frame.
     blocks: usize,
-    /// Of each block that is looked at.
-    sums: &'a [[GroupSums; GROUPS]],
+    /// Sums over the groups of each block that is looked at.
+    sums: &'a [[GroupSums; BLOCK_GROUPS]],
     /// Sum of the exponents of the values in them that are not +0, and number of these.
     exponents: u64,
     nonzero: u64,
 }
 
-/// What has been counted in samples.
+/// Counts over all samples.
 struct Counts {
     histogram: JointHistogram,
     /// Residuals that have been counted, and all values in the groups that they are from.
@@ -112,7 +112,7 @@ impl Counts {
 }
 
 impl<'a> Sample<'a> {
-    /// That of the values of a frame, with room for sums.
+    /// Sample of the values of a frame, with room for sums.
     fn of(
         kernel: &'a Kernel,
         format: Format,
@@ -121,7 +121,7 @@ impl<'a> Sample<'a> {
         sums: &'a mut Sums,
     ) -> Self {
         let fields = format.fields;
-        let blocks = values.len().div_ceil(BLOCK * fields.width());
+        let blocks = values.len().div_ceil(BLOCK_VALUES * fields.width());
         let looked_at = (blocks / 4).clamp(blocks.min(2), MAX_BLOCKS);
         let (mut exponents, mut nonzero) = (0, 0);
         for (number, sums) in sums[..looked_at].iter_mut().enumerate() {
@@ -138,7 +138,7 @@ impl<'a> Sample<'a> {
         Self { kernel, format, columns, values, blocks, sums: &sums[..looked_at], exponents, nonzero }
     }
 
-    /// Counts residuals, and bits of mantissas, with bases for which so many eighths are added to means.
+    /// Counts residuals, and bits of mantissas, with bases that are means plus `eighths`.
     fn count(&self, eighths: u32, counts: &mut Counts) {
         let Self { kernel, format, columns, .. } = *self;
         let (fields, looked_at) = (format.fields, self.sums.len());
@@ -185,8 +185,8 @@ impl<'a> Sample<'a> {
 
 /// The values of a block, and how many are before it.
 fn block(fields: Fields, values: &[u8], number: usize) -> (&[u8], usize) {
-    let end = values.len().min((number + 1) * BLOCK * fields.width());
-    (&values[number * BLOCK * fields.width()..end], number * BLOCK)
+    let end = values.len().min((number + 1) * BLOCK_VALUES * fields.width());
+    (&values[number * BLOCK_VALUES * fields.width()..end], number * BLOCK_VALUES)
 }
 
 /// Takes the offsets of columns off the sums of groups; of values from `first` on.

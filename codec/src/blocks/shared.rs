@@ -1,6 +1,6 @@
 //! A table of frequencies that many frames share: they name it, and carry none.
 //!
-//! Its bytes are the tags of codec and type, what is added to means for bases, and a zero; then the table as in a frame.
+//! Its bytes are the tags of codec and type, the rounding of bases, and a zero; then the table as in a frame.
 
 use super::coding::{Coding, Format};
 use super::fields::Fields;
@@ -10,7 +10,7 @@ use crate::{DType, DecodeError, Layout, levels, tables};
 
 /// Bytes in front of the table.
 const HEAD: usize = 4;
-/// What is added to means for bases.
+/// Allowed roundings of bases, in eighths.
 const EIGHTHS: std::ops::RangeInclusive<u32> = 4..=11;
 
 /// A table for the frames of values of one type.
@@ -18,7 +18,7 @@ const EIGHTHS: std::ops::RangeInclusive<u32> = 4..=11;
 pub(crate) struct Shared {
     pub(crate) dtype: DType,
     pub(super) table: Table,
-    /// What frames name it by.
+    /// Id by which frames name the table.
     pub(super) id: u32,
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Adds the mean of so many values; it has [`FRACTION`] bits behind the point.
+    /// Adds the mean of `count` values; it has [`FRACTION`] fractional bits.
     #[inline(always)]
     pub(super) fn add(&mut self, mean: u64, values: u32) {
         self.number += 1;

@@ -3,7 +3,7 @@
 //! Symbols are bytes of which small ones are frequent: 0 most of all. In tiers they are coded as residuals, which are symbols less 9:
 //! so the twelve lowest symbols have codes.
 
-use super::block::{ALIGN, BLOCK, tail_bytes};
+use super::geometry::{ALIGN, BLOCK_VALUES, tail_bytes};
 use super::order::TIERS;
 use super::rans::{self, Model, codes_len};
 use super::tiers::{self, Coded, List};
@@ -12,8 +12,8 @@ use crate::kernel::rans::{EncodeTable, Frequencies, Job, LANES, LOWEST, ROOM_PAD
 use crate::kernel::tier::{BIAS, LIST_PAD, Tier, plane_bytes};
 use crate::{BlockFault, DecodeError};
 
-/// Symbols of a list at most.
-pub(crate) const SYMBOLS: usize = BLOCK;
+/// The most symbols of a list: as many as a block has values.
+pub(crate) const MAX_SYMBOLS: usize = BLOCK_VALUES;
 /// How many follow the number of symbols: those in tiers 2 to 4 and escapes, or words and escapes.
 pub(crate) type Counts = [u16; TIERS];
 
@@ -31,7 +31,7 @@ pub(crate) fn tier_bits(symbol: u32) -> u32 {
 
 /// Writes lists of symbols.
 pub(crate) struct Writer {
-    /// With which symbols are coded by rANS.
+    /// Table for coding symbols by rANS.
     table: Option<EncodeTable>,
     list: Vec<u8>,
     words: Vec<u8>,
@@ -39,7 +39,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// For lists of at most so many symbols.
+    /// Buffers for lists of up to this number of symbols.
     pub(crate) fn new(frequencies: Option<&Frequencies>, symbols: usize) -> Self {
         let room = |bytes: usize| if frequencies.is_some() { vec![0; bytes + ROOM_PAD] } else { Vec::new() };
         let (words, escapes) = (room(WORD * symbols), room(symbols));
@@ -73,7 +73,7 @@ impl Writer {
         Some((counts, before - room.len()))
     }
 
-    /// As [`Self::tiers`], by rANS with the table, if there is one.
+    /// Codes like [`Self::tiers`], but by rANS with the table, if there is one.
     pub(crate) fn rans(
         &mut self,
         kernel: &Kernel,
@@ -100,7 +100,7 @@ impl Writer {
     }
 }
 
-/// Bytes of so many symbols in tiers.
+/// Bytes of symbols in tiers, by their counts.
 pub(crate) fn tiers_len(symbols: usize, [second, third, fourth, escapes]: Counts) -> usize {
     let (planes, escapes) = tail_bytes(&[0, second, third, fourth, escapes]);
     plane_bytes(symbols) + planes + escapes
@@ -111,7 +111,7 @@ pub(crate) fn rans_len([words, escapes, ..]: Counts) -> usize {
     codes_len(usize::from(words), usize::from(escapes))
 }
 
-/// Whether so many symbols can have these counts in tiers, or by rANS.
+/// Whether this number of symbols can have these counts in tiers, or by rANS.
 pub(crate) fn are_possible(symbols: usize, counts: Counts, rans: bool) -> bool {
     match counts {
         [words, escapes, third, fourth] if rans => {
@@ -126,7 +126,7 @@ pub(crate) struct TierReader(Box<List>);
 
 impl TierReader {
     pub(crate) fn new() -> Self {
-        Self(vec![0; BLOCK + LIST_PAD].try_into().expect("it has this length"))
+        Self(vec![0; BLOCK_VALUES + LIST_PAD].try_into().expect("it has this length"))
     }
 
     /// Reads symbols from bytes that have [`tiers_len`].
@@ -145,13 +145,13 @@ impl TierReader {
         let (first, planes) = bytes.split_at(plane_bytes(symbols.len()));
         let (planes, escapes) = planes.split_at(tail_bytes(&counts).0);
         tiers::unpack(kernel, &mut self.0, &ORDER, &counts, Coded { first, planes, escapes })?;
-        let list = &self.0[BLOCK - symbols.len()..BLOCK];
+        let list = &self.0[BLOCK_VALUES - symbols.len()..BLOCK_VALUES];
         symbols.iter_mut().zip(list).for_each(|(symbol, residual)| *symbol = residual.wrapping_add(BIAS));
         Ok(())
     }
 }
 
-/// What is to be decoded by rANS for bytes that have [`rans_len`].
+/// The rANS job that decodes `bytes`, which have [`rans_len`].
 ///
 /// # Errors
 /// If these contradict the counts.
@@ -187,7 +187,7 @@ pub(crate) fn table_to_bytes(frequencies: &Frequencies) -> Vec<u8> {
 /// Reads a table.
 ///
 /// # Errors
-/// If no encoder writes such a one.
+/// If the bytes are not valid.
 pub(crate) fn read_table(mut bytes: &[u8]) -> Result<Frequencies, DecodeError> {
     match rans::read(&mut bytes)?.0 {
         Model::Residuals(frequencies) => Ok(frequencies),

@@ -1,6 +1,6 @@
 //! All tiers of a block, or of a byte plane of its rest, read.
 
-use super::block::BLOCK;
+use super::geometry::BLOCK_VALUES;
 use super::order::TIERS;
 use crate::BlockFault;
 use crate::kernel::Kernel;
@@ -9,15 +9,15 @@ use crate::kernel::tier::{LIST_PAD, Tier, ends_clear, plane_bytes};
 /// Planes and escapes, padding included.
 #[derive(Clone, Copy)]
 pub(super) struct Coded<'a> {
-    /// Of the first tier.
+    /// Planes of the first tier.
     pub(super) first: &'a [u8],
-    /// Of the others.
+    /// Planes of the other tiers.
     pub(super) planes: &'a [u8],
     pub(super) escapes: &'a [u8],
 }
 
 /// A list with room for the values of a block: always up to where the padding begins.
-pub(super) type List = [u8; BLOCK + LIST_PAD];
+pub(super) type List = [u8; BLOCK_VALUES + LIST_PAD];
 
 /// Leaves what the tiers, with these numbers of values, and escapes stand for in the list.
 ///
@@ -37,7 +37,7 @@ pub(super) fn unpack(
 /// Leaves what the first tier passes on in the list.
 ///
 /// # Errors
-/// As [`unpack`], of the other tiers.
+/// Unpacks the other tiers, as [`unpack`] does.
 pub(super) fn unpack_passed(
     kernel: &Kernel,
     list: &mut List,
@@ -47,7 +47,7 @@ pub(super) fn unpack_passed(
 ) -> Result<(), BlockFault> {
     let (escapes, padding) = coded.escapes.split_at(usize::from(counts[TIERS]));
     check_zero(padding)?;
-    list[BLOCK - escapes.len()..BLOCK].copy_from_slice(escapes);
+    list[BLOCK_VALUES - escapes.len()..BLOCK_VALUES].copy_from_slice(escapes);
     let mut planes = coded.planes;
     for number in (1..TIERS).rev() {
         let (before, own) = planes.split_at(planes.len() - plane_bytes(usize::from(counts[number])));
@@ -69,7 +69,7 @@ fn unpack_tier(
     if !ends_clear(count, planes) {
         return Err(BlockFault::Padding);
     }
-    (kernel.unpack_tier)(&mut list[BLOCK - count..], passed, &tiers[number], planes)
+    (kernel.unpack_tier)(&mut list[BLOCK_VALUES - count..], passed, &tiers[number], planes)
         .map_err(|found| BlockFault::Passed { tier: number + 1, expected: passed, found })
 }
 
@@ -90,7 +90,7 @@ pub(super) fn check_passed(counts: &[u16; TIERS + 1], found: usize) -> Result<()
     if found == expected { Ok(()) } else { Err(BlockFault::Passed { tier: 1, expected, found }) }
 }
 
-/// What fills up a part is zero.
+/// Checks that padding is zero.
 ///
 /// # Errors
 /// If it is not.

@@ -1,6 +1,6 @@
 //! Words to symbols: several with each look into a table, of several streams side by side.
 
-use super::{LONGEST, Lengths, words};
+use super::{LONGEST, Lengths, lengths};
 
 /// Streams that symbols are coded as: looks into the table wait for the look before in the same stream only.
 pub(crate) const STREAMS: usize = 4;
@@ -13,7 +13,7 @@ const LOOKS: usize = 56 / LONGEST;
 const COUNT_AT: u32 = 48;
 const BITS_AT: u32 = 56;
 
-/// What the next bits of a stream stand for, by their value.
+/// Lookup tables of a canonical code, indexed by the next bits of a stream.
 pub(crate) struct DecodeTable {
     /// Up to six symbols, the first one lowest, in 48 bits; their number in 8; the bits of their words in 8. All 0 where the first word is longer than the
     /// value.
@@ -27,7 +27,7 @@ pub(crate) struct DecodeTable {
 impl DecodeTable {
     /// `None` if the lengths are those of no complete code with words of at most 32 bits.
     pub(crate) fn new(lengths: &Lengths) -> Option<Self> {
-        let words = words::words(lengths)?;
+        let words = lengths::words(lengths)?;
         let symbols = (0..=255u8).zip(&words).zip(lengths);
         let short = symbols.map(|((symbol, &word), &length)| (symbol, word as usize, usize::from(length)));
         let mut short: Vec<_> = short.filter(|(_, _, length)| (1..=LONGEST).contains(length)).collect();
@@ -152,7 +152,7 @@ impl<'a> Stream<'a> {
         true
     }
 
-    /// As many bits as there are, byte by byte.
+    /// Fills the bit buffer byte by byte, as far as bytes are left.
     fn refill_bytes(&mut self) {
         while self.have < 56
             && let Some(&byte) = self.bytes.get(self.at)

@@ -1,7 +1,7 @@
 //! Symbols to words.
 
 use super::decode::{JUMP_LEN, STREAMS};
-use super::{Lengths, words};
+use super::{Lengths, lengths};
 use crate::kernel::Kernel;
 use crate::kernel::four::{LENGTH_AT as FOUR_LENGTH_AT, ShortWords};
 
@@ -13,7 +13,7 @@ const LENGTH_AT: u32 = 32;
 impl EncodeTable {
     /// `None` if the lengths are those of no complete code.
     pub(crate) fn new(lengths: &Lengths) -> Option<Self> {
-        let words = words::words(lengths)?;
+        let words = lengths::words(lengths)?;
         let entry = |symbol| u64::from(words[symbol]) | u64::from(lengths[symbol]) << LENGTH_AT;
         Some(Self(std::array::from_fn(entry)))
     }
@@ -28,7 +28,7 @@ impl EncodeTable {
 /// Bytes of room that are left over behind streams.
 pub(crate) const SPARE: usize = 8;
 
-/// Bytes of streams with so many bits, at most: those of [`encode_streams`], or up to three more.
+/// The most bytes of streams with this number of bits: those of [`encode_streams`], or up to three more.
 pub(crate) fn streams_len(bits: u64) -> usize {
     JUMP_LEN + bits.div_ceil(8) as usize + STREAMS - 1
 }
@@ -95,7 +95,7 @@ fn encode(
     Some(words.finish()?.div_ceil(8))
 }
 
-/// Words that are written one behind the other.
+/// Writer of consecutive words.
 pub(crate) struct Words<'a> {
     out: &'a mut [u8],
     /// Whole bytes that are written.

@@ -8,7 +8,6 @@ mod decode;
 mod encode;
 mod lengths;
 mod listed;
-mod words;
 
 pub(crate) use decode::{DecodeTable, STREAMS, Stream, decode_streams, is_end};
 pub(crate) use encode::{EncodeTable, SPARE, Words, encode_streams, streams_len};

@@ -81,7 +81,7 @@ impl Codebook {
         Table::new(self.table_bytes())
     }
 
-    /// What frames name it by: the id of [`Self::table`].
+    /// Id by which frames name the book: that of [`Self::table`].
     pub fn id(&self) -> u32 {
         tables::id_of(&self.table_bytes())
     }
@@ -120,12 +120,12 @@ impl Codebook {
     }
 }
 
-/// Values of which [`RUN`] are in the sample of a frame.
-const SPAN: usize = 1 << 11;
+/// Distance in values between the runs of a sample, each of [`RUN_VALUES`] values.
+const SPAN_VALUES: usize = 1 << 11;
 /// Consecutive values in a sample. Where a run begins in its span goes round, so that all columns of a matrix have their
 /// turn, whatever the length of its rows.
-const RUN: usize = 1 << 7;
-/// Frames of at most so many values are counted in full.
+const RUN_VALUES: usize = 1 << 7;
+/// The most values of a frame that are counted in full.
 const FEW: usize = 1 << 15;
 
 /// The book of a frame: of all values where they are few, of a sixteenth where they are many.
@@ -139,12 +139,12 @@ pub(super) fn of_frame(dtype: DType, values: &[u8]) -> Result<Codebook, EncodeEr
     let mut counts = [0; 256];
     let mut gathered = [0; 2 * TILE];
     // Each run is in a page of its own. Copies wait for several pages at a time, increments would wait for one after the other.
-    let spans = gathered.len() / (RUN * width);
-    for (first, part) in (0..).step_by(spans).zip(values.chunks(spans * SPAN * width)) {
+    let spans = gathered.len() / (RUN_VALUES * width);
+    for (first, part) in (0..).step_by(spans).zip(values.chunks(spans * SPAN_VALUES * width)) {
         let mut len = 0;
-        for (number, span) in (first..).zip(part.chunks(SPAN * width)) {
+        for (number, span) in (first..).zip(part.chunks(SPAN_VALUES * width)) {
             let start = (run_start(number) * width).min(span.len());
-            let run = &span[start..(start + RUN * width).min(span.len())];
+            let run = &span[start..(start + RUN_VALUES * width).min(span.len())];
             gathered[len..][..run.len()].copy_from_slice(run);
             len += run.len();
         }
@@ -153,9 +153,9 @@ pub(super) fn of_frame(dtype: DType, values: &[u8]) -> Result<Codebook, EncodeEr
     Ok(Codebook { dtype, exponents: most_frequent(&counts[..fields.exponents()]) })
 }
 
-/// Where the run of a span begins: a multiple of its length.
+/// Start of the run of a span: a multiple of its length.
 fn run_start(span: usize) -> usize {
-    (5 * span + span / 16) % (SPAN / RUN) * RUN
+    (5 * span + span / 16) % (SPAN_VALUES / RUN_VALUES) * RUN_VALUES
 }
 
 fn most_frequent(counts: &[u64]) -> [u8; ENTRIES] {
@@ -185,7 +185,9 @@ mod tests {
 
     #[test]
     fn of_many_values_a_run_in_each_span_counts() {
-        for (dtype, count) in [(DType::Bf16, FEW + 3 * SPAN + RUN + 5), (DType::F8E5M2, 3 * FEW + 7)] {
+        for (dtype, count) in
+            [(DType::Bf16, FEW + 3 * SPAN_VALUES + RUN_VALUES + 5), (DType::F8E5M2, 3 * FEW + 7)]
+        {
             let exponent = |value: usize| 3 + value.pow(3) / 7 % 23 + 200 / (value % 97 + 1) % 3;
             let value = |value: usize| match dtype {
                 DType::Bf16 => ((exponent(value) as u16) << 7).to_le_bytes().to_vec(),
@@ -193,8 +195,10 @@ mod tests {
             };
             let values: Vec<u8> = (0..count).flat_map(value).collect();
             let width = dtype.width();
-            let sample: Vec<&[u8]> = (0..count.div_ceil(SPAN))
-                .flat_map(|span| (0..RUN).map(move |value| span * SPAN + run_start(span) + value))
+            let sample: Vec<&[u8]> = (0..count.div_ceil(SPAN_VALUES))
+                .flat_map(|span| {
+                    (0..RUN_VALUES).map(move |value| span * SPAN_VALUES + run_start(span) + value)
+                })
                 .filter_map(|value| values.get(value * width..(value + 1) * width))
                 .collect();
             assert!(sample.len() > count / 17 && sample.len() < count / 15);

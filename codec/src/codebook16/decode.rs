@@ -18,7 +18,7 @@ pub(super) struct Decoder<'a> {
     layout: Layout,
     fields: Fields,
     book: &'a [u8; ENTRIES],
-    /// Of a tile, and padding.
+    /// Exponents of a tile, and padding.
     exponents: [u8; TILE + LIST_PAD],
 }
 
@@ -54,7 +54,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// As [`Self::tile`], of a tile of BF16 that is coded as it is, in one pass: past the caches where that is permitted. Returns
+    /// Decodes as [`Self::tile`] does, a tile of BF16 without a mask, in one pass: past the caches where that is permitted. Returns
     /// the sum of words for the checksum, folded; the first one is at index `word`.
     pub(super) fn pass<'b>(
         &mut self,

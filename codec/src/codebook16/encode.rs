@@ -23,7 +23,7 @@ pub(super) struct Encoder<'a> {
     layout: Layout,
     fields: Fields,
     table: CodeTable,
-    /// Of a tile, and room for a vector.
+    /// Exponents of a tile, and room for a vector.
     exponents: [u8; TILE + LIST_PAD],
     /// A bit for each escape of a tile.
     escaped: [u64; TILE / 64],
@@ -88,7 +88,7 @@ impl<'a> Encoder<'a> {
         (CODE_BITS + self.fields.rest_bits() + escape) * zeros > count
     }
 
-    /// As [`Self::tile`], unless that is not shorter than the values are.
+    /// Codes as [`Self::tile`] does; none if that is not shorter than the values are.
     fn coded(
         &mut self,
         mode: Mode,

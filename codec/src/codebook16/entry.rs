@@ -1,4 +1,4 @@
-//! What the encoder chooses for a tile, and how it is written in the tile table.
+//! Choices of the encoder for a tile, and their encoding as an entry of the tile table.
 
 use super::escapes::Positions;
 use super::fields::Fields;
@@ -20,7 +20,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// A tile of which nothing is coded.
+    /// A tile without coded values.
     pub(super) fn uncoded(mode: Mode) -> Self {
         Self { mode, positions: Positions::Wide, escapes: 0, coded: 0 }
     }

@@ -1,25 +1,25 @@
 //! The escapes of a tile: positions and exponents of the values that the book has no code for.
 //!
 //! They are corrections: a decoder puts them over exponents that are there already, in any order. Positions count from
-//! the beginning of the tile, in two bytes; or from that of a chunk of 256 values, in one, with the number of escapes
-//! of each chunk in front.
+//! the beginning of the tile, in two bytes; or from that of a group of 256 values, in one, with the number of escapes
+//! of each group in front.
 
 use crate::TileFault;
 use crate::kernel::TILE;
 
-/// Values of a chunk, where positions count from chunks.
-const CHUNK: usize = 256;
-/// Words of bits for a chunk.
-const CHUNK_WORDS: usize = CHUNK / 64;
-/// The most escapes that a chunk can have where positions count from chunks.
-const CHUNK_MAX: u32 = 255;
+/// Values of a group, where positions count from groups.
+const POSITION_GROUP: usize = 256;
+/// Words of bits for a group.
+const GROUP_WORDS: usize = POSITION_GROUP / 64;
+/// The most escapes that a group can have where positions count from groups.
+const MAX_GROUP_ESCAPES: u32 = 255;
 
 /// How positions are written, in the order of the tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Positions {
     /// Two bytes, from the beginning of the tile.
     Wide,
-    /// One byte, from the beginning of a chunk; chunks have their numbers of escapes in front.
+    /// One byte, from the beginning of a group; groups have their numbers of escapes in front.
     Narrow,
 }
 
@@ -30,7 +30,7 @@ impl Positions {
     pub(super) fn len(self, coded: usize, escapes: usize) -> usize {
         match self {
             Self::Wide => 3 * escapes,
-            Self::Narrow => coded.div_ceil(CHUNK) + 2 * escapes,
+            Self::Narrow => coded.div_ceil(POSITION_GROUP) + 2 * escapes,
         }
     }
 }
@@ -39,9 +39,9 @@ impl Positions {
 pub(super) fn choose(escaped: &[u64], coded: usize) -> (Positions, usize) {
     let mut fits = true;
     let mut count = 0;
-    for chunk in escaped.chunks(CHUNK_WORDS) {
-        let found: u32 = chunk.iter().map(|bits| bits.count_ones()).sum();
-        fits &= found <= CHUNK_MAX;
+    for group in escaped.chunks(GROUP_WORDS) {
+        let found: u32 = group.iter().map(|bits| bits.count_ones()).sum();
+        fits &= found <= MAX_GROUP_ESCAPES;
         count += found as usize;
     }
     let narrow = fits && Positions::Narrow.len(coded, count) < Positions::Wide.len(coded, count);
@@ -61,13 +61,13 @@ pub(super) fn write(positions: Positions, escaped: &[u64], exponents: &[u8], out
             }
         }
         Positions::Narrow => {
-            let (counts, list) = out.split_at_mut(escaped.len().div_ceil(CHUNK_WORDS));
-            for (count, chunk) in counts.iter_mut().zip(escaped.chunks(CHUNK_WORDS)) {
-                *count = chunk.iter().map(|bits| bits.count_ones() as u8).sum();
+            let (counts, list) = out.split_at_mut(escaped.len().div_ceil(GROUP_WORDS));
+            for (count, group) in counts.iter_mut().zip(escaped.chunks(GROUP_WORDS)) {
+                *count = group.iter().map(|bits| bits.count_ones() as u8).sum();
             }
             let (places, values) = list.split_at_mut(list.len() / 2);
             for (position, (place, value)) in positions_of(escaped).zip(places.iter_mut().zip(values)) {
-                *place = (position % CHUNK) as u8;
+                *place = (position % POSITION_GROUP) as u8;
                 *value = exponents[position];
             }
         }
@@ -78,7 +78,7 @@ pub(super) fn write(positions: Positions, escaped: &[u64], exponents: &[u8], out
 ///
 /// # Errors
 /// If positions do not ascend or are beyond the last value, the code of an escape is not 0, an exponent is not below
-/// `exponent_count`, or the chunks have another number of escapes than the list.
+/// `exponent_count`, or the groups have another number of escapes than the list.
 pub(super) fn apply(
     positions: Positions,
     list: &[u8],
@@ -86,7 +86,7 @@ pub(super) fn apply(
     exponent_count: usize,
     exponents: &mut [u8],
 ) -> Result<(), TileFault> {
-    let chunks = exponents.len().div_ceil(CHUNK);
+    let groups = exponents.len().div_ceil(POSITION_GROUP);
     let mut last = None;
     let mut put = |position: usize, value: u8| {
         if last.is_some_and(|last| position <= last) || position >= exponents.len() {
@@ -110,16 +110,16 @@ pub(super) fn apply(
             }
         }
         Positions::Narrow => {
-            let (counts, list) = list.split_at(chunks);
+            let (counts, list) = list.split_at(groups);
             let (places, values) = list.split_at(list.len() / 2);
             let found = counts.iter().map(|count| usize::from(*count)).sum();
             if found != values.len() {
                 return Err(TileFault::EscapeCount { expected: values.len(), found });
             }
             let mut list = places.iter().zip(values);
-            for (chunk, count) in counts.iter().enumerate() {
+            for (group, count) in counts.iter().enumerate() {
                 for (place, value) in list.by_ref().take(usize::from(*count)) {
-                    put(CHUNK * chunk + usize::from(*place), *value)?;
+                    put(POSITION_GROUP * group + usize::from(*place), *value)?;
                 }
             }
         }
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn the_shorter_form_is_chosen_if_it_is_possible() {
         let choose = |escaped: &[u64]| choose(escaped, 64 * escaped.len());
-        // Two chunks have two bytes of numbers, a byte less per escape pays from the third on.
+        // Two groups have two bytes of numbers, a byte less per escape pays from the third on.
         assert_eq!(choose(&[0b11, 0, 0, 0, 0]), (Positions::Wide, 2));
         assert_eq!(choose(&[0b111, 0, 0, 0, 0]), (Positions::Narrow, 3));
         assert_eq!(choose(&[u64::MAX; 4]), (Positions::Wide, 256));

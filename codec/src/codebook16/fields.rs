@@ -1,7 +1,7 @@
 //! How values divide into exponent and rest. BF16 has kernels; FP8 goes eight values at a time through 64-bit words.
 
 use crate::DType;
-use crate::kernel::eight::{spread, together, word};
+use crate::kernel::bits::{spread, together, word};
 use crate::kernel::{Kernel, TILE};
 
 /// A type of values that the codec codes.
@@ -169,7 +169,7 @@ impl Fields {
         (value & 0x7f) >> (self.rest_bits() - 1)
     }
 
-    /// Where the bits of the rest are in a value of FP8: the mantissa, then the sign. The first is always at 0.
+    /// Positions of the bits of the rest in a value of FP8: the mantissa, then the sign. The first is always 0.
     fn rest_positions(self) -> &'static [u32] {
         match self {
             Self::E5m2 => &[0, 1, 7],

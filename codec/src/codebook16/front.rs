@@ -10,7 +10,7 @@ use crate::kernel::TILE;
 use crate::sections::Reader;
 use crate::{DecodeError, Layout, TileFault};
 
-/// What the front matter of a frame says, and what follows it.
+/// Front matter of a frame, parsed, and the sections behind it.
 pub(crate) struct Front<'a> {
     layout: Layout,
     pub(super) fields: Fields,

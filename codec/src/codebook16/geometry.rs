@@ -8,7 +8,7 @@ use crate::{CHUNK_ALIGN, Layout, sections};
 
 /// Bytes of an entry of the tile table.
 pub(super) const ENTRY: usize = 6;
-/// Where the tile table begins: behind header and book.
+/// Offset of the tile table: behind header and book.
 pub(super) const TABLE: usize = HEADER_LEN + ENTRIES;
 
 /// Bytes of rests and codes of `count` values.

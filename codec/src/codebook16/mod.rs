@@ -17,7 +17,7 @@ mod front;
 mod geometry;
 
 use crate::body::Body;
-use crate::checksum::{self, BLOCK_BYTES, WORD};
+use crate::checksum::{self, PART_BYTES, WORD};
 use crate::codec::Sealed;
 use crate::frame;
 use crate::header::HEADER_LEN;
@@ -119,8 +119,8 @@ impl Codec for Codebook16 {
         let streaming = StreamingStore::of_large(kernel, values.len());
         let mut encoder = Encoder::new(kernel, layout, fields, book.exponents(), streaming);
         let mut sum = 0u32;
-        for (number, block) in values.chunks(BLOCK_BYTES).enumerate() {
-            let word = (number * BLOCK_BYTES / WORD) as u64;
+        for (number, block) in values.chunks(PART_BYTES).enumerate() {
+            let word = (number * PART_BYTES / WORD) as u64;
             let mut of_block = None;
             for (values, entry) in block.chunks(TILE * fields.width()).zip(&mut entries) {
                 let (body, further) = bodies.split_at_mut(static_len(layout, fields, values));
@@ -133,7 +133,7 @@ impl Codec for Codebook16 {
                 of_block = encoder.sum;
             }
             let of_block =
-                of_block.unwrap_or_else(|| checksum::of_values_at(kernel, block, number * BLOCK_BYTES));
+                of_block.unwrap_or_else(|| checksum::of_values_at(kernel, block, number * PART_BYTES));
             sum = sum.wrapping_add(of_block);
         }
         let sum = sum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN));
@@ -193,12 +193,12 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
     let mut decoder = Decoder::new(kernel, layout, fields, book.exponents());
     let mut streaming = StreamingStore::of_large(kernel, out.len());
     let (mut tile, mut sum) = (0, 0u32);
-    for (number, out) in out.chunks_mut(BLOCK_BYTES).enumerate() {
+    for (number, out) in out.chunks_mut(PART_BYTES).enumerate() {
         if fields == Fields::Bf16 {
             let entry = front.entry(tile)?;
             if entry.mode == Mode::Coded {
                 let (body, further) = bodies.split_at(static_len(layout, fields, out));
-                let (dynamic, word) = (&mut front.sections.dynamic, (number * BLOCK_BYTES / WORD) as u64);
+                let (dynamic, word) = (&mut front.sections.dynamic, (number * PART_BYTES / WORD) as u64);
                 let found = decoder.pass(entry, body, dynamic, word, &mut streaming, out);
                 sum = sum.wrapping_add(found.map_err(|fault| DecodeError::Tile { tile, fault })?);
                 bodies = further;
@@ -215,7 +215,7 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
             bodies = further;
             tile += 1;
         }
-        sum = sum.wrapping_add(checksum::of_values_at(kernel, block, number * BLOCK_BYTES));
+        sum = sum.wrapping_add(checksum::of_values_at(kernel, block, number * PART_BYTES));
         StreamingStore::flush(&streaming, out);
     }
     sum = sum.wrapping_add(checksum::of_front(&front.sections.front[HEADER_LEN..], HEADER_LEN));
@@ -232,4 +232,4 @@ fn static_len(layout: Layout, fields: Fields, values: &[u8]) -> usize {
 }
 
 // Both kinds of tiles divide a block of the checksum.
-const _: () = assert!(BLOCK_BYTES == 2 * TILE);
+const _: () = assert!(PART_BYTES == 2 * TILE);

@@ -4,7 +4,7 @@ use super::ContainerError;
 use super::format::{Entry, Foot, Header, Sum, Tail};
 use crate::{DType, FrameInfo, Layout};
 
-/// Makes header and index of a container around frames that its caller makes: for who encodes chunks in an order of his own,
+/// Makes header and index of a container around frames that its caller makes: for callers that encode chunks in an order of their own,
 /// with a codec for each, or writes them where [`Writer`](crate::Writer) cannot.
 ///
 /// ```
@@ -49,7 +49,7 @@ impl ContainerBuilder {
         self.header.to_bytes()
     }
 
-    /// Bytes of the index of so many chunks.
+    /// Bytes of the index of this number of chunks.
     pub fn index_len(chunks: u64) -> u64 {
         32 + 8 * chunks
     }

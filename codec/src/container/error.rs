@@ -1,5 +1,7 @@
 //! Everything that can be wrong with a container.
 
+#![allow(missing_docs, reason = "fields are named by the messages")]
+
 use std::io;
 
 use crate::error::remedy_for_version;
@@ -22,30 +24,16 @@ use crate::{DecodeError, EncodeError, FrameShape};
 pub enum ContainerError {
     /// The bytes are no container.
     #[error("not a zipwire container: it starts with `{found:02x?}`")]
-    Magic {
-        /// First four bytes.
-        found: [u8; 4],
-    },
+    Magic { found: [u8; 4] },
     /// A container of another version of the format.
     #[error("the container has version `{found}` of the format; {}", remedy_for_version((*found).into(), crate::CONTAINER_VERSION.into()))]
-    Version {
-        /// Version in the header.
-        found: u8,
-    },
+    Version { found: u8 },
     /// The header is not the one that was written.
     #[error("the header's checksum is `{found:#010x}`, it says `{expected:#010x}`")]
-    HeaderChecksum {
-        /// In the header.
-        expected: u32,
-        /// Of the header.
-        found: u32,
-    },
+    HeaderChecksum { expected: u32, found: u32 },
     /// A type that this version does not have.
     #[error("no type has tag `{tag}`")]
-    UnknownDType {
-        /// Tag in the header.
-        tag: u8,
-    },
+    UnknownDType { tag: u8 },
     /// Bytes that must be zero are not.
     #[error("bytes of the {part} that must be zero are not")]
     Padding {
@@ -54,10 +42,7 @@ pub enum ContainerError {
     },
     /// Chunks of a length that there is not.
     #[error("chunks of `{found}` values are not possible")]
-    ChunkValues {
-        /// Values of a chunk.
-        found: u64,
-    },
+    ChunkValues { found: u64 },
     /// The container ends too early.
     #[error("the container ends inside its {part}")]
     Truncated {
@@ -69,7 +54,6 @@ pub enum ContainerError {
     Marker {
         /// Number of chunks before.
         chunks: u64,
-        /// The four bytes that are there.
         found: [u8; 4],
     },
     /// A chunk of other values than can be in its place.
@@ -77,7 +61,6 @@ pub enum ContainerError {
     ChunkShape {
         /// Number of the chunk, from 0.
         chunk: u64,
-        /// What it is of.
         found: FrameShape,
     },
     /// A chunk that the index says otherwise.
@@ -91,40 +74,23 @@ pub enum ContainerError {
     Chunk {
         /// Number of the chunk, from 0.
         chunk: u64,
-        /// What is wrong with it.
         source: DecodeError,
     },
     /// The index is not the one that was written.
     #[error("the index' checksum is `{found:#010x}`, it says `{expected:#010x}`")]
-    IndexChecksum {
-        /// In the index.
-        expected: u32,
-        /// Of the index.
-        found: u32,
-    },
+    IndexChecksum { expected: u32, found: u32 },
     /// The index is not that of the chunks before it.
     #[error("the index is not that of the `{chunks}` chunks of the container")]
-    IndexMismatch {
-        /// Number of chunks.
-        chunks: u64,
-    },
+    IndexMismatch { chunks: u64 },
     /// Something follows the end.
     #[error("something follows the end of the container")]
     Trailing,
     /// The bytes of a range are not all there.
     #[error("bytes up to `{end}` were asked for, the container has `{len}`")]
-    Range {
-        /// End of the range.
-        end: u64,
-        /// Bytes of the container's data.
-        len: u64,
-    },
+    Range { end: u64, len: u64 },
     /// There is no memory for a chunk.
     #[error("there is no memory for `{bytes}` bytes")]
-    OutOfMemory {
-        /// How many were needed.
-        bytes: usize,
-    },
+    OutOfMemory { bytes: usize },
     /// Values that the codec cannot encode.
     #[error(transparent)]
     Encode(#[from] EncodeError),
@@ -139,7 +105,7 @@ impl ContainerError {
         error.get_ref()?.downcast_ref()
     }
 
-    /// What to do about it, in one line, where that can be said.
+    /// Advice on what to do, in one line, where there is any.
     pub fn help(&self) -> Option<String> {
         match self {
             Self::Magic { .. } => {

@@ -11,12 +11,12 @@ pub const CONTAINER_VERSION: u8 = 1;
 pub const MAX_CHUNK_VALUES: u32 = 1 << 26;
 
 const MAGIC: [u8; 4] = *b"ZPWS";
-/// What a frame begins with, and so a chunk.
-pub(super) const CHUNK: [u8; 4] = *b"ZPWR";
-/// What the index begins with.
-pub(super) const INDEX: [u8; 4] = *b"ZPWI";
-/// What a container ends with.
-const END: [u8; 4] = *b"ZPWE";
+/// Magic number of a frame, and so of a chunk.
+pub(super) const CHUNK_MAGIC: [u8; 4] = *b"ZPWR";
+/// Magic number at the start of the index.
+pub(super) const INDEX_MAGIC: [u8; 4] = *b"ZPWI";
+/// Magic number at the end of a container.
+const END_MAGIC: [u8; 4] = *b"ZPWE";
 
 /// Bytes of the header.
 pub(super) const HEADER_LEN: usize = 16;
@@ -29,7 +29,7 @@ pub(super) const FOOT_LEN: usize = 24;
 /// Bytes of a tail at the most: one less than those of the widest value.
 const MAX_TAIL: usize = 3;
 
-/// What all chunks have in common.
+/// Header of a container: type and length of its chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) dtype: DType,
@@ -52,7 +52,7 @@ impl Header {
         self.chunk_values as usize * self.dtype.width()
     }
 
-    /// What a full chunk is a frame of.
+    /// Shape of the frame of a full chunk.
     pub(super) fn chunk_shape(self) -> FrameShape {
         FrameShape::new(Layout::Compact, self.dtype, self.chunk_values as usize)
     }
@@ -88,7 +88,7 @@ impl Header {
     }
 }
 
-/// Of everything before the checksum.
+/// Checksum of the header's bytes before its checksum field.
 fn header_sum(bytes: &[u8; HEADER_LEN]) -> u32 {
     let mut sum = Sum::default();
     for (index, word) in [&bytes[..8], &bytes[8..12]].into_iter().enumerate() {
@@ -97,7 +97,7 @@ fn header_sum(bytes: &[u8; HEADER_LEN]) -> u32 {
     sum.folded()
 }
 
-/// What the index says of a chunk: the length of its frame in the lower half, the frame's checksum in the upper one.
+/// Entry of the index for a chunk: the length of its frame in the lower half, the frame's checksum in the upper one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry(u64);
 
@@ -140,7 +140,7 @@ impl Sum {
     }
 }
 
-/// What is in front of the entries: the bytes at the end of the data that are no whole value.
+/// Bytes at the end of the data that are no whole value; they stand before the entries of the index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tail {
     len: u8,
@@ -160,7 +160,7 @@ impl Tail {
 
     /// The head of the index.
     pub(super) fn to_bytes(self) -> [u8; HEAD_LEN] {
-        let ([a, b, c, d], [x, y, z]) = (INDEX, self.bytes);
+        let ([a, b, c, d], [x, y, z]) = (INDEX_MAGIC, self.bytes);
         [a, b, c, d, self.len, x, y, z]
     }
 
@@ -175,7 +175,7 @@ impl Tail {
     }
 }
 
-/// What is behind the entries.
+/// Foot of the index, behind the entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Foot {
     /// Number of chunks.
@@ -191,13 +191,13 @@ impl Foot {
         bytes[..8].copy_from_slice(&self.chunks.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.data_len.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.sum(tail, sum).to_le_bytes());
-        bytes[20..].copy_from_slice(&END);
+        bytes[20..].copy_from_slice(&END_MAGIC);
         bytes
     }
 
     /// Reads the numbers alone, to find out where the index begins.
     pub(super) fn peek(bytes: &[u8; FOOT_LEN]) -> Result<Self, ContainerError> {
-        if bytes[20..] != END {
+        if bytes[20..] != END_MAGIC {
             return Err(ContainerError::Truncated { part: "index" });
         }
         let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
@@ -228,7 +228,7 @@ impl Foot {
         self.data_len / header.dtype.width() as u64
     }
 
-    /// Whether so many chunks are needed for so many bytes, and the tail is what they have beside whole values.
+    /// Whether the number of chunks and the tail are those that `data_len` bytes need.
     fn is_possible(self, header: Header, tail: Tail) -> bool {
         self.values(header).div_ceil(u64::from(header.chunk_values)) == self.chunks
             && self.data_len % header.dtype.width() as u64 == u64::from(tail.len)

@@ -1,14 +1,14 @@
-//! Where the chunks of a container are.
+//! Index of a container: places and lengths of its chunks.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
 use super::ContainerError;
-use super::format::{ENTRY_LEN, Entry, FOOT_LEN, Foot, HEAD_LEN, HEADER_LEN, Header, INDEX, Sum, Tail};
+use super::format::{ENTRY_LEN, Entry, FOOT_LEN, Foot, HEAD_LEN, HEADER_LEN, Header, INDEX_MAGIC, Sum, Tail};
 use super::reader::read_array;
 use crate::{DType, FrameInfo, FrameShape};
 
-/// What a container says of its chunks: for who reads and decodes them himself, in any order or several at once, where
+/// Index of a container: for callers that read and decode chunks themselves, in any order or several at once, where
 /// [`SeekReader`](crate::SeekReader) does not fit.
 ///
 /// ```
@@ -32,7 +32,7 @@ pub struct ContainerIndex {
     pub(super) header: Header,
     pub(super) tail: Tail,
     pub(super) foot: Foot,
-    /// Where each chunk begins, and the entry that it must agree with.
+    /// Offset of each chunk, and the entry that it must agree with.
     chunks: Vec<(u64, Entry)>,
 }
 
@@ -55,7 +55,7 @@ impl ContainerIndex {
         let index_at = entries_at.and_then(|at| at.checked_sub(HEAD_LEN as u64)).ok_or_else(truncated)?;
         inner.seek(SeekFrom::Start(index_at))?;
         let found = read_array::<4>(inner, "index")?;
-        if found != INDEX {
+        if found != INDEX_MAGIC {
             return Err(ContainerError::Marker { chunks, found }.into());
         }
         let tail = Tail::read(read_array(inner, "index")?, header.dtype)?;
@@ -108,7 +108,7 @@ impl ContainerIndex {
         self.tail.as_bytes()
     }
 
-    /// Which bytes of the container are the frame of a chunk.
+    /// Range of the frame of a chunk in the container.
     ///
     /// # Panics
     /// If there is no such chunk.
@@ -117,7 +117,7 @@ impl ContainerIndex {
         start..start + entry.frame_len()
     }
 
-    /// Which bytes of the data a chunk has.
+    /// Range of the bytes of a chunk in the data.
     ///
     /// # Panics
     /// If there is no such chunk.
@@ -147,7 +147,7 @@ impl ContainerIndex {
         Ok(())
     }
 
-    /// What the chunk with this number is a frame of.
+    /// Shape of the frame of the chunk with this number.
     pub(super) fn shape(&self, chunk: usize) -> Option<FrameShape> {
         let shape = self.header.chunk_shape();
         let before = (chunk as u64).checked_mul(shape.count as u64)?;

@@ -3,14 +3,15 @@
 use std::io::{self, Read};
 
 use super::ContainerError;
-use super::batch;
-use super::format::{CHUNK, ENTRY_LEN, Entry, FOOT_LEN, Foot, HEADER_LEN, Header, INDEX, Sum, Tail};
+use super::format::{
+    CHUNK_MAGIC, ENTRY_LEN, Entry, FOOT_LEN, Foot, HEADER_LEN, Header, INDEX_MAGIC, Sum, Tail,
+};
 use crate::{DType, DecodeError, Decoder, FrameInfo, HEADER_LEN as FRAME_HEADER_LEN, Layout, memory};
 
 /// Gives the bytes of a container, front to end, from a stream that need not seek.
 ///
-/// What is given out comes from frames whose checksums are right. That all of them are there, in their order, is known at the
-/// end only: then the index is compared with the frames that were read, and nothing may follow it. Until a read has given
+/// Every byte comes from a frame whose checksum is right. Whether all frames are there, in their order, is known only at the
+/// end: then the index is compared with the frames that were read, and nothing may follow it. Until a read has given
 /// `Ok(0)`, the data may be incomplete; a container that is cut never gives that, but an error ([`ContainerError`]). After an
 /// error, a reader fails for good.
 ///
@@ -42,7 +43,7 @@ enum State {
     LastChunk,
     /// All is read but what is ready; the tail is still to be given.
     Tail(Tail, usize),
-    /// What is ready is good, then comes this error.
+    /// The bytes decoded so far are good; then comes this error.
     Broken(Option<io::Error>),
 }
 
@@ -67,7 +68,7 @@ impl<R: Read> Reader<R> {
         Self {
             inner,
             decoder,
-            chunks_at_once: batch::default_chunks(),
+            chunks_at_once: super::default_chunks(),
             header: None,
             slots: Vec::new(),
             ready: 0..0,
@@ -120,7 +121,7 @@ impl<R: Read> Reader<R> {
             }
         }
         let decoder = &self.decoder;
-        batch::for_each(&mut self.slots[..read], |slot| slot.decode(decoder));
+        super::for_each(&mut self.slots[..read], |slot| slot.decode(decoder));
         self.ready = 0..read;
         let first = self.chunks - read as u64;
         for (chunk, (number, slot)) in (first..).zip(self.slots[..read].iter_mut().enumerate()) {
@@ -136,11 +137,11 @@ impl<R: Read> Reader<R> {
     fn next(&mut self, slot: usize) -> io::Result<bool> {
         let header = self.header()?;
         let found = read_array::<4>(&mut self.inner, "chunks")?;
-        if found == INDEX {
+        if found == INDEX_MAGIC {
             self.read_index(header)?;
             return Ok(false);
         }
-        if found != CHUNK || matches!(self.state, State::LastChunk) {
+        if found != CHUNK_MAGIC || matches!(self.state, State::LastChunk) {
             return Err(ContainerError::Marker { chunks: self.chunks, found }.into());
         }
         let mut start = [0; FRAME_HEADER_LEN];
@@ -252,7 +253,7 @@ pub(super) fn read_array<const N: usize>(inner: &mut impl Read, part: &'static s
     Ok(bytes)
 }
 
-/// As many bytes as there is room for; `part` says what is cut if they are not there.
+/// Fills `out` from the stream; `part` names the part of the container for the error if the stream ends before.
 pub(super) fn read_into(inner: &mut impl Read, out: &mut [u8], part: &'static str) -> io::Result<()> {
     inner.read_exact(out).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => ContainerError::Truncated { part }.into(),

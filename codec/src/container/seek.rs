@@ -4,7 +4,6 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
 use super::ContainerError;
-use super::batch;
 use super::index::ContainerIndex;
 use crate::{DType, DecodeError, Decoder, FrameShape, memory};
 
@@ -139,7 +138,7 @@ impl<R: Read + Seek> SeekReader<R> {
             .index
             .shape(chunk + full)
             .is_some_and(|shape| shape.values_len() == len % self.index.header.chunk_len());
-        (full + usize::from(is_end)).min(batch::default_chunks())
+        (full + usize::from(is_end)).min(super::default_chunks())
     }
 
     /// The values of a chunk, which are kept.
@@ -169,7 +168,7 @@ impl<R: Read + Seek> SeekReader<R> {
         }
         let mut jobs: Vec<_> = parts.zip(&self.frames).map(|(out, frame)| (frame, out, Ok(0))).collect();
         let decoder = &self.decoder;
-        batch::for_each(&mut jobs, |(frame, out, result)| *result = decoder.decompress_into(frame, out));
+        super::for_each(&mut jobs, |(frame, out, result)| *result = decoder.decompress_into(frame, out));
         for (chunk, (_, _, result)) in (first..).zip(jobs) {
             result.map_err(|source| at(chunk, source))?;
         }

@@ -3,14 +3,13 @@
 use std::io::{self, Write};
 
 use super::ContainerError;
-use super::batch;
 use super::builder::ContainerBuilder;
 use super::format::{Header, Tail};
 use crate::{Codec, DType, EncodeError, FrameShape, Layout, Tiered, memory};
 
 /// Values of a chunk unless the caller says otherwise: 256 KiB of BF16.
 ///
-/// As many as a core's caches hold with their frame: longer chunks are slower, and save less than 0.02 % of the data
+/// A chunk of this length and its frame fit in a core's caches: longer chunks are slower, and save less than 0.02 % of the data
 /// (`cargo run --release -p zipwire-codec --example chunks`; the table is in docs/format.md).
 pub const DEFAULT_CHUNK_VALUES: u32 = 1 << 17;
 
@@ -39,7 +38,7 @@ impl WriterOptions {
     /// rayon pool.
     pub fn new(dtype: DType) -> Self {
         let chunk_values = u64::from(DEFAULT_CHUNK_VALUES);
-        Self { dtype, codec: Box::new(Tiered::new()), chunk_values, chunks_at_once: batch::default_chunks() }
+        Self { dtype, codec: Box::new(Tiered::new()), chunk_values, chunks_at_once: super::default_chunks() }
     }
 
     /// The codec of all chunks.
@@ -134,7 +133,7 @@ pub struct Writer<W: Write> {
     builder: ContainerBuilder,
     codec: Box<dyn Codec>,
     chunks_at_once: usize,
-    /// At most so many as are encoded at once: full ones that wait for the others, then the one that is filled.
+    /// Chunks that are encoded at once: full ones that wait for the others, then the one that is filled.
     slots: Vec<Slot>,
     /// How many are full.
     filled: usize,
@@ -174,7 +173,7 @@ impl<W: Write> Writer<W> {
     /// Writes what is left and the index, flushes, and gives back what was written to.
     ///
     /// # Errors
-    /// If something cannot be written, or could not before. The container is then cut, and readers say so.
+    /// If something cannot be written, or could not before. The container is then cut, and readers fail.
     pub fn finish(mut self) -> io::Result<W> {
         let tail = self.guarded(|writer| {
             let width = writer.builder.header.dtype.width();
@@ -194,7 +193,7 @@ impl<W: Write> Writer<W> {
         Ok(self.inner)
     }
 
-    /// What the container is written to.
+    /// The writer below.
     pub fn get_ref(&self) -> &W {
         &self.inner
     }
@@ -229,7 +228,7 @@ impl<W: Write> Writer<W> {
     /// Encodes and writes the chunks that wait, after the header if nothing was written yet.
     fn write_chunks(&mut self) -> io::Result<()> {
         let (codec, header) = (&*self.codec, self.builder.header);
-        batch::for_each(&mut self.slots, |slot| slot.encode(codec, header));
+        super::for_each(&mut self.slots, |slot| slot.encode(codec, header));
         if self.state == State::Fresh {
             self.inner.write_all(&header.to_bytes())?;
             self.state = State::Open;

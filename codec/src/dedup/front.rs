@@ -5,12 +5,12 @@ use crate::header::HEADER_LEN;
 use crate::tile::{marked, mask_len};
 use crate::{DecodeError, RowFault, Section};
 
-/// Where the mask is: behind the header, the row length and the number of unique rows.
+/// Offset of the mask: behind the header, the row length and the number of unique rows.
 pub(super) const MASK: usize = HEADER_LEN + 8;
 /// Front matter is filled up to a multiple of this.
 const ALIGN: u64 = 8;
 
-/// What the lengths of front matter follow from.
+/// Numbers that the lengths of front matter follow from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     /// Values of a row.

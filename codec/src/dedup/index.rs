@@ -1,8 +1,8 @@
-//! Which rows of a matrix are equal.
+//! Index of the equal rows of a matrix.
 
 use super::hash;
 
-/// For each row the unique row that it equals; unique rows are numbered from 0 in the order of their first occurrence.
+/// Index of equal rows: for each row the unique row that it equals. Unique rows are numbered from 0 in the order of their first occurrence.
 ///
 /// Where routing says which rows are copies of one another (a token that goes to several experts), the index comes from
 /// there, [`Self::from_keys`]; else the rows are searched, [`Self::find`]. If both ends of a transfer have the index,
@@ -33,28 +33,19 @@ pub struct RowIndex {
 
 /// Numbers that are no index.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 #[non_exhaustive]
 pub enum RowIndexError {
     /// Rows are counted in 32 bits.
     #[error("`{rows}` rows are more than an index can hold")]
-    TooMany {
-        /// How many rows there are.
-        rows: usize,
-    },
+    TooMany { rows: usize },
     /// A row equals one that comes first later, if at all.
     #[error("row `{row}` is said to equal unique row `{found}`, and `{known}` are before it")]
-    Order {
-        /// The row.
-        row: usize,
-        /// What it is said to equal.
-        found: u32,
-        /// Number of unique rows before it.
-        known: u32,
-    },
+    Order { row: usize, found: u32, known: u32 },
 }
 
 impl RowIndexError {
-    /// What would be right, in one line.
+    /// Advice on what would be right, in one line.
     pub fn help(&self) -> Option<String> {
         Some(match self {
             Self::TooMany { .. } => format!("at most `{}`", u32::MAX),

@@ -7,20 +7,22 @@
 mod front;
 mod hash;
 mod index;
-mod prefix;
+
+use std::fmt;
 
 use crate::body::Body;
 use crate::codec::Sealed;
 use crate::frame;
 use crate::header::{HEADER_LEN, Header};
+use crate::options::{self, Choice, ROW_KEY, Values};
 use crate::raw::Raw;
 use crate::tile::mask_len;
 use crate::{
-    Codec, DType, DecodeError, EncodeError, FrameShape, Layout, RowFault, Section, checksum, levels,
+    Codec, DType, DecodeError, EncodeError, FrameShape, Layout, RowFault, Section, SpecError, checksum,
+    levels,
 };
 use front::{Front, Shape};
 pub use index::{RowIndex, RowIndexError};
-pub(crate) use prefix::Prefix;
 
 /// Tag in frame headers.
 pub(crate) const TAG: u8 = 4;
@@ -181,4 +183,36 @@ pub(crate) fn decode_rows(body: &Body<'_>, out: &mut [u8]) -> Result<u32, Decode
     index::expand(out, row_bytes, unique, front.sources()).map_err(fault)?;
     let front = &section[HEADER_LEN..section.len() - behind.len()];
     Ok(checksum::of_values(levels::active(), out).wrapping_add(checksum::of_front(front, HEADER_LEN)))
+}
+
+const OPTIONS: &[Choice] = &[Choice { key: ROW_KEY, values: Values::UpTo(LONGEST_ROW) }];
+
+/// The `dedup` prefix of a spec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Prefix {
+    /// Values of a row; 0 if the caller that has the values gives it.
+    pub(crate) row: u32,
+}
+
+impl Prefix {
+    /// Its id.
+    pub(crate) const ID: &str = ID;
+
+    /// Reads what is before the `+`, if it begins with the id.
+    pub(crate) fn parse(text: &str) -> Result<Self, SpecError> {
+        let (_, options) = options::split(text);
+        Ok(Self { row: options::choose(ID, OPTIONS, options)?[0].number() })
+    }
+
+    /// The codec with this in front of it.
+    pub(crate) fn before(self, codec: Box<dyn Codec>) -> Box<dyn Codec> {
+        Box::new(Dedup::new(codec, self.row))
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(ID)?;
+        if self.row > 0 { write!(f, ":{ROW_KEY}={}+", self.row) } else { f.write_str("+") }
+    }
 }

@@ -31,7 +31,7 @@ impl Base {
         Self { dtype, bytes: Arc::new(bytes), id }
     }
 
-    /// What frames name it by: a hash of 64 bits.
+    /// Id by which frames name the base: a hash of 64 bits.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -88,8 +88,8 @@ fn id_of(kernel: &Kernel, dtype: DType, bytes: &[u8]) -> u64 {
     let head = [bytes.len() as u64, u64::from(dtype.tag())].map(u64::to_le_bytes);
     let head = checksum::of_front(head.as_flattened(), 0);
     let (mut low, mut high) = (head, head.rotate_left(16));
-    let indexes = (0..).step_by(checksum::BLOCK_BYTES / checksum::WORD);
-    for (block, index) in bytes.chunks(checksum::BLOCK_BYTES).zip(indexes) {
+    let indexes = (0..).step_by(checksum::PART_BYTES / checksum::WORD);
+    for (block, index) in bytes.chunks(checksum::PART_BYTES).zip(indexes) {
         low = low.wrapping_add((kernel.checksum)(block, index));
         high = high.wrapping_add((kernel.checksum)(block, index + SECOND));
     }

@@ -1,6 +1,6 @@
 //! Frames of differences, read block by block.
 
-use super::entry::{self, BLOCK, ENTRIES, ENTRY, Entry, Form, front_len};
+use super::entry::{self, BLOCK_VALUES, ENTRIES, ENTRY, Entry, Form, front_len};
 use super::{Base, DeltaCoding, parts, positions};
 use crate::blocks::symbols::{self, TABLE, TierReader};
 use crate::body::Body;
@@ -12,7 +12,7 @@ use crate::{BlockFault, DType, DecodeError, DeltaFault, Layout, Section, checksu
 
 /// Bytes of a vector, which kernels may write behind a list.
 const PAD: usize = 64;
-/// Blocks of which symbols are decoded side by side.
+/// Blocks whose symbols are decoded side by side.
 const TOGETHER: usize = 2;
 
 /// See [`crate::registry::Entry::decode`].
@@ -30,18 +30,18 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
 
     let mut decoder = Decoder::new(kernel, dtype, frequencies.map(|table| DecodeTable::new(&table)), count);
     let mut sum = sum;
-    let groups = blocks.chunks(TOGETHER).zip(out.chunks_mut(TOGETHER * BLOCK * width));
+    let groups = blocks.chunks(TOGETHER).zip(out.chunks_mut(TOGETHER * BLOCK_VALUES * width));
     for (number, (blocks, out)) in groups.enumerate() {
         let first = number * TOGETHER;
         decoder
             .blocks(blocks, out)
             .map_err(|(block, fault)| DecodeError::Block { block: first + block, fault })?;
-        sum = sum.wrapping_add(checksum::of_values_at(kernel, out, first * BLOCK * width));
+        sum = sum.wrapping_add(checksum::of_values_at(kernel, out, first * BLOCK_VALUES * width));
     }
     Ok(sum)
 }
 
-/// What is in front of the bodies.
+/// Front matter of a frame, parsed, and the bodies behind it.
 struct Front<'a> {
     base: &'a Base,
     entries: Vec<Entry>,
@@ -73,7 +73,7 @@ impl<'a> Front<'a> {
             return Err(DecodeError::Base { id, dtype: base.dtype(), found: base.count() });
         }
         let entry = |(block, bytes): (usize, &[u8; ENTRY])| {
-            Entry::from_bytes(bytes, body.dtype, (count - block * BLOCK).min(BLOCK))
+            Entry::from_bytes(bytes, body.dtype, (count - block * BLOCK_VALUES).min(BLOCK_VALUES))
                 .map_err(|fault| DecodeError::Block { block, fault })
         };
         let entries = table.iter().enumerate().map(entry).collect::<Result<Vec<_>, _>>()?;
@@ -104,9 +104,9 @@ fn read_blocks<'a>(
     bodies: &mut &'a [u8],
 ) -> Result<Vec<Block<'a>>, DecodeError> {
     let width = dtype.width();
-    let bases = base.as_bytes().chunks(BLOCK * width);
+    let bases = base.as_bytes().chunks(BLOCK_VALUES * width);
     let block = |(number, (entry, base)): (usize, (&Entry, &'a [u8]))| {
-        let lens = entry.parts((count - number * BLOCK).min(BLOCK), width);
+        let lens = entry.parts((count - number * BLOCK_VALUES).min(BLOCK_VALUES), width);
         let fault = |fault| DecodeError::Block { block: number, fault };
         let mut body = bodies.split_off(..lens.len()).ok_or(fault(BlockFault::Overrun))?;
         let mut part = |len| parts::read(len, &mut body).map_err(fault);
@@ -127,7 +127,7 @@ fn read_blocks<'a>(
 /// Decodes the blocks that are coded without the base, if there are any, to the front of `out`, and moves them to their places: the last
 /// one first, as none has a place in front of where it is.
 fn place_direct(body: &Body<'_>, entries: &[Entry], inner: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
-    let bytes = BLOCK * body.dtype.width();
+    let bytes = BLOCK_VALUES * body.dtype.width();
     let is_direct = |entry: &Entry| entry.form == Form::Direct;
     let mut left = entries.iter().filter(|entry| is_direct(entry)).count();
     if left == 0 {
@@ -168,7 +168,7 @@ struct Decoder {
 
 impl Decoder {
     fn new(kernel: &'static Kernel, dtype: DType, table: Option<DecodeTable>, count: usize) -> Self {
-        let values = count.min(BLOCK);
+        let values = count.min(BLOCK_VALUES);
         Self {
             kernel,
             dtype,
@@ -203,7 +203,7 @@ impl Decoder {
             symbols::check(job).map_err(|fault| (number, fault))?;
         }
         drop(jobs);
-        let outs = out.chunks_mut(BLOCK * self.dtype.width());
+        let outs = out.chunks_mut(BLOCK_VALUES * self.dtype.width());
         for (number, ((block, symbols), out)) in blocks.iter().zip(&symbols).zip(outs).enumerate() {
             let symbols = &symbols[..usize::from(block.entry.coded)];
             self.block(block, symbols, out).map_err(|fault| (number, fault))?;

@@ -1,6 +1,6 @@
 //! Frames of differences, written block by block.
 
-use super::entry::{BLOCK, ENTRIES, ENTRY, Entry, Form, front_len};
+use super::entry::{BLOCK_VALUES, ENTRIES, ENTRY, Entry, Form, front_len};
 use super::sample::{self, Choice};
 use super::{Base, DeltaCoding, TAG, parts, positions};
 use crate::blocks::symbols::{self, TABLE};
@@ -33,9 +33,9 @@ pub(super) fn encode(
     let (front, mut room) = out.split_at_mut_checked(front_len + TABLE)?;
     front.fill(0);
     // Without a table, bodies begin where it would be: they are moved there at the end.
-    let mut encoder = Encoder::new(kernel, dtype, &choice, count.min(BLOCK));
+    let mut encoder = Encoder::new(kernel, dtype, &choice, count.min(BLOCK_VALUES));
     let (mut direct, mut uses_table, mut sum) = (Vec::new(), false, 0u32);
-    let blocks = values.chunks(BLOCK * width).zip(base.as_bytes().chunks(BLOCK * width));
+    let blocks = values.chunks(BLOCK_VALUES * width).zip(base.as_bytes().chunks(BLOCK_VALUES * width));
     let entries = front[ENTRIES..front_len].as_chunks_mut::<ENTRY>().0;
     for (number, ((values, base), entry)) in blocks.zip(&mut *entries).enumerate() {
         let (chosen, len) = encoder.block(values, base, room);
@@ -45,7 +45,7 @@ pub(super) fn encode(
         uses_table |= chosen.rans;
         *entry = chosen.to_bytes();
         room = &mut room[len..];
-        sum = sum.wrapping_add(checksum::of_values_at(kernel, values, number * BLOCK * width));
+        sum = sum.wrapping_add(checksum::of_values_at(kernel, values, number * BLOCK_VALUES * width));
     }
     if direct.len() == entries.len() {
         return None;
@@ -97,7 +97,7 @@ struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    /// For blocks of at most so many values.
+    /// Buffers for blocks of up to this number of values.
     fn new(kernel: &'static Kernel, dtype: DType, choice: &'a Choice, values: usize) -> Self {
         let bytes = values * dtype.width() + PAD;
         Self {
@@ -125,7 +125,7 @@ impl<'a> Encoder<'a> {
         if changed == 0 {
             return (Entry::empty(Form::Same), 0);
         }
-        let groups = count.div_ceil(positions::GROUP);
+        let groups = count.div_ceil(positions::POSITION_GROUP);
         let listed_len = groups.next_multiple_of(8) + changed.next_multiple_of(8);
         let masked_len = mask.len().next_multiple_of(8);
         let can_be_listed = listed_len < masked_len

@@ -7,19 +7,19 @@ use crate::blocks::symbols::{self, Counts};
 use crate::header::HEADER_LEN;
 use crate::kernel::delta::{How, LOW_BYTES, most_low_bits};
 
-/// Values of a block; the last one may have fewer.
-pub(super) const BLOCK: usize = symbols::SYMBOLS;
+/// Values of a block of differences; the last one may have fewer. Their symbols are one list.
+pub(super) const BLOCK_VALUES: usize = symbols::MAX_SYMBOLS;
 /// Bytes of an entry.
 pub(super) const ENTRY: usize = 24;
-/// Where the entries are: behind the header and the id of the base.
+/// Offset of the entries: behind the header and the id of the base.
 pub(super) const ENTRIES: usize = HEADER_LEN + 8;
 
-/// Bytes of front matter for so many values, without a table. Saturates.
+/// Bytes of front matter for `count` values, without a table. Saturates.
 pub(super) fn front_len(count: usize) -> usize {
-    count.div_ceil(BLOCK).saturating_mul(ENTRY).saturating_add(ENTRIES)
+    count.div_ceil(BLOCK_VALUES).saturating_mul(ENTRY).saturating_add(ENTRIES)
 }
 
-/// What is done with a block, in the order of the tags.
+/// Form of a block, in the order of the tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// All values are those of the base.
@@ -53,7 +53,7 @@ pub(super) struct Entry {
     pub(super) reference: u8,
     /// How many differences there are.
     pub(super) coded: u16,
-    /// Of their symbols.
+    /// Counts of the symbols of the differences.
     pub(super) counts: Counts,
     /// How many differences are large.
     pub(super) large: u16,
@@ -64,7 +64,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Of a block without a body.
+    /// Entry of a block without a body.
     pub(super) fn empty(form: Form) -> Self {
         Self {
             form,
@@ -94,7 +94,7 @@ impl Entry {
     /// The entry of a block of `count` values of this type.
     ///
     /// # Errors
-    /// If no encoder writes such a one.
+    /// If the bytes are not a valid entry.
     pub(super) fn from_bytes(bytes: &[u8; ENTRY], dtype: DType, count: usize) -> Result<Self, BlockFault> {
         let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let long = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
@@ -156,7 +156,7 @@ impl Entry {
             Form::Same | Form::Direct => return Parts::default(),
             Form::Dense => [0; 2],
             Form::Masked => [count.div_ceil(8), 0],
-            Form::Listed => [count.div_ceil(super::positions::GROUP), coded],
+            Form::Listed => [count.div_ceil(super::positions::POSITION_GROUP), coded],
         };
         let symbols =
             if self.rans { symbols::rans_len(self.counts) } else { symbols::tiers_len(coded, self.counts) };

@@ -11,16 +11,17 @@ mod encode;
 mod entry;
 mod parts;
 mod positions;
-mod prefix;
 mod sample;
 
+use std::fmt;
+
 use crate::codec::Sealed;
+use crate::options::{self, listed};
 use crate::rans::{self, Rans};
 use crate::tiered::{self, Tiered};
-use crate::{Codec, DType, EncodeError, FrameShape, Layout, frame};
+use crate::{Codec, DType, EncodeError, FrameShape, Layout, SpecError, frame};
 pub use base::Base;
 pub(crate) use decode::decode;
-pub(crate) use prefix::Prefix;
 
 /// Tag in frame headers.
 pub(crate) const TAG: u8 = 6;
@@ -30,9 +31,9 @@ pub(crate) const ID: &str = "delta";
 /// How differences are coded, and blocks that do not pay for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeltaCoding {
-    /// As residuals of [`Rans`]: the smallest frames.
+    /// Coded like the residuals of [`Rans`]: the smallest frames.
     Rans,
-    /// As residuals of [`Tiered`]: the fastest.
+    /// Coded like the residuals of [`Tiered`]: the fastest.
     Tiered,
 }
 
@@ -48,7 +49,7 @@ impl DeltaCoding {
         }
     }
 
-    /// That of the codec with this id.
+    /// The coding that uses the codec with this id.
     fn of(id: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|coding| coding.id() == id)
     }
@@ -106,7 +107,7 @@ impl Delta {
         Self { coding, codec: Some(coding.codec()), base: Some(base) }
     }
 
-    /// In front of a codec that [`DeltaCoding::of`] knows; without a base it is that codec.
+    /// Puts differences in front of a codec that [`DeltaCoding::of`] knows; without a base the result is that codec.
     fn before(codec: Box<dyn Codec>, base: Option<Base>) -> Self {
         let coding = DeltaCoding::of(codec.id()).expect("specs name no other codecs behind it");
         Self { coding, codec: Some(codec), base }
@@ -167,5 +168,43 @@ impl Codec for Delta {
             }
         }
         self.codec().encode(layout, dtype, values, static_out, dynamic_out)
+    }
+}
+
+/// The `delta` prefix of a spec.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Prefix {
+    /// The base; none if it is still to be given.
+    pub(crate) base: Option<Base>,
+}
+
+impl Prefix {
+    /// Its id.
+    pub(crate) const ID: &str = ID;
+
+    /// Reads what is before the `+`, if it begins with the id.
+    pub(crate) fn parse(text: &str) -> Result<Self, SpecError> {
+        options::choose(ID, &[], options::split(text).1)?;
+        Ok(Self { base: None })
+    }
+
+    /// Whether the codec with this id can be behind it.
+    pub(crate) fn check(codec: &'static str) -> Result<(), SpecError> {
+        let valid = || listed(DeltaCoding::ALL.into_iter().map(DeltaCoding::id));
+        match DeltaCoding::of(codec) {
+            Some(_) => Ok(()),
+            None => Err(SpecError::DeltaCodec { codec, valid: valid() }),
+        }
+    }
+
+    /// The codec with this in front of it.
+    pub(crate) fn before(self, codec: Box<dyn Codec>) -> Box<dyn Codec> {
+        Box::new(Delta::before(codec, self.base))
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{ID}+")
     }
 }

@@ -1,4 +1,4 @@
-//! The parts of the body of a block, each of which is filled up with zeros.
+//! Parts of the body of a block, each padded with zeros.
 
 use crate::BlockFault;
 
@@ -35,7 +35,7 @@ pub(super) fn write(part: &[u8], room: &mut &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// Takes a part of so many bytes off a body.
+/// Takes a part of `len` bytes and its padding off a body.
 ///
 /// # Errors
 /// If the body is too short, or what fills the part up is not zero.

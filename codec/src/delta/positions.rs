@@ -2,10 +2,10 @@
 
 use crate::BlockFault;
 
-/// Values of a group.
-pub(super) const GROUP: usize = 256;
+/// Values whose positions count from the same place: they have a byte each.
+pub(super) const POSITION_GROUP: usize = 256;
 /// Bytes of the mask of a group.
-const MASK: usize = GROUP / 8;
+const MASK: usize = POSITION_GROUP / 8;
 
 /// The number of bits that are set for each group, and their positions in it; `None` if all bits of a group are set.
 pub(super) fn of_mask(mask: &[u8], numbers: &mut Vec<u8>, positions: &mut Vec<u8>) -> Option<()> {
@@ -39,7 +39,7 @@ pub(super) fn to_mask(
     for (group, number) in numbers.iter().enumerate() {
         let own = positions.split_off(..usize::from(*number)).ok_or(BlockFault::Positions)?;
         let ascend = own.is_sorted_by(|first, second| first < second);
-        let last = own.last().map_or(0, |last| GROUP * group + usize::from(*last));
+        let last = own.last().map_or(0, |last| POSITION_GROUP * group + usize::from(*last));
         if !ascend || last >= count {
             return Err(BlockFault::Positions);
         }

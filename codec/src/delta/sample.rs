@@ -2,7 +2,7 @@
 //! same.
 
 use super::DeltaCoding;
-use super::entry::{self, BLOCK, front_len};
+use super::entry::{self, BLOCK_VALUES, front_len};
 use crate::DType;
 use crate::blocks::symbols::{self, TABLE, tier_bits};
 use crate::kernel::changes::array;
@@ -10,40 +10,40 @@ use crate::kernel::delta::{How, LARGE, difference, most_low_bits};
 use crate::kernel::rans::{ESCAPE, Frequencies, LANES};
 
 /// Blocks that are looked at, at most.
-const BLOCKS: usize = 8;
+const SAMPLE_BLOCKS: usize = 8;
 /// Runs of values of each.
-const RUNS: usize = 8;
+const BLOCK_RUNS: usize = 8;
 /// Values of a run.
-const RUN: usize = 32;
-/// References that are tried are so many below the median and above it.
+const RUN_VALUES: usize = 32;
+/// Distances from the median of the references that are tried, below and above it.
 const BELOW: i32 = 4;
 const ABOVE: i32 = 1;
-/// Costs are in bits with so many behind the point.
+/// Fractional bits of costs, which are in bits.
 const FRACTION: u32 = 8;
 /// Costs in whole bits.
 const BIT: u64 = 1 << FRACTION;
 
-/// What was chosen.
+/// Choices for a frame, and the costs per value that they were made by.
 #[derive(Debug)]
 pub(super) struct Choice {
-    /// For blocks of which all values have differences.
+    /// Coding of dense blocks, where all values have differences.
     pub(super) dense: How,
-    /// For blocks of which only those do that differ.
+    /// Coding of sparse blocks, where only the values that differ have differences.
     pub(super) sparse: How,
     /// The table for dense blocks, if they are coded by rANS.
     pub(super) table: Option<Frequencies>,
-    /// What a value costs that is that of the base, in a dense block.
+    /// Cost of a value equal to that of the base, in a dense block.
     same: u64,
-    /// What another one costs there.
+    /// Cost of a value that differs, in a dense block.
     changed: u64,
-    /// What it costs in a sparse block, beside its position.
+    /// Cost of a value that differs in a sparse block, without its position.
     position_apart: u64,
-    /// What a value costs without the base.
+    /// Cost of a value that is coded without the base.
     direct: u64,
 }
 
 impl Choice {
-    /// Whether a block with so many values that differ is to be sparse, if positions take so many bytes.
+    /// Whether a block with `changed` values that differ is cheaper as a sparse one, whose positions take `positions` bytes.
     pub(super) fn is_sparse(&self, values: usize, changed: usize, positions: usize) -> bool {
         let [values, changed, positions] = [values, changed, positions].map(|number| number as u64);
         let states = if self.table.is_some() { 8 * 4 * LANES as u64 * BIT } else { 0 };
@@ -51,7 +51,7 @@ impl Choice {
         8 * positions * BIT + changed * self.position_apart < dense
     }
 
-    /// Whether a block is shorter without the base than with a body of so many bytes.
+    /// Whether a block is shorter without the base than with a body of this length.
     pub(super) fn is_direct(&self, values: usize, body: usize) -> bool {
         8 * body as u64 * BIT > self.direct * values as u64
     }
@@ -62,11 +62,11 @@ impl Choice {
 struct Pair {
     value: u32,
     base: u32,
-    /// What they differ by, as integers.
+    /// Difference of the two as integers.
     difference: u32,
 }
 
-/// What is best for a frame of these values, of which there are some.
+/// Chooses how a frame of these values is coded, of which there is at least one.
 pub(super) fn choose(coding: DeltaCoding, dtype: DType, values: &[u8], base: &[u8]) -> Choice {
     let width = dtype.width();
     let pairs = match width {
@@ -100,7 +100,7 @@ pub(super) fn choose(coding: DeltaCoding, dtype: DType, values: &[u8], base: &[u
     if coding == DeltaCoding::Tiered {
         return chosen;
     }
-    let blocks = all.div_ceil(BLOCK as u128);
+    let blocks = all.div_ceil(BLOCK_VALUES as u128);
     let others = tiers.tiers.min(sparse_costs.sparse + sampled as u64 * BIT);
     let saved = u128::from(others.saturating_sub(rans.rans)) * all / sampled;
     let overhead = u128::from(8 * BIT) * (TABLE as u128 + 4 * LANES as u128 * blocks);
@@ -118,22 +118,22 @@ pub(super) fn choose(coding: DeltaCoding, dtype: DType, values: &[u8], base: &[u
     }
 }
 
-/// Whether a frame of so many values can be shorter with a base, by its front matter.
+/// Whether a frame of this number of values can be shorter with a base, by its front matter.
 pub(super) fn can_pay(dtype: DType, count: usize) -> bool {
     count > 0 && front_len(count) < dtype.width() * count
 }
 
 fn sample<const WIDTH: usize>(values: &[u8], base: &[u8]) -> Vec<Pair> {
     let (values, base) = (values.as_chunks::<WIDTH>().0, base.as_chunks::<WIDTH>().0);
-    let blocks = values.len().div_ceil(BLOCK);
-    let looked_at = blocks.min(BLOCKS);
-    let mut pairs = Vec::with_capacity(looked_at * RUNS * RUN);
+    let blocks = values.len().div_ceil(BLOCK_VALUES);
+    let looked_at = blocks.min(SAMPLE_BLOCKS);
+    let mut pairs = Vec::with_capacity(looked_at * BLOCK_RUNS * RUN_VALUES);
     for number in 0..looked_at {
-        let first = number * blocks / looked_at * BLOCK;
-        let count = (values.len() - first).min(BLOCK);
-        for run in 0..RUNS {
-            let start = first + run * count / RUNS;
-            let end = (first + (run + 1) * count / RUNS).min(start + RUN);
+        let first = number * blocks / looked_at * BLOCK_VALUES;
+        let count = (values.len() - first).min(BLOCK_VALUES);
+        for run in 0..BLOCK_RUNS {
+            let start = first + run * count / BLOCK_RUNS;
+            let end = (first + (run + 1) * count / BLOCK_RUNS).min(start + RUN_VALUES);
             let pair = |(value, base)| {
                 let (value, base) = (array(value), array(base));
                 Pair { value, base, difference: difference(value, base, WIDTH, false) }
@@ -169,19 +169,19 @@ fn candidates(dtype: DType, pairs: &[Pair]) -> Vec<How> {
     all
 }
 
-/// What the sample costs.
+/// Costs of the sample when it is coded in one way.
 struct Costs {
     /// How many values differ from the base.
     changed: u64,
     /// How often each symbol occurs.
     histogram: [u32; 256],
-    /// By rANS, and what of that is for values that are those of the base.
+    /// Cost of symbols by rANS, and the share of values that equal those of the base.
     rans: u64,
     rans_of_same: u64,
-    /// In tiers.
+    /// Cost of symbols in tiers.
     tiers: u64,
     tiers_of_same: u64,
-    /// In tiers, values that differ only.
+    /// Cost in tiers of the values that differ only.
     sparse: u64,
 }
 
@@ -230,7 +230,7 @@ impl Costs {
     }
 }
 
-/// What the sample costs without the base: exponents at their entropy, the rest as it is; and zeros as a mask, if there are any.
+/// Cost of the sample without the base: exponents at their entropy, the rest as it is; and zeros as a mask, if there are any.
 fn direct(dtype: DType, pairs: &[Pair]) -> u64 {
     let how = entry::how(dtype);
     let rest = 8 * dtype.width() as u64 - u64::from(u32::from(how.last_exponent).count_ones());
@@ -291,7 +291,10 @@ mod tests {
         let low = u32::from(choice.dense.reference) - 127;
         assert!((7..=11).contains(&low) && !choice.dense.xor && choice.table.is_some(), "{choice:?}");
         assert!((12 * BIT..14 * BIT).contains(&choice.changed) && choice.direct > 20 * BIT, "{choice:?}");
-        assert!(!choice.is_direct(BLOCK, BLOCK * 14 / 8) && choice.is_direct(BLOCK, 4 * BLOCK));
+        assert!(
+            !choice.is_direct(BLOCK_VALUES, BLOCK_VALUES * 14 / 8)
+                && choice.is_direct(BLOCK_VALUES, 4 * BLOCK_VALUES)
+        );
         let far: Vec<u8> = near.iter().rev().copied().collect();
         let choice = choose(DeltaCoding::Tiered, DType::F32, &far, &base);
         assert!(choice.table.is_none() && choice.changed > 20 * BIT, "{choice:?}");

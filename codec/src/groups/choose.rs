@@ -1,4 +1,4 @@
-//! Which method suits a group, and its bytes by it.
+//! Choice of the method for a group, and coding by it.
 
 use super::method::Method;
 use super::{Scheme, runs};
@@ -9,10 +9,10 @@ use crate::kernel::Kernel;
 const MANY_ZEROS: (usize, usize) = (9, 10);
 /// So does one with a run of zeros that is at least this share of it.
 const LONG_RUN: (usize, usize) = (3, 100);
-/// What zstd takes if nobody says otherwise.
+/// Default level of zstd.
 const ZSTD_LEVEL: i32 = 3;
 
-/// What the methods keep from group to group.
+/// State that is kept from group to group: zstd's compressor, made when first needed.
 pub(super) struct Coder {
     kernel: &'static Kernel,
     scheme: Scheme,
@@ -87,7 +87,7 @@ impl Huffman {
     }
 }
 
-/// Whether no code can take fewer than `bytes` bytes for symbols of these counts, which are so many: then none is made.
+/// Whether no code can take fewer than `bytes` bytes for symbols of these counts: then none is made.
 ///
 /// A code takes no fewer bits for a symbol than Shannon's entropy, and that is no less than the entropy of order two, -log2 of the sum of p^2. With `o` bytes
 /// that a code takes at least beside its words, it takes `bytes` or more if the sum of c^2 is at most bytes^2 2^(8 o / bytes) / 256, and 2^x > 1 + 5/8 x.
@@ -111,7 +111,7 @@ fn by_huffman(kernel: &Kernel, bytes: &[u8], huffman: &Huffman, out: &mut [u8]) 
     Some((Method::Huffman, listed + coded))
 }
 
-/// Whether bytes of which so many are zeros repeat more than a code of single bytes can make use of.
+/// Whether bytes with this number of zeros repeat more than a code of single bytes can make use of.
 fn repeats(bytes: &[u8], zeros: usize) -> bool {
     let share = |(part, whole): (usize, usize)| (bytes.len() * part).div_ceil(whole);
     let long = share(LONG_RUN).max(1);
@@ -124,7 +124,7 @@ fn repeats(bytes: &[u8], zeros: usize) -> bool {
     has_run(bytes, long)
 }
 
-/// Whether so many zeros, at least 1, follow each other.
+/// Whether there is a run of this number of zeros, at least 1.
 fn has_run(bytes: &[u8], long: usize) -> bool {
     // A run has one of every `long` bytes: what is around that is looked at only if it is 0.
     let mut at = long - 1;

@@ -65,7 +65,7 @@ pub(crate) fn tails(scheme: Scheme, front: &[u8], count: usize) -> Result<Tails,
     Ok(Tails { first: 0, lens: entries.iter().enumerate().map(tail).collect::<Result<_, _>>()? })
 }
 
-/// What the methods keep from group to group.
+/// State that is kept from group to group: zstd's decompressor, made when first needed.
 struct Decoder {
     zstd: Option<zstd::bulk::Decompressor<'static>>,
 }

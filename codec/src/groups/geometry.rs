@@ -1,4 +1,4 @@
-//! Where what is.
+//! Sizes of chunks, groups and front matter.
 
 use super::Scheme;
 use crate::header::HEADER_LEN;

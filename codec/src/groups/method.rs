@@ -14,7 +14,7 @@ pub(super) enum Method {
     Huffman,
     /// By zstd.
     Zstd,
-    /// As runs of equal bytes.
+    /// Runs of equal bytes.
     Runs,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn write(method: Method, len: usize, out: &mut [u8]) {
 /// Reads an entry of a group of `bytes` bytes.
 ///
 /// # Errors
-/// If there is no such method, or none that takes so many bytes.
+/// If no method has this tag, or it cannot take this number of bytes.
 pub(super) fn read([low, middle, high]: [u8; ENTRY], bytes: usize) -> Result<(Method, usize), GroupFault> {
     let entry = u32::from_le_bytes([low, middle, high, 0]);
     let tag = entry >> LEN_BITS;

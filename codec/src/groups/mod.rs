@@ -36,7 +36,7 @@ fn coded_sum(method: Method, coded: &[u8], at: usize) -> u32 {
     }
 }
 
-/// Whose rules are followed.
+/// Paper whose rules are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheme {
     /// ZipNN: chunks of 256 KiB, exponents without the sign, Huffman, zstd, or neither.

@@ -1,4 +1,4 @@
-//! What the chunk map of a frame says of its byte groups: which of them get shorter, by how much, and by which method.
+//! Sizes of byte groups, read from the chunk map of a frame: which of them get shorter, by how much, and by which method.
 
 use super::Scheme;
 use super::geometry::{ENTRY, chunk_values, front_len, mapped_groups};
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use crate::{Blockwise, Codec, DType, Grouped, Layout, Raw, compress_with, encode_to_vec};
 
-    /// Of exponents few occur, of signs and mantissas all; there are zeros behind the first half.
+    /// Values with few different exponents and all signs and mantissas; the second half is zeros.
     fn values(count: u32) -> Vec<u8> {
         let value = |i: u32| match i.wrapping_mul(0x9e37_79b1) {
             _ if i > count / 2 => 0,

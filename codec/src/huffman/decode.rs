@@ -3,7 +3,7 @@
 use super::{BLOCK_THREADS, FRONT_LEN, GAP_BITS, LENGTHS, POSITION, Parts, THREAD_BITS, THREADS};
 use crate::body::Body;
 use crate::canonical::{self, DecodeTable, Lengths, Stream};
-use crate::checksum::{self, BLOCK_BYTES};
+use crate::checksum::{self, PART_BYTES};
 use crate::fault::WordFault;
 use crate::header::HEADER_LEN;
 use crate::sections::Reader;
@@ -49,7 +49,7 @@ fn word_fault(fault: WordFault) -> DecodeError {
     DecodeError::Words { fault }
 }
 
-/// What is coded, by its parts.
+/// Coded exponents: words and the index of threads.
 struct Coded<'a> {
     words: &'a [u8],
     gaps: &'a [u8],
@@ -126,7 +126,7 @@ fn read(lengths: &Lengths, coded: &Coded<'_>, rests: &[u8], out: &mut [u8]) -> R
         let rest = rests.split_off(..filled).ok_or(WordFault::Position { block: first })?;
         (kernel.join)(rest, &exponents[..filled], 0, &mut out[2 * done..2 * (done + filled)]);
         done += filled;
-        let whole = 2 * done / BLOCK_BYTES * BLOCK_BYTES;
+        let whole = 2 * done / PART_BYTES * PART_BYTES;
         sum = sum.wrapping_add(checksum::of_values_at(kernel, &out[summed..whole], summed));
         summed = whole;
     }

@@ -66,12 +66,12 @@ pub(super) fn encode(
     dynamic_len
 }
 
-/// What threads and blocks begin with.
+/// Index of threads and blocks: where each begins.
 #[derive(Default)]
 struct Index {
-    /// Of each thread, the bit at which its first word begins.
+    /// The bit at which the first word of each thread begins.
     gaps: Vec<u8>,
-    /// Of each block, the number of symbols before it.
+    /// The number of symbols before each block.
     positions: Vec<u32>,
 }
 

@@ -31,7 +31,7 @@ const GAP_BITS: usize = 5;
 const POSITION: usize = 4;
 /// Values of a frame with words at most: positions are below 2^32, also when they are rounded up to octets, as decoders do.
 const MOST_VALUES: usize = u32::MAX as usize - 7;
-/// Where the number of threads is in the front matter, four bytes and four that are 0; then the lengths of words, six bits for each exponent.
+/// Offset of the number of threads in the front matter, four bytes and four that are 0; then the lengths of words, six bits for each exponent.
 const THREADS: usize = HEADER_LEN;
 const LENGTHS: usize = THREADS + 8;
 const FRONT_LEN: usize = LENGTHS + 256 * 6 / 8;

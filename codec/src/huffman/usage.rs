@@ -1,4 +1,4 @@
-//! What a frame of `huffman` is made of: its code, and what the index of threads takes beside it.
+//! Sizes of the parts of a frame of `huffman`: its code, and the index of threads beside it.
 
 use super::{FRONT_LEN, Huffman, LENGTHS, Parts, THREADS};
 use crate::decode::open;
@@ -36,7 +36,7 @@ impl ExponentWords {
     /// checksum is not compared.
     ///
     /// # Errors
-    /// If the sections are not those of such a frame of this codec.
+    /// If the sections are not those of a frame of this codec and shape.
     pub fn of_frame(
         shape: FrameShape,
         static_section: &[u8],

@@ -1,13 +1,10 @@
 //! Bits of bytes in planes: for each 64 bytes a 64-bit word of each bit, the lowest bit first.
 
-use super::eight::{spread, together, word};
-
-/// Bytes whose bits are in the words of one step.
-pub(crate) const STEP: usize = 64;
+use super::WORD_VALUES;
 
 /// See [`super::Kernel::pack_bits`].
 pub(crate) fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) {
-    for (bytes, out) in bytes.chunks(STEP).zip(out.chunks_mut(8 * planes)) {
+    for (bytes, out) in bytes.chunks(WORD_VALUES).zip(out.chunks_mut(8 * planes)) {
         out.fill(0);
         for (i, bytes) in bytes.chunks(8).enumerate() {
             let bytes = word(bytes);
@@ -20,11 +17,40 @@ pub(crate) fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) {
 
 /// See [`super::Kernel::unpack_bits`].
 pub(crate) fn unpack_bits(bits: &[u8], planes: usize, out: &mut [u8]) {
-    for (out, bits) in out.chunks_mut(STEP).zip(bits.chunks(8 * planes)) {
+    for (out, bits) in out.chunks_mut(WORD_VALUES).zip(bits.chunks(8 * planes)) {
         for (i, out) in out.chunks_mut(8).enumerate() {
             let bytes = (0..planes).fold(0, |bytes, plane| bytes | spread(bits[8 * plane + i]) << plane);
             out.copy_from_slice(&bytes.to_le_bytes()[..out.len()]);
         }
+    }
+}
+
+/// Bits of a byte that are spread over eight bytes.
+const DIAGONAL: u64 = 0x8040_2010_0804_0201;
+const LOW_BITS: u64 = 0x0101_0101_0101_0101;
+/// Multiplied with eight bytes of 0 or 1, it brings their bits together in the highest byte.
+const TOGETHER: u64 = 0x0102_0408_1020_4080;
+
+/// Bit `position` of each of eight bytes, that of the first byte lowest.
+#[inline(always)]
+pub(crate) fn together(bytes: u64, position: u32) -> u8 {
+    ((bytes >> position & LOW_BITS).wrapping_mul(TOGETHER) >> 56) as u8
+}
+
+/// Eight bytes with one bit each as bit 0, the lowest one in the first.
+#[inline(always)]
+pub(crate) fn spread(bits: u8) -> u64 {
+    let spread = u64::from(bits).wrapping_mul(LOW_BITS) & DIAGONAL;
+    // Each byte is a bit of its own or 0; the sum has the highest bit in the former case.
+    (spread + 0x7f * LOW_BITS) >> 7 & LOW_BITS
+}
+
+/// The bytes, at most eight, as a word; absent ones are 0.
+#[inline(always)]
+pub(crate) fn word(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk() {
+        Some(bytes) => u64::from_le_bytes(*bytes),
+        None => bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
     }
 }
 
@@ -41,7 +67,7 @@ mod tests {
             let bytes: Vec<u8> = (0..count as u32)
                 .map(|i| (i.wrapping_mul(0x9e37_79b1) >> 20) as u8 >> (8 - planes))
                 .collect();
-            let mut bits = vec![0xa5; 8 * planes * count.div_ceil(STEP)];
+            let mut bits = vec![0xa5; 8 * planes * count.div_ceil(WORD_VALUES)];
             pack_bits(&bytes, planes, &mut bits);
             for (i, byte) in bytes.iter().enumerate() {
                 let bit = |plane: usize| bits[8 * (i / 64 * planes + plane) + i % 64 / 8] >> (i % 8) & 1;
@@ -53,5 +79,19 @@ mod tests {
             unpack_bits(&bits, planes, &mut back);
             assert_eq!(back, bytes);
         }
+    }
+
+    #[test]
+    fn bits_are_those_of_the_bytes_in_order() {
+        for bits in 0..=u8::MAX {
+            let bytes = spread(bits).to_le_bytes();
+            for (i, byte) in bytes.into_iter().enumerate() {
+                assert_eq!(byte, bits >> i & 1);
+            }
+            for position in 0..8 {
+                assert_eq!(together(spread(bits) << position | !(LOW_BITS << position), position), bits);
+            }
+        }
+        assert_eq!(word(&[1, 2, 3]), 0x03_0201);
     }
 }

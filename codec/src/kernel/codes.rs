@@ -7,7 +7,7 @@ pub(crate) const ENTRIES: usize = 16;
 /// Set where a table has a code, so that code 0 differs from none.
 const PRESENT: u8 = 0x10;
 
-/// What exponents are coded by, in the forms that kernels look them up in.
+/// Codes of exponents, in the forms that kernels look them up in.
 pub(crate) struct CodeTable {
     /// For each exponent its code and [`PRESENT`], or 0.
     marked: [u8; 256],

@@ -4,10 +4,9 @@
 //! these need no length of their own. Where all 64 values have eight of them or more they are whole bytes; others are bits of one
 //! value after the other, a bit plane at a time, so that a mask picks them.
 
+use super::WORD_VALUES;
 use super::changes::array;
 
-/// Values that are taken at a time.
-pub(crate) const STEP: usize = 64;
 /// The symbol of differences that do not fit into one: they are in a list.
 pub(crate) const LARGE: u8 = u8::MAX;
 /// Bytes of low bits at most.
@@ -20,16 +19,16 @@ pub(crate) struct How {
     pub(crate) mantissa: u32,
     /// The highest exponent.
     pub(crate) last_exponent: u8,
-    /// As many bits are low as the exponent of the base value is below this one. 0: none are.
+    /// The number of low bits is this less the exponent of the base value, if that is lower; 0: no bits are low.
     pub(crate) reference: u8,
     /// Whether differences are the bits that differ, and not those of integers.
     pub(crate) xor: bool,
-    /// What is taken off a difference: 1 where none is 0.
+    /// Number subtracted from a difference: 1 where none is 0.
     pub(crate) less: u32,
 }
 
 impl How {
-    /// How many bits of the difference to this base value, of so many bytes, are low.
+    /// Number of low bits of the difference to this base value of `width` bytes.
     #[inline(always)]
     pub(crate) fn low_bits(&self, base: u32, width: usize) -> u32 {
         let exponent = base >> self.mantissa & u32::from(self.last_exponent);
@@ -42,7 +41,7 @@ impl How {
     }
 }
 
-/// How many bits of values of so many bytes are low at most.
+/// The largest number of low bits of values of `width` bytes.
 pub(crate) const fn most_low_bits(width: usize) -> u32 {
     match width {
         1 => 0,
@@ -51,7 +50,7 @@ pub(crate) const fn most_low_bits(width: usize) -> u32 {
     }
 }
 
-/// The bits of values of so many bytes.
+/// Mask of the bits of values of `width` bytes.
 pub(crate) const fn mask_of(width: usize) -> u32 {
     u32::MAX >> (32 - 8 * width)
 }
@@ -63,7 +62,7 @@ pub(crate) fn ordered(bits: u32, width: usize) -> u32 {
     if bits >> sign & 1 == 0 { bits } else { bits ^ (mask_of(width) >> 1) }
 }
 
-/// What a value differs by from a base: small if they are close, and 0 if they are equal.
+/// Difference of a value from a base value: small if they are close, and 0 if they are equal.
 #[inline(always)]
 pub(crate) fn difference(value: u32, base: u32, width: usize, xor: bool) -> u32 {
     if xor {
@@ -86,10 +85,10 @@ pub(crate) fn apply(difference: u32, base: u32, width: usize, xor: bool) -> u32 
     ordered(ordered(base, width).wrapping_add(d) & mask, width)
 }
 
-/// Bits one behind the other, the first ones in the lowest bits of words of 64.
+/// Writer of consecutive bits, the first ones in the lowest bits of words of 64.
 pub(crate) struct BitWriter<'a> {
     out: &'a mut [u8],
-    /// Where the word belongs that is not whole yet.
+    /// Offset of the word that is not full yet.
     position: usize,
     word: u64,
     /// How many bits of it there are, at most 63.
@@ -155,7 +154,7 @@ impl<'a> BitReader<'a> {
     }
 }
 
-/// Where differences are written, as many as there is room for symbols.
+/// Buffers for differences, as many as there is room for symbols.
 pub(crate) struct SplitMut<'a> {
     pub(crate) symbols: &'a mut [u8],
     /// Room for [`LOW_BYTES`] for each value.
@@ -169,7 +168,7 @@ pub(crate) struct SplitMut<'a> {
     pub(crate) large_len: usize,
 }
 
-/// What differences are read from.
+/// Parts that differences are read from.
 pub(crate) struct JoinFrom<'a> {
     pub(crate) symbols: &'a [u8],
     /// Whole bytes that have not been read. If there are too few, zeros are read.
@@ -182,11 +181,11 @@ pub(crate) struct JoinFrom<'a> {
 }
 
 /// See [`super::Kernel::delta_split`].
-pub(crate) fn split(width: usize, values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) {
+pub(crate) fn delta_split(width: usize, values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) {
     split_from(0, width, values, base, how, out);
 }
 
-/// The differences from value `first` on, a multiple of [`STEP`].
+/// The differences from value `first` on, a multiple of [`WORD_VALUES`].
 pub(crate) fn split_from(
     first: usize,
     width: usize,
@@ -210,9 +209,9 @@ fn split_width<const WIDTH: usize>(
     out: &mut SplitMut<'_>,
 ) {
     let (values, base) = (&values.as_chunks::<WIDTH>().0[first..], &base.as_chunks::<WIDTH>().0[first..]);
-    let symbols = out.symbols[first..].chunks_mut(STEP);
-    for ((values, base), symbols) in values.chunks(STEP).zip(base.chunks(STEP)).zip(symbols) {
-        let (mut lows, mut counts) = ([0; STEP], [0; STEP]);
+    let symbols = out.symbols[first..].chunks_mut(WORD_VALUES);
+    for ((values, base), symbols) in values.chunks(WORD_VALUES).zip(base.chunks(WORD_VALUES)).zip(symbols) {
+        let (mut lows, mut counts) = ([0; WORD_VALUES], [0; WORD_VALUES]);
         for (i, (value, base)) in values.iter().zip(base).enumerate() {
             let (value, base) = (array(value), array(base));
             let difference = difference(value, base, WIDTH, how.xor).wrapping_sub(how.less) & mask_of(WIDTH);
@@ -247,11 +246,11 @@ fn range(counts: &[u32]) -> (u32, u32) {
 }
 
 /// See [`super::Kernel::delta_join`].
-pub(crate) fn join(width: usize, base: &[u8], how: How, from: &mut JoinFrom<'_>, out: &mut [u8]) {
+pub(crate) fn delta_join(width: usize, base: &[u8], how: How, from: &mut JoinFrom<'_>, out: &mut [u8]) {
     join_from(0, width, base, how, from, out);
 }
 
-/// The values from the one with number `first` on, a multiple of [`STEP`].
+/// The values from the one with number `first` on, a multiple of [`WORD_VALUES`].
 pub(crate) fn join_from(
     first: usize,
     width: usize,
@@ -275,9 +274,9 @@ fn join_width<const WIDTH: usize>(
     out: &mut [u8],
 ) {
     let (base, out) = (&base.as_chunks::<WIDTH>().0[first..], &mut out.as_chunks_mut::<WIDTH>().0[first..]);
-    let symbols = from.symbols[first..].chunks(STEP);
-    for ((base, out), symbols) in base.chunks(STEP).zip(out.chunks_mut(STEP)).zip(symbols) {
-        let (mut lows, mut counts) = ([0u32; STEP], [0; STEP]);
+    let symbols = from.symbols[first..].chunks(WORD_VALUES);
+    for ((base, out), symbols) in base.chunks(WORD_VALUES).zip(out.chunks_mut(WORD_VALUES)).zip(symbols) {
+        let (mut lows, mut counts) = ([0u32; WORD_VALUES], [0; WORD_VALUES]);
         for (count, base) in counts.iter_mut().zip(base) {
             *count = how.low_bits(array(base), WIDTH);
         }

@@ -13,7 +13,7 @@ pub(crate) const LONGEST: u8 = 15;
 /// The first of the escapes.
 pub(crate) const ESCAPE: u8 = LONGEST << BITS;
 
-/// Which residuals have symbols, and where the bits of mantissas are.
+/// Range of the residuals that have symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     /// The first residual, modulo 256.
@@ -23,7 +23,7 @@ pub(crate) struct Window {
 }
 
 /// Values that are looked at before escapes are: vectors have no branch for each.
-const STRIP: usize = 64;
+const STRIP_VALUES: usize = 64;
 
 /// See [`super::Kernel::merge`].
 #[inline(always)]
@@ -50,7 +50,7 @@ fn merge_bits<const MANTISSA: u32>(
 ) -> usize {
     let left = MANTISSA - BITS as u32;
     let mut escaped = 0;
-    for (residuals, tops) in residuals.chunks_mut(STRIP).zip(tops.chunks_mut(STRIP)) {
+    for (residuals, tops) in residuals.chunks_mut(STRIP_VALUES).zip(tops.chunks_mut(STRIP_VALUES)) {
         let mut highest = 0;
         for (residual, top) in residuals.iter().zip(&*tops) {
             let symbol = symbol(residual.wrapping_sub(start), *top >> left & 3, len);
@@ -101,7 +101,7 @@ fn unmerge_bits<const MANTISSA: u32>(
 ) -> usize {
     let left = MANTISSA - BITS as u32;
     let mut escaped = 0;
-    for (symbols, tops) in symbols.chunks_mut(STRIP).zip(tops.chunks_mut(STRIP)) {
+    for (symbols, tops) in symbols.chunks_mut(STRIP_VALUES).zip(tops.chunks_mut(STRIP_VALUES)) {
         let mut highest = 0;
         for (symbol, top) in symbols.iter().zip(tops) {
             highest = highest.max(*symbol);

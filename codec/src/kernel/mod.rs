@@ -9,16 +9,12 @@ pub(crate) mod changes;
 pub(crate) mod codes;
 pub(crate) mod columns;
 pub(crate) mod delta;
-pub(crate) mod eight;
 pub(crate) mod fields;
 pub(crate) mod four;
-pub(crate) mod halves;
 pub(crate) mod joint;
-mod level;
 pub(crate) mod mask;
 pub(crate) mod pass;
 pub(crate) mod planes;
-mod portable;
 pub(crate) mod rans;
 pub(crate) mod short;
 pub(crate) mod sums;
@@ -29,10 +25,11 @@ pub(crate) mod window;
 pub(crate) mod window_bounds;
 pub(crate) mod words;
 
-pub use level::SimdLevel;
-pub(crate) use portable::PORTABLE;
-pub(crate) use table::Kernel;
+pub use table::SimdLevel;
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+pub(crate) use table::signature;
+pub(crate) use table::{Kernel, PORTABLE};
 pub(crate) use tile::{
-    BASE_GROUP, Coded, CodedMut, ESCAPE, EscapeIndex, EscapeRoom, GROUP, GroupSums, INDEX_GROUP, LAST_BASE,
-    Packed, Starts, TILE, Unpacked, base_of,
+    BASE_GROUP, CODE_GROUP, Coded, CodedMut, ESCAPE, EscapeIndex, EscapeRoom, GroupSums, INDEX_GROUP,
+    LAST_BASE, Packed, Starts, TILE, Unpacked, WORD_VALUES, base_of,
 };

@@ -1,16 +1,16 @@
 //! The first tier of BF16 values in one pass over them: everything that is made of a value while it is in a register.
 //!
 //! A pass takes whole groups of [`BASE_GROUP`] values, of which the last one may be shorter, and at most
-//! `checksum::BLOCK_BYTES` of them, so that a checksum folds their sum.
+//! `checksum::PART_BYTES` of them, so that a checksum folds their sum.
 
-use super::tier::{self, LIST_PAD, PAIR, STEP, Tier, plane_bytes};
-use super::{BASE_GROUP, GroupSums, fields, sums};
+use super::tier::{self, LIST_PAD, PAIR, Tier, plane_bytes};
+use super::{BASE_GROUP, GroupSums, WORD_VALUES, fields, sums};
 
 /// Bytes of a group's values.
 pub(crate) const GROUP_BYTES: usize = 2 * BASE_GROUP;
 /// Bytes of a group's planes, where there is a tier.
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for kernels that take a group at a time"))]
-pub(crate) const GROUP_PLANES: usize = BASE_GROUP / STEP * PAIR;
+pub(crate) const GROUP_PLANES: usize = BASE_GROUP / WORD_VALUES * PAIR;
 
 /// The symbols of a tier that a pass writes.
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for kernels that compare with them"))]
@@ -21,9 +21,9 @@ pub(crate) const FIRST_SYMBOLS: [u8; 4] = [0, 1, 255, 0];
 pub(crate) struct Split<'a> {
     /// The base of all groups; none if each has that of its sums, see [`GroupSums::base`].
     pub(crate) base: Option<u8>,
-    /// For the latter.
+    /// Rounding of such bases.
     pub(crate) eighths: u32,
-    /// Its symbols are [`FIRST_SYMBOLS`]. Without a tier there are no planes, and all residuals are passed on.
+    /// The first tier, with the symbols [`FIRST_SYMBOLS`]. Without a tier there are no planes, and all residuals are passed on.
     pub(crate) tier: Option<&'a Tier>,
     /// The index of the first word of the checksum.
     pub(crate) word: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Split<'a> {
     pub(crate) streaming: bool,
 }
 
-/// Where the parts of values are written, with room for exactly all of them.
+/// Buffers for the parts of values, with room for exactly all of them.
 pub(crate) struct SplitMut<'a> {
     pub(crate) rest: &'a mut [u8],
     pub(crate) planes: &'a mut [u8],
@@ -47,7 +47,7 @@ pub(crate) struct SplitMut<'a> {
     pub(crate) passed: usize,
 }
 
-/// What values are put together from. The planes end clear.
+/// Parts that values are put together from. The planes end clear.
 #[derive(Clone, Copy)]
 pub(crate) struct Join<'a> {
     /// None if no residual has a code.
@@ -69,7 +69,7 @@ pub(crate) struct Join<'a> {
     pub(crate) streaming: bool,
 }
 
-/// What comes of a pass.
+/// Result of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Passed<Sum = u64> {
     /// Residuals without a code, including those before.
@@ -78,39 +78,65 @@ pub(crate) struct Passed<Sum = u64> {
     pub(crate) sum: Sum,
 }
 
-/// See [`super::Kernel::split_pass`].
-pub(crate) fn split_pass(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Passed {
-    let SplitMut { rest, planes, sums, list, mut passed } = out;
-    fields::group_sums(values, sums);
-    let mut planes = planes;
-    for ((values, sums), rest) in values.chunks(GROUP_BYTES).zip(sums).zip(rest.chunks_mut(BASE_GROUP)) {
-        let base = how.base.unwrap_or_else(|| sums.base(rest.len() as u32, how.eighths));
-        passed = match how.tier {
-            Some(tier) => {
-                let planes = planes.split_off_mut(..plane_bytes(rest.len()));
-                let planes = planes.expect("there are planes for all values");
-                tier::split_tier(values, base, tier, rest, planes, list, passed)
+/// Defines `split_pass` and `join_pass` for a level, a group at a time, with its modules `fields`, `sums` and `tier`, which are in
+/// scope. The checksum is summed group by group, or at the end, from the fastest cache: that makes keys once.
+macro_rules! passes {
+    (sums by group: $by_group:literal $(, compiled for $features:literal)?) => {
+        /// See [`crate::kernel::Kernel::split_pass`].
+        $(#[target_feature(enable = $features)])?
+        pub(crate) fn split_pass(
+            values: &[u8],
+            how: $crate::kernel::pass::Split<'_>,
+            out: $crate::kernel::pass::SplitMut<'_>,
+        ) -> $crate::kernel::pass::Passed {
+            use $crate::kernel::pass::{GROUP_BYTES, Passed, SplitMut};
+            let SplitMut { rest, mut planes, sums: group_sums, list, mut passed } = out;
+            let (mut sum, mut word) = (0u64, how.word);
+            let rests = rest.chunks_mut($crate::kernel::BASE_GROUP);
+            for ((values, of_group), rest) in values.chunks(GROUP_BYTES).zip(group_sums.chunks_mut(1)).zip(rests) {
+                fields::group_sums(values, of_group);
+                if $by_group {
+                    sum = sum.wrapping_add(sums::mixed(values, word));
+                    word = word.wrapping_add((GROUP_BYTES / $crate::checksum::WORD) as u64);
+                }
+                let base = how.base.unwrap_or_else(|| of_group[0].base(rest.len() as u32, how.eighths));
+                passed = match how.tier {
+                    Some(tier) => {
+                        let planes = planes.split_off_mut(..$crate::kernel::tier::plane_bytes(rest.len()));
+                        let planes = planes.expect("there are planes for all values");
+                        tier::split_tier(values, base, tier, rest, planes, list, passed)
+                    }
+                    None => {
+                        fields::split(values, base, rest, &mut list[passed..passed + rest.len()]);
+                        passed + rest.len()
+                    }
+                };
             }
-            None => {
-                fields::split(values, base, rest, &mut list[passed..passed + rest.len()]);
-                passed + rest.len()
-            }
-        };
-    }
-    Passed { passed, sum: sums::mixed(values, how.word) }
-}
-
-/// See [`super::Kernel::join_pass`].
-pub(crate) fn join_pass(coded: Join<'_>, values: &mut [u8]) -> Passed {
-    let passed = join_groups(coded, values, |passed, tier, planes, rest, base, values| match tier {
-        Some(tier) => tier::join_tier(passed, tier, planes, rest, base, values),
-        None => {
-            fields::join(rest, &passed[..rest.len()], base, values);
-            rest.len()
+            Passed { passed, sum: if $by_group { sum } else { sums::mixed(values, word) } }
         }
-    });
-    Passed { passed, sum: sums::mixed(values, coded.word) }
+
+        /// See [`crate::kernel::Kernel::join_pass`].
+        $(#[target_feature(enable = $features)])?
+        pub(crate) fn join_pass(
+            coded: $crate::kernel::pass::Join<'_>,
+            values: &mut [u8],
+        ) -> $crate::kernel::pass::Passed {
+            use $crate::kernel::pass::{Passed, join_groups};
+            let passed = join_groups(coded, values, |passed, tier, planes, rest, base, values| match tier {
+                Some(tier) => tier::join_tier(passed, tier, planes, rest, base, values),
+                None => {
+                    fields::join(rest, &passed[..rest.len()], base, values);
+                    rest.len()
+                }
+            });
+            Passed { passed, sum: sums::mixed(values, coded.word) }
+        }
+    };
 }
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+pub(crate) use passes;
+
+passes!(sums by group: false);
 
 /// Puts values together by a function for one group, with the arguments `(passed, tier, planes, rest, base, values)`;
 /// returns how many residuals were passed on.

@@ -1,8 +1,9 @@
-//! Values to their bytes by significance, and back: loops that compilers turn into shuffles of whole vectors, if they know of them.
+//! Bytes and halves of values by significance: loops that compilers turn into shuffles of whole vectors, where there are such. The upper half
+//! of an FP32 value is the BF16 value that it begins with.
 
 /// See [`super::Kernel::split_bytes_2`].
 #[inline(always)]
-pub(crate) fn split_2(values: &[u8], low: &mut [u8], high: &mut [u8]) {
+pub(crate) fn split_bytes_2(values: &[u8], low: &mut [u8], high: &mut [u8]) {
     for ((value, low), high) in values.as_chunks().0.iter().zip(low).zip(high) {
         [*low, *high] = *value;
     }
@@ -10,7 +11,7 @@ pub(crate) fn split_2(values: &[u8], low: &mut [u8], high: &mut [u8]) {
 
 /// See [`super::Kernel::join_bytes_2`].
 #[inline(always)]
-pub(crate) fn join_2(low: &[u8], high: &[u8], values: &mut [u8]) {
+pub(crate) fn join_bytes_2(low: &[u8], high: &[u8], values: &mut [u8]) {
     for ((value, low), high) in values.as_chunks_mut().0.iter_mut().zip(low).zip(high) {
         *value = [*low, *high];
     }
@@ -18,7 +19,7 @@ pub(crate) fn join_2(low: &[u8], high: &[u8], values: &mut [u8]) {
 
 /// See [`super::Kernel::split_bytes_4`].
 #[inline(always)]
-pub(crate) fn split_4(values: &[u8], [first, second, third, fourth]: [&mut [u8]; 4]) {
+pub(crate) fn split_bytes_4(values: &[u8], [first, second, third, fourth]: [&mut [u8]; 4]) {
     let planes = first.iter_mut().zip(second).zip(third).zip(fourth);
     for (value, (((first, second), third), fourth)) in values.as_chunks().0.iter().zip(planes) {
         [*first, *second, *third, *fourth] = *value;
@@ -27,15 +28,41 @@ pub(crate) fn split_4(values: &[u8], [first, second, third, fourth]: [&mut [u8];
 
 /// See [`super::Kernel::join_bytes_4`].
 #[inline(always)]
-pub(crate) fn join_4([first, second, third, fourth]: [&[u8]; 4], values: &mut [u8]) {
+pub(crate) fn join_bytes_4([first, second, third, fourth]: [&[u8]; 4], values: &mut [u8]) {
     let planes = first.iter().zip(second).zip(third.iter().zip(fourth));
     for (value, ((first, second), (third, fourth))) in values.as_chunks_mut().0.iter_mut().zip(planes) {
         *value = [*first, *second, *third, *fourth];
     }
 }
 
+/// See [`super::Kernel::upper_halves`].
+pub(crate) fn upper_halves(values: &[u8], upper: &mut [u8]) {
+    for (value, upper) in values.as_chunks::<4>().0.iter().zip(upper.as_chunks_mut::<2>().0) {
+        *upper = [value[2], value[3]];
+    }
+}
+
+/// See [`super::Kernel::lower_halves`].
+pub(crate) fn lower_halves(values: &[u8], lower: &mut [u8]) -> bool {
+    let mut any = 0;
+    for (value, lower) in values.as_chunks::<4>().0.iter().zip(lower.as_chunks_mut::<2>().0) {
+        *lower = [value[0], value[1]];
+        any |= u16::from_le_bytes(*lower);
+    }
+    any != 0
+}
+
+/// See [`super::Kernel::join_halves`].
+pub(crate) fn join_halves(upper: &[u8], lower: &[u8], values: &mut [u8]) {
+    let halves = upper.as_chunks::<2>().0.iter().zip(lower.as_chunks::<2>().0);
+    for (value, (upper, lower)) in values.as_chunks_mut::<4>().0.iter_mut().zip(halves) {
+        *value = [lower[0], lower[1], upper[0], upper[1]];
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::levels;
 
     #[test]
@@ -62,5 +89,20 @@ mod tests {
                 assert_eq!(back, values[..2 * count]);
             }
         }
+    }
+
+    #[test]
+    fn halves_are_taken_and_joined() {
+        let values: Vec<u8> = (0..40).collect();
+        let (mut high, mut low) = ([0; 20], [0; 20]);
+        upper_halves(&values, &mut high);
+        assert!(lower_halves(&values, &mut low));
+        assert_eq!((high[..4].to_vec(), low[..4].to_vec()), (vec![2, 3, 6, 7], vec![0, 1, 4, 5]));
+        let mut back = [0xff; 40];
+        join_halves(&high, &low, &mut back);
+        assert_eq!(back[..], values);
+        let short = 1.5f32.to_le_bytes().repeat(3);
+        assert!(!lower_halves(&short, &mut low[..6]));
+        assert_eq!(low[..6], [0; 6]);
     }
 }

@@ -5,9 +5,9 @@ use super::{BASE_GROUP, GroupSums};
 
 /// Bits of the mantissa in the byte of the exponent, which are its lowest; the highest one is the sign.
 pub(crate) type MantissaBits = u32;
-/// Of E5M2 and F16.
+/// Mantissa bits of E5M2, and of the upper byte of F16.
 pub(crate) const E5: MantissaBits = 2;
-/// Of E4M3.
+/// Mantissa bits of E4M3.
 pub(crate) const E4: MantissaBits = 3;
 
 #[inline(always)]

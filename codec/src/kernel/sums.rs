@@ -1,6 +1,6 @@
-//! What is summed over the values of a tile: checksum and exponent histogram.
+//! Sums over the values of a tile: checksum and exponent histogram.
 
-use crate::checksum::{self, STEP, WORD, fold, mix};
+use crate::checksum::{self, KEY_STEP, WORD, fold, mix};
 
 /// See [`super::Kernel::checksum`].
 pub(crate) fn checksum(bytes: &[u8], index: u64) -> u32 {
@@ -14,7 +14,7 @@ pub(crate) fn mixed(bytes: &[u8], index: u64) -> u64 {
     let (words, tail) = bytes.as_chunks::<WORD>();
     for word in words {
         sum = sum.wrapping_add(mix(u64::from_le_bytes(*word), key));
-        key = key.wrapping_add(STEP);
+        key = key.wrapping_add(KEY_STEP);
     }
     if !tail.is_empty() {
         sum = sum.wrapping_add(mix(checksum::word(tail), key));

@@ -1,180 +1,258 @@
-//! The functions that every implementation of the inner loops has.
+//! The functions that every implementation of the inner loops has, the levels that have one, and the portable table.
 
 use super::codes::{self, CodeTable};
-use super::delta::{How, JoinFrom, SplitMut as DeltaMut};
-use super::four::ShortWords;
-use super::joint::Window;
-use super::level::SimdLevel;
-use super::pass::{Join, Passed, Split, SplitMut};
+use super::delta::{self, How, JoinFrom, SplitMut as DeltaMut};
+use super::four::{self, ShortWords};
+use super::joint::{self, Window};
+use super::pass::{self, Join, Passed, Split, SplitMut};
 use super::rans::{self, DecodeTable, EncodeTable, Job, Room, States};
-use super::short::MantissaBits;
-use super::tier::Tier;
+use super::short::{self, MantissaBits};
+use super::tier::{self, Tier};
 use super::tile::{Coded, CodedMut, GroupSums, Packed, Unpacked};
 use super::window_bounds::WindowBounds;
-use super::words::{PLANES, PlaneStats};
+use super::words::{self, PLANES, PlaneStats};
+use super::{bits, changes, columns, fields, mask, planes, sums, window};
 use crate::TileFault;
 
-/// Its error is a number of values.
-type UnpackTier = fn(&mut [u8], usize, &Tier, &[u8]) -> Result<(), usize>;
+/// An implementation of the inner loops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum SimdLevel {
+    /// Plain Rust, on every machine. The reference.
+    Portable,
+    /// AVX2 with BMI1, BMI2 and POPCNT, on x86-64.
+    Avx2,
+    /// AVX-512 with BW, VL, VBMI and VBMI2, and all that [`Self::Avx2`] has.
+    Avx512,
+    /// NEON, on AArch64 that is little-endian: all such machines with an operating system have it.
+    Neon,
+}
 
-type Merge = fn(&mut [u8], &mut [u8], MantissaBits, Window, &mut [u8]) -> usize;
-type Unmerge = fn(&mut [u8], &mut [u8], MantissaBits, u8, &[u8]) -> usize;
+impl SimdLevel {
+    /// All levels, of all machines.
+    pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Neon];
 
-type SplitTier = fn(&[u8], u8, &Tier, &mut [u8], &mut [u8], &mut [u8], usize) -> usize;
+    /// Name in reports and options.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+            Self::Neon => "neon",
+        }
+    }
 
-type PackCodes = fn(&[u8], &CodeTable, &mut [u8], &mut [u64], bool);
+    /// The level with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.name() == name)
+    }
+}
 
-type SplitShort = fn(&[u8], u8, &mut [u8], &mut [u8], &mut [u8]);
-type JoinShort = fn(&[u8], &[u8], &[u8], u8, &mut [u8]) -> bool;
-type JoinBytes = fn(&[u8], &[u8], MantissaBits, u8, &mut [u8]) -> bool;
-type SplitWords = fn(&[u8], u8, [&mut [u8]; PLANES], &mut [u8]);
-type DeltaSplit = fn(usize, &[u8], &[u8], How, &mut DeltaMut<'_>);
-type DeltaJoin = fn(usize, &[u8], How, &mut JoinFrom<'_>, &mut [u8]);
-type JoinWords = fn([&[u8]; PLANES], &[u8], u8, &mut [u8]);
+impl std::fmt::Display for SimdLevel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
 
-/// One implementation of all inner loops.
-///
-/// `values` are BF16, little-endian; `checksum` takes any bytes, and everything down to `join_halves` at most
-/// [`TILE`] values.
-pub(crate) struct Kernel {
-    /// Its name.
-    pub(crate) level: SimdLevel,
-    /// `(bytes, index)`: checksum of at most `checksum::BLOCK_BYTES` bytes, the first of which begin word `index`.
-    pub(crate) checksum: fn(&[u8], u64) -> u32,
-    /// `(values)`: how often each exponent occurs.
-    pub(crate) histogram: fn(&[u8]) -> [u32; 256],
-    /// `(bytes)`: how often each byte occurs, of at most [`TILE`].
-    pub(crate) byte_counts: fn(&[u8]) -> [u32; 256],
-    /// `(words, symbols, out)`: the words of each four symbols one behind the other, and their length from bit `four::LENGTH_AT` on.
-    pub(crate) fours: fn(&ShortWords, &[[u8; 4]], &mut [u64]),
-    /// `(values, low, high)`: the lower and the upper byte of each value of 16 bits.
-    pub(crate) split_bytes_2: fn(&[u8], &mut [u8], &mut [u8]),
-    /// `(low, high, values)`: the inverse.
-    pub(crate) join_bytes_2: fn(&[u8], &[u8], &mut [u8]),
-    /// `(values, bytes)`: the four bytes of each value of 32 bits, the lowest first.
-    pub(crate) split_bytes_4: fn(&[u8], [&mut [u8]; 4]),
-    /// `(bytes, values)`: the inverse.
-    pub(crate) join_bytes_4: fn([&[u8]; 4], &mut [u8]),
-    /// `(values, start)`: exponents counted around the window that begins at `start`, where that is faster than all of
+/// Defines [`Kernel`], [`PORTABLE`], and the macro `signature`, which calls another macro with the arguments and the result of a
+/// function of the table: so these are written here and nowhere else. The first token is a dollar sign, for `signature`.
+macro_rules! kernels {
+    ($dollar:tt $($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? = $portable:expr;)*) => {
+        /// One implementation of all inner loops.
+        ///
+        /// `values` are BF16, little-endian; `checksum` takes any bytes, and everything down to `join_halves` at most
+        /// [`TILE`](super::TILE) values.
+        pub(crate) struct Kernel {
+            pub(crate) level: SimdLevel,
+            $($(#[$doc])* pub(crate) $name: fn($($type),*) $(-> $result)?,)*
+        }
+
+        /// The reference: plain Rust.
+        pub(crate) static PORTABLE: Kernel = Kernel { level: SimdLevel::Portable, $($name: $portable,)* };
+
+        #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+        macro_rules! signature {
+            $(($dollar callback:ident [$dollar($dollar given:tt)*] $name) => {
+                $dollar callback!([$dollar($dollar given)*] ($($argument: $type),*) $(-> $result)?)
+            };)*
+        }
+        #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+        pub(crate) use signature;
+    };
+}
+
+kernels! {
+    $
+    /// Checksum of at most `checksum::PART_BYTES` bytes, the first of which begin word `index`.
+    fn checksum(bytes: &[u8], index: u64) -> u32 = sums::checksum;
+    /// How often each exponent occurs.
+    fn histogram(values: &[u8]) -> [u32; 256] = sums::histogram;
+    /// How often each byte occurs, of at most [`TILE`].
+    fn byte_counts(bytes: &[u8]) -> [u32; 256] = four::byte_counts;
+    /// The words of each four symbols, joined, and their length from bit `four::LENGTH_AT` on.
+    fn fours(words: &ShortWords, symbols: &[[u8; 4]], out: &mut [u64]) = four::fours;
+    /// The lower and the upper byte of each value of 16 bits.
+    fn split_bytes_2(values: &[u8], low: &mut [u8], high: &mut [u8]) = planes::split_bytes_2;
+    /// Inverse of `split_bytes_2`.
+    fn join_bytes_2(low: &[u8], high: &[u8], values: &mut [u8]) = planes::join_bytes_2;
+    /// The four bytes of each value of 32 bits, the lowest first.
+    fn split_bytes_4(values: &[u8], bytes: [&mut [u8]; 4]) = planes::split_bytes_4;
+    /// Inverse of `split_bytes_4`.
+    fn join_bytes_4(bytes: [&[u8]; 4], values: &mut [u8]) = planes::join_bytes_4;
+    /// Exponents counted around the window that begins at `start`, where that is faster than all of
     /// them.
-    pub(crate) window_bounds: Option<fn(&[u8], u8) -> WindowBounds>,
-    /// `(values, coded)`: codes the values.
-    pub(crate) pack: fn(&[u8], CodedMut<'_>) -> Packed,
-    /// `(coded, values)`: the inverse. It fails if the number of escapes is not that of the codes, or if a code beyond
+    fn window_bounds(values: &[u8], start: u8) -> Option<WindowBounds> = |_, _| None;
+    /// Codes the values.
+    fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed = window::pack;
+    /// Inverse of `pack`. It fails if the number of escapes is not that of the codes, or if a code beyond
     /// the last value is not zero.
-    pub(crate) unpack: fn(Coded<'_>, &mut [u8]) -> Result<Unpacked, TileFault>,
-    /// `(values)`: how many are exactly +0.
-    pub(crate) zeros: fn(&[u8]) -> usize,
-    /// `(values, mask, kept)`: writes a bit per value, set unless the value is +0, and the values that are not;
+    fn unpack(coded: Coded<'_>, values: &mut [u8]) -> Result<Unpacked, TileFault> = window::unpack;
+    /// How many are exactly +0.
+    fn zeros(values: &[u8]) -> usize = mask::zeros::<2>;
+    /// Writes a bit per value, set unless the value is +0, and the values that are not;
     /// returns their number. `kept` has room for all.
-    pub(crate) drop_zeros: fn(&[u8], &mut [u8], &mut [u8]) -> usize,
-    /// `(mask, kept, out)`: the inverse. `mask` has as many bits set as there are values in `kept`, none of them beyond
+    fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize = mask::drop_zeros::<2>;
+    /// Inverse of `drop_zeros`. `mask` has as many bits set as there are values in `kept`, none of them beyond
     /// the last value of `out`.
-    pub(crate) restore_zeros: fn(&[u8], &[u8], &mut [u8]),
-    /// As `zeros`, of values of 32 bits.
-    pub(crate) zeros_32: fn(&[u8]) -> usize,
-    /// As `drop_zeros`, of values of 32 bits.
-    pub(crate) drop_zeros_32: fn(&[u8], &mut [u8], &mut [u8]) -> usize,
-    /// As `restore_zeros`, of values of 32 bits.
-    pub(crate) restore_zeros_32: fn(&[u8], &[u8], &mut [u8]),
-    /// `(values, upper)`: the upper halves of values of 32 bits, which are BF16 if the values are FP32.
-    pub(crate) upper_halves: fn(&[u8], &mut [u8]),
-    /// `(values, lower)`: the lower halves; returns whether any of them is not 0.
-    pub(crate) lower_halves: fn(&[u8], &mut [u8]) -> bool,
-    /// `(upper, lower, values)`: the inverse of both.
-    pub(crate) join_halves: fn(&[u8], &[u8], &mut [u8]),
-    /// `(values, sums)`: sums over each group of [`BASE_GROUP`] values, of which the last one may be shorter.
-    pub(crate) group_sums: fn(&[u8], &mut [GroupSums]),
-    /// `(values, base, rest, residuals)`: sign and mantissa of each value, and exponent less `base` modulo 256.
-    pub(crate) split: fn(&[u8], u8, &mut [u8], &mut [u8]),
-    /// `(rest, residuals, base, values)`: the inverse.
-    pub(crate) join: fn(&[u8], &[u8], u8, &mut [u8]),
-    /// As `group_sums`, of FP32 values.
-    pub(crate) group_sums_32: fn(&[u8], &mut [GroupSums]),
-    /// `(values)`: what the byte planes of the rests of FP32 values have in common.
-    pub(crate) plane_stats: fn(&[u8]) -> PlaneStats,
-    /// `(values, base, planes, residuals)`: as `split`, of FP32 values: the bytes of each rest, the lowest first.
-    pub(crate) split_32: SplitWords,
-    /// `(planes, residuals, base, values)`: the inverse.
-    pub(crate) join_32: JoinWords,
-    /// `(number, plane, values)`: puts the bytes of a plane into FP32 values in which they are 0.
-    pub(crate) add_plane: fn(usize, &[u8], &mut [u8]),
-    /// `(bytes, planes, out)`: the lowest `planes` bits of bytes as bit planes: `out` has `8 * planes` bytes for each
+    fn restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) = mask::restore_zeros::<2>;
+    /// `zeros` for values of 32 bits.
+    fn zeros_32(values: &[u8]) -> usize = mask::zeros::<4>;
+    /// `drop_zeros` for values of 32 bits.
+    fn drop_zeros_32(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize = mask::drop_zeros::<4>;
+    /// `restore_zeros` for values of 32 bits.
+    fn restore_zeros_32(mask: &[u8], kept: &[u8], out: &mut [u8]) = mask::restore_zeros::<4>;
+    /// The upper halves of values of 32 bits, which are BF16 if the values are FP32.
+    fn upper_halves(values: &[u8], upper: &mut [u8]) = planes::upper_halves;
+    /// The lower halves; returns whether any of them is not 0.
+    fn lower_halves(values: &[u8], lower: &mut [u8]) -> bool = planes::lower_halves;
+    /// Inverse of both.
+    fn join_halves(upper: &[u8], lower: &[u8], values: &mut [u8]) = planes::join_halves;
+    /// Sums over each group of [`BASE_GROUP`] values, of which the last one may be shorter.
+    fn group_sums(values: &[u8], sums: &mut [GroupSums]) = fields::group_sums;
+    /// Sign and mantissa of each value, and exponent less `base` modulo 256.
+    fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u8]) = fields::split;
+    /// Inverse of `split`.
+    fn join(rest: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) = fields::join;
+    /// `group_sums` for FP32 values.
+    fn group_sums_32(values: &[u8], sums: &mut [GroupSums]) = words::group_sums_32;
+    /// Bits that the byte planes of the rests of FP32 values have in common.
+    fn plane_stats(values: &[u8]) -> PlaneStats = words::plane_stats;
+    /// `split` for FP32 values: the bytes of each rest, the lowest first.
+    fn split_32(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residuals: &mut [u8]) = words::split_32;
+    /// Inverse of `split_32`.
+    fn join_32(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, values: &mut [u8]) = words::join_32;
+    /// Puts the bytes of a plane into FP32 values in which they are 0.
+    fn add_plane(number: usize, plane: &[u8], values: &mut [u8]) = words::add_plane;
+    /// The lowest `planes` bits of bytes as bit planes: `out` has `8 * planes` bytes for each
     /// 64 of them, or part of 64.
-    pub(crate) pack_bits: fn(&[u8], usize, &mut [u8]),
-    /// `(bits, planes, out)`: the inverse.
-    pub(crate) unpack_bits: fn(&[u8], usize, &mut [u8]),
-    /// `(values, bits, sums)`: as `group_sums`, of FP8 values with so many bits of mantissa.
-    pub(crate) group_sums_8: fn(&[u8], MantissaBits, &mut [GroupSums]),
-    /// As `group_sums`, of F16 values.
-    pub(crate) group_sums_16: fn(&[u8], &mut [GroupSums]),
-    /// `(values, bits, base, upper, residuals)`: as `split`, of FP8 values with so many bits of mantissa.
-    pub(crate) split_8: fn(&[u8], MantissaBits, u8, &mut [u8], &mut [u8]),
-    /// `(upper, residuals, bits, base, values)`: the inverse. Returns whether all exponents are ones of the type.
-    pub(crate) join_8: JoinBytes,
-    /// `(values, base, low, upper, residuals)`: as `split`, of F16 values: the lower byte of each rest, and what is above it.
-    pub(crate) split_16: SplitShort,
-    /// `(low, upper, residuals, base, values)`: the inverse. Returns whether all exponents are ones of the type.
-    pub(crate) join_16: JoinShort,
-    /// `(values, mean, exponents, numbers)`: adds the exponents less the mean, which has `columns::FRACTION` bits behind the
+    fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) = bits::pack_bits;
+    /// Inverse of `pack_bits`.
+    fn unpack_bits(bits: &[u8], planes: usize, out: &mut [u8]) = bits::unpack_bits;
+    /// `group_sums` for FP8 values with this number of mantissa bits.
+    fn group_sums_8(values: &[u8], bits: MantissaBits, sums: &mut [GroupSums]) = short::group_sums_8;
+    /// `group_sums` for F16 values.
+    fn group_sums_16(values: &[u8], sums: &mut [GroupSums]) = short::group_sums_16;
+    /// `split` for FP8 values with this number of mantissa bits.
+    fn split_8(values: &[u8], bits: MantissaBits, base: u8, upper: &mut [u8], residuals: &mut [u8]) = short::split_8;
+    /// Inverse of `split_8`. Returns whether all exponents are ones of the type.
+    fn join_8(upper: &[u8], residuals: &[u8], bits: MantissaBits, base: u8, values: &mut [u8]) -> bool = short::join_8;
+    /// `split` for F16 values: the lower byte of each rest, and what is above it.
+    fn split_16(values: &[u8], base: u8, low: &mut [u8], upper: &mut [u8], residuals: &mut [u8]) = short::split_16;
+    /// Inverse of `split_16`. Returns whether all exponents are ones of the type.
+    fn join_16(low: &[u8], upper: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) -> bool = short::join_16;
+    /// Adds the exponents less the mean, which has `columns::FRACTION` bits behind the
     /// point, of a row of values that are not +0 to the sums of their columns, and 1 to their numbers.
-    pub(crate) add_row: fn(&[u8], i32, &mut [i32], &mut [u32]),
-    /// `(values, offsets)`: the sum of the offsets, signed, of values that are not +0.
-    pub(crate) sum_offsets: fn(&[u8], &[u8]) -> i32,
-    /// `(list, start, passed, tier, planes)`: codes the residuals in `list` from `start` on, a multiple of 64; returns
+    fn add_row(values: &[u8], mean: i32, exponents: &mut [i32], numbers: &mut [u32]) = columns::add_row;
+    /// The sum of the offsets, signed, of values that are not +0.
+    fn sum_offsets(values: &[u8], offsets: &[u8]) -> i32 = columns::sum_offsets;
+    /// Codes the residuals in `list` from `start` on, a multiple of 64; returns
     /// the number of all that have no code. These follow the `passed`, at most `start`, that are the front of `list`
     /// already; the rest of it is of no meaning afterwards. `planes` has exactly `tier::plane_bytes` of the number of
     /// residuals.
-    pub(crate) pack_tier: fn(&mut [u8], usize, usize, &Tier, &mut [u8]) -> usize,
-    /// `(list, passed, tier, planes)`: the inverse, in place. The list's last `tier::LIST_PAD` bytes are of no meaning;
+    fn pack_tier(list: &mut [u8], start: usize, passed: usize, tier: &Tier, planes: &mut [u8]) -> usize = tier::pack_tier;
+    /// Inverse of `pack_tier`, in place. The list's last `tier::LIST_PAD` bytes are of no meaning;
     /// the `passed` before them are the residuals without a code. The planes end clear. It fails, with the number of
     /// residuals without a code, if the planes have more or fewer such.
-    pub(crate) unpack_tier: UnpackTier,
-    /// `(values, base, tier, rest, planes, list, passed)`: `split` and the first `pack_tier` in one. Residuals without a
+    fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &[u8]) -> Result<(), usize> = tier::unpack_tier;
+    /// `split` and the first `pack_tier` in one. Residuals without a
     /// code follow the `passed` that are the front of `list` already, which has room for one per value and
     /// `tier::LIST_PAD` bytes behind them.
-    pub(crate) split_tier: SplitTier,
-    /// `(values, how, out)`: checksum, sums of groups, rests and the first tier in one pass. See [`Split`].
-    pub(crate) split_pass: fn(&[u8], Split<'_>, SplitMut<'_>) -> Passed,
-    /// `(coded, values)`: the first tier, rests and the checksum in one pass. See [`Join`].
-    pub(crate) join_pass: fn(Join<'_>, &mut [u8]) -> Passed,
-    /// `(residuals, tops, mantissa_bits, window, escapes)`: residuals of exponents become symbols of [`super::joint`] by taking the two
-    /// highest bits of mantissas, of which the tops have so many below the sign, out of these. Returns how many escapes there are, which
+    fn split_tier(
+        values: &[u8],
+        base: u8,
+        tier: &Tier,
+        rest: &mut [u8],
+        planes: &mut [u8],
+        list: &mut [u8],
+        passed: usize
+    ) -> usize = tier::split_tier;
+    /// Checksum, sums of groups, rests and the first tier in one pass. See [`Split`].
+    fn split_pass(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Passed = pass::split_pass;
+    /// The first tier, rests and the checksum in one pass. See [`Join`].
+    fn join_pass(coded: Join<'_>, values: &mut [u8]) -> Passed = pass::join_pass;
+    /// Turns residuals of exponents into symbols of [`super::joint`] by taking the two
+    /// highest bits of mantissas out of the tops, which have `mantissa_bits` of them below the sign. Returns how many escapes there are, which
     /// are in the front of the list; it has room for all values.
-    pub(crate) merge: Merge,
-    /// `(symbols, tops, mantissa_bits, start, escapes)`: the inverse, for a window that begins with `start`. Returns how many escapes were
+    fn merge(
+        residuals: &mut [u8],
+        tops: &mut [u8],
+        mantissa_bits: MantissaBits,
+        window: Window,
+        escapes: &mut [u8]
+    ) -> usize = joint::merge;
+    /// Inverse of `merge`, for a window that begins with `start`. Returns how many escapes were
     /// asked for; those that are missing are 0.
-    pub(crate) unmerge: Unmerge,
-    /// `(residuals, table, states, room)`: codes residuals, the last one first, beginning with these states; returns how many
+    fn unmerge(
+        symbols: &mut [u8],
+        tops: &mut [u8],
+        mantissa_bits: MantissaBits,
+        start: u8,
+        escapes: &[u8]
+    ) -> usize = joint::unmerge;
+    /// Codes residuals, the last one first, beginning with these states; returns how many
     /// words and escapes are at the ends of `room`.
-    pub(crate) encode_rans: fn(&[u8], &EncodeTable, &mut States, &mut Room<'_>) -> rans::Used,
-    /// `(jobs, table)`: the inverse, of several blocks side by side.
-    pub(crate) decode_rans: fn(&mut [Job<'_>], &DecodeTable),
-    /// `(from, to, word, streaming)`: copies to where as many bytes are, and returns the sum of words for the checksum, not
+    fn encode_rans(
+        residuals: &[u8],
+        table: &EncodeTable,
+        states: &mut States,
+        room: &mut Room<'_>
+    ) -> rans::Used = rans::encode_rans;
+    /// Inverse of `encode_rans`, of several blocks side by side.
+    fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) = rans::decode_rans;
+    /// Copies to where as many bytes are, and returns the sum of words for the checksum, not
     /// folded; the first one is at index `word`. Past the caches if `streaming`, as `copy_past`, where the kernel can.
-    pub(crate) copy_sum: fn(&[u8], &mut [u8], u64, bool) -> u64,
-    /// `(width, values, base, mask)`: writes a bit per value of `width` bytes, set if it is not that of the base, 0 for values that do not
+    fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 = |from, to, word, _| {
+        to.copy_from_slice(from);
+        sums::mixed(from, word)
+    };
+    /// Writes a bit per value of `width` bytes, set if it is not that of the base, 0 for values that do not
     /// exist; returns the number of these.
-    pub(crate) changes: fn(usize, &[u8], &[u8], &mut [u8]) -> usize,
-    /// `(width, mask, from, to)`: the values of which the bit is set, one behind the other. `to` has room for them, and a vector behind it,
+    fn changes(width: usize, values: &[u8], base: &[u8], mask: &mut [u8]) -> usize = changes::changes;
+    /// Packs the values whose bit is set. `to` has room for them, and a vector behind it,
     /// of which the bytes are of no meaning afterwards.
-    pub(crate) gather: fn(usize, &[u8], &[u8], &mut [u8]),
-    /// `(width, mask, from, to)`: the inverse; values of which the bit is not set stay as they are. `from` has as many values as
+    fn gather(width: usize, mask: &[u8], from: &[u8], to: &mut [u8]) = changes::gather;
+    /// Inverse of `gather`; values of which the bit is not set stay as they are. `from` has as many values as
     /// there are bits, and perhaps more bytes.
-    pub(crate) scatter: fn(usize, &[u8], &[u8], &mut [u8]),
-    /// `(width, values, base, how, out)`: differences of values of `width` bytes from those of a base, of which there are as many.
-    pub(crate) delta_split: DeltaSplit,
-    /// `(width, base, how, from, values)`: the inverse.
-    pub(crate) delta_join: DeltaJoin,
-    /// `(from, to)`: copies past the caches, to where as many bytes are. Only for [`crate::streaming_store::StreamingStore`], which calls
+    fn scatter(width: usize, mask: &[u8], from: &[u8], to: &mut [u8]) = changes::scatter;
+    /// Differences of values of `width` bytes from those of a base, of which there are as many.
+    fn delta_split(width: usize, values: &[u8], base: &[u8], how: How, out: &mut DeltaMut<'_>) = delta::delta_split;
+    /// Inverse of `delta_split`.
+    fn delta_join(width: usize, base: &[u8], how: How, from: &mut JoinFrom<'_>, values: &mut [u8]) = delta::delta_join;
+    /// Copies past the caches, to where as many bytes are. Only for [`crate::streaming_store::StreamingStore`], which calls
     /// `fence` afterwards.
-    pub(crate) copy_past: fn(&[u8], &mut [u8]),
+    fn copy_past(from: &[u8], to: &mut [u8]) = |from, to| to.copy_from_slice(from);
     /// Waits until everything that was written past the caches is visible to other threads.
-    pub(crate) fence: fn(),
-    /// `(exponents, table, codes, escaped, streaming)`: codes of four bits, 0 where the table has none, and a bit for each
+    fn fence() = || ();
+    /// Codes of four bits, 0 where the table has none, and a bit for each
     /// exponent that it has none for. `codes` has a byte for two exponents, `escaped` a word for 64. Past the caches if
     /// `streaming`, as `copy_past`, where the kernel can.
-    pub(crate) pack_codes: PackCodes,
-    /// `(codes, book, exponents)`: the exponents that the codes stand for.
-    pub(crate) unpack_codes: fn(&[u8], &[u8; codes::ENTRIES], &mut [u8]),
+    fn pack_codes(
+        exponents: &[u8],
+        table: &CodeTable,
+        codes: &mut [u8],
+        escaped: &mut [u64],
+        streaming: bool
+    ) = codes::pack_codes;
+    /// The exponents that the codes stand for.
+    fn unpack_codes(codes: &[u8], book: &[u8; codes::ENTRIES], exponents: &mut [u8]) = codes::unpack_codes;
 }

@@ -3,20 +3,18 @@
 //! Each 64 values give two 64-bit words, the low and the high bits of their codes. Code 3 passes a value on to the next
 //! tier. Values that are passed on keep their order, so the position of one follows from a prefix sum of popcounts.
 
-use super::{fields, pass};
+use super::{WORD_VALUES, fields, pass};
 
-/// Values whose codes are in one pair of words.
-pub(crate) const STEP: usize = 64;
 /// Bytes of a pair of words.
 pub(crate) const PAIR: usize = 16;
 /// The code of a value that is passed on.
 pub(crate) const PASSED: u8 = 3;
-/// What is added to a residual before it is looked up: no residual with a code is below its negative.
+/// Offset added to a residual before it is looked up: no residual with a code is below its negative.
 pub(crate) const BIAS: u8 = 9;
 /// Bytes behind a list that [`super::Kernel::unpack_tier`] may read, whatever they are.
 pub(crate) const LIST_PAD: usize = 64;
 
-/// What the codes of a tier mean.
+/// Codes of a tier, and the residuals that they mean.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tier {
     /// The code of residual `r` is `codes[min(r + BIAS, 15)]`, where the sum is modulo 256.
@@ -42,7 +40,7 @@ impl Tier {
 
 /// Bytes of the planes of `count` values.
 pub(crate) fn plane_bytes(count: usize) -> usize {
-    count.div_ceil(STEP) * PAIR
+    count.div_ceil(WORD_VALUES) * PAIR
 }
 
 /// See [`super::Kernel::pack_tier`].
@@ -54,9 +52,9 @@ pub(crate) fn pack_tier(
     planes: &mut [u8],
 ) -> usize {
     let count = list.len();
-    for (start, pair) in (start..count).step_by(STEP).zip(planes.as_chunks_mut::<PAIR>().0) {
+    for (start, pair) in (start..count).step_by(WORD_VALUES).zip(planes.as_chunks_mut::<PAIR>().0) {
         let (mut low, mut high) = (0u64, 0u64);
-        for position in start..count.min(start + STEP) {
+        for position in start..count.min(start + WORD_VALUES) {
             let residual = list[position];
             let code = tier.codes[usize::from(residual.wrapping_add(BIAS).min(15))];
             low |= u64::from(code & 1) << (position - start);
@@ -83,9 +81,9 @@ pub(crate) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &
 #[inline]
 pub(crate) fn unpack_from(list: &mut [u8], start: usize, mut source: usize, tier: &Tier, planes: &[u8]) {
     let count = list.len() - LIST_PAD;
-    for (start, pair) in (start..count).step_by(STEP).zip(planes.as_chunks::<PAIR>().0) {
+    for (start, pair) in (start..count).step_by(WORD_VALUES).zip(planes.as_chunks::<PAIR>().0) {
         let (low, high) = read_pair(pair);
-        for position in start..count.min(start + STEP) {
+        for position in start..count.min(start + WORD_VALUES) {
             let shift = position - start;
             let code = code_at(low, high, shift);
             // No further than the padding, as no more are passed on than there are.
@@ -123,10 +121,10 @@ pub(crate) fn join_tier(
     values: &mut [u8],
 ) -> usize {
     let mut used = 0;
-    let steps = values.chunks_mut(2 * STEP).zip(rest.chunks(STEP)).zip(planes.as_chunks().0);
+    let steps = values.chunks_mut(2 * WORD_VALUES).zip(rest.chunks(WORD_VALUES)).zip(planes.as_chunks().0);
     for ((values, rest), pair) in steps {
         let (low, high) = read_pair(pair);
-        let mut residuals = [0; STEP];
+        let mut residuals = [0; WORD_VALUES];
         let mut next = pass::left(passed, used).iter();
         for (position, residual) in residuals[..rest.len()].iter_mut().enumerate() {
             let code = code_at(low, high, position);
@@ -162,10 +160,10 @@ pub(crate) fn check_passed(expected: usize, planes: &[u8]) -> Result<(), usize> 
 
 /// Whether all codes beyond the last of `count` values are 0.
 pub(crate) fn ends_clear(count: usize, planes: &[u8]) -> bool {
-    match (count % STEP, planes.as_chunks::<PAIR>().0.last()) {
+    match (count % WORD_VALUES, planes.as_chunks::<PAIR>().0.last()) {
         (1.., Some(pair)) => {
             let (low, high) = read_pair(pair);
-            (low | high) >> (count % STEP) == 0
+            (low | high) >> (count % WORD_VALUES) == 0
         }
         _ => true,
     }

@@ -1,18 +1,20 @@
-//! What kernels take and give: sizes of tiles and groups, and a coded tile.
+//! Inputs and outputs of kernels: sizes of tiles and groups, and a coded tile.
 
 /// Values that a kernel takes at most in one call.
 pub(crate) const TILE: usize = 8192;
-/// Values whose codes are interleaved with each other.
-pub(crate) const GROUP: usize = 1024;
+/// Values whose codes of three bits are interleaved with each other.
+pub(crate) const CODE_GROUP: usize = 1024;
 /// Values per entry of the escape index.
 pub(crate) const INDEX_GROUP: usize = 512;
+/// Values with one bit each in a word: of a bit plane, of a tier's planes, or of marks of escapes.
+pub(crate) const WORD_VALUES: usize = 64;
 /// The code of a value whose exponent is outside the window.
 pub(crate) const ESCAPE: u8 = 7;
 
-/// For each group of 512 values of a tile, the first exponent of its window, at most 249; of no meaning for absent groups.
+/// First exponent of the window of each group of 512 values of a tile, at most 249; of no meaning for absent groups.
 pub(crate) type Starts = [u8; TILE / INDEX_GROUP];
 
-/// For each group of 512 values of a tile, the number of escapes before it; of no meaning for absent groups.
+/// Number of escapes before each group of 512 values of a tile; of no meaning for absent groups.
 pub(crate) type EscapeIndex = [u16; TILE / INDEX_GROUP];
 
 /// A coded tile.
@@ -37,15 +39,15 @@ pub(crate) struct Coded<'a> {
     pub(crate) streaming: bool,
 }
 
-/// Where a coded tile is written: as [`Coded`], with exactly the right lengths but for the escapes, of which nobody knows
-/// the number before.
+/// Buffers that a coded tile is written to: as [`Coded`], with exactly the right lengths but for the escapes, whose number is not
+/// known before.
 pub(crate) struct CodedMut<'a> {
     pub(crate) starts: &'a Starts,
     pub(crate) rest: &'a mut [u8],
     pub(crate) codes: &'a mut [u8],
     pub(crate) escapes: &'a mut EscapeRoom,
     pub(crate) word: Option<u64>,
-    /// As in [`Coded`], of rest and codes.
+    /// Permission to write rest and codes past the caches, as in [`Coded`].
     #[cfg_attr(
         not(target_arch = "x86_64"),
         allow(dead_code, reason = "for kernels that write past the caches")
@@ -56,12 +58,12 @@ pub(crate) struct CodedMut<'a> {
 /// Room for the escapes of a tile, and for what a kernel writes behind them. It is of no meaning.
 pub(crate) type EscapeRoom = [u8; TILE + 64];
 
-/// What is known of a tile once it is packed.
+/// Counts and index of a tile that is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packed {
     /// Number of escapes.
     pub(crate) escapes: usize,
-    /// Where groups have theirs.
+    /// Index of the escapes.
     pub(crate) index: EscapeIndex,
     /// How many values have the codes 0, 1, 5 and 6.
     pub(crate) edges: [u32; 4],
@@ -69,10 +71,10 @@ pub(crate) struct Packed {
     pub(crate) sum: u64,
 }
 
-/// What is known of a tile once it is unpacked.
+/// Counts and index of a tile that is unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unpacked {
-    /// As in [`Packed`].
+    /// Index of the escapes.
     pub(crate) index: EscapeIndex,
     pub(crate) sum: u64,
 }
@@ -80,7 +82,7 @@ pub(crate) struct Unpacked {
 /// Values that have a base in common at least.
 pub(crate) const BASE_GROUP: usize = 256;
 
-/// What the base of a group of [`BASE_GROUP`] values is chosen by.
+/// Sums that the base of a group of [`BASE_GROUP`] values is chosen by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GroupSums {
     /// Sum of the exponents.
@@ -93,7 +95,7 @@ pub(crate) struct GroupSums {
 pub(crate) const LAST_BASE: u8 = 254;
 
 impl GroupSums {
-    /// The base of a group of `count` values: the mean exponent of those that are not +0, plus so many eighths, rounded down, at
+    /// The base of a group of `count` values: the mean exponent of those that are not +0, plus `eighths`, rounded down, at
     /// most [`LAST_BASE`]; 0 if there are none.
     #[inline(always)]
     pub(crate) fn base(self, count: u32, eighths: u32) -> u8 {
@@ -101,7 +103,7 @@ impl GroupSums {
     }
 }
 
-/// The base of so many values, the sum of whose exponents is this: see [`GroupSums::base`].
+/// The base of values with this number and this sum of exponents: see [`GroupSums::base`].
 #[inline(always)]
 pub(crate) fn base_of(exponents: u32, values: u32, eighths: u32) -> u8 {
     let sum = 8 * exponents + eighths * values;

@@ -5,24 +5,24 @@
 //! A code takes three bits of its nibble; the words of the last row lose theirs to the spare bits of the other three.
 
 use super::{
-    Coded, CodedMut, ESCAPE, EscapeIndex, EscapeRoom, GROUP, INDEX_GROUP, Packed, TILE, Unpacked, sums,
+    CODE_GROUP, Coded, CodedMut, ESCAPE, EscapeIndex, EscapeRoom, INDEX_GROUP, Packed, TILE, Unpacked, sums,
 };
 use crate::TileFault;
 
 /// Nibble words of a group.
-const WORDS: usize = GROUP / 8;
+const WORDS: usize = CODE_GROUP / 8;
 /// Bytes of the codes of a full group.
-pub(crate) const CODES: usize = GROUP / 8 * 3;
+pub(crate) const CODES: usize = CODE_GROUP / 8 * 3;
 /// The codes that are counted, because a window one further would lose them or be proved worse by them.
 pub(crate) const EDGES: [u8; 4] = [0, 1, 5, 6];
 /// Windows of a group, each of [`INDEX_GROUP`] values.
-pub(crate) const WINDOWS: usize = GROUP / INDEX_GROUP;
+pub(crate) const WINDOWS: usize = CODE_GROUP / INDEX_GROUP;
 
 /// See [`super::Kernel::pack`].
 pub(crate) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
     let sum = coded.word.map_or(0, |word| sums::mixed(values, word));
     let CodedMut { rest, codes, .. } = coded;
-    let (rests, rest) = rest.as_chunks_mut::<GROUP>();
+    let (rests, rest) = rest.as_chunks_mut::<CODE_GROUP>();
     let (group_codes, codes) = codes.split_at_mut(CODES * rests.len());
     let mut full = rests.iter_mut().zip(group_codes.as_chunks_mut::<CODES>().0);
     let coded = CodedMut { rest, codes, ..coded };
@@ -40,7 +40,7 @@ pub(crate) fn pack_groups(
     values: &[u8],
     coded: CodedMut<'_>,
     mut full: impl FnMut(
-        &[u8; 2 * GROUP],
+        &[u8; 2 * CODE_GROUP],
         [u8; WINDOWS],
         &mut Escapes<&mut EscapeRoom>,
         &mut [u16],
@@ -52,7 +52,7 @@ pub(crate) fn pack_groups(
     let mut starts = coded.starts.as_chunks::<WINDOWS>().0.iter().copied();
     let mut escapes = Escapes { count: 0, exponents: coded.escapes };
     let mut indexes = index.chunks_mut(WINDOWS);
-    let (groups, values) = values.as_chunks::<{ 2 * GROUP }>();
+    let (groups, values) = values.as_chunks::<{ 2 * CODE_GROUP }>();
     let (rest, codes) = (coded.rest, coded.codes);
     // Indexes and windows come last: what has no partner there is not taken from the others.
     for ((values, index), starts) in groups.iter().zip(&mut indexes).zip(&mut starts) {
@@ -60,8 +60,8 @@ pub(crate) fn pack_groups(
     }
     if let (false, Some(index), Some(starts)) = (values.is_empty(), indexes.next(), starts.next()) {
         // Absent values have code 0, that of the first exponent of the window.
-        let mut padded_rest = [0; GROUP];
-        let mut padded = [0; 2 * GROUP];
+        let mut padded_rest = [0; CODE_GROUP];
+        let mut padded = [0; 2 * CODE_GROUP];
         for (padded, start) in padded.chunks_mut(2 * INDEX_GROUP).zip(starts) {
             padded.as_chunks_mut::<2>().0.fill((u16::from(start) << 7).to_le_bytes());
         }
@@ -77,7 +77,7 @@ pub(crate) fn pack_groups(
 
 /// See [`super::Kernel::unpack`].
 pub(crate) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileFault> {
-    let (groups, tail) = out.as_chunks_mut::<{ 2 * GROUP }>();
+    let (groups, tail) = out.as_chunks_mut::<{ 2 * CODE_GROUP }>();
     let mut full = groups.iter_mut();
     let index = unpack_groups(coded, full.len(), tail, |starts, rest, codes, escapes, index| {
         unpack_group(starts, rest, codes, escapes, full.next().expect("there is room for all groups"), index);
@@ -85,19 +85,19 @@ pub(crate) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileF
     Ok(Unpacked { index, sum: coded.word.map_or(0, |word| sums::mixed(out, word)) })
 }
 
-/// Decodes so many full groups with `full`, as [`unpack_group`], and what is left, to `out`, with the latter.
+/// Decodes the full groups with `full`, which does as [`unpack_group`], and the last, partial one with the latter, to `out`.
 #[inline(always)]
 pub(crate) fn unpack_groups(
     coded: Coded<'_>,
     groups: usize,
     out: &mut [u8],
-    mut full: impl FnMut([u8; WINDOWS], &[u8; GROUP], &[u8; CODES], &mut Escapes<&[u8]>, &mut [u16]),
+    mut full: impl FnMut([u8; WINDOWS], &[u8; CODE_GROUP], &[u8; CODES], &mut Escapes<&[u8]>, &mut [u16]),
 ) -> Result<EscapeIndex, TileFault> {
     let mut index = [0; TILE / INDEX_GROUP];
     let mut starts = coded.starts.as_chunks::<WINDOWS>().0.iter().copied();
     let mut escapes = Escapes { count: 0, exponents: coded.escapes };
     let mut indexes = index.chunks_mut(WINDOWS);
-    let (rests, rest) = coded.rest.as_chunks::<GROUP>();
+    let (rests, rest) = coded.rest.as_chunks::<CODE_GROUP>();
     // What is left can have as many codes as a group.
     let (all_codes, codes) = coded.codes.split_at(CODES * groups);
     let groups = rests.iter().zip(all_codes.as_chunks().0);
@@ -105,8 +105,8 @@ pub(crate) fn unpack_groups(
         full(starts, rest, codes, &mut escapes, index);
     }
     if let (false, Some(index), Some(starts)) = (out.is_empty(), indexes.next(), starts.next()) {
-        let mut padded_rest = [0; GROUP];
-        let mut padded = [0; 2 * GROUP];
+        let mut padded_rest = [0; CODE_GROUP];
+        let mut padded = [0; 2 * CODE_GROUP];
         padded_rest[..rest.len()].copy_from_slice(rest);
         let count = rest.len().next_multiple_of(32);
         let (padded, padded_rest) = (&mut padded[..2 * count], &padded_rest[..count]);
@@ -140,7 +140,7 @@ fn pack_group(
     edges: &mut [u32; 4],
 ) {
     // Loops of one idea each, over bytes and 16-bit values: compilers turn them into vector code.
-    let mut value_codes = [0; GROUP];
+    let mut value_codes = [0; CODE_GROUP];
     let windows = values.chunks(2 * INDEX_GROUP).zip(rest.chunks_mut(INDEX_GROUP)).zip(starts);
     for (((values, rest), start), codes) in windows.zip(value_codes.chunks_mut(INDEX_GROUP)) {
         for ((value, rest), code) in values.as_chunks::<2>().0.iter().zip(rest).zip(codes) {
@@ -199,7 +199,7 @@ fn unpack_group(
         }
     }
 
-    let mut value_codes = [0; GROUP];
+    let mut value_codes = [0; CODE_GROUP];
     let mut escaped = [0; WORDS];
     for ((codes, word), escaped) in
         value_codes.as_chunks_mut::<8>().0.iter_mut().zip(&words).zip(&mut escaped)
@@ -235,10 +235,10 @@ fn for_each_escape(
     index: &mut [u16],
     mut visit: impl FnMut(usize, usize),
 ) {
-    const STEPS: usize = INDEX_GROUP / 64;
+    const INDEX_WORDS: usize = INDEX_GROUP / 64;
     let mut number = *count;
     for (i, chunk) in escaped.as_chunks::<8>().0.iter().enumerate() {
-        if let (0, Some(entry)) = (i % STEPS, index.get_mut(i / STEPS)) {
+        if let (0, Some(entry)) = (i % INDEX_WORDS, index.get_mut(i / INDEX_WORDS)) {
             *entry = number as u16;
         }
         let mut bits = u64::from_le_bytes(*chunk);

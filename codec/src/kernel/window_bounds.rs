@@ -37,7 +37,7 @@ pub(crate) struct WindowBounds {
     pub(crate) high: [u32; 3],
 }
 
-/// What [`WindowBounds`] says of its window.
+/// Conclusion from [`WindowBounds`] about its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// No other window covers more values, and none that begins lower covers as many. So many are outside.

@@ -5,7 +5,7 @@ use super::{BASE_GROUP, GroupSums};
 /// Byte planes of the rests.
 pub(crate) const PLANES: usize = 3;
 
-/// What the byte planes of some values have in common. Bits and bytes are those of rests: the mantissa with the sign above it.
+/// Bits that the byte planes of some values have in common. Bits and bytes are those of rests: the mantissa with the sign above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PlaneStats {
     /// Bits that are set in any value.
@@ -18,7 +18,7 @@ pub(crate) struct PlaneStats {
 
 /// See [`super::Kernel::group_sums_32`].
 #[inline(always)]
-pub(crate) fn group_sums(values: &[u8], sums: &mut [GroupSums]) {
+pub(crate) fn group_sums_32(values: &[u8], sums: &mut [GroupSums]) {
     for (values, sums) in values.chunks(4 * BASE_GROUP).zip(sums) {
         *sums = GroupSums::default();
         for value in values.as_chunks().0 {
@@ -52,7 +52,7 @@ fn rest_of(value: u32) -> u32 {
 
 /// See [`super::Kernel::split_32`].
 #[inline(always)]
-pub(crate) fn split(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residuals: &mut [u8]) {
+pub(crate) fn split_32(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residuals: &mut [u8]) {
     let [first, second, third] = planes;
     let planes = first.iter_mut().zip(second).zip(third);
     for (value, (((first, second), third), residual)) in
@@ -66,7 +66,7 @@ pub(crate) fn split(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residu
 
 /// See [`super::Kernel::join_32`].
 #[inline(always)]
-pub(crate) fn join(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, values: &mut [u8]) {
+pub(crate) fn join_32(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, values: &mut [u8]) {
     let [first, second, third] = planes;
     let planes = first.iter().zip(second).zip(third);
     for (value, (((first, second), third), residual)) in
@@ -105,7 +105,7 @@ mod tests {
         let mut planes = [const { [0; 600] }; PLANES];
         let mut residuals = [0; 600];
         let [a, b, c] = &mut planes;
-        split(&values, 100, [a, b, c], &mut residuals);
+        split_32(&values, 100, [a, b, c], &mut residuals);
         let rests = words.iter().map(|word| (word >> 31 << 23) + word % (1 << 23));
         for (i, rest) in rests.clone().enumerate() {
             assert_eq!(rest, u32::from_le_bytes([planes[0][i], planes[1][i], planes[2][i], 0]));
@@ -113,14 +113,14 @@ mod tests {
         }
         let mut back = vec![0; values.len()];
         let [a, b, c] = &planes;
-        join([a, b, c], &residuals, 100, &mut back);
+        join_32([a, b, c], &residuals, 100, &mut back);
         assert!(back == values);
         // A plane that is missing, and added.
         for missing in 0..PLANES {
             let none = [0; 600];
             let parts: [&[u8]; 3] =
                 std::array::from_fn(|plane| if plane == missing { &none[..] } else { &planes[plane] });
-            join(parts, &residuals, 100, &mut back);
+            join_32(parts, &residuals, 100, &mut back);
             add_plane(missing, &planes[missing], &mut back);
             assert!(back == values);
         }
@@ -133,7 +133,7 @@ mod tests {
             assert_eq!(nonzero as usize, planes[plane].iter().filter(|byte| **byte != 0).count());
         }
         let mut sums = [GroupSums::default(); 3];
-        group_sums(&values, &mut sums);
+        group_sums_32(&values, &mut sums);
         let exponents: u32 = words[512..].iter().map(|word| word >> 23 & 0xff).sum();
         let zeros = words[512..].iter().filter(|word| **word == 0).count() as u32;
         assert_eq!(sums[2], GroupSums { exponents, zeros });

@@ -53,7 +53,7 @@ pub fn top_coverage(sigma: f64, rounding: Rounding, count: usize) -> f64 {
     shares.iter().take(count).sum()
 }
 
-/// Where `2^x / (sigma sqrt 2)` is for the best real `x`: `sqrt(7 ln 2 / 16383)` (ZipCCL, formula 4).
+/// Value of `2^x / (sigma sqrt 2)` at the best real `x`: `sqrt(7 ln 2 / 16383)` (ZipCCL, formula 4).
 pub fn optimum_u() -> f64 {
     let width = exp2(WINDOW as f64);
     sqrt(WINDOW as f64 * std::f64::consts::LN_2 / (width * width - 1.0))

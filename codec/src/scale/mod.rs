@@ -1,4 +1,4 @@
-//! Where to put a window of seven exponents: by counting, or from the scale of the values (ZipCCL, section 4.1).
+//! Choice of a window of seven exponents: by counting, or from the scale of the values (ZipCCL, section 4.1).
 //!
 //! The paper derives `x = log2(sigma) - 5.36` as the best start of the window `[2^x, 2^(x+7))` for values drawn from
 //! N(0, sigma^2). Exponents are integers, and the best *integer* start is `ceil(log2(sigma) - 5.7196)`: rounding the
@@ -14,7 +14,7 @@ mod window;
 pub use moments::{Moments, sigma_from_mean_abs};
 pub use window::{LAST_START, WINDOW, best_start, covered, window_start};
 
-/// What the window of a tile is chosen by.
+/// Statistic that the window of a tile is chosen by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Estimator {
     /// The histogram of the tile's exponents: always the best window.

@@ -16,11 +16,11 @@ const POSITIVE: u32 = 44;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moments {
     count: u64,
-    /// Of significands, with their signs.
+    /// Sums of significands with their signs, by exponent.
     sums: [i64; 256],
-    /// Of significands.
+    /// Sums of significands without their signs, by exponent.
     magnitudes: [u64; 256],
-    /// Of squares of significands.
+    /// Sums of squares of significands, by exponent.
     squares: [u64; 256],
 }
 

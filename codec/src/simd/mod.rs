@@ -10,14 +10,44 @@
     reason = "vectors are loaded through pointers, and processors differ in what they can run"
 )]
 
-/// An entry of a table, which calls a function for the instruction set with these arguments. To be used once for each, in the table of the level that the
-/// function is of.
+/// Entry of a table that calls a function for the instruction set.
 macro_rules! call {
-    ($function:path $(, $argument:ident)*) => {
+    ([$function:path] ($($argument:ident: $type:ty),*) $(-> $result:ty)?) => {
         |$($argument),*| {
             // SAFETY: this closure is only in the table of its level; `kernel` hands that out, and nothing else does, after it has found
             // every feature that the function called here is compiled for.
             unsafe { $function($($argument),*) }
+        }
+    };
+}
+
+/// Entry of a table that calls a portable function, compiled once more for an instruction set. The function is always inlined.
+#[cfg(target_arch = "x86_64")]
+macro_rules! compile {
+    ([$features:literal $function:path] ($($argument:ident: $type:ty),*) $(-> $result:ty)?) => {{
+        #[target_feature(enable = $features)]
+        fn compiled($($argument: $type),*) $(-> $result)? {
+            $function($($argument),*)
+        }
+        |$($argument),*| {
+            // SAFETY: as in `call`.
+            unsafe { compiled($($argument),*) }
+        }
+    }};
+}
+
+/// Table of a level: functions of its modules by their names in [`crate::kernel::Kernel`], then portable ones that are compiled for
+/// its features, and those of a lower level for the rest.
+macro_rules! level {
+    (
+        $level:ident, else $lower:ident { $($module:ident: $($name:ident),+;)+ }
+        $(compiled for $features:literal { $($portable:ident: $($compiled:ident),+;)+ })*
+    ) => {
+        Kernel {
+            level: SimdLevel::$level,
+            $($($name: signature!(call [$module::$name] $name),)+)+
+            $($($($compiled: signature!(compile [$features crate::kernel::$portable::$compiled] $compiled),)+)+)*
+            ..$lower
         }
     };
 }

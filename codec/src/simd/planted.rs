@@ -1,7 +1,7 @@
 //! Planted defects of the kinds that loads of vectors could have. Miri refuses each of them, or it would not find these in the kernels:
 //! `tools/miri` runs them one by one and demands an error.
 
-/// As `load_8_at`, of a position that its caller has not compared with the length.
+/// Loads like `load_8_at` of the kernels, but at a position that the caller has not compared with the length.
 fn load_8_at(bytes: &[u8], position: usize) -> u64 {
     // SAFETY: there is none, on purpose. Nobody promises that eight bytes are there.
     unsafe { bytes.as_ptr().add(position).cast::<u64>().read_unaligned() }

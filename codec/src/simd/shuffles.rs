@@ -1,9 +1,9 @@
 //! Tables of shuffles that compress and expand eight bytes or values, by the mask of those that are marked: for levels that have no
 //! instruction for it. A number of 128 or more gives a byte that is 0, on all of them.
 
-/// For each mask of eight bytes, the shuffle that brings those which are marked together.
+/// Shuffles that compress eight bytes, by the mask of the marked ones.
 pub(super) static TOGETHER: [u64; 256] = shuffles(true);
-/// For each mask of eight bytes, the shuffle that brings the first ones to those which are marked; the others are 0.
+/// Shuffles that expand eight bytes to the marked places, by their mask; the others are 0.
 pub(super) static APART: [u64; 256] = shuffles(false);
 
 const fn shuffles(together: bool) -> [u64; 256] {
@@ -26,9 +26,9 @@ const fn shuffles(together: bool) -> [u64; 256] {
     shuffles
 }
 
-/// For each mask of eight values of two bytes, the shuffle that brings those which are marked together.
+/// Shuffles that compress eight values of two bytes, by the mask of the marked ones.
 pub(super) static VALUES_TOGETHER: [[u8; 16]; 256] = value_shuffles(true);
-/// For each mask of eight values of two bytes, the shuffle that brings the first ones to those which are marked; the others are 0.
+/// Shuffles that expand eight values of two bytes to the marked places, by their mask; the others are 0.
 pub(super) static VALUES_APART: [[u8; 16]; 256] = value_shuffles(false);
 
 const fn value_shuffles(together: bool) -> [[u8; 16]; 256] {

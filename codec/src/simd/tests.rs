@@ -13,16 +13,16 @@ use crate::kernel::tier::{self, LIST_PAD, Tier};
 use crate::kernel::window::EDGES;
 use crate::kernel::window_bounds::tests::bounds_of;
 use crate::kernel::{
-    BASE_GROUP, Coded, CodedMut, GROUP, GroupSums, INDEX_GROUP, Kernel, PORTABLE, Starts, TILE, Unpacked,
-    sums,
+    BASE_GROUP, CODE_GROUP, Coded, CodedMut, GroupSums, INDEX_GROUP, Kernel, PORTABLE, Starts, TILE,
+    Unpacked, sums,
 };
 use crate::levels;
 use crate::scale::{LAST_START, covered};
 
 /// Every short length, and those around groups and tiles; three of these under Miri, which takes seconds for a thousand values.
 fn lengths() -> impl Iterator<Item = usize> {
-    let all = || (0..2101).chain([3 * GROUP - 1, 3 * GROUP, 5000, TILE - 1, TILE]);
-    let few = [34, 290, GROUP + 5].into_iter();
+    let all = || (0..2101).chain([3 * CODE_GROUP - 1, 3 * CODE_GROUP, 5000, TILE - 1, TILE]);
+    let few = [34, 290, CODE_GROUP + 5].into_iter();
     few.filter(|_| cfg!(miri)).chain(all().filter(|_| !cfg!(miri)))
 }
 
@@ -101,7 +101,7 @@ impl Unaligned {
 }
 
 fn code_bytes(count: usize) -> usize {
-    count / GROUP * (GROUP / 8 * 3) + (count % GROUP).div_ceil(32) * 12
+    count / CODE_GROUP * (CODE_GROUP / 8 * 3) + (count % CODE_GROUP).div_ceil(32) * 12
 }
 
 /// Rest, codes, escapes and escape index.
@@ -191,23 +191,20 @@ fn sums_and_counts_are_equal() {
                 let bytes = &values[..values.len() - usize::from(count % 3 == 2)];
                 assert_eq!((kernel.checksum)(bytes, index), (PORTABLE.checksum)(bytes, index), "{count}");
             }
-            if let Some(window_bounds) = kernel.window_bounds {
-                let starts = [0, 1, 2, START - 1, START, START + 1, LAST_START - 1, LAST_START];
-                for start in starts.into_iter().chain([(count % 250) as u8]) {
-                    assert_eq!(window_bounds(values, start), bounds_of(&histogram, start), "{count} {start}");
-                }
+            let starts = [0, 1, 2, START - 1, START, START + 1, LAST_START - 1, LAST_START];
+            for start in starts.into_iter().chain([(count % 250) as u8]) {
+                let bounds = (kernel.window_bounds)(values, start);
+                assert_eq!(bounds, Some(bounds_of(&histogram, start)), "{count} {start}");
             }
         }
         // Counters of bytes overflow here, if anywhere.
         let exponents = [0u16, 1, 109, 110, 111, 115, 116, 117, 255];
         for exponent in exponents.into_iter().filter(|_| !cfg!(miri)) {
             let values = exponent.wrapping_shl(7).to_le_bytes().repeat(TILE);
-            let (histogram, window_bounds) = ((PORTABLE.histogram)(&values), kernel.window_bounds);
+            let histogram = (PORTABLE.histogram)(&values);
             assert_eq!((kernel.zeros)(&values), (PORTABLE.zeros)(&values));
             for start in [0, START, LAST_START] {
-                assert!(window_bounds.is_none_or(
-                    |window_bounds| window_bounds(&values, start) == bounds_of(&histogram, start)
-                ));
+                assert_eq!((kernel.window_bounds)(&values, start), Some(bounds_of(&histogram, start)));
             }
         }
     }
@@ -245,7 +242,7 @@ fn hostile_tiles_are_read_or_refused_alike() {
         let mut refused = 0;
         for case in 0..if cfg!(miri) { 5 } else { 6000 } {
             let count = [rng.random_range(0..2100), rng.random_range(0..=TILE), TILE][case % 3];
-            let count = if cfg!(miri) { count % (GROUP + 70) } else { count };
+            let count = if cfg!(miri) { count % (CODE_GROUP + 70) } else { count };
             let values = values(case % KINDS, count, case as u64);
             let mut packed = Packed::new(&PORTABLE, [START; 16], values.bytes());
             match rng.random_range(0..5) {

@@ -11,11 +11,11 @@ use crate::kernel::{
 use crate::scale::{self, Estimator, LAST_START, Moments};
 use crate::streaming_store::StreamingStore;
 
-/// Each group has a window of its own only if more than one value in so many is outside of the window that they would
+/// Each group has a window of its own only if more than one value in this many is outside of the window that they would
 /// have in common. Gaussian values have fewer, whatever their scale is, so they are not counted twice.
 const OUTSIDE: usize = 32;
 
-/// In place of the start of a window: each group of 512 coded values has one of its own.
+/// Mark in place of the start of a window: each group of 512 coded values has a window of its own.
 pub(super) const OWN: u8 = 255;
 
 /// Packs the tiles of a frame.
@@ -29,11 +29,11 @@ pub(super) struct Coder {
     room: EscapeRoom,
 }
 
-/// Where a tile is packed.
+/// Buffers that a tile is packed into.
 pub(super) struct Out<'a> {
     rest: &'a mut [u8],
     codes: &'a mut [u8],
-    /// As in [`CodedMut`].
+    /// Permission to write past the caches, as in [`CodedMut`].
     streaming: bool,
 }
 
@@ -141,7 +141,7 @@ impl Coder {
         sum
     }
 
-    /// Where the best window for a group begins if its values are Gaussian, or one further: four below the mean exponent.
+    /// Start of the best window for a group of Gaussian values, or one further: four below the mean exponent.
     fn guess(&self, group: &[u8]) -> u8 {
         let mut sums = [GroupSums::default(); INDEX_GROUP / BASE_GROUP];
         (self.kernel.group_sums)(group, &mut sums[..group.len().div_ceil(2 * BASE_GROUP)]);

@@ -15,7 +15,7 @@ use crate::streaming_store::StreamingStore;
 use crate::tile::{Mode, check_mask, mask_len};
 use crate::{DType, DecodeError, TileFault};
 
-/// What a coded +0 takes beside its whole bytes, in bits: a code, where the escape takes the place of the exponent.
+/// Bits of a coded +0 beside its whole bytes: a code, where the escape takes the place of the exponent.
 const CODE_BITS: usize = 3;
 
 /// Values of a tile, of either type.
@@ -61,7 +61,7 @@ struct Encoder<'a> {
     starts: Starts,
     /// Whether the tile before has zeros.
     zeros: bool,
-    /// Where the words of the tile begin in the checksum, if packing can sum them; and the sum, once it has.
+    /// Index of the tile's first word in the checksum, if packing can sum the values; and the sum, once it has.
     word: Option<u64>,
     sum: Option<u32>,
     streaming: Option<StreamingStore<'a>>,

@@ -49,7 +49,7 @@ impl Fields {
         upper
     }
 
-    /// Where the words of tile `number` begin in the checksum, if packing and unpacking see its values.
+    /// Index of the first word of tile `number` in the checksum, if packing and unpacking see its values.
     pub(super) fn word(self, number: usize) -> Option<u64> {
         (self.dtype == DType::Bf16).then(|| (number * 2 * TILE / WORD) as u64)
     }

@@ -2,7 +2,7 @@
 
 use super::fields::lower_width;
 use crate::header::HEADER_LEN;
-use crate::kernel::{GROUP, INDEX_GROUP, TILE};
+use crate::kernel::{CODE_GROUP, INDEX_GROUP, TILE};
 use crate::{CHUNK_ALIGN, DType, Layout, sections};
 
 /// Bytes of an entry of the tile table in the split layout.
@@ -12,7 +12,7 @@ pub(super) const COMPACT_ENTRY: usize = 6;
 
 /// Bytes of the codes of `count` values: 12 for each 32, or part of 32, in a group of 1024.
 pub(super) fn code_bytes(count: usize) -> usize {
-    count / GROUP * (GROUP / 8 * 3) + (count % GROUP).div_ceil(32) * 12
+    count / CODE_GROUP * (CODE_GROUP / 8 * 3) + (count % CODE_GROUP).div_ceil(32) * 12
 }
 
 /// Bytes that a tile of `count` values takes in the static section of the split layout, in every mode.

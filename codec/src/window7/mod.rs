@@ -34,7 +34,7 @@ pub(crate) const TAG: u8 = 1;
 /// The spec is `window7`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Window7 {
-    /// What the window of a tile is chosen by.
+    /// Statistic that the window of a tile is chosen by.
     scale: Estimator,
 }
 
@@ -44,7 +44,7 @@ impl Window7 {
         Self { scale: Estimator::Exact }
     }
 
-    /// What the window of a tile is chosen by, as the option `scale` of specs.
+    /// Sets the statistic that the window of a tile is chosen by, as the option `scale` of specs does.
     #[must_use]
     pub const fn scale(mut self, scale: Estimator) -> Self {
         self.scale = scale;

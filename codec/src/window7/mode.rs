@@ -1,4 +1,4 @@
-//! What the encoder chooses for a tile, and how it is written in the tile table.
+//! Choices of the encoder for a tile, and their encoding as an entry of the tile table.
 
 use super::coder::{Choice, OWN};
 use super::fields;
@@ -26,12 +26,12 @@ pub(super) struct Tile {
 }
 
 impl Tile {
-    /// A tile of which nothing is coded.
+    /// A tile without coded values.
     pub(super) fn uncoded(mode: Mode) -> Self {
         Self { mode, short: false, start: 0, escapes: 0, coded: 0 }
     }
 
-    /// A tile of which `count` values are coded.
+    /// A tile with `count` coded values.
     pub(super) fn coded(mode: Mode, choice: &Choice<'_>, count: usize) -> Self {
         let (start, escapes) = (choice.start, choice.escapes.len() as u16);
         Self { mode, short: false, start, escapes, coded: count as u16 }

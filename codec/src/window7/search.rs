@@ -9,14 +9,15 @@ use crate::kernel::window_bounds::Verdict;
 use crate::scale;
 
 /// Windows that are tried before all exponents are counted.
-const STEPS: usize = 3;
+const SEARCH_STEPS: usize = 3;
 
 /// The best start for at most a tile of BF16 values, the lowest of equals, and how many of them are outside of its
 /// window. The search begins at `first`.
 pub(super) fn best(kernel: &Kernel, values: &[u8], first: Option<u8>) -> (u8, usize) {
-    if let (Some(count), Some(mut start)) = (kernel.window_bounds, first) {
-        for _ in 0..STEPS {
-            match count(values, start).verdict() {
+    if let Some(mut start) = first {
+        for _ in 0..SEARCH_STEPS {
+            let Some(bounds) = (kernel.window_bounds)(values, start) else { break };
+            match bounds.verdict() {
                 Verdict::Best(outside) => return (start, outside),
                 Verdict::Better(other) => start = other,
                 Verdict::Unknown => break,

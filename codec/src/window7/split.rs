@@ -142,7 +142,7 @@ pub(super) fn tails(front: &[u8], _: &[u8], count: usize) -> Result<Tails, Decod
     Ok(Tails { first: 0, lens: table.iter().enumerate().map(tail).collect::<Result<_, _>>()? })
 }
 
-/// Where the escape index is in the front matter of `count` values; the tile table is before it, padding behind it.
+/// Range of the escape index in the front matter of `count` values; the tile table is before it, padding behind it.
 fn index_range(count: usize) -> Range<usize> {
     let start = HEADER_LEN + SPLIT_ENTRY * count.div_ceil(TILE);
     start..start + 2 * count.div_ceil(INDEX_GROUP)

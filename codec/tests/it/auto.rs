@@ -1,10 +1,7 @@
-//! What `auto` chooses, and that its sizes hold whatever that is.
-
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+//! Choices of `auto`, and its bounds, which hold for all of them.
 
 use crate::common;
-
-use common::content::Content;
+use crate::common::content::Content;
 use zipwire_codec::{
     Auto, Class, Codec, Costs, DType, EncodeError, FrameInfo, FrameShape, Goal, Layout, Speed,
     decode_from_slice, encode_to_vec, force_simd,
@@ -81,7 +78,7 @@ fn estimates_of_few_values_are_exact_and_those_of_many_are_near() {
                 let bytes = encode_to_vec(&*codec, Layout::Compact, DType::Bf16, &values).unwrap().len();
                 let points = 100.0 * (bytes as f64 - estimate.bytes as f64) / values.len() as f64;
                 // What other codecs leave follows from what `tiered` leaves, on real tensors. Slices that are put together cut
-                // groups of these rows, of which nobody says how long they are.
+                // groups of these rows, whose length is not given.
                 let near = match (count, content) {
                     (..=4096, _) => 0.0,
                     (_, Content::Rows) => 7.0,

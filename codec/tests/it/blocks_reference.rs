@@ -1,13 +1,10 @@
 //! A decoder of `tiered` and `rans` written a second time, from `docs/format.md`, value by value and bit by bit.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 use crate::common;
-
-use common::content::{Content, every_pattern};
-use common::frequencies::Table;
-use common::reader::Reader;
-use common::{Frame, checksum};
+use crate::common::content::{Content, every_pattern};
+use crate::common::frequencies::Table;
+use crate::common::reader::Reader;
+use crate::common::{Frame, checksum};
 use zipwire_codec::{DType, Layout};
 
 const BLOCK: usize = 32_768;
@@ -19,7 +16,7 @@ const ORDERS: [[[i32; 3]; 4]; 3] = [
     [[0, 1, -1], [-2, -3, 2], [-4, -5, -6], [3, -7, -8]],
 ];
 
-/// Of each length up to 35, of those around multiples of 32, which are words of bits and lanes, and of longer ones. [`whole`] has all lengths.
+/// Frames of each length up to 35, of lengths around multiples of 32, which are words of bits and lanes, and of longer ones. [`whole`] has all lengths.
 #[test]
 fn frames_are_read_as_the_document_says() {
     read_as_the_document_says(|count| count < 36 || (count + 2) % 32 < 5);
@@ -239,10 +236,9 @@ fn read_block<'a>(
         .chunks(2)
         .map(|bytes| usize::from(u16::from_le_bytes(bytes.try_into().unwrap())))
         .collect();
-    let planes_len = |count: usize| 16 * count.div_ceil(64);
     let static_len = match layout {
         Layout::Split => {
-            let planes_len = if table.is_none() { planes_len(count) } else { 0 };
+            let planes_len = if table.is_none() { 16 * count.div_ceil(64) } else { 0 };
             (planes_len + rest_len(dtype, count)).min(dtype.width() * count)
         }
         Layout::Compact => 0,
@@ -260,21 +256,7 @@ fn read_block<'a>(
         _ => {}
     }
 
-    let groups = count.div_ceil(256);
-    let bases: Vec<Option<i32>> = match form & 15 {
-        0 => vec![Some(i32::from(entry[1])); groups],
-        3 => {
-            let bytes = dynamic.part(groups.div_ceil(2));
-            let nibble = |group: usize| i32::from(bytes[group / 2] >> (4 * (group % 2)) & 15);
-            let base = |group| (nibble(group) < 15).then(|| i32::from(entry[1]) + nibble(group));
-            (0..groups).map(base).collect()
-        }
-        4 => {
-            let bytes = dynamic.part(groups);
-            bytes.iter().map(|base| (*base < 255).then_some(i32::from(*base))).collect()
-        }
-        tag => panic!("no form has tag {tag}"),
-    };
+    let bases = read_bases(entry, count.div_ceil(256), dynamic);
     let left_out = |i: usize| layout == Layout::Compact && bases[i / 256].is_none();
     let kept: Vec<usize> = (0..count).filter(|i| !left_out(*i)).collect();
     let coded: Vec<usize> = if form >> 7 == 1 {
@@ -286,47 +268,9 @@ fn read_block<'a>(
     };
     assert_eq!(coded.len(), counts[0]);
 
-    let mut head = Reader(fixed);
-    let head = if layout == Layout::Split { &mut head } else { &mut *dynamic };
-    let order = if form & 15 == 0 { form >> 4 & 3 } else { 2 };
-    // Bits of mantissas that are in symbols and not in the rest, and these.
-    let mut taken = 0;
-    let mut bits = vec![0; counts[0]];
-    let (plane_forms, rests, residuals) = match table {
-        None => {
-            let first = head.take(planes_len(counts[0]));
-            let (plane_forms, rests) = read_rests(layout, dtype, counts[0], taken, head);
-            (plane_forms, rests, read_residuals(order, &counts, first, dynamic))
-        }
-        Some(Some(table)) if form >> 4 & 3 == 3 => {
-            assert_eq!(counts[3..], [0, 0]);
-            let numbers = [counts[0], counts[1], counts[2]];
-            taken = if table.window > 0 { 2 } else { 0 };
-            let len = rest_len_without(dtype, counts[0], taken);
-            if layout == Layout::Compact && dtype != DType::F32 && len >= 96 {
-                let body = head.take(len - 96);
-                let (residuals, of_mantissas, states) = table.decode(numbers, dynamic);
-                bits = of_mantissas;
-                assert!(states.iter().all(|state| state >> 24 == 1));
-                let carried = states.iter().flat_map(|state| state.to_le_bytes().into_iter().take(3));
-                let whole: Vec<u8> = body.iter().copied().chain(carried).collect();
-                let mut source = Reader(&whole);
-                let (plane_forms, rests) = read_rests(layout, dtype, counts[0], taken, &mut source);
-                assert!(source.0.is_empty());
-                (plane_forms, rests, residuals)
-            } else {
-                let (plane_forms, rests) = read_rests(layout, dtype, counts[0], taken, head);
-                let (residuals, of_mantissas, states) = table.decode(numbers, dynamic);
-                bits = of_mantissas;
-                assert!(states.iter().all(|state| *state == 1 << 15));
-                (plane_forms, rests, residuals)
-            }
-        }
-        Some(_) => {
-            let (plane_forms, rests) = read_rests(layout, dtype, counts[0], taken, head);
-            let first = dynamic.take(planes_len(counts[0]));
-            (plane_forms, rests, read_residuals(order, &counts, first, dynamic))
-        }
+    let Parts { plane_forms, rests, residuals, taken, bits } = match table {
+        Some(Some(table)) if form >> 4 & 3 == 3 => read_rans(layout, dtype, &counts, table, fixed, dynamic),
+        _ => read_in_tiers(layout, dtype, form, &counts, table.is_none(), [&mut Reader(fixed), dynamic]),
     };
     let width = dtype.width();
     let (exponent_bits, _, _) = fields(dtype);
@@ -342,6 +286,89 @@ fn read_block<'a>(
         values[width * i..][..width].copy_from_slice(&value.to_le_bytes()[..width]);
     }
     Block { form, plane_forms, joint: taken > 0, values }
+}
+
+/// The base of each group; none of a group of zeros.
+fn read_bases(entry: &[u8], groups: usize, dynamic: &mut Reader<'_>) -> Vec<Option<i32>> {
+    match entry[0] & 15 {
+        0 => vec![Some(i32::from(entry[1])); groups],
+        3 => {
+            let bytes = dynamic.part(groups.div_ceil(2));
+            let nibble = |group: usize| i32::from(bytes[group / 2] >> (4 * (group % 2)) & 15);
+            let base = |group| (nibble(group) < 15).then(|| i32::from(entry[1]) + nibble(group));
+            (0..groups).map(base).collect()
+        }
+        4 => {
+            let bytes = dynamic.part(groups);
+            bytes.iter().map(|base| (*base < 255).then_some(i32::from(*base))).collect()
+        }
+        tag => panic!("no form has tag {tag}"),
+    }
+}
+
+/// Parts of coded values.
+struct Parts {
+    plane_forms: Vec<usize>,
+    rests: Vec<u32>,
+    residuals: Vec<i32>,
+    /// Bits of mantissas that are in symbols and not in the rest, and these.
+    taken: usize,
+    bits: Vec<u32>,
+}
+
+/// Values coded in tiers, of which the first is in front of the rest or all are behind it.
+fn read_in_tiers<'a>(
+    layout: Layout,
+    dtype: DType,
+    form: usize,
+    counts: &[usize],
+    first_in_front: bool,
+    [fixed, dynamic]: [&mut Reader<'a>; 2],
+) -> Parts {
+    let order = if form & 15 == 0 { form >> 4 & 3 } else { 2 };
+    let first_len = 16 * counts[0].div_ceil(64);
+    let mut first = &[][..];
+    let head = if layout == Layout::Split { fixed } else { &mut *dynamic };
+    if first_in_front {
+        first = head.take(first_len);
+    }
+    let (plane_forms, rests) = read_rests(layout, dtype, counts[0], 0, head);
+    if !first_in_front {
+        first = dynamic.take(first_len);
+    }
+    let residuals = read_residuals(order, counts, first, dynamic);
+    Parts { plane_forms, rests, residuals, taken: 0, bits: vec![0; counts[0]] }
+}
+
+/// Values coded by rANS.
+fn read_rans<'a>(
+    layout: Layout,
+    dtype: DType,
+    counts: &[usize],
+    table: &Table,
+    fixed: &'a [u8],
+    dynamic: &mut Reader<'a>,
+) -> Parts {
+    assert_eq!(counts[3..], [0, 0]);
+    let numbers = [counts[0], counts[1], counts[2]];
+    let taken = if table.window > 0 { 2 } else { 0 };
+    let len = rest_len_without(dtype, counts[0], taken);
+    if layout == Layout::Compact && dtype != DType::F32 && len >= 96 {
+        let body = dynamic.take(len - 96);
+        let (residuals, bits, states) = table.decode(numbers, dynamic);
+        assert!(states.iter().all(|state| state >> 24 == 1));
+        let carried = states.iter().flat_map(|state| state.to_le_bytes().into_iter().take(3));
+        let whole: Vec<u8> = body.iter().copied().chain(carried).collect();
+        let mut source = Reader(&whole);
+        let (plane_forms, rests) = read_rests(layout, dtype, counts[0], taken, &mut source);
+        assert!(source.0.is_empty());
+        return Parts { plane_forms, rests, residuals, taken, bits };
+    }
+    let head = if layout == Layout::Split { &mut Reader(fixed) } else { &mut *dynamic };
+    let (plane_forms, rests) = read_rests(layout, dtype, counts[0], taken, head);
+    let (residuals, bits, states) = table.decode(numbers, dynamic);
+    assert!(states.iter().all(|state| *state == 1 << 15));
+    Parts { plane_forms, rests, residuals, taken, bits }
 }
 
 /// The code of value `i` of a tier.

@@ -1,12 +1,9 @@
-//! What `codebook16` makes of known values and of recorded tensors: sizes, books that are given, drift, and what its
-//! faults are called.
-
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+//! Frames of `codebook16` for known values and recorded tensors: sizes, books that are given, drift, and the names of its
+//! faults.
 
 use crate::common;
-
-use common::Frame;
-use common::content::Content;
+use crate::common::Frame;
+use crate::common::content::Content;
 use safetensors::SafeTensors;
 use zipwire_codec::{BookUsage, Codebook, DType, DecodeError, EncodeError, FrameShape, Layout, TileFault};
 

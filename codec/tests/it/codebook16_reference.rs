@@ -1,13 +1,10 @@
 //! `codebook16` written a second time, from `docs/format.md`, value by value and bit by bit: the frames must be
 //! the same.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 use crate::common;
-
-use common::Frame;
-use common::checksum::checksum;
-use common::content::{Content, every_pattern};
+use crate::common::Frame;
+use crate::common::checksum::checksum;
+use crate::common::content::{Content, every_pattern};
 use zipwire_codec::{DType, Layout};
 
 const TILE: usize = 8192;
@@ -93,6 +90,44 @@ fn fields(dtype: DType) -> (usize, usize) {
     }
 }
 
+/// The book of a frame with these exponents.
+fn own_book(exponents: impl ExactSizeIterator<Item = usize>, exponent_count: usize) -> Vec<usize> {
+    let mut counts = vec![0; exponent_count];
+    let few = exponents.len() <= 32_768;
+    for (i, exponent) in exponents.enumerate() {
+        let span = i / 2048;
+        let sampled = i % 2048 / 128 == (5 * span + span / 16) % 16;
+        counts[exponent] += usize::from(sampled || few);
+    }
+    let mut order: Vec<usize> = (0..exponent_count).collect();
+    order.sort_by(|a, b| counts[*b].cmp(&counts[*a]).then(a.cmp(b)));
+    let mut book = order[..16].to_vec();
+    book.sort_unstable();
+    book
+}
+
+/// A bit for each value, set unless it is +0.
+fn mask_of(values: &[u16]) -> Vec<u8> {
+    let mut mask = vec![0u8; values.len().div_ceil(8)];
+    for i in (0..values.len()).filter(|i| values[*i] != 0) {
+        mask[i / 8] |= 1 << (i % 8);
+    }
+    mask
+}
+
+/// Codes, and positions and exponents of the escapes.
+fn codes_of(exponents: impl ExactSizeIterator<Item = usize>, book: &[usize]) -> (Vec<u8>, Vec<(usize, u8)>) {
+    let mut codes = vec![0u8; exponents.len().div_ceil(2)];
+    let mut escapes = vec![];
+    for (i, exponent) in exponents.enumerate() {
+        match book.iter().position(|entry| *entry == exponent) {
+            Some(code) => codes[i / 2] |= (code as u8) << (i % 2 * 4),
+            None => escapes.push((i, exponent as u8)),
+        }
+    }
+    (codes, escapes)
+}
+
 /// With a book of its own, or one that is named by an id.
 fn encode(layout: Layout, dtype: DType, values: &[u8], named: Option<(&[u8], u32)>) -> Parts {
     let numbers: Vec<u16> = values
@@ -102,19 +137,10 @@ fn encode(layout: Layout, dtype: DType, values: &[u8], named: Option<(&[u8], u32
     let (exponent_bits, mantissa_bits) = fields(dtype);
     let exponent = |value: u16| usize::from(value) >> mantissa_bits & ((1 << exponent_bits) - 1);
 
-    let mut counts = vec![0; 1 << exponent_bits];
-    for (i, value) in numbers.iter().enumerate() {
-        let span = i / 2048;
-        let sampled = i % 2048 / 128 == (5 * span + span / 16) % 16;
-        counts[exponent(*value)] += usize::from(sampled || numbers.len() <= 32_768);
-    }
-    let mut order: Vec<usize> = (0..counts.len()).collect();
-    order.sort_by(|a, b| counts[*b].cmp(&counts[*a]).then(a.cmp(b)));
-    let mut book = order[..16].to_vec();
-    book.sort_unstable();
-    if let Some((named, _)) = named {
-        book = named.iter().map(|exponent| usize::from(*exponent)).collect();
-    }
+    let book: Vec<usize> = match named {
+        Some((named, _)) => named.iter().map(|exponent| usize::from(*exponent)).collect(),
+        None => own_book(numbers.iter().map(|value| exponent(*value)), 1 << exponent_bits),
+    };
 
     let (mut table, mut bodies, mut dynamic) = (vec![], vec![], vec![]);
     for tile in numbers.chunks(TILE) {
@@ -128,20 +154,10 @@ fn encode(layout: Layout, dtype: DType, values: &[u8], named: Option<(&[u8], u32
         }
         let zero_bits = 4 + 1 + mantissa_bits + if book.contains(&0) { 0 } else { 24 };
         let masked = layout == Layout::Compact && zero_bits * zeros > tile.len();
-        let mut mask = vec![0u8; if masked { tile.len().div_ceil(8) } else { 0 }];
-        for i in (0..tile.len()).filter(|i| masked && tile[*i] != 0) {
-            mask[i / 8] |= 1 << (i % 8);
-        }
+        let mask = if masked { mask_of(tile) } else { vec![] };
         let coded = if masked { &nonzero } else { tile };
         let rest = rests(dtype, coded);
-        let mut codes = vec![0u8; coded.len().div_ceil(2)];
-        let mut escapes = vec![];
-        for (i, value) in coded.iter().enumerate() {
-            match book.iter().position(|entry| *entry == exponent(*value)) {
-                Some(code) => codes[i / 2] |= (code as u8) << (i % 2 * 4),
-                None => escapes.push((i, exponent(*value) as u8)),
-            }
-        }
+        let (codes, escapes) = codes_of(coded.iter().map(|value| exponent(*value)), &book);
         let (form, list) = escape_list(coded.len(), &escapes);
         let static_len = (rest.len() + codes.len()).min(stored.len());
         let is_stored = mask.len() + rest.len() + codes.len() + list.len() >= stored.len()

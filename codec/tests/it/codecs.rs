@@ -1,6 +1,5 @@
 //! The laws of codecs, for every codec and every type that it supports.
 
-use crate::common;
 mod laws;
 
 use laws::codec_laws;

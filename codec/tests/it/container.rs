@@ -1,12 +1,8 @@
 //! Containers: what is written comes back, in every way of reading and writing, and nothing that is damaged passes.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
-use crate::common;
-
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
 
-use common::content::Content;
+use crate::common::content::Content;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{

@@ -1,13 +1,9 @@
 //! Containers and ids of tables, read a second time from docs/format.md, and their bytes by hash.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
-use crate::common;
-
 use std::io::Write;
 
-use common::checksum::{behind, words};
-use common::content::Content;
+use crate::common::checksum::{behind, words};
+use crate::common::content::Content;
 use xxhash_rust::xxh3::xxh3_64;
 use zipwire_codec::{Codebook, DType, Table, WriterOptions, decompress};
 

@@ -1,12 +1,9 @@
 //! `dedup+X` beyond the laws: what a frame is made of, by a decoder written a second time from `docs/format.md`; when rows
 //! are left out; and an index that comes from routing.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 use crate::common;
-
-use common::Frame;
-use common::content::Content;
+use crate::common::Frame;
+use crate::common::content::Content;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{

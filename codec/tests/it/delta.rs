@@ -1,10 +1,7 @@
 //! `delta+X`: every pattern, length and kind of base survives, damage is an error, a base that is another or is missing is one, too.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 use crate::common;
-
-use common::content::{self, Content};
+use crate::common::content::{self, Content};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{

@@ -1,10 +1,7 @@
 //! Frames of `delta+X`, read a second time from `docs/format.md`, value by value and bit by bit; and their hashes.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 use crate::common;
-
-use common::content::Content;
+use crate::common::content::Content;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use xxhash_rust::xxh3::xxh3_64;

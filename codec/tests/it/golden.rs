@@ -1,7 +1,6 @@
 //! Frames of this version of the format, by hash. If one of these changes, so has the format: then `docs/format.md` and
 //! the version change too.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -9,11 +8,10 @@
 )]
 
 use crate::common;
-
 use std::process::Command;
 
-use common::Frame;
-use common::content::Content;
+use crate::common::Frame;
+use crate::common::content::Content;
 use xxhash_rust::xxh3::xxh3_64;
 use zipwire_codec::{DType, Layout, force_simd, simd_levels};
 
@@ -207,7 +205,7 @@ const GOLDEN: &[(&str, DType, Layout, Content, u64)] = &[
     ("dedup:row=64+window7", DType::Bf16, Layout::Compact, Content::LoneValue, 0x4a752da546fd0171),
 ];
 
-/// As [`GOLDEN`], for more values than caches are trusted with: [`LARGE_COUNT`] each.
+/// Hashes like [`GOLDEN`], of more values than caches hold: [`LARGE_COUNT`] each.
 #[rustfmt::skip]
 const LARGE: &[(&str, DType, Layout, Content, u64)] = &[
     ("window7", DType::Bf16, Layout::Split, Content::Gaussian, 0xb98f9f649eaf6def),

@@ -1,12 +1,9 @@
 //! A decoder of `grouped` and `blockwise` written a second time, from `docs/format.md`, symbol by symbol and bit by bit.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 use crate::common;
-
-use common::content::{Content, every_pattern};
-use common::reader::Reader;
-use common::{Frame, checksum};
+use crate::common::content::{Content, every_pattern};
+use crate::common::reader::Reader;
+use crate::common::{Frame, checksum};
 use zipwire_codec::{DType, Layout};
 
 /// Bytes of a group of a whole chunk.
@@ -91,31 +88,16 @@ fn decode(spec: &str, layout: Layout, frame: &Frame, methods: &mut [usize; 5]) -
             let at = body_len - dynamic.0.len();
             let coded = dynamic.take(coded_len);
             methods[usize::from(method)] += 1;
-            groups.push(match method {
-                0 => coded.to_vec(),
-                1 => vec![coded[0]; len],
-                2 => huffman(coded, len),
-                3 => {
-                    assert_eq!(spec, "grouped");
-                    sum = sum.wrapping_add(checksum::behind((at + (1 << 40)).next_multiple_of(8), coded));
-                    zstd::bulk::decompress(coded, len).unwrap()
-                }
-                4 => {
-                    assert_eq!(spec, "blockwise");
-                    runs(coded)
-                }
-                _ => unreachable!("there are five"),
-            });
+            if method == 3 {
+                sum = sum.wrapping_add(checksum::behind((at + (1 << 40)).next_multiple_of(8), coded));
+            }
+            groups.push(bytes_of(spec, method, coded, len));
             assert_eq!(groups[group].len(), len);
         }
         for at in 0..len {
             let mut value = groups.iter().fold(0u32, |value, group| value << 8 | u32::from(group[at]));
             if spec == "grouped" && matches!(frame.dtype, DType::Bf16 | DType::F32) {
-                // Exponent, sign, mantissa: the sign goes to the front.
-                let bits = 8 * width;
-                let (exponent, rest) = (value >> (bits - 8), value & ((1 << (bits - 8)) - 1));
-                let (sign, mantissa) = (rest >> (bits - 9), rest & ((1 << (bits - 9)) - 1));
-                value = sign << (bits - 1) | exponent << (bits - 9) | mantissa;
+                value = with_the_sign_in_front(value, 8 * width);
             }
             values.extend(&value.to_le_bytes()[..width]);
         }
@@ -126,6 +108,31 @@ fn decode(spec: &str, layout: Layout, frame: &Frame, methods: &mut [usize; 5]) -
     sealed[24..28].fill(0);
     assert_eq!(checksum::checksum(&values, &sealed).wrapping_add(sum), expected);
     values
+}
+
+/// The `len` bytes of a group, by its method.
+fn bytes_of(spec: &str, method: u8, coded: &[u8], len: usize) -> Vec<u8> {
+    match method {
+        0 => coded.to_vec(),
+        1 => vec![coded[0]; len],
+        2 => huffman(coded, len),
+        3 => {
+            assert_eq!(spec, "grouped");
+            zstd::bulk::decompress(coded, len).unwrap()
+        }
+        4 => {
+            assert_eq!(spec, "blockwise");
+            runs(coded)
+        }
+        _ => unreachable!("there are five"),
+    }
+}
+
+/// The value whose bits are in the order exponent, sign, mantissa.
+fn with_the_sign_in_front(value: u32, bits: usize) -> u32 {
+    let (exponent, rest) = (value >> (bits - 8), value & ((1 << (bits - 8)) - 1));
+    let (sign, mantissa) = (rest >> (bits - 9), rest & ((1 << (bits - 9)) - 1));
+    sign << (bits - 1) | exponent << (bits - 9) | mantissa
 }
 
 fn huffman(coded: &[u8], len: usize) -> Vec<u8> {

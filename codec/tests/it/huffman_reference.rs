@@ -1,12 +1,9 @@
 //! A decoder of `huffman` written a second time, from `docs/format.md`: by threads and blocks, bit by bit, as a GPU would.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 use crate::common;
-
-use common::content::{Content, every_pattern};
-use common::reader::Reader;
-use common::{Frame, checksum};
+use crate::common::content::{Content, every_pattern};
+use crate::common::reader::Reader;
+use crate::common::{Frame, checksum};
 use zipwire_codec::{DType, Layout};
 
 const FRONT_LEN: usize = 32 + 8 + 192;
@@ -75,6 +72,21 @@ fn lengths(front: &[u8]) -> Vec<usize> {
     (0..256).map(|symbol| (0..6).map(|at| bit(6 * symbol + at) << at).sum()).collect()
 }
 
+/// Symbols by length and word: canonical words, by length and then by symbol.
+fn canonical_words(lengths: &[usize]) -> std::collections::HashMap<(usize, u64), u8> {
+    let mut symbols = std::collections::HashMap::new();
+    let (mut word, mut before) = (0u64, 0);
+    for length in 1..=32 {
+        for symbol in (0..256).filter(|symbol| lengths[*symbol] == length) {
+            word <<= length - before;
+            before = length;
+            symbols.insert((length, word), symbol as u8);
+            word += 1;
+        }
+    }
+    symbols
+}
+
 /// The values, and the number of blocks, 0 if exponents are stored.
 fn decode(layout: Layout, frame: &Frame) -> (Vec<u8>, usize) {
     let count = frame.count();
@@ -104,17 +116,7 @@ fn decode(layout: Layout, frame: &Frame) -> (Vec<u8>, usize) {
         let position = |block: usize| {
             u32::from_le_bytes(index[gap_bytes + 4 * block..][..4].try_into().unwrap()) as usize
         };
-        // Canonical words, by length and then by symbol.
-        let mut symbols = std::collections::HashMap::new();
-        let (mut word, mut before) = (0u64, 0);
-        for length in 1..=32 {
-            for symbol in (0..256).filter(|symbol| lengths[*symbol] == length) {
-                word <<= length - before;
-                before = length;
-                symbols.insert((length, word), symbol as u8);
-                word += 1;
-            }
-        }
+        let symbols = canonical_words(&lengths);
         let mut exponents = Vec::new();
         for thread in 0..threads {
             if thread % 256 == 0 {

@@ -1,6 +1,5 @@
 //! The README's program, as a stranger would have it: a package of its own outside of the workspace.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "programs have files")]
 
 use std::fs;

@@ -1,11 +1,8 @@
-//! What `rans` makes of known values: sizes, choices, damage, and what its faults are called.
-
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+//! Frames of `rans` for known values: sizes, choices, damage, and the names of its faults.
 
 use crate::common;
-
-use common::Frame;
-use common::content::Content;
+use crate::common::Frame;
+use crate::common::content::Content;
 use zipwire_codec::{BlockFault, DType, DecodeError, Layout, Section};
 
 const BLOCK: usize = 32_768;

@@ -1,12 +1,9 @@
 //! `window7` written a second time, from `docs/format.md`, value by value and bit by bit: the frames must be the same.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 use crate::common;
-
-use common::Frame;
-use common::checksum::checksum;
-use common::content::{Content, every_pattern};
+use crate::common::Frame;
+use crate::common::checksum::checksum;
+use crate::common::content::{Content, every_pattern};
 use zipwire_codec::{DType, Layout};
 
 const TILE: usize = 8192;

@@ -2,10 +2,7 @@
 //!
 //! A release of a new version begins with `cargo test -p zipwire-codec --test it releases::writes -- --ignored`, which adds a folder and changes none.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 #![allow(clippy::disallowed_methods, reason = "releases are files")]
-
-use crate::common;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,19 +10,19 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use common::content::{Content, every_pattern};
-use common::table;
+use crate::common::content::{Content, every_pattern};
+use crate::common::table;
 use xxhash_rust::xxh3::xxh3_64;
 use zipwire_codec::{
     Base, DType, Decoder, FrameInfo, Layout, Reader, Spec, Table, WriterOptions, compress_with, encode_to_vec,
 };
 
-/// Each release has these: frames one behind the other, a container, and lines of what is in both.
+/// Files of each release: consecutive frames, a container, and a list of the content of both.
 const FRAMES: &str = "frames.bin";
 const CONTAINER: &str = "container.bin";
 const LIST: &str = "list.txt";
 
-/// Those of the release that is written.
+/// Specs of the release that is written.
 const SPECS: [&str; 17] = [
     "raw",
     "window7",
@@ -120,79 +117,86 @@ fn frames_of_all_releases_are_read() {
 fn writes_the_files_of_this_release() {
     let folder = releases().join(env!("CARGO_PKG_VERSION"));
     fs::create_dir(&folder).unwrap();
-    let (mut frames, mut list) = (Vec::new(), String::new());
-    let mut add = |kind: &str, spec: &str, dtype: DType, frame: Vec<u8>, values: &[u8]| {
-        frames.extend(frame);
-        writeln!(list, "{kind} {spec} {dtype} {:016x}", xxh3_64(values)).unwrap();
-    };
+    let mut release = Release::default();
     for dtype in DType::ALL {
         let base = Content::Gaussian.values(dtype, 4000, 1);
-        let raw: Spec = "raw".parse().unwrap();
-        add(
-            "base",
-            "raw",
-            dtype,
-            encode_to_vec(&*raw.codec(), Layout::Compact, dtype, &base).unwrap(),
-            &base,
-        );
+        release.add_whole("base", "raw", Layout::Compact, dtype, &base);
         for name in SPECS.into_iter().filter(|name| !name.ends_with(":table")) {
-            let mut spec: Spec = name.parse().unwrap();
-            if spec.takes_base() {
-                spec = spec.against(Base::new(dtype, base.clone()));
-                let near: Vec<u8> =
-                    base.iter().enumerate().map(|(i, byte)| byte ^ u8::from(i % 96 == 0)).collect();
-                add("frame", name, dtype, compress_with(&*spec.codec(), &near, dtype).unwrap(), &near);
-                continue;
-            }
-            let codec = spec.codec();
-            if !codec.supports(dtype) {
-                continue;
-            }
-            for (layout, content) in
-                Layout::ALL.into_iter().flat_map(|layout| CONTENTS.map(|content| (layout, content)))
-            {
-                let values = content.values(dtype, 300, 3);
-                add("frame", name, dtype, encode_to_vec(&*codec, layout, dtype, &values).unwrap(), &values);
-            }
-            // More than a block of any codec, in each of which is something else.
-            if dtype != DType::Bf16 {
-                continue;
-            }
-            let values =
-                [Content::LoneValue.values(dtype, 33_000, 4), Content::Rows.values(dtype, 2000, 5)].concat();
-            add(
-                "frame",
-                name,
-                dtype,
-                encode_to_vec(&*codec, Layout::Compact, dtype, &values).unwrap(),
-                &values,
-            );
+            release.add_spec(name, dtype, &base);
         }
     }
-    let values = every_pattern(DType::F8E4M3);
-    let tiered: Spec = "tiered".parse().unwrap();
-    let frame = encode_to_vec(&*tiered.codec(), Layout::Split, DType::F8E4M3, &values).unwrap();
-    add("frame", "tiered", DType::F8E4M3, frame, &values);
+    release.add_whole("frame", "tiered", Layout::Split, DType::F8E4M3, &every_pattern(DType::F8E4M3));
     for name in SPECS.into_iter().filter(|name| name.ends_with(":table")) {
-        let spec: Spec = name.trim_end_matches(":table").parse().unwrap();
-        for dtype in DType::ALL.into_iter().filter(|dtype| spec.codec().supports(*dtype)) {
-            let table = table(&spec, dtype);
-            let bytes: String = table.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-            writeln!(list, "table {bytes}").unwrap();
-            let named = spec.clone().with_table(&table).unwrap();
-            for layout in Layout::ALL {
-                let values = Content::Gaussian.values(dtype, 700, 6);
-                frames.extend(encode_to_vec(&*named.codec(), layout, dtype, &values).unwrap());
-                writeln!(list, "frame {name} {dtype} {:016x}", xxh3_64(&values)).unwrap();
-            }
-        }
+        release.add_table(name);
     }
     let mut data = Content::Rows.values(DType::F32, 3000, 7);
     data.extend([1, 2, 3]);
     let mut writer = WriterOptions::new(DType::F32).chunk_values(1000).open(Vec::new()).unwrap();
     writer.write_all(&data).unwrap();
     fs::write(folder.join(CONTAINER), writer.finish().unwrap()).unwrap();
-    writeln!(list, "container {:016x}", xxh3_64(&data)).unwrap();
-    fs::write(folder.join(FRAMES), frames).unwrap();
-    fs::write(folder.join(LIST), list).unwrap();
+    writeln!(release.list, "container {:016x}", xxh3_64(&data)).unwrap();
+    fs::write(folder.join(FRAMES), release.frames).unwrap();
+    fs::write(folder.join(LIST), release.list).unwrap();
+}
+
+/// Files of a release, as they grow.
+#[derive(Default)]
+struct Release {
+    frames: Vec<u8>,
+    list: String,
+}
+
+impl Release {
+    fn add(&mut self, kind: &str, spec: &str, dtype: DType, frame: Vec<u8>, values: &[u8]) {
+        self.frames.extend(frame);
+        writeln!(self.list, "{kind} {spec} {dtype} {:016x}", xxh3_64(values)).unwrap();
+    }
+
+    /// Adds a frame of the codec that the spec names.
+    fn add_whole(&mut self, kind: &str, name: &str, layout: Layout, dtype: DType, values: &[u8]) {
+        let codec = name.parse::<Spec>().unwrap().codec();
+        self.add(kind, name, dtype, encode_to_vec(&*codec, layout, dtype, values).unwrap(), values);
+    }
+
+    /// Adds frames of a spec without a table: of values near the base if it takes one, else of all contents.
+    fn add_spec(&mut self, name: &str, dtype: DType, base: &[u8]) {
+        let spec: Spec = name.parse().unwrap();
+        if spec.takes_base() {
+            let spec = spec.against(Base::new(dtype, base.to_vec()));
+            let near: Vec<u8> =
+                base.iter().enumerate().map(|(i, byte)| byte ^ u8::from(i % 96 == 0)).collect();
+            let frame = compress_with(&*spec.codec(), &near, dtype).unwrap();
+            return self.add("frame", name, dtype, frame, &near);
+        }
+        if !spec.codec().supports(dtype) {
+            return;
+        }
+        for (layout, content) in
+            Layout::ALL.into_iter().flat_map(|layout| CONTENTS.map(|content| (layout, content)))
+        {
+            self.add_whole("frame", name, layout, dtype, &content.values(dtype, 300, 3));
+        }
+        // More than a block of any codec, in each of which is something else.
+        if dtype == DType::Bf16 {
+            let values =
+                [Content::LoneValue.values(dtype, 33_000, 4), Content::Rows.values(dtype, 2000, 5)].concat();
+            self.add_whole("frame", name, Layout::Compact, dtype, &values);
+        }
+    }
+
+    /// Adds the tables of a spec, and frames that name them.
+    fn add_table(&mut self, name: &str) {
+        let spec: Spec = name.trim_end_matches(":table").parse().unwrap();
+        for dtype in DType::ALL.into_iter().filter(|dtype| spec.codec().supports(*dtype)) {
+            let table = table(&spec, dtype);
+            let bytes: String = table.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+            writeln!(self.list, "table {bytes}").unwrap();
+            let named = spec.clone().with_table(&table).unwrap();
+            for layout in Layout::ALL {
+                let values = Content::Gaussian.values(dtype, 700, 6);
+                let frame = encode_to_vec(&*named.codec(), layout, dtype, &values).unwrap();
+                self.add("frame", name, dtype, frame, &values);
+            }
+        }
+    }
 }

@@ -1,11 +1,8 @@
 //! Tables that many frames share: what frames that name one are, who reads them, and what is said about others.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 use crate::common;
-
-use common::Frame;
-use common::content::Content;
+use crate::common::Frame;
+use crate::common::content::Content;
 use zipwire_codec::{
     Codec, DType, DecodeError, Decoder, EncodeError, FrameInfo, FrameShape, Layout, Spec, SpecError, Table,
     TableError, TableUsage, compress_with, encode_exponents, sign_mantissa_len, write_sign_mantissa,

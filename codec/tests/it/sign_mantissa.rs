@@ -1,7 +1,5 @@
 //! Frames without their signs and mantissas: with these they are what whole frames are, and as long.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{

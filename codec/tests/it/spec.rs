@@ -2,7 +2,7 @@
 
 use zipwire_codec::{Spec, SpecError};
 
-/// What is wrong with a spec, and what would be right, as whoever prints errors joins them.
+/// Message and help of a spec's error, joined as printers of errors do.
 fn message(text: &str) -> String {
     let error = text.parse::<Spec>().expect_err("it is no spec");
     error.help().map_or(error.to_string(), |help| format!("{error}\nhelp: {help}"))

@@ -1,10 +1,6 @@
 //! The front door: whole frames in and out, typed codecs, tables and limits.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
-use crate::common;
-
-use common::content::Content;
+use crate::common::content::Content;
 use zipwire_codec::scale::Estimator;
 use zipwire_codec::{
     Codebook, Codebook16, Codec, DType, DecodeError, Decoder, Dedup, EncodeError, FrameInfo, FrameShape,

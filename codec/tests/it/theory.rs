@@ -1,10 +1,7 @@
-//! What the theory of `window7` (ZipCCL, section 4.1) says of values from N(0, sigma^2), held against frames of such values.
-
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+//! Theory of `window7` for values from N(0, sigma^2) (ZipCCL, section 4.1), compared with frames of such values.
 
 use crate::common;
-
-use common::Frame;
+use crate::common::Frame;
 use libm::exp2;
 use rand::SeedableRng;
 use rand_distr::{Distribution, Normal};

@@ -1,11 +1,8 @@
-//! What `tiered` makes of known values and of recorded tensors: sizes, choices, and what its faults are called.
-
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+//! Frames of `tiered` for known values and recorded tensors: sizes, choices, and the names of its faults.
 
 use crate::common;
-
-use common::Frame;
-use common::content::Content;
+use crate::common::Frame;
+use crate::common::content::Content;
 use zipwire_codec::{BlockFault, DType, DecodeError, FrameShape, Layout, Section, Spec};
 
 const BLOCKS: usize = 4;

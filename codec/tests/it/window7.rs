@@ -1,11 +1,8 @@
-//! What `window7` makes of known values: sizes, choices, and what its faults are called.
-
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+//! Frames of `window7` for known values: sizes, choices, and the names of its faults.
 
 use crate::common;
-
-use common::Frame;
-use common::content::Content;
+use crate::common::Frame;
+use crate::common::content::Content;
 use zipwire_codec::{DType, DecodeError, FrameShape, Layout, Section, TileFault};
 
 const TILES: usize = 16;

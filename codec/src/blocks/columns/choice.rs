@@ -8,12 +8,12 @@ use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
 
 /// Mean exponents of columns with offsets vary at least by this much, 0.16: 0.4 octaves, squared.
 const MIN_VARIANCE: u64 = (16 << (2 * FRACTION)) / 100;
-/// Rows, or short rows together, that are looked at: means over so many are exact to a fifth of an octave.
+/// Rows, or groups of short rows, that are sampled: means over this many are exact to a fifth of an octave.
 const MAX_UNITS: usize = 64;
 
-/// For each column, sums over its values that are not +0. At most 2^15 values of a column are looked at.
+/// Sums over the values of each column that are not +0. At most 2^15 values of a column are looked at.
 struct Sums {
-    /// Of the exponents less the means of the rows that they are in, with [`FRACTION`] bits.
+    /// Sum for each column of the exponents less the means of their rows, with [`FRACTION`] bits.
     exponents: Vec<i32>,
     values: Vec<u32>,
 }

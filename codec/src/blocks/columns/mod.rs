@@ -2,11 +2,11 @@
 //! before groups have their bases.
 //!
 //! A frame has one vector of them for all its rows, at the very front of its bodies. It knows no shape: a column is what
-//! comes again after so many values, and the first row need not be whole.
+//! comes again after a row's number of values, and the first row need not be whole.
 
 mod choice;
 
-use super::block::ALIGN;
+use super::geometry::ALIGN;
 use crate::kernel::BASE_GROUP;
 use crate::{DecodeError, Section};
 pub(super) use choice::choose;
@@ -41,7 +41,7 @@ impl<'a> Columns<'a> {
     /// Takes the vector of a frame of `count` values off `dynamic`; returns its bytes as well.
     ///
     /// # Errors
-    /// If no encoder writes such a vector for so many values.
+    /// If the vector is not valid for this number of values.
     pub(super) fn read(count: usize, dynamic: &mut &'a [u8]) -> Result<(Self, &'a [u8]), DecodeError> {
         let truncated = |needed| {
             let (section, found) = (Section::Dynamic, dynamic.len());
@@ -139,7 +139,7 @@ impl Expanded {
         &self.offsets[first % self.row..][..count]
     }
 
-    /// As [`Self::of_values`], of the values that the mask marks, if there is one; `room` is for these.
+    /// Offsets as [`Self::of_values`] gives them, but only of the values that the mask marks, if there is one; `room` is for these.
     pub(super) fn of_group<'b>(
         &'b self,
         first: usize,

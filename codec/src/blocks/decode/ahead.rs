@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use super::parts::Coded;
 use super::{Body, take};
-use crate::blocks::block::BLOCK;
 use crate::blocks::coding::Format;
+use crate::blocks::geometry::BLOCK_VALUES;
 use crate::blocks::rans::{self, CARRIED, Payload};
 use crate::blocks::rest::Shape;
 use crate::blocks::tiers::List;
@@ -55,12 +55,12 @@ impl<'a> Located<'a> {
         Ok(Self { block, shape, rest, carries, codes, escapes })
     }
 
-    /// What there is to do for its residuals, which come to the end of `list`.
+    /// The rANS job that decodes the block's residuals to the end of `list`.
     fn job<'b>(&self, list: &'b mut List) -> Result<Job<'b>, BlockFault>
     where
         'a: 'b,
     {
-        let residuals = &mut list[BLOCK - self.block.count()..BLOCK];
+        let residuals = &mut list[BLOCK_VALUES - self.block.count()..BLOCK_VALUES];
         let mut job = rans::job(self.block.entry.words_and_escapes(), self.codes, residuals)?;
         if self.escapes.is_some() {
             job.stream.escapes = &[];
@@ -72,10 +72,10 @@ impl<'a> Located<'a> {
 /// Blocks that are decoded side by side.
 const TOGETHER: usize = 4;
 
-/// What has been decoded of blocks that come next.
+/// Residuals that have been decoded before the block's turn.
 #[derive(Default)]
 pub(super) struct Ahead {
-    /// Those that have been decoded, the next one first.
+    /// Decoded blocks, the next one first.
     found: VecDeque<(Residuals, Result<Payload, BlockFault>)>,
     /// Lists that are free.
     free: Vec<Residuals>,
@@ -125,6 +125,6 @@ impl Ahead {
     }
 
     fn list(&mut self) -> Residuals {
-        self.free.pop().unwrap_or_else(|| Box::new([0; BLOCK + LIST_PAD]))
+        self.free.pop().unwrap_or_else(|| Box::new([0; BLOCK_VALUES + LIST_PAD]))
     }
 }

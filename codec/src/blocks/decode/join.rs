@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use super::Decoder;
 use super::parts::{Bases, Coded};
-use crate::blocks::block::{BLOCK, MAX_WIDTH, mask_bytes};
 use crate::blocks::entry::Entry;
+use crate::blocks::geometry::{BLOCK_VALUES, MAX_WIDTH, mask_bytes};
 use crate::blocks::rest::Rest;
-use crate::checksum::{BLOCK_BYTES, WORD, fold};
+use crate::checksum::{PART_BYTES, WORD, fold};
 use crate::kernel::pass::{Join, Passed, left};
 use crate::kernel::tier::{Tier, plane_bytes};
 use crate::kernel::words::PLANES;
@@ -15,7 +15,7 @@ use crate::kernel::{BASE_GROUP, Kernel};
 use crate::streaming_store::StreamingStore;
 use crate::{BlockFault, DType};
 
-/// BF16 values of which none is left out, but with their groups.
+/// Joins BF16 values without a mask; only whole groups may be left out.
 pub(super) struct Plain<'a> {
     pub(super) bases: &'a Bases<'a>,
     /// Values before the block in the frame.
@@ -29,7 +29,7 @@ pub(super) struct Plain<'a> {
 }
 
 impl Plain<'_> {
-    /// Writes the values, so many at a time as are summed at once. Returns how many residuals were taken from the list, and the
+    /// Writes the values, in portions that the checksum takes at once. Returns how many residuals were taken from the list, and the
     /// checksum of the values.
     pub(super) fn join(
         self,
@@ -37,20 +37,20 @@ impl Plain<'_> {
         streaming: &mut Option<StreamingStore<'_>>,
         out: &mut [u8],
     ) -> Passed<u32> {
-        const GROUPS: usize = BLOCK_BYTES / (2 * BASE_GROUP);
+        const PART_GROUPS: usize = PART_BYTES / (2 * BASE_GROUP);
         let Self { bases, first, planes, listed, rest: [mut rest, mut rest_end] } = self;
         let (tier, mut planes) = planes.map_or((None, &[][..]), |(tier, planes)| (Some(tier), planes));
         let (mut used, mut sum) = (0, 0u32);
-        for (number, out) in out.chunks_mut(BLOCK_BYTES).enumerate() {
-            let first = first + number * BLOCK_BYTES / 2;
-            let mut of_groups = [None; GROUPS];
+        for (number, out) in out.chunks_mut(PART_BYTES).enumerate() {
+            let first = first + number * PART_BYTES / 2;
+            let mut of_groups = [None; PART_GROUPS];
             let of_groups = &mut of_groups[..out.len().div_ceil(2 * BASE_GROUP)];
-            for (base, group) in of_groups.iter_mut().zip(number * GROUPS..) {
+            for (base, group) in of_groups.iter_mut().zip(number * PART_GROUPS..) {
                 *base = bases.of(group);
             }
             let coded = of_groups.iter().zip(out.chunks(2 * BASE_GROUP)).filter(|(base, _)| base.is_some());
             let count: usize = coded.map(|(_, values)| values.len() / 2).sum();
-            let mut both: [u8; BLOCK_BYTES / 2];
+            let mut both: [u8; PART_BYTES / 2];
             let rest = if let Some(rest) = rest.split_off(..count) {
                 rest
             } else {
@@ -108,7 +108,7 @@ impl Decoder<'_> {
     ) -> Result<(), BlockFault> {
         let entry = bases.entry;
         let width = self.format.fields.width();
-        let start = BLOCK - usize::from(entry.counts[0]);
+        let start = BLOCK_VALUES - usize::from(entry.counts[0]);
         let mut done = 0;
         let mut nonzero = [0; MAX_WIDTH * BASE_GROUP];
         for (group, out) in out.chunks_mut(width * BASE_GROUP).enumerate() {
@@ -144,7 +144,7 @@ impl Decoder<'_> {
     /// Puts byte plane `number`, which is in the list, into FP32 values, where it is 0 so far.
     fn scatter(&self, bases: &Bases<'_>, mut mask: &[u8], number: usize, out: &mut [u8]) {
         let coded = usize::from(bases.entry.counts[0]);
-        let mut bytes = &self.list[BLOCK - coded..BLOCK];
+        let mut bytes = &self.list[BLOCK_VALUES - coded..BLOCK_VALUES];
         let groups = out.chunks_mut(4 * BASE_GROUP).enumerate();
         for (_, out) in groups.filter(|(group, _)| bases.of(*group).is_some()) {
             let count = out.len() / 4;
@@ -170,7 +170,7 @@ impl Decoder<'_> {
         let Some(columns) = &self.columns else { return };
         let mut offsets = [0; BASE_GROUP];
         let offsets = columns.of_group(first, count, mask, &mut offsets);
-        let residuals = self.list[residuals..BLOCK].iter_mut();
+        let residuals = self.list[residuals..BLOCK_VALUES].iter_mut();
         residuals.zip(offsets).for_each(|(residual, offset)| *residual = residual.wrapping_add(*offset));
     }
 
@@ -184,7 +184,7 @@ impl Decoder<'_> {
         out: &mut [u8],
     ) -> Result<(), BlockFault> {
         let coded = usize::from(entry.counts[0]);
-        let residuals = &self.list[BLOCK - coded..BLOCK][range.clone()];
+        let residuals = &self.list[BLOCK_VALUES - coded..BLOCK_VALUES][range.clone()];
         let (fields, kernel) = (self.format.fields, self.kernel);
         if fields.dtype == DType::Bf16 {
             (kernel.join)(&rest.bytes()[range], residuals, base, out);

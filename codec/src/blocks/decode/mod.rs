@@ -4,10 +4,10 @@ mod ahead;
 mod join;
 mod parts;
 
-use super::block::{BLOCK, tail_bytes};
 use super::coding::{Coding, Format};
 use super::columns::{Columns, Expanded};
 use super::entry::{Entry, Form};
+use super::geometry::{BLOCK_VALUES, tail_bytes};
 use super::rans::{self, Model};
 use super::rest::{Rest, Shape};
 use super::tiers::{self, List, check_end, check_passed, check_zero, unpack, unpack_passed};
@@ -64,7 +64,7 @@ impl<'a> Decoder<'a> {
             joint: model.as_ref().and_then(Model::joint).map(|joint| joint.window),
             tops: Vec::new(),
             streaming,
-            list: [0; BLOCK + LIST_PAD],
+            list: [0; BLOCK_VALUES + LIST_PAD],
             ahead: Ahead::default(),
         }
     }
@@ -121,7 +121,7 @@ impl<'a> Decoder<'a> {
         if fields.dtype == DType::Bf16 && block.is_plain() {
             unpack_passed(self.kernel, &mut self.list, tiers, &entry.counts, coded)?;
             check_end(&entry.counts, first_planes)?;
-            let listed = &self.list[BLOCK - usize::from(entry.counts[1])..];
+            let listed = &self.list[BLOCK_VALUES - usize::from(entry.counts[1])..];
             let (planes, rest) = (Some((&tiers[0], first_planes)), [rest.bytes(), &[]]);
             let plain = Plain { bases: &block.bases, first, planes, listed, rest };
             let joined = plain.join(self.kernel, &mut self.streaming, out);
@@ -133,7 +133,7 @@ impl<'a> Decoder<'a> {
         Ok(None)
     }
 
-    /// As [`Self::first_tier_first`], where all tiers come behind the rest.
+    /// Decodes as [`Self::first_tier_first`] does, a block whose tiers all come behind the rest.
     fn rest_first<'b>(
         &mut self,
         Body { entry, count, mut static_body }: Body<'b>,
@@ -156,7 +156,7 @@ impl<'a> Decoder<'a> {
         Ok(None)
     }
 
-    /// As [`Self::first_tier_first`], of residuals coded by rANS: those of the next blocks are decoded as well, if these are coded so, too.
+    /// Decodes as [`Self::first_tier_first`] does, a block coded by rANS: the next blocks are decoded as well if they are coded by rANS, too.
     fn rans<'b>(
         &mut self,
         body: Body<'b>,
@@ -197,7 +197,7 @@ impl<'a> Decoder<'a> {
                 bases: &block.bases,
                 first,
                 planes: None,
-                listed: &list[BLOCK - count..],
+                listed: &list[BLOCK_VALUES - count..],
                 rest: [rest, end],
             };
             let sum = plain.join(self.kernel, &mut self.streaming, out).sum;
@@ -205,7 +205,7 @@ impl<'a> Decoder<'a> {
             self.tops = tops;
             return Ok(Some(sum));
         }
-        let residuals = BLOCK - block.count()..BLOCK;
+        let residuals = BLOCK_VALUES - block.count()..BLOCK_VALUES;
         self.list[residuals.clone()].copy_from_slice(&list[residuals]);
         self.ahead.give_back(list);
         let mut rest = match of_joint {
@@ -231,7 +231,8 @@ impl<'a> Decoder<'a> {
         let rest = Rest::new(&located.shape, rest)?;
         tops.resize(count, 0);
         rest.tops(self.kernel, tops);
-        let (symbols, bits) = (&mut list[BLOCK - count..BLOCK], self.format.fields.top_mantissa_bits());
+        let (symbols, bits) =
+            (&mut list[BLOCK_VALUES - count..BLOCK_VALUES], self.format.fields.top_mantissa_bits());
         let found = (self.kernel.unmerge)(symbols, tops, bits, window.start, escapes);
         if found != escapes.len() {
             return Err(BlockFault::Read { expected: escapes.len(), found });

@@ -1,9 +1,9 @@
-//! What a coded block has in front of its codes: bases and a mask.
+//! Parts in front of a block's codes: bases and a mask.
 
 use super::take;
-use crate::blocks::block::{ALIGN, mask_bytes};
 use crate::blocks::coding::Format;
 use crate::blocks::entry::{Entry, Form, ZERO_BYTE, ZERO_NIBBLE};
+use crate::blocks::geometry::{ALIGN, mask_bytes};
 use crate::blocks::tiers::check_zero;
 use crate::kernel::{BASE_GROUP, LAST_BASE};
 use crate::tile::{marked, mask_len};

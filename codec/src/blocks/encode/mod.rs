@@ -3,24 +3,24 @@
 
 mod pass;
 
-use super::block::{ALIGN, BLOCK, GROUPS, MAX_WIDTH, mask_bytes};
 use super::coding::{Coding, Format};
 use super::columns::Expanded;
 use super::entry::{Entry, Form};
+use super::geometry::{ALIGN, BLOCK_GROUPS, BLOCK_VALUES, MAX_WIDTH, mask_bytes};
 use super::order::TIERS;
 use super::plan::{EIGHTHS, Plan};
 use super::rans::{self, CARRIED, Coder, Payload};
 use super::rest::{RestMut, RestStats, Shape};
 use super::sample::{self, Table};
-use crate::checksum::BLOCK_BYTES;
+use crate::checksum::PART_BYTES;
 use crate::kernel::joint::Window;
-use crate::kernel::tier::{LIST_PAD, STEP, plane_bytes};
-use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
+use crate::kernel::tier::{LIST_PAD, plane_bytes};
+use crate::kernel::{BASE_GROUP, GroupSums, Kernel, WORD_VALUES};
 use crate::streaming_store::StreamingStore;
 use crate::{DType, Layout, checksum, sections};
 
-/// Groups whose residuals are made before they are coded: so many that they stay in the fastest cache.
-const STRIP: usize = 16;
+/// Groups whose residuals are made before any is coded: few enough for them to stay in the fastest cache.
+const STRIP_GROUPS: usize = 16;
 
 /// Encodes one block after the other.
 pub(super) struct Encoder<'a> {
@@ -31,19 +31,19 @@ pub(super) struct Encoder<'a> {
     rans: Option<Coder>,
     /// There if that is one of joint symbols.
     joint: Option<JointRoom>,
-    /// What is added to means for bases.
+    /// Rounding of bases, in eighths: added to mean exponents.
     eighths: u32,
-    sums: [GroupSums; GROUPS],
+    sums: [GroupSums; BLOCK_GROUPS],
     stats: RestStats,
     /// Bytes of all blocks so far, and their checksum.
     position: usize,
     pub(super) checksum: u32,
     streaming: Option<StreamingStore<'a>>,
     /// Residuals, then what the tiers pass on; and room for a vector.
-    list: [u8; BLOCK + LIST_PAD],
+    list: [u8; BLOCK_VALUES + LIST_PAD],
 }
 
-/// What it takes to code exponents together with the highest bits of mantissas.
+/// Buffers for coding exponents together with the highest bits of mantissas.
 struct JointRoom {
     window: Window,
     /// The highest bytes of the rests of a block.
@@ -53,7 +53,7 @@ struct JointRoom {
 
 impl JointRoom {
     fn new(window: Window) -> Self {
-        Self { window, tops: vec![0; BLOCK], escapes: vec![0; BLOCK] }
+        Self { window, tops: vec![0; BLOCK_VALUES], escapes: vec![0; BLOCK_VALUES] }
     }
 }
 
@@ -74,12 +74,12 @@ impl<'a> Encoder<'a> {
         table: Option<&Table>,
         streaming: Option<StreamingStore<'a>>,
     ) -> Self {
-        let sums = [GroupSums::default(); GROUPS];
+        let sums = [GroupSums::default(); BLOCK_GROUPS];
         Self {
             kernel,
             format,
             columns,
-            rans: table.map(|table| Coder::new(&table.model, BLOCK)),
+            rans: table.map(|table| Coder::new(&table.model, BLOCK_VALUES)),
             joint: table.and_then(|table| table.model.joint()).map(|joint| JointRoom::new(joint.window)),
             eighths: table.map_or(EIGHTHS, |table| table.eighths),
             sums,
@@ -87,7 +87,7 @@ impl<'a> Encoder<'a> {
             position: 0,
             checksum: 0,
             streaming,
-            list: [0; BLOCK + LIST_PAD],
+            list: [0; BLOCK_VALUES + LIST_PAD],
         }
     }
 
@@ -143,8 +143,8 @@ impl<'a> Encoder<'a> {
     /// cache.
     fn sum(&mut self, values: &[u8]) {
         let group_len = self.format.fields.width() * BASE_GROUP;
-        let parts = self.sums.chunks_mut(BLOCK_BYTES / group_len);
-        for (values, sums) in values.chunks(BLOCK_BYTES).zip(parts) {
+        let parts = self.sums.chunks_mut(PART_BYTES / group_len);
+        for (values, sums) in values.chunks(PART_BYTES).zip(parts) {
             let sums = &mut sums[..values.len().div_ceil(group_len)];
             self.format.fields.group_sums(self.kernel, values, sums);
             let sum = checksum::of_values_at(self.kernel, values, self.position);
@@ -275,7 +275,7 @@ impl<'a> Encoder<'a> {
         Entry { masked: plan.masked, columns, base: plan.base, ..Entry::uncoded(plan.form) }
     }
 
-    /// Writes all tiers but the first, which passes on the values in the front of the list, so many; returns the entry of the
+    /// Writes all tiers but the first, which passes on the values in the front of the list; returns the entry of the
     /// block, and the length of what was written. Fails if not a byte of room would be left.
     fn tail(&mut self, plan: &Plan, mut left: usize, mut room: &mut [u8]) -> Option<(Entry, usize)> {
         let limit = room.len();
@@ -304,9 +304,11 @@ impl<'a> Encoder<'a> {
         let tier = &plan.form.order().tiers()[0];
         let mut rest = rest.bytes();
         // What has one base goes through the kernel in one call, but so little that it stays in the fastest cache.
-        let groups = if matches!(plan.form, Form::One(_)) { STRIP } else { 1 };
+        let groups = if matches!(plan.form, Form::One(_)) { STRIP_GROUPS } else { 1 };
         let (layout, mut passed) = (self.format.layout, 0);
-        for (values, bases) in values.chunks(2 * BASE_GROUP * STRIP).zip(plan.bases.chunks(STRIP)) {
+        for (values, bases) in
+            values.chunks(2 * BASE_GROUP * STRIP_GROUPS).zip(plan.bases.chunks(STRIP_GROUPS))
+        {
             let kept =
                 bases.iter().zip(values.chunks(2 * BASE_GROUP)).filter(|(base, _)| keeps(layout, **base));
             let len = kept.map(|(_, values)| values.len() / 2).sum();
@@ -357,14 +359,14 @@ impl<'a> Encoder<'a> {
         let group_len = self.format.fields.width() * BASE_GROUP;
         // Values that have been split, coded in the first tier, and passed on.
         let (mut done, mut packed, mut passed) = (0, 0, 0);
-        for (values, bases) in values.chunks(STRIP * group_len).zip(plan.bases.chunks(STRIP)) {
+        for (values, bases) in values.chunks(STRIP_GROUPS * group_len).zip(plan.bases.chunks(STRIP_GROUPS)) {
             for (values, base) in values.chunks(group_len).zip(bases) {
                 let group = Group { values, first, base: *base };
                 done = self.split_group(plan, group, &mut mask, &mut rest, done);
                 first += BASE_GROUP;
             }
             let Some(planes) = &mut planes else { continue };
-            let end = if done == plan.coded { done } else { done / STEP * STEP };
+            let end = if done == plan.coded { done } else { done / WORD_VALUES * WORD_VALUES };
             let planes =
                 planes.split_off_mut(..plane_bytes(end - packed)).expect("there are planes for all values");
             passed = (self.kernel.pack_tier)(&mut self.list[..end], packed, passed, tier, planes);

@@ -2,14 +2,14 @@
 
 use super::{Encoder, bases_len};
 use crate::Layout;
-use crate::blocks::block::ALIGN;
 use crate::blocks::coding::{Coding, Format};
 use crate::blocks::entry::{Entry, Form};
+use crate::blocks::geometry::ALIGN;
 use crate::blocks::geometry::head_bytes;
 use crate::blocks::plan::Plan;
 use crate::blocks::rans::{self, CARRIED, Payload};
 use crate::blocks::rest::RestStats;
-use crate::checksum::{BLOCK_BYTES, WORD, fold};
+use crate::checksum::{PART_BYTES, WORD, fold};
 use crate::kernel::pass::{Split, SplitMut};
 use crate::kernel::tier::plane_bytes;
 use crate::kernel::{BASE_GROUP, GroupSums};
@@ -36,7 +36,7 @@ impl Guess {
     }
 }
 
-/// What a pass has left behind.
+/// State of a block after its first pass.
 #[derive(Clone, Copy)]
 pub(super) struct Passed {
     pub(super) guess: Guess,
@@ -48,8 +48,46 @@ pub(super) struct Passed {
     payload: Option<Payload>,
 }
 
+/// Room for the first parts of the body of a block.
+struct Head<'a> {
+    planes: &'a mut [u8],
+    /// A byte for each value; its padding is written.
+    rest: &'a mut [u8],
+    /// Bytes of the rest and its padding.
+    rest_len: usize,
+    /// Bytes of the dynamic section up to the end of these parts.
+    written: usize,
+}
+
+/// Takes the room for planes and rests of `count` values off the body of a block; none if there is too little.
+fn head<'a>(
+    format: Format,
+    guess: Guess,
+    count: usize,
+    static_body: &'a mut [u8],
+    dynamic: &'a mut [u8],
+) -> Option<Head<'a>> {
+    let bases_len = bases_len(guess.form, count);
+    let head = match format.layout {
+        Layout::Split if static_body.len() == head_bytes(format.coding, format.fields, count) => static_body,
+        Layout::Split => return None,
+        Layout::Compact => dynamic.get_mut(bases_len..)?,
+    };
+    let (planes, rest) = head.split_at_mut_checked(planes_len(format.coding, count))?;
+    let rest_len = count.next_multiple_of(ALIGN);
+    let (rest, padding) = rest.get_mut(..rest_len)?.split_at_mut(count);
+    padding.fill(0);
+    let in_dynamic = if format.layout == Layout::Compact { planes.len() + rest_len } else { 0 };
+    Some(Head { planes, rest, rest_len, written: bases_len + in_dynamic })
+}
+
+/// Bytes of the planes in front of the rest.
+fn planes_len(coding: Coding, count: usize) -> usize {
+    if coding == Coding::Tiers { plane_bytes(count) } else { 0 }
+}
+
 impl Encoder<'_> {
-    /// What a sample of the groups of a block says of it, where it pays to believe that: of BF16 without columns.
+    /// Guess about a block from a sample of its groups; only for BF16 without columns, where it is reliable enough to pay.
     pub(super) fn guess(&self, values: &[u8]) -> Option<Guess> {
         /// Groups of a sample.
         const SAMPLE: usize = 16;
@@ -85,25 +123,10 @@ impl Encoder<'_> {
         static_body: &mut [u8],
         dynamic: &mut [u8],
     ) -> Option<Passed> {
-        let format = self.format;
-        let count = values.len() / 2;
-        let tiers_first = format.coding == Coding::Tiers;
-        let bases_len = bases_len(guess.form, count);
-        let head = match format.layout {
-            Layout::Split if static_body.len() == head_bytes(format.coding, format.fields, count) => {
-                static_body
-            }
-            Layout::Split => return None,
-            Layout::Compact => dynamic.get_mut(bases_len..)?,
-        };
-        let planes_len = |count| if tiers_first { plane_bytes(count) } else { 0 };
-        let (mut planes, rest) = head.split_at_mut_checked(planes_len(count))?;
-        let rest_len = count.next_multiple_of(ALIGN);
-        let written =
-            if format.layout == Layout::Compact { bases_len + planes.len() + rest_len } else { bases_len };
-        let (mut rest, padding) = rest.get_mut(..rest_len)?.split_at_mut(count);
-        padding.fill(0);
-        let carries = !tiers_first && rans::carries(format, rest_len);
+        let Head { mut planes, mut rest, rest_len, written } =
+            head(self.format, guess, values.len() / 2, static_body, dynamic)?;
+        let tiers_first = self.format.coding == Coding::Tiers;
+        let carries = !tiers_first && rans::carries(self.format, rest_len);
         let mut payload = [0; CARRIED];
         let how = Split {
             base: matches!(guess.form, Form::One(_)).then_some(guess.base),
@@ -112,15 +135,14 @@ impl Encoder<'_> {
             word: 0,
             streaming: false,
         };
-        let mut passed = 0;
-        let sums = self.sums.chunks_mut(BLOCK_BYTES / (2 * BASE_GROUP));
-        for (values, sums) in values.chunks(BLOCK_BYTES).zip(sums) {
+        let (mut passed, mut before) = (0, 0);
+        let sums = self.sums.chunks_mut(PART_BYTES / (2 * BASE_GROUP));
+        for (values, sums) in values.chunks(PART_BYTES).zip(sums) {
             let count = values.len() / 2;
-            let before = rest_len - padding.len() - rest.len();
             let to = rest.split_off_mut(..count).expect("there is a rest for each value");
             // What states may carry is not written past the caches, to be read and written again.
             let keeps = carries && before + count + CARRIED > rest_len;
-            let mut kept: [u8; BLOCK_BYTES / 2];
+            let mut kept: [u8; PART_BYTES / 2];
             let mut own = None;
             if keeps {
                 kept = [0; _];
@@ -128,7 +150,9 @@ impl Encoder<'_> {
             }
             let out = SplitMut {
                 rest: own.as_deref_mut().unwrap_or(&mut *to),
-                planes: planes.split_off_mut(..planes_len(count)).expect("there are planes for all values"),
+                planes: planes
+                    .split_off_mut(..planes_len(self.format.coding, count))
+                    .expect("there are planes for all values"),
                 sums: &mut sums[..count.div_ceil(BASE_GROUP)],
                 list: &mut self.list,
                 passed,
@@ -147,6 +171,7 @@ impl Encoder<'_> {
                 payload[at..at + count - first].copy_from_slice(&kept[first..]);
             }
             passed = split.passed;
+            before += count;
             self.checksum = self.checksum.wrapping_add(fold(split.sum));
             self.position += values.len();
         }

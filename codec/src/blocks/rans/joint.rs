@@ -9,7 +9,7 @@ use super::table::{self, ESCAPE_BITS, FRACTION, HEAD};
 /// Bytes of a table: first residual and length of the window, zeros, and the frequencies with 12 bits each.
 pub(super) const TABLE: usize = HEAD + SYMBOLS * 12 / 8;
 
-/// Which residuals have symbols, and how frequent all are: `SLOTS` in all. Each symbol of the window and each escape has a slot.
+/// Window of residuals that have symbols, and frequencies, `SLOTS` in all. Each symbol of the window and each escape has a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::blocks) struct Joint {
     pub(in crate::blocks) window: Window,

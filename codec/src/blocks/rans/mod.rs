@@ -1,14 +1,14 @@
 //! Residuals of a block by rANS: the states of all lanes, then words, then escapes.
 //!
-//! What states begin with is free to choose, and 96 bytes of the rest are in there where that has so many of known
-//! length: so a block's states cost 32 bytes instead of 128.
+//! The values that states begin with are free to choose, so 96 bytes of the rest travel in them where the rest has
+//! as many bytes, of known length: then the states of a block cost 32 bytes instead of 128.
 
 mod joint;
 mod table;
 
-use super::block::{ALIGN, tail_bytes};
 use super::coding::Format;
 use super::fields::Fields;
+use super::geometry::{ALIGN, tail_bytes};
 use super::histogram;
 use super::order::{Order, TIERS};
 use super::tiers::check_zero;
@@ -24,9 +24,9 @@ pub(super) use table::{Model, TABLE, read};
 const STATES: usize = 4 * LANES;
 /// Bytes of the rest that the states carry, three in each.
 pub(super) const CARRIED: usize = 3 * LANES;
-/// What a state has above these.
+/// The highest byte of a state that carries three bytes.
 const CARRIER: u32 = 1 << 24;
-/// Where tiers are looked at: more than so many bits for eight values.
+/// Threshold from which tiers are tried as well: bits per eight values.
 const FEW_BITS: usize = 24;
 
 /// Whether exponents can be coded together with bits of mantissas: not where the length of the rest must not depend on values, nor where it has
@@ -47,7 +47,7 @@ pub(super) fn carries(format: Format, rest_len: usize) -> bool {
 /// How often residuals occur with the two highest bits of mantissas: of the residual `r` and the bits `m` that of `4 r + m`.
 pub(super) type JointHistogram = [u32; 256 << joint::BITS];
 
-/// The table for a frame of `blocks` blocks with so many values that are coded, from a sample of residuals and bits of mantissas, which may
+/// The table for a frame of `blocks` blocks with this number of coded values, from a sample of residuals and bits of mantissas, which may
 /// be coded together if that is asked for; none if it would be longer than tiers.
 pub(super) fn choose(
     format: Format,
@@ -106,7 +106,7 @@ pub(super) struct Coder {
 }
 
 impl Coder {
-    /// For blocks of at most so many values.
+    /// Buffers for blocks of up to this number of values.
     pub(super) fn new(model: &Model, values: usize) -> Self {
         let table = match model {
             Model::Residuals(frequencies) => EncodeTable::new(frequencies),
@@ -172,7 +172,7 @@ fn start(payload: Option<&Payload>) -> States {
     states
 }
 
-/// What was carried by states that a decoder has come to, if an encoder can have begun with them.
+/// Bytes that the states carried, once a decoder is back at the states that the encoder began with; an error if no encoder begins so.
 fn end(carries: bool, states: &States) -> Result<Payload, BlockFault> {
     let mut payload = [0; CARRIED];
     for (state, bytes) in states.iter().zip(payload.as_chunks_mut::<3>().0) {
@@ -208,7 +208,7 @@ pub(super) fn escapes(codes: &[u8], [words, escapes]: [usize; 2]) -> &[u8] {
     &codes[codes_len(words, 0)..][..escapes]
 }
 
-/// What there is to do for a block: its codes, which are `codes` and have [`codes_len`], and room for its residuals.
+/// Job that decodes a block by rANS: from its codes, which are `codes` and have [`codes_len`], into `residuals`.
 ///
 /// # Errors
 /// If the codes contradict themselves or these numbers of words and escapes.

@@ -71,7 +71,7 @@ fn in_tiers(order: Order) -> [u8; 256] {
     bits
 }
 
-/// Bits of a symbol that has so many of [`SLOTS`] slots, by squaring: each time that gives a bit of the logarithm.
+/// Bits of a symbol with this frequency, of [`SLOTS`] in all, by squaring: each time that gives a bit of the logarithm.
 pub(super) fn cost(frequency: u16) -> u64 {
     let Some(whole) = frequency.checked_ilog2() else { return 0 };
     let mut log = u64::from(whole);
@@ -88,7 +88,7 @@ pub(super) fn cost(frequency: u16) -> u64 {
     (u64::from(SCALE_BITS) << FRACTION) - log
 }
 
-/// What a frame's values are coded by.
+/// Model that the values of a frame are coded by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::blocks) enum Model {
     /// Residuals.
@@ -114,7 +114,7 @@ impl Model {
         bytes
     }
 
-    /// What it codes joint symbols with, if it does.
+    /// The model of joint symbols, if it is one.
     pub(in crate::blocks) fn joint(&self) -> Option<&Joint> {
         match self {
             Self::Residuals(_) => None,
@@ -122,7 +122,7 @@ impl Model {
         }
     }
 
-    /// What is decoded with.
+    /// Table for decoding.
     pub(in crate::blocks) fn decode_table(&self) -> DecodeTable {
         match self {
             Self::Residuals(frequencies) => DecodeTable::new(frequencies),
@@ -134,7 +134,7 @@ impl Model {
 /// Takes a table off `dynamic`; returns its bytes as well.
 ///
 /// # Errors
-/// If no encoder writes such a table.
+/// If the bytes are not a valid table.
 pub(in crate::blocks) fn read<'a>(dynamic: &mut &'a [u8]) -> Result<(Model, &'a [u8]), DecodeError> {
     let (section, found) = (Section::Dynamic, dynamic.len());
     let is_joint = dynamic.get(1).is_some_and(|len| *len > 0);

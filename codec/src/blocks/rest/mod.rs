@@ -7,11 +7,10 @@ mod read;
 mod tiers;
 mod write;
 
-use super::block::ALIGN;
 use super::fields::Fields;
-use crate::kernel::tier::STEP;
+use super::geometry::ALIGN;
 use crate::kernel::words::{PLANES, PlaneStats};
-use crate::kernel::{Kernel, joint};
+use crate::kernel::{Kernel, WORD_VALUES, joint};
 use crate::{BlockFault, DType, Layout};
 pub(super) use read::Rest;
 pub(super) use tiers::PlaneTiers;
@@ -37,7 +36,7 @@ enum Form {
     Tiers(PlaneTiers),
 }
 
-/// What the forms of byte planes are chosen by, of the values of a block that are not +0.
+/// Statistics by which the forms of byte planes are chosen, over the values of a block that are not +0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RestStats {
     planes: PlaneStats,
@@ -46,13 +45,13 @@ pub(super) struct RestStats {
     may_have_tiers: [bool; PLANES],
 }
 
-/// Values that are looked at to see whether tiers may be short: so many that the bytes of noise are all rare.
+/// Values of the sample that says whether tiers may be short: enough for each byte of noise to be rare.
 const SAMPLE: usize = 1024;
 /// Bits that a byte takes in tiers at most, by the sample, where they are looked at.
 const FEW_BITS: usize = 9;
 
 impl RestStats {
-    /// Of no values.
+    /// Statistics of no values.
     pub(super) const EMPTY: Self = Self {
         planes: PlaneStats { any: 0, all: 0xff_ffff, nonzero: [0; PLANES] },
         histograms: [[0; 256]; PLANES],
@@ -67,11 +66,11 @@ impl RestStats {
         self.planes = (kernel.plane_stats)(values);
         let count = values.len() / fields.width();
         // Every so many groups of 32.
-        const RUN: usize = 32;
+        const RUN_VALUES: usize = 32;
         let step = count.div_ceil(SAMPLE);
         let mut rests = [0; SAMPLE];
         let mut sampled = 0;
-        for values in values.chunks(RUN * fields.width()).step_by(step) {
+        for values in values.chunks(RUN_VALUES * fields.width()).step_by(step) {
             fields.for_each(values, |value| {
                 rests[sampled] = fields.places().rest(value);
                 sampled += usize::from(value != 0);
@@ -243,10 +242,10 @@ fn has_forms(layout: Layout, fields: Fields) -> bool {
 
 /// Bytes of `planes` bit planes: for each 64 values a 64-bit word of each plane.
 fn bit_plane_bytes(count: usize, planes: usize) -> usize {
-    count.div_ceil(STEP) * 8 * planes
+    count.div_ceil(WORD_VALUES) * 8 * planes
 }
 
-/// Where byte `number` of the first of `planes` bit planes is; those of the others follow, eight bytes apart.
+/// Offset of byte `number` of the first of `planes` bit planes; those of the others follow, eight bytes apart.
 fn plane_byte(number: usize, planes: usize) -> usize {
     number / 8 * 8 * planes + number % 8
 }

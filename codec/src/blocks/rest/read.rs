@@ -2,9 +2,8 @@
 
 use super::{Form, PLANES, PlaneTiers, Shape, bit_plane_bytes, plane_byte};
 use crate::BlockFault;
-use crate::kernel::eight::spread;
-use crate::kernel::tier::STEP;
-use crate::kernel::{BASE_GROUP, Kernel};
+use crate::kernel::bits::spread;
+use crate::kernel::{BASE_GROUP, Kernel, WORD_VALUES};
 
 /// The rest of a block, read group after group.
 pub(in crate::blocks) struct Rest<'a> {
@@ -130,7 +129,7 @@ impl<'a> Rest<'a> {
 
 /// The inverse of `put_bits`.
 fn get_bits(kernel: &Kernel, bits: &[u8], planes: usize, position: usize, out: &mut [u8]) {
-    if position.is_multiple_of(STEP) {
+    if position.is_multiple_of(WORD_VALUES) {
         let first = plane_byte(position / 8, planes);
         return (kernel.unpack_bits)(&bits[first..], planes, out);
     }
@@ -151,5 +150,6 @@ fn get_bits(kernel: &Kernel, bits: &[u8], planes: usize, position: usize, out: &
 fn end_clear(bits: &[u8], planes: usize, count: usize) -> bool {
     let words = bits.as_chunks::<8>().0;
     let last = &words[words.len().saturating_sub(planes)..];
-    count.is_multiple_of(STEP) || last.iter().all(|word| u64::from_le_bytes(*word) >> (count % STEP) == 0)
+    count.is_multiple_of(WORD_VALUES)
+        || last.iter().all(|word| u64::from_le_bytes(*word) >> (count % WORD_VALUES) == 0)
 }

@@ -1,7 +1,7 @@
 //! A byte plane in tiers, as exponents are, but the symbols are the plane's own: its twelve most frequent bytes.
 
 use crate::BlockFault;
-use crate::blocks::block::tail_bytes;
+use crate::blocks::geometry::tail_bytes;
 use crate::blocks::order::{Order, TIERS};
 use crate::blocks::tiers::{Coded, List, check_zero, unpack};
 use crate::kernel::Kernel;
@@ -169,7 +169,7 @@ impl PlaneTiers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blocks::block::BLOCK;
+    use crate::blocks::geometry::BLOCK_VALUES;
     use crate::kernel::{PORTABLE, tier::LIST_PAD};
     use crate::levels;
 
@@ -188,9 +188,9 @@ mod tests {
     }
 
     fn unpacked(bytes: usize, plane: &[u8]) -> Result<Vec<u8>, BlockFault> {
-        let mut list = [0; BLOCK + LIST_PAD];
+        let mut list = [0; BLOCK_VALUES + LIST_PAD];
         PlaneTiers::read(bytes, plane)?.unpack(levels::active(), plane, &mut list)?;
-        Ok(list[BLOCK - bytes..BLOCK].to_vec())
+        Ok(list[BLOCK_VALUES - bytes..BLOCK_VALUES].to_vec())
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
             |noise| 200 + (noise.leading_zeros() as u8) * 3,
             |noise| noise & 0xf0 & noise << 3 | 1,
         ];
-        let counts = &[1, 63, 64, 65, 1000, BLOCK][..if cfg!(miri) { 4 } else { 6 }];
+        let counts = &[1, 63, 64, 65, 1000, BLOCK_VALUES][..if cfg!(miri) { 4 } else { 6 }];
         for (kind, &count) in kinds.iter().flat_map(|kind| counts.iter().map(move |count| (kind, count))) {
             let bytes: Vec<u8> = (0..count as u32).map(|i| kind(noise(i))).collect();
             let (_, plane) = packed(&PORTABLE, &bytes);

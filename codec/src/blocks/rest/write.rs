@@ -1,11 +1,10 @@
 //! The rest of a block, written.
 
 use super::{FORMS, Form, PLANES, PlaneTiers, Shape, bit_plane_bytes, plane_byte};
-use crate::kernel::bits::STEP;
-use crate::kernel::eight::{together, word};
-use crate::kernel::{BASE_GROUP, Kernel};
+use crate::kernel::bits::{together, word};
+use crate::kernel::{BASE_GROUP, Kernel, WORD_VALUES};
 
-/// Where the rest of a block is written, group after group.
+/// Writer of the rest of a block, group after group.
 pub(in crate::blocks) struct RestMut<'a> {
     planes: [PlaneMut<'a>; PLANES],
     byte_planes: usize,
@@ -112,7 +111,7 @@ impl<'a> RestMut<'a> {
 
 /// Sets the lowest bits of bytes from `position` on, in planes that are zero; the highest bit may be set as well.
 fn put_bits(kernel: &Kernel, out: &mut [u8], planes: usize, position: usize, bytes: &[u8]) {
-    if position.is_multiple_of(STEP) {
+    if position.is_multiple_of(WORD_VALUES) {
         let first = plane_byte(position / 8, planes);
         return (kernel.pack_bits)(bytes, planes, &mut out[first..]);
     }

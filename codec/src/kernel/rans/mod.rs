@@ -17,9 +17,9 @@ pub(crate) use table::{
 /// Lanes, and values of a step.
 pub(crate) const LANES: usize = 32;
 /// Steps of a row, which are the values that a lane has in it.
-pub(crate) const STEPS: usize = 4;
+pub(crate) const LANE_VALUES: usize = 4;
 /// Values of a row.
-pub(crate) const ROW: usize = LANES * STEPS;
+pub(crate) const ROW_VALUES: usize = LANES * LANE_VALUES;
 /// Symbols of a table.
 pub(crate) const SYMBOLS: usize = 32;
 /// The symbol of residuals that have none of their own.
@@ -40,7 +40,7 @@ pub(crate) const ROOM_PAD: usize = 64;
 /// A state for each lane.
 pub(crate) type States = [u32; LANES];
 
-/// Where values are coded to: the ends of both lists, so that they can be written from the last to the first.
+/// Buffers for words and escapes: they are filled from their ends, from the last value to the first.
 pub(crate) struct Room<'a> {
     /// Room for two bytes per value, and [`ROOM_PAD`] in front.
     pub(crate) words: &'a mut [u8],
@@ -48,12 +48,12 @@ pub(crate) struct Room<'a> {
     pub(crate) escapes: &'a mut [u8],
 }
 
-/// What is decoded.
+/// Words and escapes to decode.
 #[derive(Clone, Copy)]
 pub(crate) struct Stream<'a> {
     /// If the values ask for more, they read zeros.
     pub(crate) words: &'a [u8],
-    /// As with words.
+    /// Missing escapes read as zeros as well.
     pub(crate) escapes: &'a [u8],
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Used {
 }
 
 /// See [`super::Kernel::encode_rans`].
-pub(crate) fn encode(
+pub(crate) fn encode_rans(
     residuals: &[u8],
     table: &EncodeTable,
     states: &mut States,
@@ -87,9 +87,9 @@ pub(crate) fn encode_rows(
 ) {
     let mut words = room.words.len() - WORD * used.words;
     let mut escapes = room.escapes.len() - used.escapes;
-    for row in residuals.chunks(ROW).rev() {
-        for step in (0..STEPS).rev() {
-            for (residual, state) in row.iter().skip(step).step_by(STEPS).zip(&mut *states).rev() {
+    for row in residuals.chunks(ROW_VALUES).rev() {
+        for step in (0..LANE_VALUES).rev() {
+            for (residual, state) in row.iter().skip(step).step_by(LANE_VALUES).zip(&mut *states).rev() {
                 let symbol = usize::from(table.symbol(*residual));
                 let out = table.exceeds(*state, symbol);
                 // Written even if it does not go out: then the next one takes its place.
@@ -112,7 +112,7 @@ pub(crate) fn encode_rows(
 /// A block's codes, and what comes of them.
 pub(crate) struct Job<'a> {
     pub(crate) stream: Stream<'a>,
-    /// Those that the encoder has left; after decoding, those that it began with. Each is at least [`LOWEST`] and has 31 bits.
+    /// States that the encoder has left; after decoding, those that it began with. Each is at least [`LOWEST`] and has 31 bits.
     pub(crate) states: States,
     pub(crate) residuals: &'a mut [u8],
     /// How many words and escapes the residuals have asked for.
@@ -120,18 +120,18 @@ pub(crate) struct Job<'a> {
 }
 
 /// See [`super::Kernel::decode_rans`].
-pub(crate) fn decode(jobs: &mut [Job<'_>], table: &DecodeTable) {
+pub(crate) fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) {
     jobs.iter_mut().for_each(|job| decode_rows(job, 0, table));
 }
 
-/// Decodes the residuals from the one at `from` on, a multiple of [`ROW`].
+/// Decodes the residuals from the one at `from` on, a multiple of [`ROW_VALUES`].
 #[inline(always)]
 pub(crate) fn decode_rows(job: &mut Job<'_>, from: usize, table: &DecodeTable) {
     let Job { stream, states, residuals, used } = job;
-    for row in residuals[from..].chunks_mut(ROW) {
-        for step in 0..STEPS {
+    for row in residuals[from..].chunks_mut(ROW_VALUES) {
+        for step in 0..LANE_VALUES {
             let words = stream.words.get(WORD * used.words..).unwrap_or_default();
-            let residuals = row.iter_mut().skip(step).step_by(STEPS);
+            let residuals = row.iter_mut().skip(step).step_by(LANE_VALUES);
             used.words += if let Some(words) = words.first_chunk::<{ WORD * LANES }>() {
                 decode_step(table, states, residuals, |number| words.as_chunks::<WORD>().0[number % LANES])
             } else {
@@ -197,7 +197,7 @@ mod tests {
                 std::array::from_fn(|lane| LOWEST + (lane as u32) * 0x0311_2233 % 0x7000_0000);
             let mut states = start;
             let mut room = Room { words: &mut words, escapes: &mut escapes };
-            let used = encode(&residuals, &encoder, &mut states, &mut room);
+            let used = encode_rans(&residuals, &encoder, &mut states, &mut room);
             assert!(count < 500 || used.words > 10 && used.escapes > 10);
             let stream = Stream {
                 words: &words[ROOM_PAD + WORD * (500 - used.words)..],
@@ -205,7 +205,7 @@ mod tests {
             };
             let mut back = vec![0xee; residuals.len()];
             let mut jobs = [Job { stream, states, residuals: &mut back, used: Used::default() }];
-            decode(&mut jobs, &decoder);
+            decode_rans(&mut jobs, &decoder);
             assert_eq!((jobs[0].used, jobs[0].states), (used, start));
             assert_eq!(back, residuals);
         }

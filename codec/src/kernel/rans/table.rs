@@ -1,14 +1,14 @@
-//! What symbols are coded with, and decoded with: made from their frequencies.
+//! Tables for coding and decoding symbols, made from their frequencies.
 
 use super::{ESCAPE, LOWEST, SCALE_BITS, SLOTS, SYMBOLS, WORD_BITS};
 use crate::kernel::joint;
 
-/// What symbols there are, and how frequent they are.
+/// Symbols and their frequencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frequencies {
     /// The residual of symbol 0; that of symbol `s` is `s` more, modulo 256.
     pub(crate) start: u8,
-    /// Of each symbol; [`SLOTS`] in all, and at least 1 of the escape. A residual whose symbol has 0 is an escape.
+    /// Frequency of each symbol; [`SLOTS`] in all, and at least 1 of the escape. A residual whose symbol has 0 is an escape.
     pub(crate) of: [u16; SYMBOLS],
 }
 
@@ -43,7 +43,7 @@ fn first_slots(of: &[u16]) -> Vec<u16> {
 /// Numbers that there are for each symbol.
 pub(crate) type BySymbol = [u32; joint::SYMBOLS];
 
-/// What the bytes are that are coded.
+/// Kind of bytes that are coded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Alphabet {
     /// Residuals.
@@ -52,14 +52,14 @@ pub(crate) enum Alphabet {
     Joint,
 }
 
-/// What values are coded with. Entries of symbols without a slot are those of the escape.
+/// Table that values are coded with. Entries of symbols without a slot are those of the escape.
 #[derive(Clone, Debug)]
 pub(crate) struct EncodeTable {
     pub(crate) alphabet: Alphabet,
     /// The frequency in the bits from [`LIMIT`] on: a word goes out before the symbol is coded if the state has as much there, or
     /// more. In bits 0 to 12 what is added to the state.
     pub(crate) limit: BySymbol,
-    /// With which a division by the frequency is a multiplication.
+    /// Reciprocal of the frequency, which turns a division into a multiplication.
     pub(crate) reciprocal: BySymbol,
     /// `SLOTS - frequency` in bits 0 to 12, and a shift in the bits from [`SHIFT`] on.
     pub(crate) step: BySymbol,
@@ -139,10 +139,10 @@ impl EncodeTable {
     }
 }
 
-/// What values are decoded with.
+/// Table that values are decoded with.
 #[derive(Clone, Debug)]
 pub(crate) struct DecodeTable {
-    /// What is added to symbols; 0 with those of [`joint`].
+    /// Offset added to symbols; 0 with those of [`joint`].
     pub(crate) start: u8,
     /// The symbol in whose place there is the next escape; none of [`joint`], which has escapes of its own.
     pub(crate) escape: Option<u8>,

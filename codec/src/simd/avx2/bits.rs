@@ -3,12 +3,13 @@
 use std::arch::x86_64::*;
 
 use super::vector::{bits, load, store};
-use crate::kernel::bits::{self as portable, STEP};
+use crate::kernel::WORD_VALUES;
+use crate::kernel::bits as portable;
 
 /// See [`crate::kernel::Kernel::pack_bits`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) {
-    let (steps, tail) = bytes.as_chunks::<STEP>();
+    let (steps, tail) = bytes.as_chunks::<WORD_VALUES>();
     let (whole, end) = out.split_at_mut(8 * planes * steps.len());
     for (bytes, out) in steps.iter().zip(whole.chunks_mut(8 * planes)) {
         let [first, second] = bytes.as_chunks().0 else { unreachable!("64 bytes are twice 32") };
@@ -26,7 +27,7 @@ pub(super) fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) {
 /// See [`crate::kernel::Kernel::unpack_bits`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn unpack_bits(bits: &[u8], planes: usize, out: &mut [u8]) {
-    let (steps, tail) = out.as_chunks_mut::<STEP>();
+    let (steps, tail) = out.as_chunks_mut::<WORD_VALUES>();
     // The byte of each of 32 bits, and where it is there.
     let byte_of = _mm256_setr_epi8(
         0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3,

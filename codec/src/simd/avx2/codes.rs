@@ -3,10 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::vector::{bits, load, load_half, store, swap_middle};
+use crate::kernel::WORD_VALUES;
 use crate::kernel::codes::{self, CodeTable, ENTRIES};
-
-/// Values of a step.
-const STEP: usize = 64;
 
 /// See [`crate::kernel::Kernel::pack_codes`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
@@ -48,8 +46,8 @@ fn pack<const WINDOWS: usize>(exponents: &[u8], table: &CodeTable, codes: &mut [
     let low_half = _mm256_set1_epi8(15);
     let pairs = |marked| _mm256_maddubs_epi16(_mm256_and_si256(marked, low_half), _mm256_set1_epi16(0x1001));
 
-    let (steps, tail) = exponents.as_chunks::<STEP>();
-    let (full, codes_tail) = codes.split_at_mut(STEP / 2 * steps.len());
+    let (steps, tail) = exponents.as_chunks::<WORD_VALUES>();
+    let (full, codes_tail) = codes.split_at_mut(WORD_VALUES / 2 * steps.len());
     let (escaped, escaped_tail) = escaped.split_at_mut(steps.len());
     for ((exponents, codes), escaped) in steps.iter().zip(full.as_chunks_mut().0).zip(escaped) {
         let [low, high] = exponents.as_chunks().0 else { unreachable!("64 bytes are twice 32") };
@@ -64,8 +62,8 @@ fn pack<const WINDOWS: usize>(exponents: &[u8], table: &CodeTable, codes: &mut [
 /// See [`crate::kernel::Kernel::unpack_codes`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn unpack_codes(codes: &[u8], book: &[u8; ENTRIES], exponents: &mut [u8]) {
-    let (steps, tail) = exponents.as_chunks_mut::<STEP>();
-    let (full, codes_tail) = codes.split_at(STEP / 2 * steps.len());
+    let (steps, tail) = exponents.as_chunks_mut::<WORD_VALUES>();
+    let (full, codes_tail) = codes.split_at(WORD_VALUES / 2 * steps.len());
     let vector = _mm256_broadcastsi128_si256(load_half(book));
     let low_half = _mm256_set1_epi8(15);
     for (exponents, codes) in steps.iter_mut().zip(full.as_chunks().0) {

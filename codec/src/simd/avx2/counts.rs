@@ -7,15 +7,15 @@ use crate::kernel::TILE;
 use crate::kernel::window_bounds::{COUNTS, WindowBounds, neighbours};
 use crate::scale::WINDOW;
 
-/// Blocks of 64 bytes that can be counted in bytes.
-const BLOCKS: usize = 128;
+/// Pairs of vectors that can be counted in bytes.
+const BATCH_PAIRS: usize = 128;
 
 /// See [`crate::kernel::Kernel::window_bounds`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub(super) fn window_bounds(values: &[u8], start: u8) -> WindowBounds {
+pub(super) fn window_bounds(values: &[u8], start: u8) -> Option<WindowBounds> {
     let (blocks, tail) = values.as_chunks::<64>();
     let mut sums = [0; COUNTS];
-    for blocks in blocks.chunks(BLOCKS) {
+    for blocks in blocks.chunks(BATCH_PAIRS) {
         add_blocks(blocks, start, &mut sums);
     }
     if !tail.is_empty() {
@@ -25,10 +25,10 @@ pub(super) fn window_bounds(values: &[u8], start: u8) -> WindowBounds {
         padded[..tail.len()].copy_from_slice(tail);
         add_blocks(&[padded], start, &mut sums);
     }
-    WindowBounds::of_counts(start, values.len() / 2, sums)
+    Some(WindowBounds::of_counts(start, values.len() / 2, sums))
 }
 
-/// Adds the counts of at most [`BLOCKS`] blocks.
+/// Adds the counts of at most [`BATCH_PAIRS`] blocks.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn add_blocks(blocks: &[[u8; 64]], start: u8, sums: &mut [u32; COUNTS]) {

@@ -6,7 +6,7 @@ use super::super::escapes::take_escapes;
 use super::sums;
 use super::vector::{AHEAD, bits, exponents, load, prefetch_far, store, sum_epi64, swap_middle};
 use crate::kernel::window::{CODES, EDGES, WINDOWS, pack_groups};
-use crate::kernel::{CodedMut, ESCAPE, GROUP, Packed};
+use crate::kernel::{CODE_GROUP, CodedMut, ESCAPE, Packed};
 
 /// Counts of [`EDGES`].
 type Edges = [__m256i; EDGES.len()];
@@ -16,7 +16,7 @@ type Edges = [__m256i; EDGES.len()];
 pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
     let sum = coded.word.map_or(0, |word| sums::mixed(values, word));
     let CodedMut { rest, codes, .. } = coded;
-    let (rests, rest) = rest.as_chunks_mut::<GROUP>();
+    let (rests, rest) = rest.as_chunks_mut::<CODE_GROUP>();
     let (group_codes, codes) = codes.split_at_mut(CODES * rests.len());
     let mut full = rests.iter_mut().zip(group_codes.as_chunks_mut::<CODES>().0);
     let coded = CodedMut { rest, codes, ..coded };
@@ -37,13 +37,13 @@ pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn pack_group(
-    values: &[u8; 2 * GROUP],
+    values: &[u8; 2 * CODE_GROUP],
     starts: [u8; WINDOWS],
-    rest: &mut [u8; GROUP],
+    rest: &mut [u8; CODE_GROUP],
     codes: &mut [u8; CODES],
     edges: &mut Edges,
-) -> [u64; GROUP / 64] {
-    let mut escaped = [0; GROUP / 64];
+) -> [u64; CODE_GROUP / 64] {
+    let mut escaped = [0; CODE_GROUP / 64];
     let values = values.as_chunks::<128>().0;
     let rest = rest.as_chunks_mut::<64>().0;
     let codes = codes.as_chunks_mut::<32>().0;

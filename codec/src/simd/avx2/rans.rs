@@ -4,8 +4,8 @@ use std::arch::x86_64::*;
 
 use super::vector::{bits, load, load_half, store, store_half};
 use crate::kernel::rans::{
-    self, Alphabet, BySymbol, DecodeTable, ESCAPE, EncodeTable, Job, LANES, LIMIT, LOW, LOWEST, ROW, Room,
-    SCALE_BITS, SHIFT, SLOTS, STEPS, States, Used, WORD, WORD_BITS,
+    self, Alphabet, BySymbol, DecodeTable, ESCAPE, EncodeTable, Job, LANE_VALUES, LANES, LIMIT, LOW, LOWEST,
+    ROW_VALUES, Room, SCALE_BITS, SHIFT, SLOTS, States, Used, WORD, WORD_BITS,
 };
 
 /// Lanes of a vector, and vectors of all lanes.
@@ -91,8 +91,13 @@ fn gather<const LEN: usize>(table: &[u32; LEN], numbers: __m256i) -> __m256i {
 
 /// See [`crate::kernel::Kernel::encode_rans`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub(super) fn encode(codes: &[u8], table: &EncodeTable, states: &mut States, room: &mut Room<'_>) -> Used {
-    let (rows, tail) = codes.as_chunks::<ROW>();
+pub(super) fn encode_rans(
+    codes: &[u8],
+    table: &EncodeTable,
+    states: &mut States,
+    room: &mut Room<'_>,
+) -> Used {
+    let (rows, tail) = codes.as_chunks::<ROW_VALUES>();
     let mut used = Used::default();
     rans::encode_rows(tail, table, states, room, &mut used);
     let mut words = room.words.len() - WORD * used.words;
@@ -112,7 +117,7 @@ pub(super) fn encode(codes: &[u8], table: &EncodeTable, states: &mut States, roo
                 escaped ^= 1 << place;
             }
         }
-        for step in (0..STEPS).rev() {
+        for step in (0..LANE_VALUES).rev() {
             let shift = _mm_cvtsi32_si128(8 * step as i32);
             for (state, symbols) in lanes.iter_mut().zip(&of_lanes).rev() {
                 let symbols = _mm256_srl_epi32(*symbols, shift);
@@ -128,7 +133,7 @@ pub(super) fn encode(codes: &[u8], table: &EncodeTable, states: &mut States, roo
     Used { words: (room.words.len() - words) / WORD, escapes: room.escapes.len() - escapes }
 }
 
-/// What bytes are coded by.
+/// Mapping of bytes to symbols.
 struct Symbols {
     /// Whether the bytes are symbols already.
     joint: bool,
@@ -192,10 +197,10 @@ fn encode_step(states: __m256i, symbols: __m256i, table: &EncodeTable) -> (__m25
 
 /// See [`crate::kernel::Kernel::decode_rans`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub(super) fn decode(jobs: &mut [Job<'_>], table: &DecodeTable) {
+pub(super) fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) {
     let (pairs, last) = jobs.as_chunks_mut::<2>();
     for jobs in pairs {
-        let rows = jobs.iter().map(|job| job.residuals.len() / ROW).min().unwrap_or(0);
+        let rows = jobs.iter().map(|job| job.residuals.len() / ROW_VALUES).min().unwrap_or(0);
         decode_rows(jobs, 0..rows, table);
         jobs.iter_mut().for_each(|job| decode_end(job, rows, table));
     }
@@ -205,13 +210,13 @@ pub(super) fn decode(jobs: &mut [Job<'_>], table: &DecodeTable) {
 /// Decodes what is behind some rows.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn decode_end(job: &mut Job<'_>, rows: usize, table: &DecodeTable) {
-    let all = job.residuals.len() / ROW;
+    let all = job.residuals.len() / ROW_VALUES;
     decode_rows(std::array::from_mut(job), rows..all, table);
-    rans::decode_rows(job, all * ROW, table);
+    rans::decode_rows(job, all * ROW_VALUES, table);
 }
 
 /// Bytes of the words that a row reads at most, and half a vector behind them.
-const ROW_WORDS: usize = WORD * ROW + 16;
+const ROW_WORD_BYTES: usize = WORD * ROW_VALUES + 16;
 
 /// Decodes these rows of some blocks side by side, so that none waits for the look-ups of another.
 #[inline]
@@ -226,9 +231,9 @@ fn decode_rows<const JOBS: usize>(
         states[number] = states_of(&jobs[number].states);
     }
     let start = _mm256_set1_epi8(table.start.cast_signed());
-    let mut at_end = [[0; ROW_WORDS]; JOBS];
+    let mut at_end = [[0; ROW_WORD_BYTES]; JOBS];
     for row in rows {
-        let mut words = [&[0; ROW_WORDS]; JOBS];
+        let mut words = [&[0; ROW_WORD_BYTES]; JOBS];
         for ((words, at_end), job) in words.iter_mut().zip(&mut at_end).zip(&*jobs) {
             let left = job.stream.words.get(WORD * job.used.words..).unwrap_or_default();
             *words = left.first_chunk().unwrap_or_else(|| {
@@ -239,7 +244,7 @@ fn decode_rows<const JOBS: usize>(
         }
         let mut read = [0; JOBS];
         let mut symbols = [[_mm256_setzero_si256(); VECTORS]; JOBS];
-        for step in 0..STEPS {
+        for step in 0..LANE_VALUES {
             let shift = _mm_cvtsi32_si128(8 * step as i32);
             for vector in 0..VECTORS {
                 for number in 0..JOBS {
@@ -253,8 +258,9 @@ fn decode_rows<const JOBS: usize>(
         }
         for (job, (read, symbols)) in jobs.iter_mut().zip(read.iter().zip(&symbols)) {
             job.used.words += read / WORD;
-            let out =
-                job.residuals[row * ROW..].first_chunk_mut::<ROW>().expect("there is room for each row");
+            let out = job.residuals[row * ROW_VALUES..]
+                .first_chunk_mut::<ROW_VALUES>()
+                .expect("there is room for each row");
             for (symbols, out) in symbols.iter().zip(out.as_chunks_mut::<32>().0) {
                 store(out, _mm256_add_epi8(*symbols, start));
                 let Some(escape) = table.escape else { continue };
@@ -280,7 +286,7 @@ fn decode_rows<const JOBS: usize>(
 fn decode_step(
     states: __m256i,
     table: &DecodeTable,
-    words: &[u8; ROW_WORDS],
+    words: &[u8; ROW_WORD_BYTES],
     read: &mut usize,
 ) -> (__m256i, __m256i) {
     let found = gather(&table.slots, states);

@@ -6,9 +6,10 @@ use std::arch::x86_64::*;
 use super::super::shuffles::{APART, TOGETHER};
 use super::fields::{join_32, split};
 use super::vector::{bits, load, load_8_at, load_half, prefetch_far, store, store_8_at};
+use crate::kernel::WORD_VALUES;
 use crate::kernel::pass::left;
 use crate::kernel::tier::{
-    self, BIAS, LIST_PAD, PAIR, STEP, Tier, check_passed, read_pair, unpack_from, write_pair,
+    self, BIAS, LIST_PAD, PAIR, Tier, check_passed, read_pair, unpack_from, write_pair,
 };
 
 const _: () = assert!(LIST_PAD >= 32);
@@ -26,7 +27,7 @@ pub(super) fn pack_tier(
     planes: &mut [u8],
 ) -> usize {
     assert!(passed <= start, "values are passed on after they have been read");
-    let steps = (list.len() - start) / STEP;
+    let steps = (list.len() - start) / WORD_VALUES;
     let (full, last) = planes.split_at_mut(PAIR * steps);
     // Codes have two bits; here these are the highest ones of their bytes.
     let codes = _mm256_slli_epi16::<6>(_mm256_broadcastsi128_si256(load_half(&tier.codes)));
@@ -38,8 +39,8 @@ pub(super) fn pack_tier(
         (bits(_mm256_add_epi8(codes, codes)), bits(codes))
     };
     for (step, pair) in full.as_chunks_mut::<PAIR>().0.iter_mut().enumerate() {
-        let start = start + STEP * step;
-        let residuals: &[u8; STEP] =
+        let start = start + WORD_VALUES * step;
+        let residuals: &[u8; WORD_VALUES] =
             list[start..].first_chunk().expect("the list has as many full steps as the planes");
         let [first, second] = residuals.as_chunks().0 else { unreachable!("64 bytes are twice 32") };
         let (low, high) = planes_of(load(first));
@@ -59,7 +60,7 @@ pub(super) fn pack_tier(
             passed += marks.count_ones() as usize;
         }
     }
-    tier::pack_tier(list, start + STEP * steps, passed, tier, last)
+    tier::pack_tier(list, start + WORD_VALUES * steps, passed, tier, last)
 }
 
 /// See [`crate::kernel::Kernel::unpack_tier`].
@@ -68,7 +69,7 @@ pub(super) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &
     check_passed(passed, planes)?;
     let count = list.len().checked_sub(LIST_PAD).expect("padding follows the list");
     let mut source = count.checked_sub(passed).expect("no more is passed on than there is");
-    let steps = count / STEP;
+    let steps = count / WORD_VALUES;
     let (full, last) = planes.split_at(PAIR * steps);
     let decoder = Decoder::new(tier);
     for (step, pair) in full.as_chunks::<PAIR>().0.iter().enumerate() {
@@ -79,11 +80,11 @@ pub(super) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &
             let (residuals, used) =
                 unsafe { decoder.residuals((low >> shift) as u32, (high >> shift) as u32, list, source) };
             source += used;
-            let out = list[STEP * step + 32 * half..].first_chunk_mut().expect("the step is full");
+            let out = list[WORD_VALUES * step + 32 * half..].first_chunk_mut().expect("the step is full");
             store(out, residuals);
         }
     }
-    unpack_from(list, STEP * steps, source, tier, last);
+    unpack_from(list, WORD_VALUES * steps, source, tier, last);
     Ok(())
 }
 
@@ -114,17 +115,18 @@ pub(super) fn join_tier(
     values: &mut [u8],
 ) -> usize {
     let decoder = Decoder::new(tier);
-    let steps = rest.len() / STEP;
-    let (values, values_tail) = values.split_at_mut(2 * STEP * steps);
-    let (rest, rest_tail) = rest.split_at(STEP * steps);
+    let steps = rest.len() / WORD_VALUES;
+    let (values, values_tail) = values.split_at_mut(2 * WORD_VALUES * steps);
+    let (rest, rest_tail) = rest.split_at(WORD_VALUES * steps);
     let (planes, planes_tail) = planes.split_at(PAIR * steps);
     let mut used = 0;
-    let halves = values.as_chunks_mut::<{ 2 * STEP }>().0.iter_mut().zip(rest.as_chunks::<STEP>().0);
+    let halves =
+        values.as_chunks_mut::<{ 2 * WORD_VALUES }>().0.iter_mut().zip(rest.as_chunks::<WORD_VALUES>().0);
     for ((values, rest), pair) in halves.zip(planes.as_chunks().0) {
         let (low, high) = read_pair(pair);
         // As long as a step at least: what is read of both halves is in it.
         let passed = left(passed, used);
-        assert!(passed.len() >= STEP, "the padding is as long as a step");
+        assert!(passed.len() >= WORD_VALUES, "the padding is as long as a step");
         let mut of_step = 0;
         let rests = rest.as_chunks().0;
         for ((values, rest), shift) in values.as_chunks_mut().0.iter_mut().zip(rests).zip([0, 32]) {
@@ -140,7 +142,7 @@ pub(super) fn join_tier(
     used + tier::join_tier(left(passed, used), tier, planes_tail, rest_tail, base, values_tail)
 }
 
-/// What codes are looked up in.
+/// Lookup table of codes.
 struct Decoder {
     symbols: __m256i,
 }

@@ -8,16 +8,16 @@ use super::sums;
 use super::vector::{bits, load, prefetch, store, swap_middle};
 use crate::TileFault;
 use crate::kernel::window::{CODES, WINDOWS, unpack_groups};
-use crate::kernel::{Coded, ESCAPE, GROUP, TILE, Unpacked};
+use crate::kernel::{CODE_GROUP, Coded, ESCAPE, TILE, Unpacked};
 
-/// From one tile's rest to the next one's in the split layout, and about so in the compact one.
-const BODY: usize = TILE + TILE / GROUP * CODES;
+/// Distance from one tile's rest to the next one's in the split layout, and about that in the compact one.
+const BODY: usize = TILE + TILE / CODE_GROUP * CODES;
 
 /// See [`crate::kernel::Kernel::unpack`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileFault> {
-    let mut exponents = [0; GROUP + 32];
-    let (groups, tail) = out.as_chunks_mut::<{ 2 * GROUP }>();
+    let mut exponents = [0; CODE_GROUP + 32];
+    let (groups, tail) = out.as_chunks_mut::<{ 2 * CODE_GROUP }>();
     let mut full = groups.iter_mut();
     let index = unpack_groups(coded, full.len(), tail, |starts, rest, codes, escapes, index| {
         let escaped = unpack_codes(starts, codes, &mut exponents);
@@ -30,8 +30,12 @@ pub(super) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileF
 /// Writes the exponents that the codes give; returns a bit for each value that is an escape.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn unpack_codes(starts: [u8; WINDOWS], codes: &[u8; CODES], exponents: &mut Exponents) -> [u64; GROUP / 64] {
-    let mut escaped = [0; GROUP / 64];
+fn unpack_codes(
+    starts: [u8; WINDOWS],
+    codes: &[u8; CODES],
+    exponents: &mut Exponents,
+) -> [u64; CODE_GROUP / 64] {
+    let mut escaped = [0; CODE_GROUP / 64];
     let codes = codes.as_chunks::<32>().0;
     let exponents = exponents.as_chunks_mut::<64>().0;
     // Eight lanes at a time: the same 64 values of each of the four rows.
@@ -84,7 +88,7 @@ fn unpack_64(words: __m256i, start: u8, exponents: &mut [u8; 64]) -> u64 {
 /// Writes the values of a group.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn join(rest: &[u8; GROUP], exponents: &Exponents, out: &mut [u8; 2 * GROUP]) {
+fn join(rest: &[u8; CODE_GROUP], exponents: &Exponents, out: &mut [u8; 2 * CODE_GROUP]) {
     let rest = rest.as_chunks::<32>().0;
     let exponents = exponents.as_chunks::<32>().0;
     let out = out.as_chunks_mut::<64>().0;

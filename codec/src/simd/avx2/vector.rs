@@ -70,7 +70,7 @@ pub(super) fn prefetch<const BYTES: usize>(bytes: &[u8; BYTES], distance: usize)
     unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(distance).cast()) }
 }
 
-/// As [`prefetch`], but only into the second cache: for what is needed later than soon. It leaves the buffers between the first
+/// Prefetches like [`prefetch`], but only into the second cache: for bytes needed a while later. It leaves the buffers between the first
 /// cache and the next one to stores past the caches.
 #[inline]
 #[target_feature(enable = "avx2")]

@@ -3,12 +3,12 @@
 use std::arch::x86_64::*;
 
 use super::vector::{load, load_part, store, store_part};
-use crate::kernel::bits::STEP;
+use crate::kernel::WORD_VALUES;
 
 /// See [`crate::kernel::Kernel::pack_bits`].
 #[target_feature(enable = "avx512bw")]
 pub(super) fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) {
-    for (bytes, out) in bytes.chunks(STEP).zip(out.chunks_mut(8 * planes)) {
+    for (bytes, out) in bytes.chunks(WORD_VALUES).zip(out.chunks_mut(8 * planes)) {
         let bytes = match bytes.first_chunk() {
             Some(bytes) => load(bytes),
             None => load_part(bytes),
@@ -22,7 +22,7 @@ pub(super) fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) {
 /// See [`crate::kernel::Kernel::unpack_bits`].
 #[target_feature(enable = "avx512bw")]
 pub(super) fn unpack_bits(bits: &[u8], planes: usize, out: &mut [u8]) {
-    for (out, bits) in out.chunks_mut(STEP).zip(bits.chunks(8 * planes)) {
+    for (out, bits) in out.chunks_mut(WORD_VALUES).zip(bits.chunks(8 * planes)) {
         let mut bytes = _mm512_setzero_si512();
         for (plane, bits) in bits.as_chunks::<8>().0.iter().enumerate() {
             let bit = _mm512_set1_epi8((1u8 << plane).cast_signed());

@@ -4,10 +4,8 @@ use std::arch::x86_64::*;
 
 use super::vector::{EVEN, load, load_half, load_quarter, store};
 use super::writer::Vectors;
+use crate::kernel::WORD_VALUES;
 use crate::kernel::codes::{self, CodeTable, ENTRIES};
-
-/// Values of a step.
-const STEP: usize = 64;
 
 /// See [`crate::kernel::Kernel::pack_codes`].
 #[target_feature(enable = "avx512bw,avx512vbmi")]
@@ -32,7 +30,7 @@ fn pack<const PAST: bool>(exponents: &[u8], table: &CodeTable, codes: &mut [u8],
     };
     let (first, second, third, fourth) = (load(first), load(second), load(third), load(fourth));
     // Codes of a step in the lower bytes of 16 bits each, and its escapes.
-    let step = |exponents: &[u8; STEP]| {
+    let step = |exponents: &[u8; WORD_VALUES]| {
         let exponents = load(exponents);
         let below = _mm512_permutex2var_epi8(first, exponents, second);
         let above = _mm512_permutex2var_epi8(third, exponents, fourth);
@@ -41,8 +39,8 @@ fn pack<const PAST: bool>(exponents: &[u8], table: &CodeTable, codes: &mut [u8],
         let pairs = _mm512_maddubs_epi16(places, _mm512_set1_epi16(0x1001));
         (pairs, _mm512_testn_epi8_mask(marked, marked))
     };
-    let (twos, tail) = exponents.as_chunks::<{ 2 * STEP }>();
-    let (vectors, codes_tail) = codes.split_at_mut(STEP * twos.len());
+    let (twos, tail) = exponents.as_chunks::<{ 2 * WORD_VALUES }>();
+    let (vectors, codes_tail) = codes.split_at_mut(WORD_VALUES * twos.len());
     let (of_twos, escaped_tail) = escaped.split_at_mut(2 * twos.len());
     let mut vectors = Vectors::<PAST>::new(vectors);
     for (exponents, escaped) in twos.iter().zip(of_twos.as_chunks_mut().0) {
@@ -60,8 +58,8 @@ fn pack<const PAST: bool>(exponents: &[u8], table: &CodeTable, codes: &mut [u8],
 #[target_feature(enable = "avx512bw,avx512vbmi")]
 pub(super) fn unpack_codes(codes: &[u8], book: &[u8; ENTRIES], exponents: &mut [u8]) {
     let vector = _mm512_broadcast_i32x4(load_quarter(book));
-    let (steps, tail) = exponents.as_chunks_mut::<STEP>();
-    let (full, codes_tail) = codes.split_at(STEP / 2 * steps.len());
+    let (steps, tail) = exponents.as_chunks_mut::<WORD_VALUES>();
+    let (full, codes_tail) = codes.split_at(WORD_VALUES / 2 * steps.len());
     for (exponents, codes) in steps.iter_mut().zip(full.as_chunks().0) {
         let pairs = _mm512_cvtepu8_epi16(load_half(codes));
         let places = _mm512_or_si512(pairs, _mm512_slli_epi16::<4>(pairs));

@@ -9,7 +9,7 @@ use crate::scale::WINDOW;
 
 /// See [`crate::kernel::Kernel::window_bounds`].
 #[target_feature(enable = "avx512bw,popcnt")]
-pub(super) fn window_bounds(values: &[u8], start: u8) -> WindowBounds {
+pub(super) fn window_bounds(values: &[u8], start: u8) -> Option<WindowBounds> {
     let (blocks, tail) = values.as_chunks::<128>();
     let mut sums = [0; COUNTS];
     blocks.iter().for_each(|block| add_block(block, start, &mut sums));
@@ -20,7 +20,7 @@ pub(super) fn window_bounds(values: &[u8], start: u8) -> WindowBounds {
         padded[..tail.len()].copy_from_slice(tail);
         add_block(&padded, start, &mut sums);
     }
-    WindowBounds::of_counts(start, values.len() / 2, sums)
+    Some(WindowBounds::of_counts(start, values.len() / 2, sums))
 }
 
 /// Adds the counts of 64 values.

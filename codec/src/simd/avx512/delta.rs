@@ -3,7 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::vector::{EVEN, load, load_part, store};
-use crate::kernel::delta::{self, BitReader, How, JoinFrom, LARGE, LOW_BYTES, STEP, SplitMut};
+use crate::kernel::WORD_VALUES;
+use crate::kernel::delta::{self, BitReader, How, JoinFrom, LARGE, LOW_BYTES, SplitMut};
 
 /// Bytes of a vector.
 const VECTOR: usize = 64;
@@ -38,7 +39,7 @@ fn write_low<const BYTES: usize>(low: &Low<BYTES>, out: &mut SplitMut<'_>) {
     }
 }
 
-/// Reads low bits of which there are so many.
+/// Reads low bits, by the number that each value has.
 #[inline]
 #[target_feature(enable = "avx512bw,bmi2,popcnt")]
 fn read_low<const BYTES: usize>(counts: __m512i, from: &mut JoinFrom<'_>) -> [__m512i; BYTES] {
@@ -104,7 +105,7 @@ fn widened_32(bytes: __m512i) -> [__m512i; 4] {
     quarters.map(|quarter| _mm512_cvtepu8_epi32(quarter))
 }
 
-/// What values of 16 bits are treated with.
+/// Constants for values of 16 bits, as vectors.
 #[derive(Clone, Copy)]
 struct Short {
     mantissa: __m128i,
@@ -170,7 +171,7 @@ impl Short {
     }
 }
 
-/// What values of 32 bits are treated with.
+/// Constants for values of 32 bits, as vectors.
 #[derive(Clone, Copy)]
 struct Long {
     reference: __m512i,
@@ -189,7 +190,7 @@ impl Long {
         }
     }
 
-    /// As [`Short::counts`].
+    /// Numbers of low bits, as [`Short::counts`] gives them.
     #[inline]
     #[target_feature(enable = "avx512bw")]
     fn counts(&self, base: __m512i) -> __m512i {
@@ -233,7 +234,7 @@ impl Long {
 
 /// See [`crate::kernel::Kernel::delta_split`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,bmi2,popcnt")]
-pub(super) fn split(width: usize, values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) {
+pub(super) fn delta_split(width: usize, values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) {
     let first = match width {
         1 => 0,
         2 => split_16(values, base, how, out),
@@ -247,7 +248,8 @@ pub(super) fn split(width: usize, values: &[u8], base: &[u8], how: How, out: &mu
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,bmi2,popcnt")]
 fn split_16(values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) -> usize {
     let short = Short::new(how);
-    let (values, base) = (values.as_chunks::<{ 2 * STEP }>().0, base.as_chunks::<{ 2 * STEP }>().0);
+    let (values, base) =
+        (values.as_chunks::<{ 2 * WORD_VALUES }>().0, base.as_chunks::<{ 2 * WORD_VALUES }>().0);
     for (step, (values, base)) in values.iter().zip(base).enumerate() {
         let (values, base) = (values.as_chunks::<VECTOR>().0, base.as_chunks::<VECTOR>().0);
         let (mut highs, mut lows, mut counts) =
@@ -266,19 +268,21 @@ fn split_16(values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) -> usi
             }
             highs[half] = _mm512_min_epu16(highs[half], _mm512_set1_epi16(i16::from(LARGE)));
         }
-        let symbols = out.symbols[STEP * step..].first_chunk_mut().expect("there is room for each symbol");
+        let symbols =
+            out.symbols[WORD_VALUES * step..].first_chunk_mut().expect("there is room for each symbol");
         store(symbols, narrowed_16(highs));
         write_low(&Low { counts: narrowed_16(counts), bytes: [narrowed_16(lows)] }, out);
     }
-    STEP * values.len()
+    WORD_VALUES * values.len()
 }
 
-/// As [`split_16`], of 32 bits.
+/// Splits values of 32 bits, as [`split_16`] does those of 16.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,bmi2,popcnt")]
 fn split_32(values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) -> usize {
     let long = Long::new(how);
-    let (values, base) = (values.as_chunks::<{ 4 * STEP }>().0, base.as_chunks::<{ 4 * STEP }>().0);
+    let (values, base) =
+        (values.as_chunks::<{ 4 * WORD_VALUES }>().0, base.as_chunks::<{ 4 * WORD_VALUES }>().0);
     for (step, (values, base)) in values.iter().zip(base).enumerate() {
         let (values, base) = (values.as_chunks::<VECTOR>().0, base.as_chunks::<VECTOR>().0);
         let zeros = [_mm512_setzero_si512(); 4];
@@ -297,7 +301,8 @@ fn split_32(values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) -> usi
             }
             highs[quarter] = _mm512_min_epu32(highs[quarter], _mm512_set1_epi32(i32::from(LARGE)));
         }
-        let symbols = out.symbols[STEP * step..].first_chunk_mut().expect("there is room for each symbol");
+        let symbols =
+            out.symbols[WORD_VALUES * step..].first_chunk_mut().expect("there is room for each symbol");
         store(symbols, narrowed_32(highs));
         let bytes = [
             narrowed_32(lows),
@@ -306,12 +311,12 @@ fn split_32(values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) -> usi
         ];
         write_low(&Low { counts: narrowed_32(counts), bytes }, out);
     }
-    STEP * values.len()
+    WORD_VALUES * values.len()
 }
 
 /// See [`crate::kernel::Kernel::delta_join`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,bmi2,popcnt")]
-pub(super) fn join(width: usize, base: &[u8], how: How, from: &mut JoinFrom<'_>, out: &mut [u8]) {
+pub(super) fn delta_join(width: usize, base: &[u8], how: How, from: &mut JoinFrom<'_>, out: &mut [u8]) {
     let first = match width {
         1 => 0,
         2 => join_16(base, how, from, out),
@@ -334,8 +339,9 @@ fn large(from: &mut JoinFrom<'_>, bytes: usize) -> __m512i {
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,bmi2,popcnt")]
 fn join_16(base: &[u8], how: How, from: &mut JoinFrom<'_>, out: &mut [u8]) -> usize {
     let short = Short::new(how);
-    let (base, out) = (base.as_chunks::<{ 2 * STEP }>().0, out.as_chunks_mut::<{ 2 * STEP }>().0);
-    let all_symbols = from.symbols.as_chunks::<STEP>().0;
+    let (base, out) =
+        (base.as_chunks::<{ 2 * WORD_VALUES }>().0, out.as_chunks_mut::<{ 2 * WORD_VALUES }>().0);
+    let all_symbols = from.symbols.as_chunks::<WORD_VALUES>().0;
     for ((base, symbols), out) in base.iter().zip(all_symbols).zip(&mut *out) {
         let [first, second] = base.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
         let bases = [load(first), load(second)];
@@ -355,15 +361,16 @@ fn join_16(base: &[u8], how: How, from: &mut JoinFrom<'_>, out: &mut [u8]) -> us
             store(out, short.apply(found, bases[half]));
         }
     }
-    STEP * out.len()
+    WORD_VALUES * out.len()
 }
 
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,bmi2,popcnt")]
 fn join_32(base: &[u8], how: How, from: &mut JoinFrom<'_>, out: &mut [u8]) -> usize {
     let long = Long::new(how);
-    let (base, out) = (base.as_chunks::<{ 4 * STEP }>().0, out.as_chunks_mut::<{ 4 * STEP }>().0);
-    let all_symbols = from.symbols.as_chunks::<STEP>().0;
+    let (base, out) =
+        (base.as_chunks::<{ 4 * WORD_VALUES }>().0, out.as_chunks_mut::<{ 4 * WORD_VALUES }>().0);
+    let all_symbols = from.symbols.as_chunks::<WORD_VALUES>().0;
     for ((base, symbols), out) in base.iter().zip(all_symbols).zip(&mut *out) {
         let [a, b, c, d] = base.as_chunks().0 else { unreachable!("256 bytes are four times 64") };
         let bases = [load(a), load(b), load(c), load(d)];
@@ -386,5 +393,5 @@ fn join_32(base: &[u8], how: How, from: &mut JoinFrom<'_>, out: &mut [u8]) -> us
             store(out, long.apply(found, bases[quarter]));
         }
     }
-    STEP * out.len()
+    WORD_VALUES * out.len()
 }

@@ -6,15 +6,15 @@ use super::vector::{load, store};
 use crate::kernel::four::{self, ShortWords};
 
 /// Fours of a step.
-const STEP: usize = 16;
+const STEP_FOURS: usize = 16;
 
 /// See [`crate::kernel::Kernel::fours`].
 #[target_feature(enable = "avx512bw,avx512vbmi")]
 pub(super) fn fours(words: &ShortWords, symbols: &[[u8; 4]], out: &mut [u64]) {
-    let (steps, tail) = symbols.as_chunks::<STEP>();
-    let (rooms, room) = out.split_at_mut(out.len().min(STEP * steps.len()));
+    let (steps, tail) = symbols.as_chunks::<STEP_FOURS>();
+    let (rooms, room) = out.split_at_mut(out.len().min(STEP_FOURS * steps.len()));
     let (low, high) = (Table::new(&words.low), Table::new(&words.high));
-    for (step, room) in steps.iter().zip(rooms.as_chunks_mut::<STEP>().0) {
+    for (step, room) in steps.iter().zip(rooms.as_chunks_mut::<STEP_FOURS>().0) {
         let Some(symbols) = step.as_flattened().first_chunk() else { return };
         let symbols = load(symbols);
         let (low, high) = (low.get(symbols), high.get(symbols));

@@ -3,11 +3,11 @@
 use std::arch::x86_64::*;
 
 use super::vector::{EVEN, ODD, load, prefetch, store};
-use crate::kernel::{TILE, halves};
+use crate::kernel::{TILE, planes};
 
 /// See [`crate::kernel::Kernel::upper_halves`].
 #[target_feature(enable = "avx512bw")]
-pub(super) fn upper(values: &[u8], upper: &mut [u8]) {
+pub(super) fn upper_halves(values: &[u8], upper: &mut [u8]) {
     let (blocks, tail) = values.as_chunks::<128>();
     let (out, out_tail) = upper.split_at_mut(64 * blocks.len());
     let odd = _mm512_cvtepu8_epi16(_mm512_castsi512_si256(load(&ODD)));
@@ -17,12 +17,12 @@ pub(super) fn upper(values: &[u8], upper: &mut [u8]) {
         prefetch(second, 4 * TILE);
         store(out, _mm512_permutex2var_epi16(load(first), odd, load(second)));
     }
-    halves::upper(tail, out_tail);
+    planes::upper_halves(tail, out_tail);
 }
 
 /// See [`crate::kernel::Kernel::lower_halves`].
 #[target_feature(enable = "avx512bw")]
-pub(super) fn lower(values: &[u8], lower: &mut [u8]) -> bool {
+pub(super) fn lower_halves(values: &[u8], lower: &mut [u8]) -> bool {
     let (blocks, tail) = values.as_chunks::<128>();
     let (out, out_tail) = lower.split_at_mut(64 * blocks.len());
     let even = _mm512_cvtepu8_epi16(_mm512_castsi512_si256(load(&EVEN)));
@@ -33,12 +33,12 @@ pub(super) fn lower(values: &[u8], lower: &mut [u8]) -> bool {
         any = _mm512_or_si512(any, halves);
         store(out, halves);
     }
-    halves::lower(tail, out_tail) || _mm512_test_epi64_mask(any, any) != 0
+    planes::lower_halves(tail, out_tail) || _mm512_test_epi64_mask(any, any) != 0
 }
 
 /// See [`crate::kernel::Kernel::join_halves`].
 #[target_feature(enable = "avx512bw")]
-pub(super) fn join(upper: &[u8], lower: &[u8], values: &mut [u8]) {
+pub(super) fn join_halves(upper: &[u8], lower: &[u8], values: &mut [u8]) {
     let (blocks, tail) = values.as_chunks_mut::<128>();
     let (uppers, upper_tail) = upper.split_at(64 * blocks.len());
     let (lowers, lower_tail) = lower.split_at(64 * blocks.len());
@@ -54,5 +54,5 @@ pub(super) fn join(upper: &[u8], lower: &[u8], values: &mut [u8]) {
         let order = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
         store(second, _mm512_permutex2var_epi64(low, order, high));
     }
-    halves::join(upper_tail, lower_tail, tail);
+    planes::join_halves(upper_tail, lower_tail, tail);
 }

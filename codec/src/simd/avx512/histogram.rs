@@ -2,18 +2,16 @@
 
 use std::arch::x86_64::*;
 
-use super::vector::{load, store};
+use super::vector::{VECTOR_BYTES, load, store};
 use crate::kernel::{TILE, four, sums};
 
-/// Values of a step.
-const STEP: usize = 64;
 /// Consecutive exponents that are compared with.
 const WINDOW: usize = 16;
 /// How far the window reaches above the highest exponent of the first step.
 const ABOVE: u8 = 3;
 
 // A counter of a byte has a value of each step at most.
-const _: () = assert!(TILE / STEP <= u8::MAX as usize);
+const _: () = assert!(TILE / VECTOR_BYTES <= u8::MAX as usize);
 
 /// See [`crate::kernel::Kernel::histogram`].
 #[target_feature(enable = "avx512bw,popcnt")]
@@ -51,9 +49,9 @@ pub(super) fn byte_counts(bytes: &[u8]) -> [u32; 256] {
 /// of half the length, one with and one without that bit.
 #[target_feature(enable = "avx512bw,popcnt")]
 fn window<const SIGNS: bool>(step: __m512i) -> Option<u8> {
-    /// What is outside of it, at most: more take longer than counting all in memory.
+    /// The most bytes outside of a window: more take longer than counting all in memory.
     const FEW: u32 = 4;
-    let mut bytes = [0; STEP];
+    let mut bytes = [0; VECTOR_BYTES];
     store(&mut bytes, step);
     let (above, len) = if SIGNS { (ABOVE / 2, WINDOW as u8 / 2) } else { (ABOVE, WINDOW as u8) };
     let highest = bytes.into_iter().map(|byte| if SIGNS { byte & !SIGN } else { byte }).max().unwrap_or(0);
@@ -105,10 +103,10 @@ fn add<const SIGNS: bool>(steps: impl Iterator<Item = __m512i>, start: u8, count
         }
         let mut others = _mm512_cmpge_epu8_mask(numbers, _mm512_set1_epi8(WINDOW as i8));
         if others != 0 {
-            let mut bytes = [0; STEP];
+            let mut bytes = [0; VECTOR_BYTES];
             store(&mut bytes, step);
             while others != 0 {
-                counts[usize::from(bytes[others.trailing_zeros() as usize % STEP])] += 1;
+                counts[usize::from(bytes[others.trailing_zeros() as usize % VECTOR_BYTES])] += 1;
                 others &= others - 1;
             }
         }
@@ -122,7 +120,7 @@ fn add<const SIGNS: bool>(steps: impl Iterator<Item = __m512i>, start: u8, count
 /// The exponents of the values of a step, in another order.
 #[inline]
 #[target_feature(enable = "avx512bw")]
-fn exponents(step: &[u8; 2 * STEP]) -> __m512i {
+fn exponents(step: &[u8; 2 * VECTOR_BYTES]) -> __m512i {
     let [low, high] = step.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
     let exponent = |values| _mm512_srli_epi16::<8>(_mm512_add_epi16(values, values));
     _mm512_packus_epi16(exponent(load(low)), exponent(load(high)))

@@ -3,7 +3,6 @@
 mod bits;
 mod changes;
 mod codes;
-mod columns;
 mod copy;
 mod counts;
 mod delta;
@@ -11,13 +10,10 @@ mod fields;
 mod four;
 mod halves;
 mod histogram;
-mod joint;
 mod mask;
 mod pack;
 mod pass;
-mod planes;
 mod rans;
-mod short;
 mod sums;
 mod tier;
 mod unpack;
@@ -26,7 +22,9 @@ mod words;
 mod writer;
 
 use super::avx2::{self, AVX2};
-use crate::kernel::{Kernel, SimdLevel};
+use crate::kernel::joint::Window;
+use crate::kernel::short::MantissaBits;
+use crate::kernel::{GroupSums, Kernel, SimdLevel, signature};
 
 /// The kernel, if the processor can run it.
 pub(crate) fn kernel() -> Option<&'static Kernel> {
@@ -39,63 +37,35 @@ pub(crate) fn kernel() -> Option<&'static Kernel> {
     available.then_some(&AVX512)
 }
 
-static AVX512: Kernel = Kernel {
-    level: SimdLevel::Avx512,
-    checksum: call!(sums::checksum, bytes, index),
-    histogram: call!(histogram::histogram, values),
-    byte_counts: call!(histogram::byte_counts, bytes),
-    fours: call!(four::fours, words, symbols, out),
-    split_bytes_2: call!(planes::split_2, values, low, high),
-    join_bytes_2: call!(planes::join_2, low, high, values),
-    split_bytes_4: call!(planes::split_4, values, bytes),
-    join_bytes_4: call!(planes::join_4, bytes, values),
-    window_bounds: Some(call!(counts::window_bounds, values, start)),
-    pack: call!(pack::pack, values, coded),
-    unpack: call!(unpack::unpack, coded, out),
-    zeros: call!(mask::zeros, values),
-    drop_zeros: call!(mask::drop_zeros, values, mask, kept),
-    restore_zeros: call!(mask::restore_zeros, mask, kept, out),
-    zeros_32: call!(mask::zeros_32, values),
-    drop_zeros_32: call!(mask::drop_zeros_32, values, mask, kept),
-    restore_zeros_32: call!(mask::restore_zeros_32, mask, kept, out),
-    upper_halves: call!(halves::upper, values, upper),
-    lower_halves: call!(halves::lower, values, lower),
-    join_halves: call!(halves::join, upper, lower, values),
-    group_sums: call!(fields::group_sums, values, sums),
-    split: call!(fields::split, values, base, rest, residuals),
-    join: call!(fields::join, rest, residuals, base, values),
-    group_sums_32: call!(words::group_sums, values, sums),
-    plane_stats: call!(words::plane_stats, values),
-    split_32: call!(words::split, values, base, planes, residuals),
-    join_32: call!(words::join, planes, residuals, base, values),
-    add_plane: call!(words::add_plane, number, plane, values),
-    pack_bits: call!(bits::pack_bits, bytes, planes, out),
-    unpack_bits: call!(bits::unpack_bits, bits, planes, out),
-    group_sums_8: call!(short::group_sums_8, values, bits, sums),
-    group_sums_16: call!(short::group_sums_16, values, sums),
-    split_8: call!(short::split_8, values, bits, base, upper, residuals),
-    join_8: call!(short::join_8, upper, residuals, bits, base, values),
-    split_16: call!(short::split_16, values, base, low, upper, residuals),
-    join_16: call!(short::join_16, low, upper, residuals, base, values),
-    add_row: call!(columns::add_row, values, mean, exponents, numbers),
-    sum_offsets: call!(columns::sum_offsets, values, offsets),
-    pack_tier: call!(tier::pack_tier, list, start, passed, tier, planes),
-    unpack_tier: call!(tier::unpack_tier, list, passed, tier, planes),
-    split_tier: call!(tier::split_tier, values, base, tier, rest, planes, list, passed),
-    split_pass: call!(pass::split_pass, values, how, out),
-    join_pass: call!(pass::join_pass, coded, values),
-    merge: call!(joint::merge, residuals, tops, bits, window, escapes),
-    unmerge: call!(joint::unmerge, symbols, tops, bits, start, escapes),
-    encode_rans: call!(rans::encode, residuals, table, states, room),
-    decode_rans: call!(rans::decode, jobs, table),
-    copy_sum: call!(copy::copy_sum, from, to, word, streaming),
-    changes: call!(changes::changes, width, values, base, mask),
-    gather: call!(changes::gather, width, mask, from, to),
-    scatter: call!(changes::scatter, width, mask, from, to),
-    delta_split: call!(delta::split, width, values, base, how, out),
-    delta_join: call!(delta::join, width, base, how, from, out),
-    copy_past: call!(copy::copy_past, from, to),
-    pack_codes: call!(codes::pack_codes, exponents, table, codes, escaped, streaming),
-    unpack_codes: call!(codes::unpack_codes, codes, book, exponents),
-    ..AVX2
+static AVX512: Kernel = level! {
+    Avx512, else AVX2 {
+        sums: checksum;
+        histogram: histogram, byte_counts;
+        four: fours;
+        counts: window_bounds;
+        pack: pack;
+        unpack: unpack;
+        mask: zeros, drop_zeros, restore_zeros, zeros_32, drop_zeros_32, restore_zeros_32;
+        halves: upper_halves, lower_halves, join_halves;
+        fields: group_sums, split, join;
+        words: group_sums_32, plane_stats, split_32, join_32, add_plane;
+        bits: pack_bits, unpack_bits;
+        tier: pack_tier, unpack_tier, split_tier;
+        pass: split_pass, join_pass;
+        rans: encode_rans, decode_rans;
+        copy: copy_sum, copy_past;
+        changes: changes, gather, scatter;
+        delta: delta_split, delta_join;
+        codes: pack_codes, unpack_codes;
+    }
+    compiled for "avx512bw,avx512vl" {
+        columns: add_row, sum_offsets;
+    }
+    compiled for "avx512bw,avx512vl,avx512vbmi" {
+        short: group_sums_8, group_sums_16, split_8, join_8, split_16, join_16;
+        joint: merge, unmerge;
+    }
+    compiled for "avx512bw,avx512vl,avx512vbmi,avx512vbmi2" {
+        planes: split_bytes_2, join_bytes_2, split_bytes_4, join_bytes_4;
+    }
 };

@@ -7,7 +7,7 @@ use super::vector::{AHEAD, NEAR, load, load_part, prefetch, prefetch_far, split_
 use super::writer::Vectors;
 use crate::checksum::WORD;
 use crate::kernel::window::{CODES, EDGES, Escapes, WINDOWS, pack_groups};
-use crate::kernel::{CodedMut, ESCAPE, EscapeRoom, GROUP, INDEX_GROUP, Packed, sums};
+use crate::kernel::{CODE_GROUP, CodedMut, ESCAPE, EscapeRoom, INDEX_GROUP, Packed, sums};
 
 /// Words of codes of a group: a vector has 16 of a row's 32.
 pub(super) type Rows = [[__m512i; 2]; 4];
@@ -15,7 +15,7 @@ pub(super) type Rows = [[__m512i; 2]; 4];
 /// Counts of [`EDGES`], in bytes: a tile, of 128 vectors of codes, does not overflow them.
 type Edges = [__m512i; EDGES.len()];
 
-/// What codes add to the counts of the first two edges, and of the other two: four bits each.
+/// Addends of each code for the counts of the first two edges, and of the other two: four bits each.
 static ADDENDS: [[u8; 16]; 2] = {
     let mut addends = [[0; 16]; 2];
     addends[0][EDGES[0] as usize] = 0x01;
@@ -45,8 +45,8 @@ fn pack_to<const PAST: bool>(values: &[u8], coded: CodedMut<'_>) -> Packed {
 
 /// The sum of what is behind the full groups of a tile.
 pub(super) fn mixed_tail(values: &[u8], word: u64) -> u64 {
-    let (groups, tail) = values.as_chunks::<{ 2 * GROUP }>();
-    sums::mixed(tail, word.wrapping_add((2 * GROUP * groups.len() / WORD) as u64))
+    let (groups, tail) = values.as_chunks::<{ 2 * CODE_GROUP }>();
+    sums::mixed(tail, word.wrapping_add((2 * CODE_GROUP * groups.len() / WORD) as u64))
 }
 
 /// Adds the values of full groups to the sum if `SUM`.
@@ -57,8 +57,8 @@ fn pack_mixed<const SUM: bool, const PAST: bool>(
     mixer: &mut Mixer<2>,
 ) -> Packed {
     let mut edges = [_mm512_setzero_si512(); EDGES.len()];
-    let groups = values.len() / (2 * GROUP);
-    let (rests, rest) = coded.rest.split_at_mut(GROUP * groups);
+    let groups = values.len() / (2 * CODE_GROUP);
+    let (rests, rest) = coded.rest.split_at_mut(CODE_GROUP * groups);
     let (group_codes, codes) = coded.codes.split_at_mut(CODES * groups);
     let (mut rests, mut group_codes) = (Vectors::<PAST>::new(rests), Vectors::<PAST>::new(group_codes));
     let coded = CodedMut { rest, codes, ..coded };
@@ -87,7 +87,7 @@ fn pack_mixed<const SUM: bool, const PAST: bool>(
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 #[allow(clippy::too_many_arguments, reason = "all of them are parts of one group")]
 fn pack_group<const SUM: bool, const PAST: bool>(
-    values: &[u8; 2 * GROUP],
+    values: &[u8; 2 * CODE_GROUP],
     starts: [u8; WINDOWS],
     rests: &mut Vectors<'_, PAST>,
     codes: &mut Vectors<'_, PAST>,

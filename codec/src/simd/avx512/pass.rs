@@ -3,20 +3,28 @@
 use std::arch::x86_64::*;
 
 use super::sums::Mixer;
-use super::tier::{join_tier, residuals_of, split_tier, symbols};
+use super::tier::{residuals_of, symbols};
 use super::vector::{AHEAD, NEAR, join_64, load, prefetch, prefetch_far, split_64, store};
 use super::writer::Vectors;
 use crate::checksum::WORD;
 use crate::kernel::pass::{
-    FIRST_SYMBOLS, GROUP_BYTES, GROUP_PLANES, Join, Passed, Split, SplitMut, join_groups, left,
+    FIRST_SYMBOLS, GROUP_BYTES, GROUP_PLANES, Join, Passed, Split, SplitMut, left, passes,
 };
-use crate::kernel::tier::{PAIR, STEP, read_pair, write_pair};
-use crate::kernel::{BASE_GROUP, GroupSums, sums};
+use crate::kernel::tier::{PAIR, read_pair, write_pair};
+use crate::kernel::{BASE_GROUP, GroupSums, WORD_VALUES};
 
 /// How far ahead of their use rests are asked for, in bytes: some pages.
 const REST_AHEAD: usize = 1 << 13;
 /// Vectors of exponents in a group.
-const STEPS: usize = BASE_GROUP / STEP;
+const GROUP_VECTORS: usize = BASE_GROUP / WORD_VALUES;
+
+/// Passes over the last group, which may be shorter.
+mod groups {
+    use super::super::{fields, tier};
+    use crate::kernel::sums;
+
+    super::passes!(sums by group: false, compiled for "avx512bw,avx512vbmi,avx512vbmi2,popcnt");
+}
 
 /// See [`crate::kernel::Kernel::split_pass`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
@@ -42,10 +50,10 @@ fn split<const TIER: bool, const PAST: bool>(values: &[u8], how: Split<'_>, out:
     let mut rests = Vectors::<PAST>::new(rests);
     let mut group_planes = group_planes.as_chunks_mut::<GROUP_PLANES>().0.iter_mut();
     for (values, sums) in groups.iter().zip(full) {
-        let mut exponents = [_mm512_setzero_si512(); STEPS];
+        let mut exponents = [_mm512_setzero_si512(); GROUP_VECTORS];
         let mut sum = _mm512_setzero_si512();
         let mut lowest = _mm512_set1_epi8(-1);
-        for (values, exponents) in values.as_chunks::<{ 2 * STEP }>().0.iter().zip(&mut exponents) {
+        for (values, exponents) in values.as_chunks::<{ 2 * WORD_VALUES }>().0.iter().zip(&mut exponents) {
             let [first, second] = values.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
             prefetch(first, NEAR);
             prefetch(second, NEAR);
@@ -73,7 +81,7 @@ fn split<const TIER: bool, const PAST: bool>(values: &[u8], how: Split<'_>, out:
             for exponents in &exponents {
                 let out = list[passed..].first_chunk_mut().expect("the padding follows the list");
                 store(out, _mm512_sub_epi8(*exponents, base));
-                passed += STEP;
+                passed += WORD_VALUES;
             }
             continue;
         }
@@ -90,20 +98,10 @@ fn split<const TIER: bool, const PAST: bool>(values: &[u8], how: Split<'_>, out:
         }
     }
     rests.finish();
-    let mut sum = mixer.sum();
-    if let Some(sums) = last.first_mut() {
-        super::fields::group_sums(tail, std::slice::from_mut(sums));
-        let base = how.base.unwrap_or_else(|| sums.base(rest_tail.len() as u32, how.eighths));
-        passed = match how.tier {
-            Some(tier) => split_tier(tail, base, tier, rest_tail, planes_tail, list, passed),
-            None => {
-                super::fields::split(tail, base, rest_tail, &mut list[passed..passed + rest_tail.len()]);
-                passed + rest_tail.len()
-            }
-        };
-        sum = sum.wrapping_add(sums::mixed(tail, word_of(how.word, groups.len())));
-    }
-    Passed { passed, sum }
+    let how = Split { word: word_of(how.word, groups.len()), ..how };
+    let out = SplitMut { rest: rest_tail, planes: planes_tail, sums: last, list, passed };
+    let Passed { passed, sum } = groups::split_pass(tail, how, out);
+    Passed { passed, sum: mixer.sum().wrapping_add(sum) }
 }
 
 /// See [`crate::kernel::Kernel::join_pass`].
@@ -138,7 +136,7 @@ fn join<const TIER: bool, const PAST: bool>(coded: Join<'_>, values: &mut [u8]) 
     for base in full {
         let Some(base) = base else {
             let zero = _mm512_setzero_si512();
-            for _ in 0..STEPS {
+            for _ in 0..GROUP_VECTORS {
                 mixer.add([zero, zero]);
                 values.write(zero);
                 values.write(zero);
@@ -150,12 +148,12 @@ fn join<const TIER: bool, const PAST: bool>(coded: Join<'_>, values: &mut [u8]) 
         let base = _mm512_set1_epi8(base.cast_signed());
         let symbols = symbols.map(|symbol| _mm512_add_epi8(symbol, base));
         if !TIER {
-            for rest in rest.as_chunks::<STEP>().0 {
+            for rest in rest.as_chunks::<WORD_VALUES>().0 {
                 prefetch(rest, NEAR);
                 prefetch_far(rest, REST_AHEAD);
                 let residuals =
                     load(left(passed, used).first_chunk().expect("the padding is as long as a step"));
-                used += STEP;
+                used += WORD_VALUES;
                 let (low, high) = join_64(load(rest), _mm512_add_epi8(residuals, base));
                 mixer.add([low, high]);
                 values.write(low);
@@ -164,7 +162,7 @@ fn join<const TIER: bool, const PAST: bool>(coded: Join<'_>, values: &mut [u8]) 
             continue;
         }
         let planes = group_planes.next().expect("there are planes for all groups");
-        for (rest, pair) in rest.as_chunks::<STEP>().0.iter().zip(planes.as_chunks::<PAIR>().0) {
+        for (rest, pair) in rest.as_chunks::<WORD_VALUES>().0.iter().zip(planes.as_chunks::<PAIR>().0) {
             prefetch(rest, NEAR);
             prefetch_far(rest, REST_AHEAD);
             let next = load(left(passed, used).first_chunk().expect("the padding is as long as a step"));
@@ -177,22 +175,13 @@ fn join<const TIER: bool, const PAST: bool>(coded: Join<'_>, values: &mut [u8]) 
         }
     }
     values.finish();
-    let mut sum = mixer.sum();
-    if !tail.is_empty() {
-        let coded = Join { bases: last, planes, rest, passed: left(passed, used), ..coded };
-        used += join_groups(coded, tail, |passed, tier, planes, rest, base, values| match tier {
-            Some(tier) => join_tier(passed, tier, planes, rest, base, values),
-            None => {
-                super::fields::join(rest, &passed[..rest.len()], base, values);
-                rest.len()
-            }
-        });
-        sum = sum.wrapping_add(sums::mixed(tail, word_of(word, full.len())));
-    }
-    Passed { passed: used, sum }
+    let word = word_of(word, full.len());
+    let coded = Join { word, bases: last, planes, rest, passed: left(passed, used), ..coded };
+    let Passed { passed, sum } = groups::join_pass(coded, tail);
+    Passed { passed: used + passed, sum: mixer.sum().wrapping_add(sum) }
 }
 
-/// The index of the word behind so many groups.
+/// The index of the checksum word behind this number of groups.
 fn word_of(first: u64, groups: usize) -> u64 {
     first.wrapping_add((groups * GROUP_BYTES / WORD) as u64)
 }

@@ -4,8 +4,8 @@ use std::arch::x86_64::*;
 
 use super::vector::{load, load_half, load_part, select, store};
 use crate::kernel::rans::{
-    self, Alphabet, BUCKET, BySymbol, DecodeTable, ESCAPE, EncodeTable, Job, LIMIT, LOW, LOWEST, PLACE, ROW,
-    Room, SCALE_BITS, SHIFT, SLOTS, STEPS, SYMBOLS, States, TAIL, Used, WORD, WORD_BITS,
+    self, Alphabet, BUCKET, BySymbol, DecodeTable, ESCAPE, EncodeTable, Job, LANE_VALUES, LIMIT, LOW, LOWEST,
+    PLACE, ROW_VALUES, Room, SCALE_BITS, SHIFT, SLOTS, SYMBOLS, States, TAIL, Used, WORD, WORD_BITS,
 };
 
 /// The numbers from 0 on.
@@ -31,7 +31,7 @@ impl<const WIDE: bool> Table<WIDE> {
         Self([vector_of(a), vector_of(b), vector_of(c), vector_of(d)])
     }
 
-    /// Those of symbols, whose bits above the fifth, or the sixth, are of no meaning; `upper` marks those with the sixth.
+    /// Numbers of these symbols, whose bits above the fifth, or the sixth, are of no meaning; `upper` marks those with the sixth.
     #[inline]
     #[target_feature(enable = "avx512bw")]
     fn get(&self, symbols: __m512i, upper: u16) -> __m512i {
@@ -75,7 +75,7 @@ fn write_states(vectors: [__m512i; 2], states: &mut States) {
 
 /// See [`crate::kernel::Kernel::encode_rans`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-pub(super) fn encode(
+pub(super) fn encode_rans(
     residuals: &[u8],
     table: &EncodeTable,
     states: &mut States,
@@ -84,7 +84,7 @@ pub(super) fn encode(
     let Alphabet::Residuals(frequencies) = &table.alphabet else {
         return encode_joint(residuals, table, states, room);
     };
-    let (rows, tail) = residuals.as_chunks::<ROW>();
+    let (rows, tail) = residuals.as_chunks::<ROW_VALUES>();
     let mut used = Used::default();
     rans::encode_rows(tail, table, states, room, &mut used);
     let words = room.words.len() - WORD * used.words;
@@ -124,7 +124,7 @@ pub(super) fn encode(
 /// [`encode`] for symbols of [`crate::kernel::joint`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 fn encode_joint(symbols: &[u8], table: &EncodeTable, states: &mut States, room: &mut Room<'_>) -> Used {
-    let (rows, tail) = symbols.as_chunks::<ROW>();
+    let (rows, tail) = symbols.as_chunks::<ROW_VALUES>();
     let mut used = Used::default();
     rans::encode_rows(tail, table, states, room, &mut used);
     let tables = Tables::<true>::new(table);
@@ -137,7 +137,7 @@ fn encode_joint(symbols: &[u8], table: &EncodeTable, states: &mut States, room: 
     Used { words: (room.words.len() - lanes.words) / WORD, ..used }
 }
 
-/// What symbols are coded with.
+/// Tables for coding symbols, in registers.
 struct Tables<const WIDE: bool> {
     limit: Table<WIDE>,
     reciprocal: Table<WIDE>,
@@ -219,7 +219,7 @@ fn bytes_of(numbers: &[u16; 32]) -> [u8; 64] {
     bytes
 }
 
-/// What slots are looked up in: registers, if the table is narrow; or memory.
+/// Lookup of slots: in registers, if the table is narrow; or in memory.
 struct Lookup<'a> {
     buckets: [__m512i; 2],
     tail: [__m512i; 2],
@@ -252,7 +252,7 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// What is found of the symbols that states stand for ([`together`]), and the states before they were coded.
+    /// Symbols that states stand for, with their numbers ([`together`]), and the states before these were coded.
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vbmi")]
     fn step<const NARROW: bool>(&self, states: __m512i) -> (__m512i, __m512i) {
@@ -294,7 +294,7 @@ fn gather(slots: &[u32; SLOTS], states: __m512i) -> __m512i {
 /// The symbols of four steps, a byte each.
 #[inline]
 #[target_feature(enable = "avx512bw")]
-fn together<const NARROW: bool>(found: [__m512i; STEPS]) -> __m512i {
+fn together<const NARROW: bool>(found: [__m512i; LANE_VALUES]) -> __m512i {
     let [first, second, third, fourth] = found;
     // From where they are found to the bytes of their steps; what is around them does not count.
     let [first, second, third, fourth] = if NARROW {
@@ -319,7 +319,7 @@ fn together<const NARROW: bool>(found: [__m512i; STEPS]) -> __m512i {
 }
 
 /// Bytes of the words that a row reads at most.
-const ROW_WORDS: usize = WORD * ROW;
+const ROW_WORD_BYTES: usize = WORD * ROW_VALUES;
 
 /// Decodes a step: what has been found of its symbols, and the states before they were coded. `words` are those of the row, of which
 /// `read` have been read.
@@ -331,7 +331,7 @@ const ROW_WORDS: usize = WORD * ROW;
 fn decode_step<const NARROW: bool>(
     states: [__m512i; 2],
     lookup: &Lookup<'_>,
-    words: &[u8; ROW_WORDS],
+    words: &[u8; ROW_WORD_BYTES],
     read: &mut usize,
 ) -> ([__m512i; 2], [__m512i; 2]) {
     let lowest = _mm512_set1_epi32(LOWEST.cast_signed());
@@ -347,7 +347,7 @@ fn decode_step<const NARROW: bool>(
     ([first.0, second.0], [first.1, second.1])
 }
 
-/// What symbols stand for.
+/// Mapping of symbols to residuals.
 struct Symbols {
     start: __m512i,
     escape: __m512i,
@@ -382,7 +382,7 @@ impl Symbols {
 
 /// See [`crate::kernel::Kernel::decode_rans`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-pub(super) fn decode(jobs: &mut [Job<'_>], table: &DecodeTable) {
+pub(super) fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) {
     if table.narrow { decode_jobs::<true>(jobs, table) } else { decode_jobs::<false>(jobs, table) }
 }
 
@@ -406,12 +406,12 @@ fn decode_all<const JOBS: usize, const NARROW: bool>(
     symbols: &Symbols,
     table: &DecodeTable,
 ) {
-    let rows = jobs.iter().map(|job| job.residuals.len() / ROW).min().unwrap_or(0);
+    let rows = jobs.iter().map(|job| job.residuals.len() / ROW_VALUES).min().unwrap_or(0);
     decode_rows::<JOBS, NARROW>(jobs, 0..rows, lookup, symbols);
     for job in jobs {
-        let all = job.residuals.len() / ROW;
+        let all = job.residuals.len() / ROW_VALUES;
         decode_rows::<1, NARROW>(std::array::from_mut(job), rows..all, lookup, symbols);
-        rans::decode_rows(job, all * ROW, table);
+        rans::decode_rows(job, all * ROW_VALUES, table);
     }
 }
 
@@ -428,9 +428,9 @@ fn decode_rows<const JOBS: usize, const NARROW: bool>(
     for number in 0..JOBS {
         states[number] = states_of(&jobs[number].states);
     }
-    let mut at_end = [[0; ROW_WORDS]; JOBS];
+    let mut at_end = [[0; ROW_WORD_BYTES]; JOBS];
     for row in rows {
-        let mut words = [&[0; ROW_WORDS]; JOBS];
+        let mut words = [&[0; ROW_WORD_BYTES]; JOBS];
         for ((words, at_end), job) in words.iter_mut().zip(&mut at_end).zip(&*jobs) {
             let left = job.stream.words.get(WORD * job.used.words..).unwrap_or_default();
             *words = left.first_chunk().unwrap_or_else(|| {
@@ -440,7 +440,7 @@ fn decode_rows<const JOBS: usize, const NARROW: bool>(
             });
         }
         let mut read = [0; JOBS];
-        let mut steps = [[[_mm512_setzero_si512(); 2]; JOBS]; STEPS];
+        let mut steps = [[[_mm512_setzero_si512(); 2]; JOBS]; LANE_VALUES];
         for found in &mut steps {
             let mut decode = |number: usize| {
                 (found[number], states[number]) =
@@ -463,8 +463,9 @@ fn decode_rows<const JOBS: usize, const NARROW: bool>(
             jobs[number].used.words += read[number] / WORD;
         }
         for (number, job) in jobs.iter_mut().enumerate() {
-            let out =
-                job.residuals[row * ROW..].first_chunk_mut::<ROW>().expect("there is room for each row");
+            let out = job.residuals[row * ROW_VALUES..]
+                .first_chunk_mut::<ROW_VALUES>()
+                .expect("there is room for each row");
             let [first, second, third, fourth] = steps.map(|step| step[number]);
             for (half, out) in out.as_chunks_mut().0.iter_mut().enumerate() {
                 let found = together::<NARROW>([first[half], second[half], third[half], fourth[half]]);

@@ -3,16 +3,16 @@
 use std::arch::x86_64::*;
 
 use super::vector::load;
-use crate::checksum::{FOLD, STEP, WORD, fold, key};
+use crate::checksum::{FOLD, KEY_STEP, WORD, fold, key};
 use crate::kernel::sums;
 
 /// Vectors that are mixed side by side, so that none waits for the multiplication of another.
-const LANES: usize = 4;
+const SUM_VECTORS: usize = 4;
 
 /// The sum of vectors' words, in as many lanes as there are vectors at a time.
 pub(super) struct Mixer<const VECTORS: usize> {
     keys: [__m512i; VECTORS],
-    /// What keys grow by.
+    /// Step of the keys from vector to vector.
     next: __m512i,
     sums: [__m512i; VECTORS],
 }
@@ -22,7 +22,7 @@ impl<const VECTORS: usize> Mixer<VECTORS> {
     #[inline]
     #[target_feature(enable = "avx512bw")]
     pub(super) fn new(index: u64) -> Self {
-        let step = |words: u64| STEP.wrapping_mul(words).cast_signed();
+        let step = |words: u64| KEY_STEP.wrapping_mul(words).cast_signed();
         let numbers = _mm512_setr_epi64(0, step(1), step(2), step(3), step(4), step(5), step(6), step(7));
         let mut keys = [numbers; VECTORS];
         for (vector, keys) in keys.iter_mut().enumerate() {
@@ -65,8 +65,8 @@ impl<const VECTORS: usize> Mixer<VECTORS> {
 /// See [`crate::kernel::Kernel::checksum`].
 #[target_feature(enable = "avx512bw")]
 pub(super) fn checksum(bytes: &[u8], index: u64) -> u32 {
-    let (blocks, tail) = bytes.as_chunks::<{ 64 * LANES }>();
-    let mut mixer = Mixer::<LANES>::new(index);
+    let (blocks, tail) = bytes.as_chunks::<{ 64 * SUM_VECTORS }>();
+    let mut mixer = Mixer::<SUM_VECTORS>::new(index);
     for block in blocks {
         let [a, b, c, d] = block.as_chunks().0 else { unreachable!("256 bytes are four times 64") };
         mixer.add([load(a), load(b), load(c), load(d)]);

@@ -5,11 +5,11 @@ use std::arch::x86_64::*;
 use super::vector::{
     AHEAD, first_bits, join_64, load, load_part, prefetch, prefetch_far, split_64, store, store_part,
 };
-use crate::kernel::TILE;
 use crate::kernel::pass::left;
-use crate::kernel::tier::{LIST_PAD, PAIR, STEP, Tier, check_passed, read_pair, write_pair};
+use crate::kernel::tier::{LIST_PAD, PAIR, Tier, check_passed, read_pair, write_pair};
+use crate::kernel::{TILE, WORD_VALUES};
 
-const _: () = assert!(STEP == 64 && LIST_PAD >= STEP);
+const _: () = assert!(WORD_VALUES == 64 && LIST_PAD >= WORD_VALUES);
 
 /// The residuals that a tier has codes for, in all bytes of a vector each.
 pub(super) type Symbols = [__m512i; 3];
@@ -57,7 +57,7 @@ pub(super) fn pack_tier(
             None => store_part(&mut list[passed..], left),
         }
         passed += (low & high).count_ones() as usize;
-        position += STEP;
+        position += WORD_VALUES;
     }
     passed
 }
@@ -75,7 +75,7 @@ pub(super) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &
         let next = load(list[source..].first_chunk().expect("the padding follows what was passed on"));
         let (residuals, used) = residuals_of(read_pair(pair), next, &symbols);
         source += used;
-        store(list[STEP * step..].first_chunk_mut().expect("the padding follows the list"), residuals);
+        store(list[WORD_VALUES * step..].first_chunk_mut().expect("the padding follows the list"), residuals);
     }
     Ok(())
 }
@@ -103,8 +103,8 @@ pub(super) fn split_tier(
 ) -> usize {
     let base = _mm512_set1_epi8(base.cast_signed());
     let symbols = symbols(tier);
-    let (steps, tail) = values.as_chunks::<{ 2 * STEP }>();
-    let (rests, rest_tail) = rest.split_at_mut(STEP * steps.len());
+    let (steps, tail) = values.as_chunks::<{ 2 * WORD_VALUES }>();
+    let (rests, rest_tail) = rest.split_at_mut(WORD_VALUES * steps.len());
     let (pairs, last) = planes.as_chunks_mut::<PAIR>().0.split_at_mut(steps.len());
     let mut step = |residuals, valid, pair| {
         let (low, high) = codes_of(residuals, &symbols);
@@ -114,7 +114,7 @@ pub(super) fn split_tier(
         store(out, _mm512_maskz_compress_epi8(low & high, residuals));
         passed += (low & high).count_ones() as usize;
     };
-    for ((values, rest), pair) in steps.iter().zip(rests.as_chunks_mut::<STEP>().0).zip(pairs) {
+    for ((values, rest), pair) in steps.iter().zip(rests.as_chunks_mut::<WORD_VALUES>().0).zip(pairs) {
         prefetch_far(values, AHEAD);
         let [first, second] = values.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
         prefetch_far(second, AHEAD);
@@ -144,8 +144,8 @@ pub(super) fn join_tier(
     let base = _mm512_set1_epi8(base.cast_signed());
     // The exponents that the symbols stand for, and that of those passed on.
     let symbols = symbols(tier).map(|symbol| _mm512_add_epi8(symbol, base));
-    let (steps, tail) = values.as_chunks_mut::<{ 2 * STEP }>();
-    let (rests, rest_tail) = rest.split_at(STEP * steps.len());
+    let (steps, tail) = values.as_chunks_mut::<{ 2 * WORD_VALUES }>();
+    let (rests, rest_tail) = rest.split_at(WORD_VALUES * steps.len());
     let (pairs, last) = planes.as_chunks::<PAIR>().0.split_at(steps.len());
     let mut used = 0;
     let mut step = |rest, pair| {
@@ -154,7 +154,7 @@ pub(super) fn join_tier(
         used += more;
         join_64(rest, exponents)
     };
-    for ((values, rest), pair) in steps.iter_mut().zip(rests.as_chunks::<STEP>().0).zip(pairs) {
+    for ((values, rest), pair) in steps.iter_mut().zip(rests.as_chunks::<WORD_VALUES>().0).zip(pairs) {
         prefetch(rest, TILE);
         let [first, second] = values.as_chunks_mut().0 else { unreachable!("128 bytes are twice 64") };
         let (low, high) = step(load(rest), pair);

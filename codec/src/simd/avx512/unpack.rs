@@ -8,12 +8,12 @@ use super::vector::{NEAR, join_64, load, load_part, prefetch, prefetch_far};
 use super::writer::Vectors;
 use crate::TileFault;
 use crate::kernel::window::{CODES, Escapes, WINDOWS, unpack_groups};
-use crate::kernel::{Coded, ESCAPE, EscapeIndex, GROUP, Unpacked};
+use crate::kernel::{CODE_GROUP, Coded, ESCAPE, EscapeIndex, Unpacked};
 
 /// How far ahead of their use rests are asked for, in bytes: more than a tile, as something else is between the rests of two.
 const REST_AHEAD: usize = 1 << 14;
 /// Blocks of 64 values that have a window in common.
-const WINDOW_BLOCKS: usize = GROUP / 64 / WINDOWS;
+const WINDOW_BLOCKS: usize = CODE_GROUP / 64 / WINDOWS;
 
 /// See [`crate::kernel::Kernel::unpack`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
@@ -40,8 +40,8 @@ fn unpack_mixed<const SUM: bool, const PAST: bool>(
     out: &mut [u8],
     mixer: &mut Mixer<2>,
 ) -> Result<EscapeIndex, TileFault> {
-    let groups = out.len() / (2 * GROUP);
-    let (values, tail) = out.split_at_mut(2 * GROUP * groups);
+    let groups = out.len() / (2 * CODE_GROUP);
+    let (values, tail) = out.split_at_mut(2 * CODE_GROUP * groups);
     let mut values = Vectors::<PAST>::new(values);
     let index = unpack_groups(coded, groups, tail, |starts, rest, codes, escapes, index| {
         unpack_group::<SUM, PAST>(starts, rest, codes, escapes, &mut values, index, mixer);
@@ -55,7 +55,7 @@ fn unpack_mixed<const SUM: bool, const PAST: bool>(
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 fn unpack_group<const SUM: bool, const PAST: bool>(
     starts: [u8; WINDOWS],
-    rest: &[u8; GROUP],
+    rest: &[u8; CODE_GROUP],
     codes: &[u8; CODES],
     escapes: &mut Escapes<&[u8]>,
     values: &mut Vectors<'_, PAST>,

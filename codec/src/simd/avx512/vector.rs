@@ -8,32 +8,32 @@ pub(super) const AHEAD: usize = 1 << 16;
 /// processor does not look far enough ahead of itself.
 pub(super) const NEAR: usize = 1 << 11;
 
-/// Values of 16 bits in two vectors.
-pub(super) const STEP: usize = 64;
+/// Bytes of a vector: 64 values of 16 bits are two vectors.
+pub(super) const VECTOR_BYTES: usize = 64;
 
 /// The positions of the even bytes of two vectors.
-pub(super) static EVEN: [u8; STEP] = every_second(0);
+pub(super) static EVEN: [u8; VECTOR_BYTES] = every_second(0);
 /// The positions of the odd bytes of two vectors.
-pub(super) static ODD: [u8; STEP] = every_second(1);
+pub(super) static ODD: [u8; VECTOR_BYTES] = every_second(1);
 /// The positions that bring the first halves of two vectors together, byte by byte.
-static FIRST: [u8; STEP] = alternating(0);
+static FIRST: [u8; VECTOR_BYTES] = alternating(0);
 /// The positions that bring the second halves of two vectors together, byte by byte.
-static SECOND: [u8; STEP] = alternating(32);
+static SECOND: [u8; VECTOR_BYTES] = alternating(32);
 
-const fn every_second(first: u8) -> [u8; STEP] {
-    let mut positions = [0; STEP];
+const fn every_second(first: u8) -> [u8; VECTOR_BYTES] {
+    let mut positions = [0; VECTOR_BYTES];
     let mut i = 0;
-    while i < STEP {
+    while i < VECTOR_BYTES {
         positions[i] = 2 * i as u8 + first;
         i += 1;
     }
     positions
 }
 
-const fn alternating(first: u8) -> [u8; STEP] {
-    let mut positions = [0; STEP];
+const fn alternating(first: u8) -> [u8; VECTOR_BYTES] {
+    let mut positions = [0; VECTOR_BYTES];
     let mut i = 0;
-    while i < STEP {
+    while i < VECTOR_BYTES {
         positions[i] = first + i as u8 / 2 + if i % 2 == 1 { 64 } else { 0 };
         i += 1;
     }
@@ -104,7 +104,7 @@ pub(super) fn prefetch<const BYTES: usize>(bytes: &[u8; BYTES], distance: usize)
     unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(distance).cast()) }
 }
 
-/// As [`prefetch`], but only into the second cache: for what is needed later than soon.
+/// Prefetches like [`prefetch`], but only into the second cache: for bytes needed a while later.
 #[inline]
 #[target_feature(enable = "avx512bw")]
 #[allow(unused_unsafe, reason = "safe in recent versions of Rust")]

@@ -7,7 +7,7 @@ use crate::kernel::words::{self, PLANES, PlaneStats};
 use crate::kernel::{BASE_GROUP, GroupSums};
 
 /// Values that are taken at a time.
-const STEP: usize = 64;
+const STEP_VALUES: usize = 64;
 
 /// The positions of bytes 0 and 1 of the 32 words of two vectors, those of byte 0 first; then of bytes 2 and 3.
 static BYTES: [[u8; 64]; 2] = [positions(0), positions(2)];
@@ -24,7 +24,7 @@ const fn positions(first: u8) -> [u8; 64] {
     positions
 }
 
-/// Of two vectors with the bytes 0 and 1, and 2 and 3, of 32 words, as [`BYTES`] makes them: 16 words from `first` on.
+/// Positions of 16 words from `first` on in two vectors with the bytes 0 and 1, and 2 and 3, of 32 words, as [`BYTES`] makes them.
 const fn interleaved(first: u8) -> [u8; 64] {
     let mut positions = [0; 64];
     let mut i = 0;
@@ -38,7 +38,7 @@ const fn interleaved(first: u8) -> [u8; 64] {
 
 /// See [`crate::kernel::Kernel::group_sums_32`].
 #[target_feature(enable = "avx512bw,popcnt")]
-pub(super) fn group_sums(values: &[u8], sums: &mut [GroupSums]) {
+pub(super) fn group_sums_32(values: &[u8], sums: &mut [GroupSums]) {
     let (groups, tail) = values.as_chunks::<{ 4 * BASE_GROUP }>();
     let (full, last) = sums.split_at_mut(groups.len());
     for (group, sums) in groups.iter().zip(full) {
@@ -53,7 +53,7 @@ pub(super) fn group_sums(values: &[u8], sums: &mut [GroupSums]) {
         }
         *sums = GroupSums { exponents: _mm512_reduce_add_epi32(exponents).cast_unsigned(), zeros };
     }
-    words::group_sums(tail, last);
+    words::group_sums_32(tail, last);
 }
 
 /// The mantissa of a value, and the sign above it.
@@ -88,9 +88,9 @@ pub(super) fn plane_stats(values: &[u8]) -> PlaneStats {
 
 /// See [`crate::kernel::Kernel::split_32`].
 #[target_feature(enable = "avx512bw,avx512vbmi")]
-pub(super) fn split(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residuals: &mut [u8]) {
-    let (steps, tail) = values.as_chunks::<{ 4 * STEP }>();
-    let full = STEP * steps.len();
+pub(super) fn split_32(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residuals: &mut [u8]) {
+    let (steps, tail) = values.as_chunks::<{ 4 * STEP_VALUES }>();
+    let full = STEP_VALUES * steps.len();
     let [(first, first_tail), (second, second_tail), (third, third_tail)] =
         planes.map(|plane| plane.split_at_mut(full));
     let (residuals, residuals_tail) = residuals.split_at_mut(full);
@@ -114,14 +114,14 @@ pub(super) fn split(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residu
         let exponents = _mm512_or_si512(_mm512_add_epi8(top, top), lowest);
         store(residuals, _mm512_sub_epi8(exponents, base_of_all));
     }
-    words::split(tail, base, [first_tail, second_tail, third_tail], residuals_tail);
+    words::split_32(tail, base, [first_tail, second_tail, third_tail], residuals_tail);
 }
 
 /// See [`crate::kernel::Kernel::join_32`].
 #[target_feature(enable = "avx512bw,avx512vbmi")]
-pub(super) fn join(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, values: &mut [u8]) {
-    let (steps, tail) = values.as_chunks_mut::<{ 4 * STEP }>();
-    let full = STEP * steps.len();
+pub(super) fn join_32(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, values: &mut [u8]) {
+    let (steps, tail) = values.as_chunks_mut::<{ 4 * STEP_VALUES }>();
+    let full = STEP_VALUES * steps.len();
     let [(first, first_tail), (second, second_tail), (third, third_tail)] =
         planes.map(|plane| plane.split_at(full));
     let (residuals, residuals_tail) = residuals.split_at(full);
@@ -150,7 +150,7 @@ pub(super) fn join(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, values: 
         store(c, _mm512_permutex2var_epi8(low, low_words, high));
         store(d, _mm512_permutex2var_epi8(low, high_words, high));
     }
-    words::join([first_tail, second_tail, third_tail], residuals_tail, base, tail);
+    words::join_32([first_tail, second_tail, third_tail], residuals_tail, base, tail);
 }
 
 /// See [`crate::kernel::Kernel::add_plane`].

@@ -2,35 +2,35 @@
 
 use std::arch::x86_64::*;
 
-use super::vector::{STEP, load, store, store_part};
+use super::vector::{VECTOR_BYTES, load, store, store_part};
 
 /// Bytes of a cache line, and of a vector.
 const LINE: usize = 64;
 
 /// The numbers of the bytes of a vector.
-static NUMBERS: [u8; STEP] = numbers();
+static NUMBERS: [u8; VECTOR_BYTES] = numbers();
 
-const fn numbers() -> [u8; STEP] {
-    let mut numbers = [0; STEP];
+const fn numbers() -> [u8; VECTOR_BYTES] {
+    let mut numbers = [0; VECTOR_BYTES];
     let mut i = 0;
-    while i < STEP {
+    while i < VECTOR_BYTES {
         numbers[i] = i as u8;
         i += 1;
     }
     numbers
 }
 
-/// Where vectors are written, whole cache lines past the caches if `PAST`: only at the wish of
+/// Writer of vectors, whole cache lines past the caches if `PAST`: only at the wish of
 /// [`crate::streaming_store::StreamingStore`], as such stores are in no order with others. To be finished.
 pub(super) struct Vectors<'a, const PAST: bool> {
     /// Vectors, or cache lines.
     slots: std::slice::IterMut<'a, [u8; LINE]>,
-    /// What comes before the first line and behind the last one; nothing unless `PAST`.
+    /// Bytes before the first line and behind the last one; none unless `PAST`.
     head: &'a mut [u8],
     tail: &'a mut [u8],
     /// The last vector, of which the part behind `head.len()` is not written yet.
     last: __m512i,
-    /// Which bytes of that and of the next one are a line.
+    /// Shuffle that picks a line from that vector and the next one.
     line: __m512i,
     begun: bool,
 }

@@ -3,11 +3,10 @@
 use std::arch::aarch64::*;
 
 use super::vector::{load, store, word};
+use crate::kernel::WORD_VALUES;
 use crate::kernel::codes::{self, CodeTable, ENTRIES};
 
-/// Values of a step.
-const STEP: usize = 64;
-/// What is not of a code in a byte that is looked up: all ones where there is a code.
+/// Bits of a looked-up byte above the code: all ones where there is a code.
 const PRESENT: u8 = 0xf0;
 
 /// See [`crate::kernel::Kernel::pack_codes`].
@@ -48,8 +47,8 @@ fn pack<const WINDOWS: usize>(exponents: &[u8], table: &CodeTable, codes: &mut [
     };
     let select = vreinterpretq_u8_u32(vdupq_n_u32(u32::from_le_bytes([16, 32, 64, 128])));
 
-    let (steps, tail) = exponents.as_chunks::<STEP>();
-    let (full, codes_tail) = codes.split_at_mut(STEP / 2 * steps.len());
+    let (steps, tail) = exponents.as_chunks::<WORD_VALUES>();
+    let (full, codes_tail) = codes.split_at_mut(WORD_VALUES / 2 * steps.len());
     let (escaped, escaped_tail) = escaped.split_at_mut(steps.len());
     for ((exponents, codes), escaped) in steps.iter().zip(full.as_chunks_mut::<32>().0).zip(escaped) {
         let [a, b, c, d] = exponents.as_chunks().0 else { unreachable!("64 bytes are four times 16") };

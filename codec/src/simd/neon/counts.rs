@@ -13,7 +13,7 @@ const TIMES: usize = 17;
 
 /// See [`crate::kernel::Kernel::window_bounds`].
 #[target_feature(enable = "neon")]
-pub(super) fn window_bounds(values: &[u8], start: u8) -> WindowBounds {
+pub(super) fn window_bounds(values: &[u8], start: u8) -> Option<WindowBounds> {
     let (vectors, tail) = values.as_chunks::<32>();
     let mut sums = [0; COUNTS];
     for vectors in vectors.chunks(VECTORS * TIMES) {
@@ -26,7 +26,7 @@ pub(super) fn window_bounds(values: &[u8], start: u8) -> WindowBounds {
         padded[..tail.len()].copy_from_slice(tail);
         add_vectors(&[padded], start, &mut sums);
     }
-    WindowBounds::of_counts(start, values.len() / 2, sums)
+    Some(WindowBounds::of_counts(start, values.len() / 2, sums))
 }
 
 /// Adds the counts of at most `VECTORS * TIMES` vectors.

@@ -6,7 +6,7 @@ use super::super::escapes::take_escapes;
 use super::sums;
 use super::vector::{bits, exponents, load, load_values, rests, store};
 use crate::kernel::window::{CODES, EDGES, WINDOWS, pack_groups};
-use crate::kernel::{CodedMut, ESCAPE, GROUP, Packed};
+use crate::kernel::{CODE_GROUP, CodedMut, ESCAPE, Packed};
 
 /// Vectors of codes in a plane of a group, which are nibble words of 32 values each.
 const COLUMNS: usize = CODES / 3 / 16;
@@ -18,7 +18,7 @@ const VALUES: usize = 32;
 pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
     let sum = coded.word.map_or(0, |word| sums::mixed(values, word));
     let CodedMut { rest, codes, .. } = coded;
-    let (rests, rest) = rest.as_chunks_mut::<GROUP>();
+    let (rests, rest) = rest.as_chunks_mut::<CODE_GROUP>();
     let (group_codes, codes) = codes.split_at_mut(CODES * rests.len());
     let mut full = rests.iter_mut().zip(group_codes.as_chunks_mut::<CODES>().0);
     let coded = CodedMut { rest, codes, ..coded };
@@ -34,13 +34,13 @@ pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
 #[inline]
 #[target_feature(enable = "neon")]
 fn pack_group(
-    values: &[u8; 2 * GROUP],
+    values: &[u8; 2 * CODE_GROUP],
     starts: [u8; WINDOWS],
-    rest: &mut [u8; GROUP],
+    rest: &mut [u8; CODE_GROUP],
     codes: &mut [u8; CODES],
     edges: &mut [u32; EDGES.len()],
-) -> [u64; GROUP / 64] {
-    let mut escaped = [0; GROUP / 64];
+) -> [u64; CODE_GROUP / 64] {
+    let mut escaped = [0; CODE_GROUP / 64];
     let values = values.as_chunks::<{ 4 * VALUES }>().0;
     let rest = rest.as_chunks_mut::<{ 2 * VALUES }>().0;
     let codes = codes.as_chunks_mut::<16>().0;
@@ -115,7 +115,7 @@ struct Counters {
     nibbles: [uint8x16_t; 2],
     /// At most 64 in each byte: a group has as many vectors.
     bytes: [uint8x16_t; EDGES.len()],
-    /// What each code adds to the nibbles.
+    /// Addends of each code for the nibbles.
     addends: [uint8x16_t; 2],
 }
 

@@ -3,11 +3,11 @@
 use std::arch::aarch64::*;
 
 use super::vector::load;
-use crate::checksum::{FOLD, STEP, WORD, fold, key};
+use crate::checksum::{FOLD, KEY_STEP, WORD, fold, key};
 use crate::kernel::sums;
 
 /// Vectors of two words that are mixed side by side.
-const LANES: usize = 4;
+const VECTORS: usize = 4;
 
 /// See [`crate::kernel::Kernel::checksum`].
 #[target_feature(enable = "neon")]
@@ -26,14 +26,14 @@ pub(super) fn copy_sum(from: &[u8], to: &mut [u8], word: u64, _streaming: bool) 
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn mixed(bytes: &[u8], index: u64) -> u64 {
-    let (blocks, tail) = bytes.as_chunks::<{ 16 * LANES }>();
+    let (blocks, tail) = bytes.as_chunks::<{ 16 * VECTORS }>();
     let keys_of = |lane: u64| {
         let key = |word| vcreate_u64(key(index.wrapping_add(2 * lane + word)));
         vcombine_u64(key(0), key(1))
     };
     let mut keys = [keys_of(0), keys_of(1), keys_of(2), keys_of(3)];
-    let next = vdupq_n_u64(STEP.wrapping_mul(2 * LANES as u64));
-    let mut sums = [vdupq_n_u64(0); LANES];
+    let next = vdupq_n_u64(KEY_STEP.wrapping_mul(2 * VECTORS as u64));
+    let mut sums = [vdupq_n_u64(0); VECTORS];
     for block in blocks {
         let vectors = block.as_chunks::<16>().0;
         // Two vectors at a time.

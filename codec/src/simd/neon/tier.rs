@@ -8,13 +8,14 @@ use super::vector::{
     exponents, join_16, load, load_8_at, load_values, rests, store, store_8_at, store_half, store_values,
     word,
 };
+use crate::kernel::WORD_VALUES;
 use crate::kernel::pass::left;
-use crate::kernel::tier::{self, BIAS, LIST_PAD, PAIR, PASSED, STEP, Tier, check_passed, unpack_from};
+use crate::kernel::tier::{self, BIAS, LIST_PAD, PAIR, PASSED, Tier, check_passed, unpack_from};
 
-const _: () = assert!(STEP == 64 && LIST_PAD >= STEP);
+const _: () = assert!(WORD_VALUES == 64 && LIST_PAD >= WORD_VALUES);
 
 /// Vectors of a step.
-const VECTORS: usize = STEP / 16;
+const VECTORS: usize = WORD_VALUES / 16;
 /// Multiplied with eight bytes, it gives the sums of the first of them, of the first two, and so on.
 const SUMS: u64 = 0x0101_0101_0101_0101;
 
@@ -58,7 +59,7 @@ impl Planes {
         vzip1q_u8(even, odd)
     }
 
-    /// What is passed on.
+    /// Marks of the values that are passed on.
     #[inline]
     #[target_feature(enable = "neon")]
     fn marks(self) -> Marks {
@@ -67,7 +68,7 @@ impl Planes {
     }
 }
 
-/// Which of 64 values are passed on.
+/// Marks of the values that are passed on, of 64.
 #[derive(Clone, Copy)]
 struct Marks {
     /// A bit for each.
@@ -95,7 +96,7 @@ impl Marks {
     }
 }
 
-/// What residuals are looked up in.
+/// Lookup table of residuals.
 struct Encoder {
     /// For each number, all bits of the lower half that its code has not in the low bit, and of the higher half for the high bit. What
     /// is 16 or more is looked up as 0, which says that it is passed on.
@@ -169,11 +170,11 @@ pub(super) fn pack_tier(
 ) -> usize {
     assert!(passed <= start, "values are passed on after they have been read");
     let encoder = Encoder::new(tier);
-    let steps = (list.len() - start) / STEP;
+    let steps = (list.len() - start) / WORD_VALUES;
     let (full, last) = planes.split_at_mut(PAIR * steps);
     for (step, pair) in full.as_chunks_mut::<PAIR>().0.iter_mut().enumerate() {
-        let start = start + STEP * step;
-        let residuals: &[u8; STEP] =
+        let start = start + WORD_VALUES * step;
+        let residuals: &[u8; WORD_VALUES] =
             list[start..].first_chunk().expect("the list has as many full steps as the planes");
         let [a, b, c, d] = residuals.as_chunks().0 else { unreachable!("64 bytes are four times 16") };
         let residuals = [load(a), load(b), load(c), load(d)];
@@ -181,7 +182,7 @@ pub(super) fn pack_tier(
         // `start` and grows by at most 64 when `start` does.
         passed += unsafe { encoder.encode(residuals, pair, list, passed) };
     }
-    tier::pack_tier(list, start + STEP * steps, passed, tier, last)
+    tier::pack_tier(list, start + WORD_VALUES * steps, passed, tier, last)
 }
 
 /// See [`crate::kernel::Kernel::split_tier`].
@@ -197,10 +198,10 @@ pub(super) fn split_tier(
 ) -> usize {
     let encoder = Encoder::new(tier);
     let bases = vdupq_n_u8(base);
-    let (steps, values_tail) = values.as_chunks::<{ 2 * STEP }>();
-    let (full, rest_tail) = rest.split_at_mut(STEP * steps.len());
+    let (steps, values_tail) = values.as_chunks::<{ 2 * WORD_VALUES }>();
+    let (full, rest_tail) = rest.split_at_mut(WORD_VALUES * steps.len());
     let (full_planes, planes_tail) = planes.split_at_mut(PAIR * steps.len());
-    let outs = full.as_chunks_mut::<STEP>().0.iter_mut().zip(full_planes.as_chunks_mut().0);
+    let outs = full.as_chunks_mut::<WORD_VALUES>().0.iter_mut().zip(full_planes.as_chunks_mut().0);
     for (values, (rest, pair)) in steps.iter().zip(outs) {
         let mut residuals = [bases; VECTORS];
         let rest = rest.as_chunks_mut().0;
@@ -209,14 +210,14 @@ pub(super) fn split_tier(
             store(rest, rests(values));
             *residuals = vsubq_u8(exponents(values), bases);
         }
-        assert!(list.len() - passed >= STEP, "the list has room for all values");
+        assert!(list.len() - passed >= WORD_VALUES, "the list has room for all values");
         // SAFETY: there is room for a step, as has just been asserted.
         passed += unsafe { encoder.encode(residuals, pair, list, passed) };
     }
     tier::split_tier(values_tail, base, tier, rest_tail, planes_tail, list, passed)
 }
 
-/// What codes are looked up in.
+/// Lookup table of codes.
 struct Decoder {
     /// The residuals of the codes 0 and 1, and of the codes 2 and 3: 0 for the latter.
     symbols: uint8x16x2_t,
@@ -270,7 +271,7 @@ pub(super) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &
     check_passed(passed, planes)?;
     let count = list.len().checked_sub(LIST_PAD).expect("padding follows the list");
     let mut source = count.checked_sub(passed).expect("no more is passed on than there is");
-    let steps = count / STEP;
+    let steps = count / WORD_VALUES;
     let (full, last) = planes.split_at(PAIR * steps);
     let decoder = Decoder::new(tier);
     for (step, pair) in full.as_chunks::<PAIR>().0.iter().enumerate() {
@@ -278,12 +279,13 @@ pub(super) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &
         // marks before these, which are no more than `passed`: `check_passed` has counted all of them.
         let (residuals, used) = unsafe { decoder.residuals(Planes::read(pair), list, source) };
         source += used;
-        let out: &mut [u8; STEP] = list[STEP * step..].first_chunk_mut().expect("the step is full");
+        let out: &mut [u8; WORD_VALUES] =
+            list[WORD_VALUES * step..].first_chunk_mut().expect("the step is full");
         for (residuals, out) in residuals.into_iter().zip(out.as_chunks_mut().0) {
             store(out, residuals);
         }
     }
-    unpack_from(list, STEP * steps, source, tier, last);
+    unpack_from(list, WORD_VALUES * steps, source, tier, last);
     Ok(())
 }
 
@@ -299,15 +301,15 @@ pub(super) fn join_tier(
 ) -> usize {
     let decoder = Decoder::new(tier);
     let bases = vdupq_n_u8(base);
-    let (steps, values_tail) = values.as_chunks_mut::<{ 2 * STEP }>();
-    let (full, rest_tail) = rest.split_at(STEP * steps.len());
+    let (steps, values_tail) = values.as_chunks_mut::<{ 2 * WORD_VALUES }>();
+    let (full, rest_tail) = rest.split_at(WORD_VALUES * steps.len());
     let (full_planes, planes_tail) = planes.split_at(PAIR * steps.len());
     let mut used = 0;
-    let ins = full.as_chunks::<STEP>().0.iter().zip(full_planes.as_chunks().0);
+    let ins = full.as_chunks::<WORD_VALUES>().0.iter().zip(full_planes.as_chunks().0);
     for (values, (rest, pair)) in steps.iter_mut().zip(ins) {
         // As long as a step at least: what is read of it is in it.
         let passed = left(passed, used);
-        assert!(passed.len() >= STEP, "the padding is as long as a step");
+        assert!(passed.len() >= WORD_VALUES, "the padding is as long as a step");
         // SAFETY: there are 64 bytes, as has just been asserted.
         let (residuals, of_step) = unsafe { decoder.residuals(Planes::read(pair), passed, 0) };
         used += of_step;

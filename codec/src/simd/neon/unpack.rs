@@ -8,7 +8,7 @@ use super::sums;
 use super::vector::{bits, join_16, load, store, store_values};
 use crate::TileFault;
 use crate::kernel::window::{CODES, WINDOWS, unpack_groups};
-use crate::kernel::{Coded, ESCAPE, GROUP, Unpacked};
+use crate::kernel::{CODE_GROUP, Coded, ESCAPE, Unpacked};
 
 /// Vectors of codes in a plane of a group, which are nibble words of 32 values each.
 const COLUMNS: usize = CODES / 3 / 16;
@@ -16,8 +16,8 @@ const COLUMNS: usize = CODES / 3 / 16;
 /// See [`crate::kernel::Kernel::unpack`].
 #[target_feature(enable = "neon")]
 pub(super) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileFault> {
-    let mut exponents = [0; GROUP + 32];
-    let (groups, tail) = out.as_chunks_mut::<{ 2 * GROUP }>();
+    let mut exponents = [0; CODE_GROUP + 32];
+    let (groups, tail) = out.as_chunks_mut::<{ 2 * CODE_GROUP }>();
     let mut full = groups.iter_mut();
     let index = unpack_groups(coded, full.len(), tail, |starts, rest, codes, escapes, index| {
         let escaped = unpack_codes(starts, codes, &mut exponents);
@@ -30,8 +30,12 @@ pub(super) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileF
 /// Writes the exponents that the codes give; returns a bit for each value that is an escape.
 #[inline]
 #[target_feature(enable = "neon")]
-fn unpack_codes(starts: [u8; WINDOWS], codes: &[u8; CODES], exponents: &mut Exponents) -> [u64; GROUP / 64] {
-    let mut escaped = [0; GROUP / 64];
+fn unpack_codes(
+    starts: [u8; WINDOWS],
+    codes: &[u8; CODES],
+    exponents: &mut Exponents,
+) -> [u64; CODE_GROUP / 64] {
+    let mut escaped = [0; CODE_GROUP / 64];
     let codes = codes.as_chunks::<16>().0;
     let exponents = exponents.as_chunks_mut::<64>().0;
     // Two vectors of words of each row at a time, which are of 64 values.
@@ -72,7 +76,7 @@ fn unpack_64(words: [uint8x16_t; 2], start: u8, exponents: &mut [u8; 64]) -> u64
 /// Writes the values of a group.
 #[inline]
 #[target_feature(enable = "neon")]
-fn join(rest: &[u8; GROUP], exponents: &Exponents, out: &mut [u8; 2 * GROUP]) {
+fn join(rest: &[u8; CODE_GROUP], exponents: &Exponents, out: &mut [u8; 2 * CODE_GROUP]) {
     let (rest, exponents) = (rest.as_chunks().0, exponents.as_chunks().0);
     for ((rest, exponents), out) in rest.iter().zip(exponents).zip(out.as_chunks_mut().0) {
         store_values(out, join_16(load(rest), load(exponents)));

@@ -3,10 +3,10 @@
 use super::*;
 use crate::kernel::pass::{Join, Passed, Split, SplitMut};
 
-/// What is added to means.
+/// Rounding of bases, in eighths.
 const EIGHTHS: u32 = 5;
 
-/// What a pass over values leaves behind.
+/// Outputs of a pass over values.
 #[derive(PartialEq)]
 struct Parts {
     rest: Vec<u8>,

@@ -3,8 +3,8 @@
 use super::*;
 use crate::kernel::joint;
 use crate::kernel::rans::{
-    DecodeTable, ESCAPE, EncodeTable, Frequencies, Job, LOWEST, ROOM_PAD, ROW, Room, SLOTS, SYMBOLS, States,
-    Stream, Used, WORD,
+    DecodeTable, ESCAPE, EncodeTable, Frequencies, Job, LOWEST, ROOM_PAD, ROW_VALUES, Room, SLOTS, SYMBOLS,
+    States, Stream, Used, WORD,
 };
 
 /// Frequencies of kinds of tables, by number: narrow ones and wide ones.
@@ -73,9 +73,9 @@ fn residuals_are_coded_alike_and_come_back() {
     let mut rng = ChaCha8Rng::seed_from_u64(21);
     for kernel in kernels() {
         let mut narrow = 0;
-        for (kind, count) in (0..=JOINT)
-            .flat_map(|kind| [0, 1, 5, 63, 127, 128, 129, 300, 8 * ROW, 2000].map(|count| (kind, count)))
-        {
+        for (kind, count) in (0..=JOINT).flat_map(|kind| {
+            [0, 1, 5, 63, 127, 128, 129, 300, 8 * ROW_VALUES, 2000].map(|count| (kind, count))
+        }) {
             let (encoder, decoder) = tables(kind);
             narrow += usize::from(decoder.narrow);
             let residual = |rng: &mut ChaCha8Rng| match rng.random_range(0..20) {

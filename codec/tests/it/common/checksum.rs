@@ -1,6 +1,6 @@
 //! The checksum of frames, written a second time from docs/format.md.
 
-/// Of values, and of front matter whose checksum field is zero.
+/// Checksum of values, and of front matter whose checksum field is zero.
 pub(crate) fn checksum(values: &[u8], front: &[u8]) -> u32 {
     let mut checksum = 0u32;
     for (number, block) in values.chunks(16_384).enumerate() {
@@ -11,13 +11,13 @@ pub(crate) fn checksum(values: &[u8], front: &[u8]) -> u32 {
     checksum.wrapping_add(part(behind, |word| u64::MAX - 4 - word))
 }
 
-/// Of bytes that follow the front matter, which has `front_len`.
+/// Checksum of bytes that follow the front matter, which has `front_len`.
 #[allow(dead_code, reason = "not every test target uses it")]
 pub(crate) fn behind(front_len: usize, bytes: &[u8]) -> u32 {
     part(bytes, |word| u64::MAX - (front_len / 8) as u64 - word)
 }
 
-/// Of the words of a header or an index, from the first index on.
+/// Checksum of the words of a header or an index, from the first index on.
 #[allow(dead_code, reason = "not every test target uses it")]
 pub(crate) fn words(bytes: &[u8]) -> u32 {
     part(bytes, |word| u64::MAX - word)

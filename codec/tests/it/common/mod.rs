@@ -1,8 +1,6 @@
-//! What tests of codecs share: values of many kinds, and frames that check themselves.
+//! Shared by the tests of codecs: values of many kinds, and frames that check themselves.
 
 #![allow(dead_code, reason = "not every test target uses all of it")]
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 pub(crate) mod checksum;
 pub(crate) mod content;
 pub(crate) mod frequencies;
@@ -19,6 +17,7 @@ use zipwire_codec::{
 pub(crate) const LEVEL: &str = "ZIPWIRE_TEST_LEVEL";
 
 /// SIMD level of this process: the one that [`LEVEL`] names, or the best one.
+#[allow(clippy::disallowed_methods, reason = "tests may ask which level they are for")]
 pub(crate) fn level() -> SimdLevel {
     std::env::var(LEVEL).map_or_else(
         |_| simd_levels().into_iter().next_back().unwrap(),

@@ -5,20 +5,20 @@ use std::arch::aarch64::*;
 use super::super::super::shuffles::VALUES_APART;
 use super::super::vector::{bits, load, store};
 use super::{COUNTS, PAIRS, Pair, mask_of, states_of, write_states};
-use crate::kernel::rans::{self, DecodeTable, Job, LOWEST, ROW, SCALE_BITS, SLOTS, WORD, WORD_BITS};
+use crate::kernel::rans::{self, DecodeTable, Job, LOWEST, ROW_VALUES, SCALE_BITS, SLOTS, WORD, WORD_BITS};
 
 /// See [`crate::kernel::Kernel::decode_rans`].
 #[target_feature(enable = "neon")]
-pub(in super::super) fn decode(jobs: &mut [Job<'_>], table: &DecodeTable) {
+pub(in super::super) fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) {
     for job in jobs {
-        let rows = job.residuals.len() / ROW;
+        let rows = job.residuals.len() / ROW_VALUES;
         decode_rows(job, rows, table);
-        rans::decode_rows(job, rows * ROW, table);
+        rans::decode_rows(job, rows * ROW_VALUES, table);
     }
 }
 
 /// Bytes of the words that a row reads at most, and a vector behind them.
-const ROW_WORDS: usize = WORD * ROW + 16;
+const ROW_WORD_BYTES: usize = WORD * ROW_VALUES + 16;
 
 /// Decodes the first rows. Lanes do not wait for each other, so one block is enough to fill the time of look-ups.
 #[inline]
@@ -26,8 +26,8 @@ const ROW_WORDS: usize = WORD * ROW + 16;
 fn decode_rows(job: &mut Job<'_>, rows: usize, table: &DecodeTable) {
     let mut states = states_of(&job.states);
     let start = vdupq_n_u8(table.start);
-    let mut at_end = [0; ROW_WORDS];
-    for out in job.residuals.as_chunks_mut::<ROW>().0.iter_mut().take(rows) {
+    let mut at_end = [0; ROW_WORD_BYTES];
+    for out in job.residuals.as_chunks_mut::<ROW_VALUES>().0.iter_mut().take(rows) {
         let left = job.stream.words.get(WORD * job.used.words..).unwrap_or_default();
         let words = left.first_chunk().unwrap_or_else(|| {
             at_end.fill(0);
@@ -102,7 +102,7 @@ fn decode_pair<const SHIFT: i32>(
 
 /// The words that a row can read, and how many of them it has read.
 struct Words<'a> {
-    bytes: &'a [u8; ROW_WORDS],
+    bytes: &'a [u8; ROW_WORD_BYTES],
     read: usize,
 }
 
@@ -113,7 +113,7 @@ impl Words<'_> {
     fn next(&mut self, reads: Pair) -> uint16x8_t {
         let mask = mask_of(reads);
         // A row has no more than 128 words, so this is where they are; the compiler need not know.
-        let at = (WORD * self.read).min(ROW_WORDS - 16);
+        let at = (WORD * self.read).min(ROW_WORD_BYTES - 16);
         let next = self.bytes[at..].first_chunk().expect("a vector is left");
         self.read += usize::from(COUNTS[mask]);
         vreinterpretq_u16_u8(vqtbl1q_u8(load(next), load(&VALUES_APART[mask])))

@@ -6,13 +6,14 @@ use super::super::vector::{bits, load, store};
 use super::{COUNTS, PAIRS, Pair, mask_of, states_of, write_states};
 use crate::kernel::joint;
 use crate::kernel::rans::{
-    self, Alphabet, ESCAPE, EncodeTable, LIMIT, LOW, ROW, Room, SHIFT, STEPS, States, Used, WORD, WORD_BITS,
+    self, Alphabet, ESCAPE, EncodeTable, LANE_VALUES, LIMIT, LOW, ROW_VALUES, Room, SHIFT, States, Used,
+    WORD, WORD_BITS,
 };
 
 /// Bytes of the symbols of eight lanes in a row.
-const SYMBOLS: usize = ROW / PAIRS;
+const SYMBOLS: usize = ROW_VALUES / PAIRS;
 
-/// For each mask of eight values of two bytes, the shuffle that brings those which are marked to the end; the others are 0.
+/// Shuffles that compress eight values of two bytes to the end, by the mask of the marked ones; the others are 0.
 static AT_END: [[u8; 16]; 256] = {
     let mut shuffles = [[0x80; 16]; 256];
     let mut mask = 0;
@@ -37,13 +38,13 @@ type Entries = [[u32; 4]; 256];
 
 /// See [`crate::kernel::Kernel::encode_rans`].
 #[target_feature(enable = "neon")]
-pub(in super::super) fn encode(
+pub(in super::super) fn encode_rans(
     codes: &[u8],
     table: &EncodeTable,
     states: &mut States,
     room: &mut Room<'_>,
 ) -> Used {
-    let (rows, tail) = codes.as_chunks::<ROW>();
+    let (rows, tail) = codes.as_chunks::<ROW_VALUES>();
     let mut used = Used::default();
     rans::encode_rows(tail, table, states, room, &mut used);
     let mut entries = [[0; 4]; 256];
@@ -55,7 +56,7 @@ pub(in super::super) fn encode(
     let [mut a, mut b, mut c, mut d] = states_of(states);
     let alphabet = Symbols::new(&table.alphabet);
     for row in rows.iter().rev() {
-        let mut symbols = [0; ROW];
+        let mut symbols = [0; ROW_VALUES];
         for (symbols, codes) in symbols.as_chunks_mut().0.iter_mut().zip(row.as_chunks::<64>().0).rev() {
             let mut escaped = alphabet.symbols(codes, symbols);
             while escaped != 0 {
@@ -68,7 +69,7 @@ pub(in super::super) fn encode(
         let [of_a, of_b, of_c, of_d] = symbols.as_chunks::<SYMBOLS>().0 else {
             unreachable!("there are four pairs")
         };
-        for step in (0..STEPS).rev() {
+        for step in (0..LANE_VALUES).rev() {
             d = encode_pair(d, step, of_d, &entries, &mut words);
             c = encode_pair(c, step, of_c, &entries, &mut words);
             b = encode_pair(b, step, of_b, &entries, &mut words);
@@ -85,7 +86,7 @@ struct Words<'a> {
     end: usize,
 }
 
-/// What bytes are coded by.
+/// Mapping of bytes to symbols.
 struct Symbols {
     start: uint8x16_t,
     /// The highest place.
@@ -142,7 +143,7 @@ fn encode_pair(
     entries: &Entries,
     words: &mut Words<'_>,
 ) -> Pair {
-    let of = |lane: usize| load_entry(&entries[usize::from(symbols[STEPS * lane + step])]);
+    let of = |lane: usize| load_entry(&entries[usize::from(symbols[LANE_VALUES * lane + step])]);
     let first = Fields::new([of(0), of(1), of(2), of(3)]);
     let second = Fields::new([of(4), of(5), of(6), of(7)]);
     let exceeds = [first.exceeds(states[0]), second.exceeds(states[1])];
@@ -164,7 +165,7 @@ fn load_entry(entry: &[u32; 4]) -> uint32x4_t {
     ))
 }
 
-/// What the table has for the symbols of four lanes.
+/// Entries of the table for the symbols of four lanes.
 struct Fields {
     limit: uint32x4_t,
     reciprocal: uint32x4_t,

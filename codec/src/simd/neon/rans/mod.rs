@@ -8,8 +8,8 @@ use std::arch::aarch64::*;
 use super::vector::{load, store};
 use crate::kernel::rans::{LANES, States};
 
-pub(super) use decode::decode;
-pub(super) use encode::encode;
+pub(super) use decode::decode_rans;
+pub(super) use encode::encode_rans;
 
 /// Lanes of a vector, and pairs of vectors of all lanes.
 const WIDTH: usize = 4;

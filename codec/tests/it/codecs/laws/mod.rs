@@ -1,9 +1,7 @@
 //! The laws that every codec keeps, as tests: `codec_laws!(name, "spec", Bf16)` makes a module of them.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
-use super::common::content::{self, Content};
-use super::common::{self, DECODER, Frame};
+use crate::common::content::{self, Content};
+use crate::common::{self, DECODER, Frame};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, encode_to_vec};
@@ -320,7 +318,7 @@ pub(crate) fn one_buffer_is_enough(spec: &str, dtype: DType) {
     }
 }
 
-/// A header can name any number of values, and whoever asks for as many must not get memory for them.
+/// A header can name any number of values, but no memory is taken for more than a frame of its length can hold.
 pub(crate) fn headers_alone_allocate_nothing(spec: &str, dtype: DType) {
     let codec = codec(spec);
     for layout in Layout::ALL {
