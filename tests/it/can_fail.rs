@@ -88,37 +88,38 @@ fn a_nic_with_half_of_its_bandwidth() {
     }
 }
 
-/// More beliefs that are wrong: paced runs of 20 s, which `.ci/run` plays.
-mod whole {
+/// More beliefs that are wrong: paced runs of 20 s, which `.ci/run` plays one at a time.
+mod paced {
     use super::{blamed, notices};
 
     /// A belief that is wrong everywhere: all NICs are faster than it says by a quarter.
     #[test]
-    #[ignore = "paced: .ci/run runs it, and others of its kind are beside it"]
+    #[ignore = "measures the machine: .ci/run runs it, and another of its kind is beside it"]
     fn nics_that_are_faster_than_believed() {
         notices("fails-halved-nic-2x2", "cluster.nic_bandwidth=12.5 GB/s", &["native", "static-first"]);
     }
 
     /// What variants do not do does not delay them: only those whose hosts look at sizes wait for that.
     #[test]
-    #[ignore = "paced: .ci/run runs it, and others of its kind are beside it"]
+    #[ignore = "measures the machine: .ci/run runs it, and another of its kind is beside it"]
     fn looks_at_sizes_that_take_longer() {
         notices("host-costs-1x4", "cluster.host_sync=300 us", &["size-first", "static-first"]);
     }
 
     #[test]
-    #[ignore = "paced: .ci/run runs it, and others of its kind are beside it"]
+    #[ignore = "measures the machine: .ci/run runs it, and another of its kind is beside it"]
     fn a_rank_that_is_late() {
         let changed = notices("fails-late-rank-1x4", "workload.start.3=3 ms", &["native", "size-first"]);
         assert_eq!(blamed(&changed), [("start", 3); 2]);
     }
-}
 
-#[test]
-fn a_codec_that_costs_twice_as_much() {
-    let change = "codec.speed={ encode = \"15 GB/s\", decode = \"15 GB/s\" }";
-    let changed = notices("fails-slow-codec-1x4", change, &["size-first", "static-first"]);
-    assert!(blamed(&changed).iter().all(|(name, _)| ["encode", "decode"].contains(name)));
+    #[test]
+    #[ignore = "measures the machine: .ci/run runs it, and another of its kind is beside it"]
+    fn a_codec_that_costs_twice_as_much() {
+        let change = "codec.speed={ encode = \"15 GB/s\", decode = \"15 GB/s\" }";
+        let changed = notices("fails-slow-codec-1x4", change, &["size-first", "static-first"]);
+        assert!(blamed(&changed).iter().all(|(name, _)| ["encode", "decode"].contains(name)));
+    }
 }
 
 #[test]
