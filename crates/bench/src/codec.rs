@@ -86,48 +86,23 @@ pub struct CodecRow {
 /// Why a load was not measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum BenchError {
     /// The user asked to stop.
     #[error("stopped")]
     Cancelled,
     /// What was decoded is not what was encoded.
     #[error("codec `{codec}` is not lossless on `{file}`, {dtype}")]
-    NotLossless {
-        /// The codec.
-        codec: String,
-        /// The load.
-        file: String,
-        /// Its type.
-        dtype: DType,
-    },
+    NotLossless { codec: String, file: String, dtype: DType },
     /// A codec failed.
     #[error("codec `{codec}` failed on `{file}`: {reason}")]
-    Failed {
-        /// The codec.
-        codec: String,
-        /// The load.
-        file: String,
-        /// Why.
-        reason: String,
-    },
+    Failed { codec: String, file: String, reason: String },
     /// The system refuses memory.
     #[error("cannot have {bytes} bytes of {pages} pages: {reason}", pages = pages.name())]
-    Memory {
-        /// How many bytes.
-        bytes: usize,
-        /// Of what pages.
-        pages: Pages,
-        /// Why.
-        reason: String,
-    },
+    Memory { bytes: usize, pages: Pages, reason: String },
     /// The system refuses threads.
     #[error("cannot start {threads} threads: {reason}")]
-    Threads {
-        /// How many.
-        threads: usize,
-        /// Why.
-        reason: String,
-    },
+    Threads { threads: usize, reason: String },
 }
 
 /// Measures every contender on a load; each decodes to the same values, or this fails.

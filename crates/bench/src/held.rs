@@ -90,6 +90,7 @@ pub struct HeldRow {
 /// Why nothing was measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum HeldBenchError {
     /// The user asked to stop.
     #[error("stopped")]
@@ -102,12 +103,7 @@ pub enum HeldBenchError {
     Empty,
     /// The system starts no threads.
     #[error("cannot start {threads} threads: {reason}")]
-    Threads {
-        /// How many.
-        threads: usize,
-        /// In its words.
-        reason: String,
-    },
+    Threads { threads: usize, reason: String },
 }
 
 /// Seconds of a pass.

@@ -95,52 +95,28 @@ struct Entry {
 /// Why the constants of a paper are not known.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum ConstantsError {
     /// A file cannot be read.
     #[error(
         "cannot read `{}`: {source}\nhelp: `--scenarios` names the folder of the papers' scenarios", path.display()
     )]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     /// A file is not of the form.
     #[error("`{}`: {message}", path.display())]
-    Form {
-        /// The file.
-        path: PathBuf,
-        /// What the parser says.
-        message: String,
-    },
+    Form { path: PathBuf, message: String },
     /// A constant that two files should share and do not.
     #[error(
         "`{path}` is {} in `{}` and {} in `{}`\nhelp: no figure has constants of its own: make them equal",
         values[0], files[0], values[1], files[1]
     )]
-    Differs {
-        /// Where it is in both.
-        path: String,
-        /// The files.
-        files: [String; 2],
-        /// Its values.
-        values: [String; 2],
-    },
+    Differs { path: String, files: [String; 2], values: [String; 2] },
     /// The list names no file of a constant.
     #[error("`{FILE}`: `{path}` is in no file\nhelp: name the scenarios that have it in `files`")]
-    Nowhere {
-        /// The constant.
-        path: String,
-    },
+    Nowhere { path: String },
     /// The list names a constant that its file does not have.
     #[error("`{}` has no value at `{key}`\nhelp: `{FILE}` names it: correct `path` there", path.display())]
-    Missing {
-        /// The file.
-        path: PathBuf,
-        /// The path in it.
-        key: String,
-    },
+    Missing { path: PathBuf, key: String },
 }
 
 /// The constants of a paper's scenarios in `folder`.

@@ -100,34 +100,24 @@ impl From<zipwire_sim::Work> for WorkPerEvent {
 /// Why a case has no row.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum SimBenchError {
     /// The user asked to stop.
     #[error("stopped")]
     Cancelled,
     /// There is no case of this name.
     #[error("there is no case `{name}`\nhelp: the cases are {}; `all` is all of them", names())]
-    UnknownCase {
-        /// The name.
-        name: String,
-    },
+    UnknownCase { name: String },
     /// A scenario that the network alone cannot play.
     #[error(
         "`{}` cannot be measured at level `network`: its flows depend on one another\n\
          help: that level takes workload `transfers` in order `burst`",
         .path.display()
     )]
-    NotBurst {
-        /// The scenario file.
-        path: PathBuf,
-    },
+    NotBurst { path: PathBuf },
     /// The flows of a case cannot be handed to the simulator.
     #[error("cannot write to `{}`: {source}\nhelp: let `TMPDIR` name a writable folder", .folder.display())]
-    Folder {
-        /// What cannot be written.
-        folder: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Folder { folder: PathBuf, source: std::io::Error },
     /// The scenario is wrong.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),

@@ -43,6 +43,7 @@ impl TensorInfo {
 
 /// Why a file is not read as safetensors.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum HeaderError {
     /// The file cannot be read.
     #[error(transparent)]
@@ -52,17 +53,11 @@ pub enum HeaderError {
     Invalid {
         /// Where the header ends, as far as that is known.
         end: u64,
-        /// What is wrong with it.
         reason: String,
     },
     /// It has fewer or more bytes than its header says.
     #[error("it has {found} bytes, and its header says {needed}")]
-    WrongLength {
-        /// Bytes of the file.
-        found: u64,
-        /// Bytes by the header.
-        needed: u64,
-    },
+    WrongLength { found: u64, needed: u64 },
 }
 
 impl Header {

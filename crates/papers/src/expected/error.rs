@@ -17,6 +17,7 @@ pub struct ExpectedError {
 /// What is wrong with the file.
 #[derive(Debug)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum Fault {
     /// It cannot be read.
     Unreadable(io::Error),
@@ -24,7 +25,6 @@ pub enum Fault {
     Form {
         /// Line, from 1, where it is known.
         line: Option<usize>,
-        /// What the parser says.
         message: String,
     },
     /// Two numbers of a paper have one id.
@@ -33,7 +33,6 @@ pub enum Fault {
     Rule {
         /// Paper and id.
         number: String,
-        /// The rule.
         rule: &'static str,
     },
     /// So many numbers are calibrations.
