@@ -8,13 +8,14 @@ use serde_json::{Map, Value, json};
 use zipwire_codec::{DType, Spec};
 
 use crate::file::archive;
+use crate::file::encode::{Kept, write_parts};
+use crate::file::foreign::Foreign;
 use crate::file::header::Header;
 use crate::file::model::Model;
 use crate::file::note::{Archive, FORMAT_VERSION, KEY, Note, PartNote};
 use crate::file::output::Output;
-use crate::file::parts::{Codecs, Coding, How, Part, choose};
-use crate::file::pieces::{Kept, write_parts};
-use crate::file::{FileError, Watch, at, znn};
+use crate::file::plan::{Codecs, Coding, How, Part, choose};
+use crate::file::{FileError, Watch, at};
 
 /// The tensor with the header of the file that was compressed, unless one is called so.
 const HEADER: &str = "zipwire.header";
@@ -64,16 +65,13 @@ pub fn compress(
     let file = open(input, output)?;
     let header = match Header::read(&file) {
         Ok(header) => header,
-        Err(_) if archive::begins_as_archive(&file) => {
-            return compress_archive((&file, input), output, compression, base, watch);
+        Err(source) => {
+            return match Foreign::of(&file) {
+                Some(Foreign::Zip) => compress_archive((&file, input), output, compression, base, watch),
+                Some(foreign) => Err(foreign.refused(input)),
+                None => Err(FileError::Header { path: input.to_owned(), source }),
+            };
         }
-        Err(_) if archive::begins_as_pickle(&file) => {
-            return Err(FileError::Pickle { path: input.to_owned() });
-        }
-        Err(_) if znn::begins_as_znn(&file) => {
-            return Err(FileError::IsZnn { path: input.to_owned() });
-        }
-        Err(source) => return Err(FileError::Header { path: input.to_owned(), source }),
     };
     if Note::of(&header, input)?.is_some() {
         return Err(FileError::Compressed { path: input.to_owned() });

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use zipwire_codec::{ContainerError, DecodeError, EncodeError, SpecError};
 
-use crate::file::chunks::in_tensor;
+use crate::file::container::in_tensor;
 use crate::file::header::HeaderError;
 
 /// Why a file is not compressed, restored or read.
@@ -36,12 +36,9 @@ pub enum FileError {
     /// Differences of an archive are not coded.
     #[error("`{}` is a zip archive, and differences from a base are coded of safetensors only\nhelp: leave the base out, or store the checkpoint as safetensors", path.display())]
     ArchiveBase { path: PathBuf },
-    /// Files of ZipNN are read as a whole.
-    #[error("`{0}` is a file of ZipNN\nhelp: `zipwire decompress {0}` restores what is in it", path.display())]
-    IsZnn { path: PathBuf },
-    /// A file of ZipNN with something that is not read.
-    #[error("`{}` is of ZipNN, with {what}, which is not read here\nhelp: decompress it by ZipNN", path.display())]
-    Znn { path: PathBuf, what: String },
+    /// A file of ZipNN, which is recognised and not read.
+    #[error("`{0}` is a file of ZipNN, which is not read here\nhelp: `python3 zipnn_decompress_file.py {0}` converts it, a script of https://github.com/zipnn/zipnn (folder `scripts`)", path.display())]
+    ZipNn { path: PathBuf },
     /// Compressed by this program before.
     #[error("`{}` is compressed already", path.display())]
     Compressed { path: PathBuf },
@@ -122,6 +119,18 @@ fn help_for_header(error: &HeaderError) -> &'static str {
         HeaderError::WrongLength { .. } => "something was appended to it",
         HeaderError::Invalid { .. } => "raw values of one type are compressed with `--dtype TYPE`",
     }
+}
+
+/// How many similar names an error lists.
+const NEAREST: usize = 3;
+
+/// The names most like `wanted`, best first. Jaro-Winkler favours a common beginning, which is how a recorded
+/// name (`L2.disp[0:1536]|rows0:256`) extends the tensor's own (`L2.disp`).
+pub fn nearest(wanted: &str, mut names: Vec<String>) -> Vec<String> {
+    let distance = |name: &String| 1.0 - strsim::jaro_winkler(wanted, name);
+    names.sort_by(|a, b| distance(a).total_cmp(&distance(b)).then_with(|| a.cmp(b)));
+    names.truncate(NEAREST);
+    names
 }
 
 fn nearest_names(nearest: &[String]) -> String {

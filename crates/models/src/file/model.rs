@@ -9,12 +9,12 @@ use std::sync::{Arc, OnceLock};
 
 use zipwire_codec::{ContainerIndex, DType};
 
-use crate::file::archive::begins_as_archive;
-use crate::file::chunks::{Chunks, in_tensor, read_index};
+use crate::file::container::{Chunks, in_tensor, read_index};
+use crate::file::error::nearest;
+use crate::file::foreign::Foreign;
 use crate::file::header::{Header, TensorInfo};
-use crate::file::nearest::nearest;
 use crate::file::note::{Digest, Note, PIECE, PartNote};
-use crate::file::{FileError, at, buffer, open_input, znn};
+use crate::file::{FileError, at, buffer, open_input};
 
 /// A safetensors file, compressed by [`compress`](crate::file::compress) or not: its tensors are those of the file that was compressed; of an archive,
 /// coded members and the bytes between them. Reads the
@@ -85,15 +85,9 @@ impl Model {
 
     fn begin(path: &Path) -> Result<(File, Header, Option<Note>), FileError> {
         let file = open_input(path).map_err(FileError::io("read", path))?;
-        let outer = Header::read(&file).map_err(|source| {
-            let path = path.to_owned();
-            if begins_as_archive(&file) {
-                FileError::PlainArchive { path }
-            } else if znn::begins_as_znn(&file) {
-                FileError::IsZnn { path }
-            } else {
-                FileError::Header { path, source }
-            }
+        let outer = Header::read(&file).map_err(|source| match Foreign::of(&file) {
+            Some(foreign @ (Foreign::Zip | Foreign::ZipNn)) => foreign.refused(path),
+            _ => FileError::Header { path: path.to_owned(), source },
         })?;
         let note = Note::of(&outer, path)?;
         Ok((file, outer, note))
