@@ -33,7 +33,7 @@ pub struct LoadTensor {
     pub row: usize,
     /// The values, little-endian.
     pub values: Vec<u8>,
-    /// As many values of the same type that codecs may take differences from.
+    /// Base of the same type and length, for codecs that code differences.
     pub base: Option<Vec<u8>>,
 }
 
@@ -48,7 +48,7 @@ pub struct Settings {
     pub pages: Pages,
 }
 
-/// What one codec did on one load. GB/s are raw bytes (10^9) per second of wall time, the median of several rounds.
+/// Size and speed of one codec on one load. GB/s are raw bytes (10^9) per second of wall time, the median of several rounds.
 #[derive(Clone, Debug, Serialize)]
 pub struct CodecRow {
     /// The codec.
@@ -91,7 +91,7 @@ pub enum BenchError {
     /// The user asked to stop.
     #[error("stopped")]
     Cancelled,
-    /// What was decoded is not what was encoded.
+    /// Decoded values differ from those that were encoded.
     #[error("codec `{codec}` is not lossless on `{file}`, {dtype}")]
     NotLossless { codec: String, file: String, dtype: DType },
     /// A codec failed.

@@ -35,7 +35,7 @@ impl Pages {
 
     /// Bytes of a page.
     pub fn bytes(self) -> usize {
-        /// Of processors with base pages of 4 KiB.
+        /// Huge page of processors with base pages of 4 KiB, if the system names no size.
         const HUGE: usize = 2 << 20;
         match self {
             Self::Small => rustix::param::page_size(),

@@ -49,7 +49,7 @@ pub enum TrainError {
     /// A frame cannot be decoded.
     #[error("codec `{codec}` does not decode its own frame: {source}")]
     Decode { codec: String, source: DecodeError },
-    /// What was decoded is not what was encoded.
+    /// Decoded values differ from those that were encoded.
     #[error("codec `{codec}` is not lossless on the samples")]
     NotLossless { codec: String },
 }

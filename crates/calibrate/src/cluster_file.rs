@@ -6,7 +6,7 @@ use zipwire_cluster::library::{Constant, ConstantUnit, Constants, LibraryModel};
 
 use crate::calibrate::Calibration;
 
-/// What the first line of every such file has in it.
+/// Text in the first line of every such file.
 pub const CLUSTER_FILE_MARK: &str = "fitted to nccl-tests";
 
 /// The file, with the source of each constant as a comment. Bandwidths of links and NICs are those that were reached, and shares of

@@ -24,7 +24,7 @@ pub(crate) fn columns(line: &str) -> Option<Vec<&str>> {
     (names.first() == Some(&"op") && names.contains(&"size_B")).then_some(names)
 }
 
-/// What makes rows one series: operation, nodes, GPUs per node, type.
+/// Key of a series: operation, nodes, GPUs per node, type.
 type Key = (Operation, u32, u32, String);
 
 pub(crate) fn parse(file: &str, text: &str, given: Given) -> Result<Log, LogError> {

@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a log, or with what is to be fitted.
+//! Errors of logs, and of series that are to be fitted.
 
 use thiserror::Error;
 

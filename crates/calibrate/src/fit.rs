@@ -1,7 +1,7 @@
 //! Constants of the model that meet measurements best.
 //!
-//! What is made least is the sum of squares of how far logarithms of times are off, in steps of 5 %, and of how far logarithms of
-//! constants are from where they began, in steps of their [`prior`]. So a constant that nothing determines stays where it was. Residuals
+//! Minimises the sum of squares of two kinds of residuals: errors of log times, in units of 5 %, and distances of log constants from their
+//! start, in units of their [`prior`]. So a constant that nothing determines stays where it was. Residuals
 //! beyond 15 % count less and less (weights after Huber), and each series counts the same in sum, whatever its number of sizes to the
 //! square root. The method is that of Levenberg and Marquardt with differences for derivatives, and a fixed order of everything.
 
@@ -23,7 +23,7 @@ const ITERATIONS: usize = 80;
 /// Relative change of the sum at which it is done.
 const DONE: f64 = 1e-7;
 
-/// What was fitted.
+/// Fitted constants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
     /// The constants.

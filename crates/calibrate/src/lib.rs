@@ -1,4 +1,4 @@
-//! What a cluster's collectives take, measured by nccl-tests, as constants of the model of its library
+//! Calibration: from logs of nccl-tests on a cluster to constants of the model of its communication library
 //! ([`LibraryModel`](zipwire_cluster::library::LibraryModel)).
 //!
 //! [`parse_log`] reads one log, as text or as JSON, to [`Series`]: one operation on one shape of cluster, over sizes. [`calibrate()`]

@@ -7,7 +7,7 @@ use crate::median::median;
 /// Least number of sizes that anything is fitted to.
 pub(crate) const LEAST_SIZES: usize = 4;
 
-/// What one size took.
+/// Time of one size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Size in bytes, as nccl-tests has it.
@@ -33,7 +33,7 @@ pub struct Nics {
 pub struct Series {
     /// The file.
     pub file: String,
-    /// What was measured.
+    /// Operation that was measured.
     pub operation: Operation,
     /// Nodes.
     pub nodes: u32,

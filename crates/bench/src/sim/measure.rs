@@ -1,4 +1,4 @@
-//! What the system says about this process: seconds that it has run, and memory that it has had.
+//! CPU time and peak memory of this process, as the system counts them.
 
 /// Seconds for which the system let this process run, in user and system mode. Only differences mean something.
 #[cfg(unix)]

@@ -13,7 +13,7 @@ use super::measure::cpu_s;
 use super::traffic::{MEAN_BYTES, Sizes, all_pairs};
 use super::{Run, SimBenchError};
 
-/// What a scenario does.
+/// Workload of a scenario.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Workload {
     /// Eight layers of a mixture of experts: 16 All-to-Alls of unequal sizes, each rank at its own time.

@@ -16,7 +16,7 @@ use crate::file::watch::Watch;
 /// Types that values of a member may have. A sample says which: the one that codes it shortest.
 const TYPES: [DType; 5] = DType::ALL;
 
-/// What an archive of so many bytes is cut into: members that are worth coding, and all that is between them.
+/// Cuts an archive of `bytes` bytes into parts: members that are worth coding, and the bytes between them.
 ///
 /// # Errors
 /// If the file cannot be read, is no archive after all, or `watch` says to stop.

@@ -29,7 +29,7 @@ pub struct Compression {
     pub force: bool,
 }
 
-/// What came of a file.
+/// Sizes and digest of a file that was compressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compressed {
     /// Bytes before.
@@ -135,7 +135,7 @@ fn compress_archive(
 /// value are kept, too.
 ///
 /// # Errors
-/// As [`compress`], but for what is said of safetensors.
+/// Like [`compress`], without the errors of safetensors.
 pub fn compress_values(
     input: &Path,
     output: &Path,
@@ -165,9 +165,9 @@ fn open(input: &Path, output: &Path) -> Result<File, FileError> {
     crate::file::open_input(input).map_err(FileError::io("read", input))
 }
 
-/// What a compressed file consists of.
+/// Plan of a compressed file: its parts, and the metadata that its header carries.
 struct Outline<'a> {
-    /// What the file that is compressed says beside its tensors.
+    /// Metadata (`__metadata__`) of the file that is compressed.
     notes: &'a HashMap<String, String>,
     archive: Option<Archive>,
     /// Digest of the base.

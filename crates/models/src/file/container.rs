@@ -19,9 +19,9 @@ const PER_THREAD: usize = 4;
 pub(crate) struct Chunks<'a> {
     pub(crate) file: &'a File,
     pub(crate) path: &'a Path,
-    /// What differences are taken from.
+    /// The model that differences are taken from, if there is one.
     pub(crate) base: Option<&'a Model>,
-    /// Its name.
+    /// Name of the tensor; empty for a container by itself.
     pub(crate) tensor: &'a str,
     pub(crate) index: &'a ContainerIndex,
     /// Where the container begins in the file.
@@ -73,7 +73,7 @@ impl Chunks<'_> {
         if back.is_empty() { Ok(()) } else { self.decode_part(last, 0, back) }
     }
 
-    /// Fills `out` with what a chunk has behind its first `skip` bytes.
+    /// Fills `out` with the values of a chunk after its first `skip` bytes.
     fn decode_part(&self, chunk: usize, skip: usize, out: &mut [u8]) -> Result<(), FileError> {
         let data = self.index.data(chunk);
         let mut values = vec![0; (data.end - data.start) as usize];
@@ -127,7 +127,7 @@ impl Chunks<'_> {
     }
 }
 
-/// What a container says of its chunks: the bytes of a file from `start` on, `len` of them.
+/// Reads the index of the container in bytes `start..start + len` of a file.
 pub(crate) fn read_index(
     file: &File,
     path: &Path,
@@ -141,12 +141,12 @@ pub(crate) fn read_index(
     })
 }
 
-/// Where in a file an error is; containers by themselves have no names.
+/// Prefix of an error message that names the tensor; empty for containers by themselves.
 pub(crate) fn in_tensor(tensor: &str) -> String {
     if tensor.is_empty() { String::new() } else { format!("tensor `{tensor}`: ") }
 }
 
-/// What a container begins with.
+/// First bytes of a container.
 const MAGIC: [u8; 4] = *b"ZPWS";
 
 /// A file that is a container by itself, as [`compress_values`](crate::file::compress_values) and [`zipwire_codec::Writer`] write them.
@@ -178,7 +178,7 @@ impl Values {
         Ok(Some(Self { path: path.to_owned(), file, index }))
     }
 
-    /// Bytes of the values, and of what is behind the last whole one.
+    /// Bytes of the values, with those after the last whole value.
     pub fn bytes(&self) -> u64 {
         self.index.len()
     }
@@ -205,7 +205,7 @@ impl Values {
         self.decode(watch, |_, _| Ok(()))
     }
 
-    /// Gives all values, in pieces, and where each begins.
+    /// Passes all values to `take`, in pieces, each with its offset.
     fn decode(
         &self,
         watch: &Watch<'_>,

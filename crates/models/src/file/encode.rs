@@ -6,36 +6,34 @@
 use std::fs::File;
 use std::path::Path;
 
-use zipwire_codec::{
-    Codec, ContainerBuilder, DEFAULT_CHUNK_VALUES, DType, EncodeError, FrameShape, Layout,
-};
+use zipwire_codec::{Codec, ContainerBuilder, DEFAULT_CHUNK_VALUES, DType, EncodeError, FrameShape, Layout};
 
 use crate::file::model::Model;
 use crate::file::note::{Digest, PIECE};
 use crate::file::plan::{Coding, How, Part};
 use crate::file::{FileError, Watch, at};
 
-/// What was written.
+/// Sizes and digest of the parts that were written.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    /// Of each part.
+    /// One entry for each part.
     pub(crate) parts: Vec<KeptPart>,
-    /// Of all bytes that were read.
+    /// Digest of all bytes that were read.
     pub(crate) digest: String,
-    /// Where the last one ends.
+    /// Offset in the output where the last part ends.
     pub(crate) end: u64,
 }
 
-/// What was written of a part.
+/// Sizes of one part in the output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeptPart {
-    /// Bytes of its container, if it is one.
+    /// Bytes of its container, if it is coded.
     pub(crate) container: Option<u64>,
-    /// Bytes, with those that fill them up to a multiple of eight.
+    /// Bytes with the zeros that fill them up to a multiple of eight.
     pub(crate) len: u64,
 }
 
-/// Where the next piece goes.
+/// State of the output that pieces update in their order: where the next one goes, digest, open container.
 struct Turn {
     at: u64,
     part_at: u64,
@@ -44,7 +42,7 @@ struct Turn {
     parts: Vec<KeptPart>,
 }
 
-/// Where a piece goes, and what is in front of it and behind it.
+/// Offset of a piece in the output, with the container's header and index where it is the first or last of its part.
 struct Taken {
     at: u64,
     front: Vec<u8>,
@@ -56,7 +54,7 @@ struct Taken {
 struct Piece {
     raw: Vec<u8>,
     hash: u64,
-    /// Those of its chunks.
+    /// Frames of the chunks.
     frames: Frames,
     /// Bytes at the end of the part that are no whole value.
     tail: usize,
@@ -115,7 +113,7 @@ pub(crate) fn write_parts(
 }
 
 impl Turn {
-    /// Takes note of a piece, the next one.
+    /// Adds the next piece to digest and container, and reserves its place.
     fn take(
         &mut self,
         part: &Part,
@@ -180,7 +178,7 @@ impl Piece {
         Ok(())
     }
 
-    /// What is written of it.
+    /// The bytes that are written for the piece: as they are, or its frames.
     fn body(&self, how: &How) -> &[u8] {
         match how {
             How::Stored { .. } | How::Bytes => &self.raw,
@@ -189,7 +187,7 @@ impl Piece {
     }
 }
 
-/// Compact frames, one behind the other, in memory that is used again.
+/// Compact frames in one reusable buffer.
 #[derive(Debug, Default)]
 pub struct Frames {
     bytes: Vec<u8>,
@@ -223,7 +221,7 @@ impl Frames {
         &self.bytes[..self.len()]
     }
 
-    /// One after the other.
+    /// The frames in the order of [`Self::push`].
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let begins = [0].into_iter().chain(self.ends.iter().copied());
         begins.zip(&self.ends).map(|(begin, end)| &self.bytes[begin..*end])

@@ -1,4 +1,4 @@
-//! What can go wrong with files, with the file, the place and the remedy.
+//! Errors of files: each names the file, the place and the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -45,10 +45,10 @@ pub enum FileError {
     /// Not compressed by this program.
     #[error("`{}` is not compressed by zipwire: its metadata have no key `zipwire`", path.display())]
     NotCompressed { path: PathBuf },
-    /// Of another version.
+    /// A format version that this program does not read.
     #[error("`{}` has version {found} of the format, and this program reads version {known}\nhelp: {}", path.display(), help_for_version(*found, *known))]
     Version { path: PathBuf, found: u64, known: u64 },
-    /// What the file says of itself cannot be.
+    /// The file contradicts itself.
     #[error("`{}` is damaged: {what}", path.display())]
     Damaged { path: PathBuf, what: String },
     /// A chunk of a tensor is not what was written.
@@ -104,7 +104,7 @@ impl FileError {
     }
 }
 
-/// What to do about a format of version `found`, where `known` is read.
+/// Advice for a file of format version `found`, where `known` is the one that is read.
 pub fn help_for_version(found: u64, known: u64) -> &'static str {
     match found > known {
         true => "a later zipwire wrote it: update this one",

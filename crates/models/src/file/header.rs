@@ -14,7 +14,7 @@ const LENGTH_BYTES: u64 = 8;
 /// Bytes of a header at the most, as the format has it.
 const LIMIT: u64 = 100_000_000;
 
-/// What a safetensors file says of its tensors.
+/// The header of a safetensors file: names, types, shapes and places of its tensors.
 #[derive(Debug)]
 pub struct Header {
     bytes: Vec<u8>,
@@ -61,7 +61,7 @@ pub enum HeaderError {
 }
 
 impl Header {
-    /// That of a file that has none: an archive.
+    /// An empty header, for archives.
     pub(crate) fn none() -> Self {
         let metadata = Metadata::new(None, Vec::new()).expect("no tensors fill no bytes");
         Self { bytes: Vec::new(), metadata }
@@ -148,7 +148,7 @@ impl Header {
         tensors
     }
 
-    /// What the file says beside its tensors.
+    /// Metadata of the file: the texts under `__metadata__`.
     pub fn notes(&self) -> &HashMap<String, String> {
         static NONE: std::sync::LazyLock<HashMap<String, String>> = std::sync::LazyLock::new(HashMap::new);
         self.metadata.metadata().as_ref().unwrap_or(&NONE)

@@ -10,7 +10,7 @@ use tempfile::{TempDir, TempPath};
 
 use crate::file::FileError;
 
-/// What a staged file is called until it is complete.
+/// Prefix of the names of files and folders that are not complete.
 pub const STAGED: &str = ".zipwire-staged-";
 
 /// A file that is being written beside the place where it will be. Dropped, it is gone.

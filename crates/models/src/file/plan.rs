@@ -1,4 +1,4 @@
-//! What a file is cut into, and how each part is kept.
+//! Plan of a file's compression: the parts it is cut into, and how each is coded.
 
 use std::fs::File;
 use std::ops::Range;
@@ -15,9 +15,9 @@ use crate::file::{FileError, at};
 pub const LEAST_SAVING: f64 = 0.02;
 /// Tensors of types that no codec knows, and members of archives, are coded from so many bytes on.
 pub const LEAST_BYTES: u64 = 1 << 12;
-/// What names of parts of an archive begin with that are no members.
+/// Prefix of the names of parts of an archive that are no members.
 pub(crate) const BETWEEN: &str = "zipwire.between.";
-/// What is in front of a codec of differences.
+/// Prefix of codecs that code differences from a base.
 const DELTA: &str = "delta+";
 /// The codec for values of types that no other codec knows: byte groups, by Huffman codes or by zstd.
 pub const FOR_BYTES: &str = "grouped";
@@ -36,15 +36,15 @@ pub(crate) struct Part {
 /// How a part is kept.
 #[derive(Debug)]
 pub(crate) enum How {
-    /// As it is, under the type and shape that it has.
+    /// Unchanged, under its own type and shape.
     Stored { dtype: String, shape: Vec<usize> },
-    /// As it is, as bytes.
+    /// Unchanged, as `U8`.
     Bytes,
-    /// As a container.
+    /// Coded, as a container of frames.
     Coded(Coding),
 }
 
-/// What makes frames of the chunks of a part.
+/// Codec, type and base for the chunks of a part.
 #[derive(Debug)]
 pub(crate) struct Coding {
     pub(crate) spec: Spec,

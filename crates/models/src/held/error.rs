@@ -1,4 +1,4 @@
-//! What can go wrong with a held model.
+//! Errors of weights that are held compressed.
 
 use std::io;
 use std::path::PathBuf;

@@ -10,7 +10,7 @@ use crate::held::error::HeldError;
 use crate::held::model::{Block, Form, HeldModel};
 use crate::held::room::Room;
 
-/// What frames and values begin at multiples of on the device.
+/// Alignment of frames and values on the device, in bytes.
 const ALIGN: u64 = 128;
 
 /// A model whose frames are in the memory of a GPU: a block of tensors is decoded there in one launch (DFloat11, arXiv:2504.11651,
@@ -22,32 +22,32 @@ const ALIGN: u64 = 128;
 pub struct DeviceModel {
     blocks: Vec<DeviceBlock>,
     values: DeviceRegion,
-    /// Blocks whose findings nobody has looked at.
+    /// Blocks that were launched since the last [`DeviceModel::check`].
     launched: Mutex<Vec<usize>>,
     bytes_kept: u64,
 }
 
-/// What is on the device of a block.
+/// A block's frames, raw tensors and decoders on the device.
 #[derive(Debug)]
 struct DeviceBlock {
     name: String,
-    /// Its tensors, and where their values are once it is decoded.
+    /// Tensors, each with the region of its values once the block is decoded.
     tensors: Vec<(TensorInfo, DeviceRegion)>,
     decoders: Vec<BlockDecoder>,
 }
 
-/// What decodes the frames of a block that have one codec and type.
+/// Decoder for the frames of a block that share a codec and a type.
 #[derive(Debug)]
 struct BlockDecoder {
     decoder: Decoder,
-    /// Of each frame, the tensor and the chunk.
+    /// Tensor index and chunk number of each frame.
     frames: Vec<(usize, usize)>,
 }
 
 /// A codec and a type.
 type Kind = (&'static str, DType);
 
-/// Frames of a block that are decoded together, and of each the tensor and the chunk.
+/// Frames of a block that are decoded in one launch, with the tensor index and chunk number of each.
 struct Together {
     kind: Kind,
     blocks: Vec<CompactBlock>,
@@ -183,7 +183,7 @@ impl DeviceModel {
 }
 
 impl DeviceBlock {
-    /// Copies what is kept of a block, and prepares its launch; the bytes that it takes on the device.
+    /// Copies the stored bytes of a block to the device and prepares its launch. Returns it with the bytes that it takes there.
     fn new(
         coders: &mut Coders<'_>,
         block: &Block,

@@ -22,7 +22,7 @@ pub const DEFAULT_CHAIN: usize = 8;
 /// How many checkpoints are looked at for one that has the same tensors.
 const LOOKED_AT: usize = 16;
 
-/// What differences are taken from.
+/// The checkpoint that a new one's differences are taken from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Parent {
     /// The newest checkpoint of which at least half of the tensors are the same by name, type and length.
@@ -39,7 +39,7 @@ pub enum Parent {
 pub struct Addition {
     /// Its name.
     pub id: String,
-    /// What differences are taken from.
+    /// The checkpoint that differences are taken from.
     pub parent: Parent,
     /// The codec of whole values; differences are coded with `delta+` in front of it, or by `delta+rans` if it has none.
     pub spec: Spec,
@@ -47,10 +47,10 @@ pub struct Addition {
     pub chain: usize,
 }
 
-/// What came of a checkpoint.
+/// Result of adding a checkpoint.
 #[derive(Debug)]
 pub struct Added {
-    /// What was written.
+    /// The manifest that was written.
     pub manifest: Manifest,
     /// Bytes of new objects and of the manifest.
     pub bytes_stored: u64,
@@ -65,11 +65,11 @@ pub struct Added {
 /// How parts of a checkpoint are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// Those whose values the store had, or this checkpoint has twice.
+    /// Parts whose values the store had already, or that this checkpoint has twice.
     pub same: usize,
-    /// Differences.
+    /// Parts that are kept as differences.
     pub delta: usize,
-    /// By themselves.
+    /// Parts that are coded by themselves.
     pub full: usize,
 }
 
@@ -221,7 +221,7 @@ impl<'a> Before<'a> {
         before
     }
 
-    /// What a tensor was before: one with as many values of the same type.
+    /// The parent's object for a tensor: same name, type and length.
     fn find(&self, source: &Source, item: &Item) -> Option<Address> {
         let name = item.tensor.as_deref()?;
         let fits = |part: &&&Part| part.dtype == item.dtype && part.bytes == item.bytes;

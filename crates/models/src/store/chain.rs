@@ -11,7 +11,7 @@ use crate::store::{Address, Store, StoreError};
 pub(crate) const LONGEST_CHAIN: usize = 64;
 /// The same for writers: an object that is put back where it was lost may itself be at the end of a chain, and have one behind it.
 pub(crate) const LONGEST_WRITTEN: usize = LONGEST_CHAIN / 2;
-/// How often a chain is opened again of which another process has replaced a part.
+/// How often a chain is opened again after another process has replaced a part of it.
 const ATTEMPTS: usize = 3;
 
 /// Objects from one that is by itself to one that is asked for, each differences from the one before.
@@ -65,7 +65,7 @@ impl Chain {
         self.links.len()
     }
 
-    /// What the object that was asked for says of itself.
+    /// Header of the object that was asked for, the last of the chain.
     pub(crate) fn header(&self) -> &ObjectHeader {
         &self.links[self.links.len() - 1].header
     }

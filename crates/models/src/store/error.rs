@@ -1,4 +1,4 @@
-//! What can go wrong with a store, with the place and the remedy.
+//! Errors of stores: each names the place and the remedy.
 
 use std::path::PathBuf;
 

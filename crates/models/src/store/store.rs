@@ -16,7 +16,7 @@ pub const FORMAT_VERSION: u64 = 1;
 
 /// The file that says that a folder is a store: the last one that is made of it.
 const ABOUT: &str = "zipwire-store.json";
-/// What the file says.
+/// Value of `format` in that file.
 const FORMAT: &str = "zipwire-store";
 /// The file that writers lock.
 pub(crate) const LOCK: &str = "lock";
@@ -24,12 +24,12 @@ pub(crate) const LOCK: &str = "lock";
 pub(crate) const UNSWEPT: &str = "unswept";
 const OBJECTS: &str = "objects";
 const CHECKPOINTS: &str = "checkpoints";
-/// What is not complete yet.
+/// Folder of files that are not complete yet.
 const STAGED: &str = "staged";
-/// What names of manifests end with.
+/// Ending of the names of manifests.
 const JSON: &str = ".json";
 
-/// A folder with checkpoints. Whoever reads one needs no lock; who writes takes it ([`crate::store::Writer`]).
+/// A folder with checkpoints. Readers need no lock; writers take it ([`crate::store::Writer`]).
 #[derive(Clone, Debug)]
 pub struct Store {
     root: PathBuf,
@@ -123,7 +123,7 @@ impl Store {
         Ok(ids)
     }
 
-    /// What a checkpoint consists of.
+    /// Reads the manifest of a checkpoint.
     ///
     /// # Errors
     /// [`StoreError::NoCheckpoint`], with names that are alike; [`StoreError::Manifest`], [`StoreError::Version`], and if it cannot be read.
@@ -167,7 +167,7 @@ impl Store {
         Object::open(&self.object_path(address), address)
     }
 
-    /// What an object says of itself.
+    /// Reads the header of an object.
     pub(crate) fn header(&self, address: Address) -> Result<ObjectHeader, StoreError> {
         open_header(&self.object_path(address), address).map(|(_, header)| header)
     }

@@ -1,4 +1,4 @@
-//! The one process that writes a store, and what it finds of one that was interrupted.
+//! The writer's lock on a store, and the recovery from an interrupted writer.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -75,7 +75,7 @@ impl<'a> Writer<'a> {
         self.store
     }
 
-    /// What was left of an interrupted writer, and is removed.
+    /// Counts of what an interrupted writer had left, and was removed.
     pub fn swept(&self) -> Swept {
         self.swept
     }

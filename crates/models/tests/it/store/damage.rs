@@ -28,7 +28,7 @@ fn look(world: &World, deep: bool) -> Verified {
     verify(&world.store, deep, &Watch::default()).unwrap()
 }
 
-/// What `verify` says can be restored can be, and the rest is an error.
+/// Restores each checkpoint and asserts that it succeeds exactly where `verify` says so.
 fn agrees(world: &World, verified: &Verified) -> BTreeSet<String> {
     let mut lost = BTreeSet::new();
     assert_eq!(verified.checkpoints.len(), world.added.len());
