@@ -1,4 +1,4 @@
-//! What scenarios assume, and how that was obtained: `constants.toml`, with the values that the scenarios really have.
+//! Constants that scenarios assume, and how each was obtained: `constants.toml`, with the values that the scenarios really have.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -160,7 +160,7 @@ fn constant(
     Ok(Constant { files, path, value, origin, how, table })
 }
 
-fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, ConstantsError> {
+pub(super) fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, ConstantsError> {
     let text = fs::read_to_string(path)
         .map_err(|source| ConstantsError::Unreadable { path: path.to_owned(), source })?;
     toml::from_str(&text)
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(scaled("\"none\"", 0.8), None);
     }
 
-    /// What a preset has in a table is moved there, and nothing else of the table.
+    /// A constant in a table of a preset is moved there, and nothing else of the table.
     #[test]
     fn all_fitted_constants_can_be_moved() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/paper");

@@ -1,16 +1,13 @@
-//! What papers publish: the numbers of `expected.toml`, each with its place in the paper, its role and its tolerance.
-
-mod error;
-
-pub use error::{ExpectedError, Fault};
+//! Published numbers: the rows of `expected.toml`, each with its place in the paper, its role, its tolerance and how it is measured.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
 use super::Paper;
+use crate::measure::Measure;
 
 /// The file's name, in the folder of the papers' scenarios.
 const FILE: &str = "expected.toml";
@@ -32,40 +29,33 @@ pub struct Number {
     pub figure: String,
     /// Where the text says it.
     pub place: String,
-    /// What it is.
+    /// Quantity, in words.
     pub quantity: String,
     /// Its value.
     pub paper: Published,
     /// Its unit; `x` is a ratio, of which more is better, and `none` a bare number.
     pub unit: String,
-    /// What it is held against.
+    /// Role in the comparison.
     pub role: Role,
     /// Relative error up to which it counts as reached.
-    #[serde(default)]
     pub tolerance: Option<f64>,
     /// Absolute error up to which it counts as reached, in place of `tolerance`.
-    #[serde(default)]
     pub within: Option<f64>,
     /// Relative error of the gain, a speedup less 1, up to which it counts as reached, in place of the other two; of every speedup.
-    #[serde(default)]
     pub gain_tolerance: Option<f64>,
     /// Which fit, or which other number, it follows from; of a prediction that is not independent.
-    #[serde(default)]
     pub follows: Option<String>,
-    /// What the null model takes for it.
-    #[serde(default)]
+    /// Calibration whose speedup the null model takes for it.
     pub null: Option<Anchor>,
     /// Why it is missed; of a known miss.
-    #[serde(default)]
     pub reason: Option<String>,
-    /// What it follows from and the text does not say; of a conditional number.
-    #[serde(default)]
+    /// Condition that the text does not state; of a conditional number.
     pub needs: Option<String>,
-    /// What is not there yet that it takes.
-    #[serde(default)]
+    /// Reason why it cannot be measured yet.
     pub pending: Option<String>,
+    /// How it is obtained here; `None` if it is pending.
+    pub(crate) measure: Option<Measure>,
     /// The words of the paper.
-    #[serde(default)]
     pub quote: Option<String>,
 }
 
@@ -83,13 +73,13 @@ pub enum Published {
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Anchor {
-    /// As it is.
+    /// The speedup as published.
     Collective(String),
-    /// For the part of an iteration that is communication.
+    /// The speedup of the part of an iteration that is communication.
     Iteration(String),
 }
 
-/// What a published number is to us.
+/// Role of a published number in the comparison.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -234,6 +224,61 @@ impl Expected {
     /// The numbers of a paper, in the order of the file.
     pub fn of(&self, paper: Paper) -> &[Number] {
         self.0.get(&paper).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Why published numbers cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", error_text(file, fault))]
+pub struct ExpectedError {
+    /// The file.
+    pub file: String,
+    /// The fault in it.
+    pub fault: Fault,
+}
+
+/// A fault of the file.
+#[derive(Debug)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named by the messages")]
+pub enum Fault {
+    /// It cannot be read.
+    Unreadable(io::Error),
+    /// It is no TOML, or not of the form.
+    Form {
+        /// Line, from 1, where it is known.
+        line: Option<usize>,
+        message: String,
+    },
+    /// Two numbers of a paper have one id.
+    Twice(String),
+    /// A number breaks a rule.
+    Rule {
+        /// Paper and id.
+        number: String,
+        rule: &'static str,
+    },
+    /// So many numbers are calibrations.
+    Calibrations(usize),
+}
+
+fn error_text(file: &str, fault: &Fault) -> String {
+    match fault {
+        Fault::Unreadable(source) => {
+            format!(
+                "cannot read `{file}`: {source}\nhelp: `--scenarios` names the folder of the papers' scenarios"
+            )
+        }
+        Fault::Form { line: Some(line), message } => format!("`{file}`, line {line}: {message}"),
+        Fault::Form { line: None, message } => format!("`{file}`: {message}"),
+        Fault::Twice(number) => {
+            format!("`{file}`: there are two numbers `{number}`\nhelp: give one of them another `id`")
+        }
+        Fault::Rule { number, rule } => format!("`{file}`: number `{number}` breaks a rule: {rule}"),
+        Fault::Calibrations(found) => format!(
+            "`{file}`: {found} numbers are calibrations, and there are {CALIBRATIONS}\n\
+             help: give what was not fitted the role `prediction`"
+        ),
     }
 }
 
