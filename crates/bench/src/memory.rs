@@ -56,9 +56,6 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Memory of `len` bytes; no page of it is there before it is touched.
-    ///
-    /// # Errors
-    /// If the system has no such memory, in its words.
     pub(super) fn new(pages: Pages, len: usize) -> Result<Self, String> {
         // Both kinds begin alike, so that they differ in nothing but their pages.
         let boundary = Pages::Huge.bytes();

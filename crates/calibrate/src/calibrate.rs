@@ -6,9 +6,8 @@ use crate::affine::{AffineFit, affine};
 use crate::error::CalibrateError;
 use crate::fit::{Fit, fit};
 use crate::health;
-use crate::median::median;
 use crate::score::{LARGE_BYTES, Score, model, score};
-use crate::series::{LEAST_SIZES, Series};
+use crate::series::{LEAST_SIZES, Series, median};
 use crate::site::Site;
 
 /// A series that is slower than the fit by this factor, in the middle over its large sizes, is one of a run that went wrong.

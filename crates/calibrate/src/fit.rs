@@ -8,7 +8,6 @@
 use zipwire_cluster::library::{Constant, Constants, Hardware, LibraryModel};
 
 use crate::linear::solve;
-use crate::prior::prior;
 use crate::score::LARGE_BYTES;
 use crate::series::Series;
 
@@ -138,5 +137,43 @@ impl Problem<'_> {
             right[index] += weight * x[index];
         }
         (matrix, right)
+    }
+}
+
+/// Standard deviation of the logarithm of a constant about that of its GPU's generation, before anything is measured. Latencies differ by
+/// hosts and networks; shares of links are the same for all of a generation, and those of NICs nearly so.
+fn prior(constant: Constant) -> f64 {
+    use Constant as C;
+    match constant {
+        C::LinkShare | C::TreeShare | C::NvlsShare | C::PairShare | C::PeerLinkShare | C::Ll128Share => 0.1,
+        C::NicShare | C::TreeNicShare | C::PeerNicShare | C::TreeLl128Share | C::PeerChannelShare => 0.15,
+        C::LlBandwidth
+        | C::RingCrowd
+        | C::Ll128Base
+        | C::Ll128Step
+        | C::SimpleBase
+        | C::SimpleStep
+        | C::OwnShare => 0.3,
+        C::Launch
+        | C::LlStep
+        | C::LlNicShare
+        | C::Lag
+        | C::NvlsBase
+        | C::NvlsStep
+        | C::NvlsLag
+        | C::NicLag
+        | C::RingLlHop
+        | C::RingLl128Hop
+        | C::RingSimpleHop
+        | C::TreeLlHop
+        | C::TreeLl128Hop
+        | C::TreeSimpleHop
+        | C::NvlsTreeHop
+        | C::SharpShare
+        | C::PeerLlBase
+        | C::PeerBase
+        | C::PeerLlBandwidth
+        | C::PeerLag
+        | C::PeerHop => 0.7,
     }
 }

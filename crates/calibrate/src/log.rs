@@ -5,7 +5,7 @@ use zipwire_cluster::library::Operation;
 use crate::error::LogError;
 use crate::header::Header;
 use crate::series::Series;
-use crate::{derived, json, text};
+use crate::{json, table, text};
 
 /// Facts that the user states about a log; they override the log's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub fn parse_log(file: &str, text: &str, given: Given) -> Result<Log, LogError> 
     if text.trim_start().starts_with('{') {
         return json::parse(file, text, given);
     }
-    if text.lines().any(|line| derived::columns(line).is_some()) {
-        return derived::parse(file, text, given);
+    if text.lines().any(|line| table::columns(line).is_some()) {
+        return table::parse(file, text, given);
     }
     text::parse(file, text, given)
 }

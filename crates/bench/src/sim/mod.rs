@@ -4,8 +4,8 @@
 //! cannot be told apart in one: see [`SimCase`].
 
 mod cases;
-mod measure;
 mod network;
+mod process;
 mod simulator;
 mod traffic;
 
@@ -16,7 +16,7 @@ use zipwire_runner::{Cancel, ExecuteError};
 use zipwire_scenarios::{ScenarioError, Source, load};
 
 use self::cases::Load;
-use self::measure::{cpu_s, peak_bytes};
+use self::process::{cpu_s, peak_bytes};
 
 pub use self::cases::{CASES, SimCase};
 

@@ -9,7 +9,7 @@ use zipwire_scenarios::{Source, load};
 use zipwire_schedule::Lane;
 
 use super::cases::Cluster;
-use super::measure::cpu_s;
+use super::process::cpu_s;
 use super::traffic::{MEAN_BYTES, Sizes, all_pairs};
 use super::{Run, SimBenchError};
 
