@@ -1,4 +1,4 @@
-//! Files into compressed ones.
+//! Compression of whole files.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
@@ -106,7 +106,7 @@ pub fn compress(
     })
 }
 
-/// Compresses a zip archive into a safetensors file: its members that are worth it are coded tensors, what is between them is kept.
+/// Compresses a zip archive into a safetensors file: members that compress well become coded tensors, and the bytes between them are kept.
 fn compress_archive(
     (file, input): (&File, &Path),
     output: &Path,

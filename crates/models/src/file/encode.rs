@@ -61,9 +61,6 @@ struct Piece {
 }
 
 /// Writes all parts of `input` to `output`, from `start` on, each filled up with zeros to a multiple of eight bytes.
-///
-/// # Errors
-/// The first one that any thread has.
 pub(crate) fn write_parts(
     (input, input_path): (&File, &Path),
     parts: &[Part],

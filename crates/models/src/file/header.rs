@@ -99,9 +99,6 @@ impl Header {
     }
 
     /// The header of a file of `found` bytes that begins with `bytes`, which end where it ends.
-    ///
-    /// # Errors
-    /// As [`Self::read`].
     pub(crate) fn parse(bytes: Vec<u8>, found: u64) -> Result<Self, HeaderError> {
         let end = bytes.len() as u64;
         let invalid = |reason: String| HeaderError::Invalid { end, reason };

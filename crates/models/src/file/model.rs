@@ -1,4 +1,4 @@
-//! A file with tensors, compressed or not, of which any part is read alone.
+//! Random access to a file of tensors, compressed or not.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -59,9 +59,6 @@ pub(crate) struct PartNote {
 
 impl Note {
     /// Reads it from a header; `None` if there is none.
-    ///
-    /// # Errors
-    /// [`FileError::Version`], [`FileError::Damaged`].
     pub(crate) fn of(header: &Header, path: &Path) -> Result<Option<Self>, FileError> {
         let Some(text) = header.notes().get(KEY) else { return Ok(None) };
         #[derive(Deserialize)]

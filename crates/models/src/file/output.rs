@@ -56,9 +56,6 @@ impl Output {
 }
 
 /// Only with `force` may there be something already.
-///
-/// # Errors
-/// [`FileError::Exists`].
 fn refuse_existing(path: &Path, force: bool) -> Result<(), FileError> {
     if !force && path.symlink_metadata().is_ok() {
         return Err(FileError::Exists { path: path.to_owned() });

@@ -1,4 +1,4 @@
-//! Which tensors belong together: a layer of a transformer is a block, and what is outside of layers goes by modules.
+//! Grouping of tensors into blocks: a layer of a transformer is a block; tensors outside of layers are grouped by module.
 
 /// Words in the names of modules that come before the layers of a forward pass.
 const FIRST: [&str; 4] = ["emb", "wte", "wpe", "tok"];

@@ -1,4 +1,4 @@
-//! How the tensors of a block come to be held.
+//! Loading of blocks: tensors are encoded, or their frames read.
 
 use crate::file::{FileError, Model, buffer};
 use rayon::prelude::*;

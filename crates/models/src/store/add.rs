@@ -1,4 +1,4 @@
-//! Files into a checkpoint.
+//! Adding files to a store as a checkpoint.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::store::input::{Item, Source, gather};
 use crate::store::manifest::{Manifest, Part, StoredFile};
 use crate::store::plan::{Codecs, Plan, choose};
 use crate::store::sweep::Headers;
-use crate::store::{Address, FORMAT_VERSION, StoreError, Writer, check_id};
+use crate::store::{Address, FORMAT_VERSION, Store, StoreError, Writer, check_id};
 
 /// Objects of a chain at the most, unless something else is asked for.
 pub const DEFAULT_CHAIN: usize = 8;
@@ -101,32 +101,14 @@ pub fn add(
     let hashes = hash_all(&sources, &items, watch)?;
     let addresses: Vec<Address> =
         items.iter().zip(&hashes).map(|(item, hashes)| address_of(&item.dtype, item.bytes, hashes)).collect();
-
-    // Which of them are made: each once, and those that are there and can be read are not.
-    let mut seen = HashSet::new();
-    let new: Vec<usize> = (0..items.len())
-        .filter(|item| seen.insert(addresses[*item]) && store.open_object(addresses[*item]).is_err())
-        .collect();
-    let known = items.iter().zip(&addresses);
-    let is_new: HashSet<usize> = new.iter().copied().collect();
-    for (number, (item, _)) in known.enumerate() {
-        if !is_new.contains(&number) {
-            (watch.done)(item.bytes);
-        }
-    }
+    let new = new_objects(store, &items, &addresses, watch);
     let (plans, troubles) =
         plan_all(writer, &sources, &items, &addresses, &new, &before, &codecs, addition, watch)?;
-    let jobs: Vec<Job<'_>> = new
-        .iter()
-        .zip(plans)
-        .map(|(number, plan)| Job {
-            source: &sources[items[*number].source],
-            item: &items[*number],
-            address: addresses[*number],
-            hashes: &hashes[*number],
-            plan,
-        })
-        .collect();
+    let job = |(&number, plan): (&usize, Plan)| {
+        let (item, address) = (&items[number], addresses[number]);
+        Job { source: &sources[item.source], item, address, hashes: &hashes[number], plan }
+    };
+    let jobs: Vec<Job<'_>> = new.iter().zip(plans).map(job).collect();
     let staged = writer.stage()?;
     let stored = write_objects(store, &jobs, staged.path(), watch)?;
     let manifest = Manifest {
@@ -135,18 +117,15 @@ pub fn add(
         sequence,
         created_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         parent: parent.map(|parent| parent.id),
-        files: files_of(sources_and_parts(&sources, &items, &addresses)),
+        files: stored_files(&sources, &items, &addresses),
     };
     if (watch.cancelled)() {
         return Err(FileError::Cancelled.into());
     }
     writer.set_unswept(true)?;
-    let placed: Vec<(Address, PathBuf)> = jobs
-        .iter()
-        .enumerate()
-        .map(|(number, job)| (job.address, staged_path(staged.path(), number)))
-        .collect();
-    writer.place(&placed)?;
+    let placed =
+        jobs.iter().enumerate().map(|(number, job)| (job.address, staged_path(staged.path(), number)));
+    writer.place(&placed.collect::<Vec<_>>())?;
     let delta = jobs.iter().filter(|job| job.plan.base.is_some()).count();
     let parts = Parts { same: items.len() - jobs.len(), delta, full: jobs.len() - delta };
     let mut headers = Headers::new(store);
@@ -159,6 +138,21 @@ pub fn add(
     // The checkpoint is there. Where the mark stays, the next writer looks once in vain.
     let _ = writer.set_unswept(false);
     Ok(Added { manifest, bytes_stored, parts, chain, troubles })
+}
+
+/// Indices of the items whose objects are to be made: each object once, and those that are there and can be read are not. The bytes of all
+/// others count as done.
+fn new_objects(store: &Store, items: &[Item], addresses: &[Address], watch: &Watch<'_>) -> Vec<usize> {
+    let mut seen = HashSet::new();
+    let mut new = Vec::new();
+    for (number, (item, address)) in items.iter().zip(addresses).enumerate() {
+        if seen.insert(*address) && store.open_object(*address).is_err() {
+            new.push(number);
+        } else {
+            (watch.done)(item.bytes);
+        }
+    }
+    new
 }
 
 /// The number of the next checkpoint, and the one that differences are taken from.
@@ -285,20 +279,10 @@ fn plan_all(
     Ok((plans.collect(), troubles.into_inner().unwrap_or_else(PoisonError::into_inner)))
 }
 
-/// The files of a manifest.
-fn files_of<'a>(parts: impl Iterator<Item = (&'a Source, Vec<Part>)>) -> Vec<StoredFile> {
-    parts
-        .map(|(source, parts)| StoredFile { path: source.name.clone(), bytes: source.bytes, parts })
-        .collect()
-}
-
-fn sources_and_parts<'a>(
-    sources: &'a [Source],
-    items: &'a [Item],
-    addresses: &'a [Address],
-) -> impl Iterator<Item = (&'a Source, Vec<Part>)> {
+/// The files of a manifest, with their parts.
+fn stored_files(sources: &[Source], items: &[Item], addresses: &[Address]) -> Vec<StoredFile> {
     let mut rest = items.iter().zip(addresses).peekable();
-    sources.iter().enumerate().map(move |(number, source)| {
+    let file = |(number, source): (usize, &Source)| {
         let mut parts = Vec::new();
         while let Some((item, address)) = rest.next_if(|(item, _)| item.source == number) {
             parts.push(Part {
@@ -308,6 +292,7 @@ fn sources_and_parts<'a>(
                 object: *address,
             });
         }
-        (source, parts)
-    })
+        StoredFile { path: source.name.clone(), bytes: source.bytes, parts }
+    };
+    sources.iter().enumerate().map(file).collect()
 }

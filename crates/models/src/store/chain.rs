@@ -1,4 +1,4 @@
-//! An object with all that its values are differences from.
+//! Chains of objects: one that is coded by itself, and those that are differences from the one before.
 
 use std::sync::Arc;
 
@@ -30,9 +30,6 @@ pub(crate) struct Scratch {
 
 impl Chain {
     /// Opens an object and its bases.
-    ///
-    /// # Errors
-    /// As [`Object::open`]; if the bases of a chain do not end, or have other values.
     pub(crate) fn open(store: &Store, address: Address) -> Result<Self, StoreError> {
         let mut attempt = 1;
         loop {
@@ -76,9 +73,6 @@ impl Chain {
     }
 
     /// Decodes a chunk of each link, and gives it its number and values.
-    ///
-    /// # Errors
-    /// [`StoreError::Object`].
     pub(crate) fn visit_chunk(
         &self,
         chunk: u64,
@@ -98,9 +92,6 @@ impl Chain {
     }
 
     /// The values of a chunk of the object that was asked for, until the scratch is used again.
-    ///
-    /// # Errors
-    /// [`StoreError::Object`].
     pub(crate) fn read_chunk<'a>(
         &self,
         chunk: u64,
@@ -111,9 +102,6 @@ impl Chain {
     }
 
     /// Fills `out` with the values of a piece.
-    ///
-    /// # Errors
-    /// [`StoreError::Object`].
     pub(crate) fn read_piece(
         &self,
         piece: u64,

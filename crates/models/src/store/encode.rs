@@ -82,9 +82,6 @@ struct Place<'a> {
 }
 
 /// Writes objects into `folder`, where each is called by its number, and puts them on the disk. Gives the length of each.
-///
-/// # Errors
-/// The first one that any thread has.
 pub(crate) fn write_objects(
     store: &Store,
     jobs: &[Job<'_>],

@@ -186,9 +186,6 @@ impl Object {
     }
 
     /// Reads the stored bytes of a piece: frames, or the values themselves.
-    ///
-    /// # Errors
-    /// [`StoreError::Object`].
     pub(crate) fn read_piece(&self, piece: u64, kept: &mut Vec<u8>) -> Result<(), StoreError> {
         let (start, end) = match &self.index {
             None => (piece * PIECE, self.header.bytes.min((piece + 1) * PIECE)),
@@ -220,9 +217,6 @@ impl Object {
     }
 
     /// Decodes a chunk into `out`, which is as long as its values. `frame` is what its frame is read into.
-    ///
-    /// # Errors
-    /// [`StoreError::Object`].
     pub(crate) fn decode_chunk(
         &self,
         chunk: u64,
@@ -257,9 +251,6 @@ impl AsRef<[u8]> for Values {
 }
 
 /// Opens the file of an object and reads its header.
-///
-/// # Errors
-/// As [`Object::open`], but its container is not looked at.
 pub(crate) fn open_header(path: &Path, address: Address) -> Result<(File, ObjectHeader), StoreError> {
     let file = open_input(path).map_err(FileError::io("read", path))?;
     let found = file.metadata().map_err(FileError::io("read", path))?.len();

@@ -28,9 +28,6 @@ pub(crate) struct Codecs {
 
 impl Codecs {
     /// Splits a spec, with or without `delta+` in front, into the codec for whole values and the one for differences.
-    ///
-    /// # Errors
-    /// [`StoreError::Codec`].
     pub(crate) fn new(spec: &Spec) -> Result<Self, StoreError> {
         let text = spec.to_string();
         let unfit = |source| StoreError::Codec { spec: text.clone(), source };

@@ -1,4 +1,4 @@
-//! A checkpoint into files.
+//! Restoring the files of a checkpoint.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::Path;

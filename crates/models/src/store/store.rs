@@ -1,4 +1,4 @@
-//! A store on the disk: its folders, and what is in them.
+//! Layout of a store on the disk: its folders and files.
 
 use std::fs;
 use std::io;
@@ -194,9 +194,6 @@ impl Store {
     }
 
     /// Addresses of all objects, whether a checkpoint has them or not. Files with other names are passed over.
-    ///
-    /// # Errors
-    /// If a folder cannot be read.
     pub(crate) fn addresses(&self) -> Result<Vec<Address>, StoreError> {
         let root = self.objects();
         let mut addresses = Vec::new();

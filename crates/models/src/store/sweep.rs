@@ -13,7 +13,7 @@ use crate::store::{Address, Store, StoreError};
 /// Counts of what was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Objects, and their bytes.
+    /// Objects.
     pub objects: u64,
     /// Bytes of these objects.
     pub bytes: u64,
@@ -92,9 +92,6 @@ impl<'a> Headers<'a> {
 }
 
 /// All objects that these checkpoints need.
-///
-/// # Errors
-/// If it cannot be known.
 pub(crate) fn needed(
     manifests: &[Manifest],
     headers: &mut Headers<'_>,

@@ -1,5 +1,4 @@
 //! Zip archives come back byte for byte, whatever is in them, and their members are coded by the types that their values have.
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 use super::common;
 

@@ -1,5 +1,4 @@
 //! Damage, wherever it is: what is hit is named, what is not hit comes back, and nothing comes back wrong.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::common;
 
