@@ -14,6 +14,7 @@ use crate::{Bench, ReproduceError, dfloat11, lmc, splitzip, switcher, zipccl, zi
 /// How a published number is obtained here.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
+#[expect(clippy::large_enum_variant, reason = "there are a hundred of them, read once")]
 pub(crate) enum Measure {
     /// No number, only a remark.
     Note(String),

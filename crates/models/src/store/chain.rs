@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::store::address::PIECE;
+use crate::store::layout::is_absent;
 use crate::store::object::{Object, ObjectHeader, Values};
-use crate::store::store::is_absent;
 use crate::store::{Address, Store, StoreError};
 
 /// Objects of a chain at the most, for readers.

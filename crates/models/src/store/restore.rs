@@ -149,7 +149,7 @@ fn named(
         return StoreError::Removed { id };
     }
     let error = match error {
-        error if crate::store::store::is_absent(&error) => {
+        error if crate::store::layout::is_absent(&error) => {
             StoreError::object(part.object, "it is not there, or what it is differences from")
         }
         error => error,

@@ -5,9 +5,9 @@ use std::fs;
 
 use crate::file::FileError;
 
+use crate::store::layout::is_absent;
 use crate::store::manifest::Manifest;
 use crate::store::object::ObjectHeader;
-use crate::store::store::is_absent;
 use crate::store::{Address, Store, StoreError};
 
 /// Counts of what was removed.

@@ -7,10 +7,10 @@ use crate::file::Watch;
 
 use crate::store::address::{PieceHash, address_of, hash_of_piece, hash_of_pieces, pieces_of};
 use crate::store::chain::LONGEST_CHAIN;
+use crate::store::layout::is_absent;
 use crate::store::manifest::Manifest;
 use crate::store::object::{Object, Values};
 use crate::store::restore::part_name;
-use crate::store::store::is_absent;
 use crate::store::{Address, Store, StoreError};
 
 /// Findings of [`verify`].

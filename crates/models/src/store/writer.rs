@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::file::{FileError, sync_folder};
 use tempfile::TempDir;
 
+use crate::store::layout::{LOCK, Store, UNSWEPT};
 use crate::store::manifest::Manifest;
-use crate::store::store::{LOCK, Store, UNSWEPT};
 use crate::store::sweep::{Swept, sweep};
 use crate::store::{Address, StoreError};
 
