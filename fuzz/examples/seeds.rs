@@ -72,10 +72,6 @@ fn main() -> std::io::Result<()> {
         "outside",
         manifest_body().replace("m.safetensors", "../m.safetensors").as_bytes(),
     )?;
-    let written = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/models/tests/it/file/znn");
-    for name in ["bf16_odd", "f32_rest_stream", "fp8", "tiny", "zeros"] {
-        write("znn", name, &fs::read(written.join(format!("{name}.znn")))?)?;
-    }
     // A number of an object, nothing cut, and an edit of each field of its header.
     for number in 0..4_u8 {
         for at in [5_u16, 6, 8, 16, 24, 40, 72, 104, 0x4000, 0x4010, 0x9000] {

@@ -48,7 +48,7 @@ fn text(report: &Report) -> String {
         let _ = write!(text, "\n{}\n", remarks.join("\n"));
     }
     for curve in &report.curves {
-        let _ = write!(text, "\n{}\n\n{}\n", curve.title, table::text(&points(curve)));
+        let _ = write!(text, "\n{}\n\n{}\n", curve.about.title, table::text(&points(curve)));
     }
     if !report.constants.is_empty() {
         let _ =
@@ -110,7 +110,8 @@ fn published(paper: Published) -> String {
 }
 
 fn points(curve: &Curve) -> comfy_table::Table {
-    let mut points = table::new(curve.columns, &[]);
+    let columns: Vec<&str> = curve.about.columns.iter().map(String::as_str).collect();
+    let mut points = table::new(&columns, &[]);
     for point in &curve.points {
         points.add_row(point.iter().copied().map(short));
     }
@@ -140,10 +141,10 @@ fn moved(sensitivity: &Sensitivity, rows: &[Row]) -> String {
 }
 
 /// Of one figure, whose numbers have these positions.
-fn moved_in(sensitivity: &Sensitivity, figure: &str, numbers: &[usize]) -> String {
+fn moved_in<'s>(sensitivity: &'s Sensitivity, figure: &str, numbers: &[usize]) -> String {
     // What ids of a figure begin with says nothing in its own table.
-    let short_id = |id: &'static str| id.split_once('-').map_or(id, |(_, rest)| rest);
-    let ids = numbers.iter().map(|&index| short_id(sensitivity.numbers[index]));
+    let short_id = |id: &'s str| id.split_once('-').map_or(id, |(_, rest)| rest);
+    let ids = numbers.iter().map(|&index| short_id(&sensitivity.numbers[index]));
     let header: Vec<&str> = ["constant", "value"].into_iter().chain(ids).collect();
     let mut changes = table::new(&header, &[0, 1]);
     let unchanged = numbers.iter().map(|&index| short(sensitivity.unchanged[index]));

@@ -199,24 +199,15 @@ fn pipes_and_raw_values_come_back() {
 }
 
 #[test]
-fn files_of_zipnn_are_decompressed() {
+fn files_of_zipnn_are_recognised() {
     let folder = TempDir::new().unwrap();
     let written = folder.path().join("weights.safetensors.znn");
-    fs::copy("crates/files/tests/znn/bf16.znn", &written).unwrap();
-    succeeds(&["verify", text(&written)]);
-    succeeds(&["decompress", text(&written)]);
-    let raw = fs::read("crates/files/tests/znn/bf16.raw").unwrap();
-    assert!(fs::read(folder.path().join("weights.safetensors")).unwrap() == raw);
-    for args in [&["ls"][..], &["compress"], &["cat", "--tensor", "w"]] {
-        fails(2, &[args, &[text(&written)]].concat(), &["is a file of ZipNN", "`zipwire decompress "]);
+    // The header of a record, as ZipNN 0.5.4 writes it, and nothing of use behind it.
+    fs::write(&written, [&b"ZN\0\x05\x04\x0a\x01\x01\x01"[..], &[0; 100]].concat()).unwrap();
+    for args in [&["decompress"][..], &["verify"], &["ls"], &["compress"], &["cat", "--tensor", "w"]] {
+        fails(2, &[args, &[text(&written)]].concat(), &["is a file of ZipNN", "zipnn_decompress_file.py"]);
     }
-    let mut bytes = fs::read(&written).unwrap();
-    bytes[9] = 1;
-    fs::write(&written, &bytes).unwrap();
-    fails(2, &["decompress", "--force", text(&written)], &["differences from another file", "by ZipNN"]);
-    fs::write(&written, &bytes[..1000]).unwrap();
-    fails(1, &["decompress", "--force", text(&written)], &["longer than the file"]);
-    assert!(fs::read(folder.path().join("weights.safetensors")).unwrap() == raw);
+    assert_eq!(names(folder.path()), ["weights.safetensors.znn"]);
 }
 
 #[test]

@@ -192,7 +192,7 @@ fn files_beside_the_scenarios_are_found_or_named() {
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR"));
     let [folder, samples] = ["scenarios/paper", "traces/samples"].map(|name| root.path().join(name));
     fs::create_dir_all(&folder).unwrap();
-    for file in ["expected.toml", "constants.toml", "splitzip-serving.toml"] {
+    for file in ["expected.toml", "curves.toml", "constants.toml", "splitzip-serving.toml"] {
         fs::copy(shipped.join("scenarios/paper").join(file), folder.join(file)).unwrap();
     }
     let scenario = fs::read_to_string(shipped.join("scenarios/paper/splitzip-transfer.toml")).unwrap();

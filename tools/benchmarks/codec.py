@@ -119,7 +119,7 @@ class OpenZL:
 
 
 def median_seconds(work, prepare=lambda: ()):
-    """Of a few calls, each with what `prepare` gives, which is not timed."""
+    """Median of a few calls, each with an untimed result of `prepare`."""
     seconds, begin = [], time.perf_counter()
     while len(seconds) < 3 or (time.perf_counter() - begin < 0.5 and len(seconds) < 25):
         arguments = prepare()
@@ -169,7 +169,7 @@ def measure_zipwire(path, codecs):
 
 
 def gaussian():
-    """As `zipwire bench codec` has them, from another generator."""
+    """Values like those of `zipwire bench codec`, from another generator."""
     values = np.random.default_rng(1).normal(0, 0.02, 128 << 20).astype(np.float32).view(np.uint32)
     return ((values + 0x7FFF + (values >> 16 & 1)) >> 16).astype(np.uint16).tobytes()
 

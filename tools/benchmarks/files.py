@@ -33,7 +33,7 @@ REST_S = 3
 
 
 def make(path, gb):
-    """In a process of its own: what one has at the most is what its children seem to have at the least."""
+    """Runs in a process of its own, because peak memory of a parent counts as that of its children."""
     import numpy as np
 
     count = max(1, round(gb * 1e9 / (2 * ROWS * COLUMNS)))
@@ -52,7 +52,7 @@ def make(path, gb):
 
 
 def timed(folder, output, command):
-    """Seconds, and KiB of memory at the most."""
+    """Seconds, and peak memory in KiB."""
     Path(folder, output).unlink(missing_ok=True)
     os.sync()
     time.sleep(REST_S)

@@ -32,10 +32,10 @@ ZIPNN_TYPES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
 
 
 def zipnn_file(direction, dtype, source, target):
-    """What ZipNN's scripts do with a file, in a process of its own; prints the seconds of the library."""
+    """Runs ZipNN on a file as its scripts do, in a process of its own, and prints the seconds of the library."""
     from unittest import mock
 
-    # ZipNN imports these for tensors, and is given bytes.
+    # ZipNN imports these for tensors; here it is given bytes.
     for module in ("torch", "safetensors", "safetensors.torch"):
         sys.modules.setdefault(module, mock.MagicMock())
     import zipnn

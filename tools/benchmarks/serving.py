@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""For which links and prompts compressing KV caches pays: `zipwire run` of one request alone.
+"""Links and prompts for which compressing KV caches pays: `zipwire run` of one request alone.
 
     tools/benchmarks/serving.py [--program target/release/zipwire] [--picture docs/images/serving-break-even.svg]
 

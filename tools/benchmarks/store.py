@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a store of checkpoints takes, and how fast they come back: the tables of docs/files.md.
+"""Size of a store of checkpoints and speed of restoring them: the tables of docs/files.md.
 
     tools/benchmarks/store.py run [--steps N] [--first STEP] [FOLDER]    a training run whose last N steps (50) are stored, one by one
     tools/benchmarks/store.py files BEFORE.safetensors AFTER...          these files, stored one after the other
@@ -61,7 +61,7 @@ def save(path, weights):
 
 
 def train(first, steps):
-    """Gives the weights after each of the last steps, and the loss."""
+    """Yields the weights after each of the last steps, and the loss."""
     random = np.random.default_rng(7)
     layers = list(zip(WIDTHS, WIDTHS[1:]))
 
@@ -98,7 +98,7 @@ def train(first, steps):
 
 
 def walk(megabytes, steps):
-    """Normal weights, each step of which is a learning rate of 1e-4 times what AdamW moves them by."""
+    """Normal weights; each step adds a random direction times 1e-4, about a step of AdamW."""
     random = np.random.default_rng(3)
     shape = (4096, 2048)
     count = max(1, round(megabytes * 1e6 / (2 * shape[0] * shape[1])))
@@ -110,7 +110,7 @@ def walk(megabytes, steps):
 
 
 def zipnn_bytes(before, after):
-    """What ZipNN takes for the bits that differ."""
+    """Size of the XOR of two checkpoints by ZipNN."""
     bases, size = {name: data for name, _, data in tensors(before)}, 0
     for name, dtype, data in tensors(after):
         base = bases.get(name, b"")

@@ -33,7 +33,7 @@ pub struct LoadTensor {
     pub row: usize,
     /// The values, little-endian.
     pub values: Vec<u8>,
-    /// As many values of the same type that codecs may take differences from.
+    /// Base of the same type and length, for codecs that code differences.
     pub base: Option<Vec<u8>>,
 }
 
@@ -48,7 +48,7 @@ pub struct Settings {
     pub pages: Pages,
 }
 
-/// What one codec did on one load. GB/s are raw bytes (10^9) per second of wall time, the median of several rounds.
+/// Size and speed of one codec on one load. GB/s are raw bytes (10^9) per second of wall time, the median of several rounds.
 #[derive(Clone, Debug, Serialize)]
 pub struct CodecRow {
     /// The codec.
@@ -86,48 +86,23 @@ pub struct CodecRow {
 /// Why a load was not measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum BenchError {
     /// The user asked to stop.
     #[error("stopped")]
     Cancelled,
-    /// What was decoded is not what was encoded.
+    /// Decoded values differ from those that were encoded.
     #[error("codec `{codec}` is not lossless on `{file}`, {dtype}")]
-    NotLossless {
-        /// The codec.
-        codec: String,
-        /// The load.
-        file: String,
-        /// Its type.
-        dtype: DType,
-    },
+    NotLossless { codec: String, file: String, dtype: DType },
     /// A codec failed.
     #[error("codec `{codec}` failed on `{file}`: {reason}")]
-    Failed {
-        /// The codec.
-        codec: String,
-        /// The load.
-        file: String,
-        /// Why.
-        reason: String,
-    },
+    Failed { codec: String, file: String, reason: String },
     /// The system refuses memory.
     #[error("cannot have {bytes} bytes of {pages} pages: {reason}", pages = pages.name())]
-    Memory {
-        /// How many bytes.
-        bytes: usize,
-        /// Of what pages.
-        pages: Pages,
-        /// Why.
-        reason: String,
-    },
+    Memory { bytes: usize, pages: Pages, reason: String },
     /// The system refuses threads.
     #[error("cannot start {threads} threads: {reason}")]
-    Threads {
-        /// How many.
-        threads: usize,
-        /// Why.
-        reason: String,
-    },
+    Threads { threads: usize, reason: String },
 }
 
 /// Measures every contender on a load; each decodes to the same values, or this fails.
@@ -176,53 +151,20 @@ fn measure(
     // Touched: the first round would take the page faults otherwise.
     parts.iter_mut().for_each(|part| part.fill(1));
     let rooms = parts.split_off(2 * tensors.len());
-    let mut out = parts.split_off(tensors.len());
+    let out = parts.split_off(tensors.len());
     let mut values = parts;
     values.iter_mut().zip(tensors).for_each(|(values, tensor)| values.copy_from_slice(&tensor.values));
     let workers = tensors.iter().zip(rooms).map(|(tensor, room)| Worker::new(task(tensor), room));
-    let mut workers: Vec<Worker<'_>> = workers.collect::<Result<_, _>>().map_err(failed)?;
+    let workers: Vec<Worker<'_>> = workers.collect::<Result<_, _>>().map_err(failed)?;
 
-    let encode = |workers: &mut [Worker<'_>]| {
-        workers.iter_mut().zip(&values).try_for_each(|(worker, values)| worker.encode(values))
-    };
-    let decode = |workers: &[Worker<'_>], out: &mut [&mut [u8]]| {
-        workers.iter().zip(out).try_for_each(|(worker, out)| worker.decode(out))
-    };
-    encode(&mut workers).and_then(|()| decode(&workers, &mut out)).map_err(failed)?;
-    if tensors.iter().zip(&out).any(|(tensor, out)| tensor.values != **out) {
+    let mut buffers = Buffers { values, out, workers, threads };
+    buffers.run(Step::Encode).and_then(|()| buffers.run(Step::Decode)).map_err(failed)?;
+    if tensors.iter().zip(&buffers.out).any(|(tensor, out)| tensor.values != **out) {
         return Err(BenchError::NotLossless { codec, file, dtype });
     }
     let bytes_raw: usize = tensors.iter().map(|tensor| tensor.values.len()).sum();
-    let bytes_coded: usize = workers.iter().map(Worker::coded_len).sum();
-
-    // Side by side: what slows one round slows its neighbours too.
-    let mut speeds: [Vec<f64>; 3] = Default::default();
-    let mut repeats = [1; 3];
-    for round in 0..=ROUNDS {
-        let mut seconds = [0.0; 3];
-        for (task, seconds) in seconds.iter_mut().enumerate() {
-            if cancel.is_cancelled() {
-                return Err(BenchError::Cancelled);
-            }
-            let begin = Instant::now();
-            for _ in 0..repeats[task] {
-                match task {
-                    0 => encode(&mut workers).map_err(failed)?,
-                    1 => decode(&workers, &mut out).map_err(failed)?,
-                    _ => copy(&values, &mut out, threads),
-                }
-            }
-            *seconds = begin.elapsed().as_secs_f64();
-        }
-        if round == 0 {
-            repeats = seconds.map(|seconds| (SHORTEST_ROUND_S / seconds.max(1e-9)).ceil().max(1.0) as usize);
-            continue;
-        }
-        for (task, speeds) in speeds.iter_mut().enumerate() {
-            speeds.push((bytes_raw * repeats[task]) as f64 / seconds[task] / 1e9);
-        }
-    }
-    let [encode_gbps, decode_gbps, memcpy_gbps] = speeds.map(median);
+    let bytes_coded: usize = buffers.workers.iter().map(Worker::coded_len).sum();
+    let [encode_gbps, decode_gbps, memcpy_gbps] = buffers.speeds(bytes_raw, cancel, failed)?;
     Ok(CodecRow {
         codec,
         layout: layout.name(),
@@ -240,6 +182,73 @@ fn measure(
         decode_gbps,
         memcpy_gbps,
     })
+}
+
+/// Work whose speed is measured.
+#[derive(Clone, Copy)]
+enum Step {
+    Encode,
+    Decode,
+    Copy,
+}
+
+/// Buffers of all tensors of a load, and the codecs at work on them.
+struct Buffers<'m, 'w> {
+    values: Vec<&'m mut [u8]>,
+    out: Vec<&'m mut [u8]>,
+    workers: Vec<Worker<'w>>,
+    threads: usize,
+}
+
+impl Buffers<'_, '_> {
+    fn run(&mut self, step: Step) -> Result<(), String> {
+        let Self { values, out, workers, threads } = self;
+        match step {
+            Step::Encode => {
+                workers.iter_mut().zip(values).try_for_each(|(worker, values)| worker.encode(values))
+            }
+            Step::Decode => workers.iter().zip(out).try_for_each(|(worker, out)| worker.decode(out)),
+            Step::Copy => {
+                copy(values, out, *threads);
+                Ok(())
+            }
+        }
+    }
+
+    /// Speeds of all steps in GB/s, side by side: a disturbance that slows one of them in a round slows its neighbours, too.
+    fn speeds(
+        &mut self,
+        bytes: usize,
+        cancel: &Cancel,
+        failed: impl Fn(String) -> BenchError,
+    ) -> Result<[f64; 3], BenchError> {
+        let mut speeds: [Vec<f64>; 3] = Default::default();
+        let mut repeats = [1; 3];
+        for round in 0..=ROUNDS {
+            let mut seconds = [0.0; 3];
+            for ((step, repeats), seconds) in
+                [Step::Encode, Step::Decode, Step::Copy].into_iter().zip(repeats).zip(&mut seconds)
+            {
+                if cancel.is_cancelled() {
+                    return Err(BenchError::Cancelled);
+                }
+                let begin = Instant::now();
+                for _ in 0..repeats {
+                    self.run(step).map_err(&failed)?;
+                }
+                *seconds = begin.elapsed().as_secs_f64();
+            }
+            if round == 0 {
+                repeats =
+                    seconds.map(|seconds| (SHORTEST_ROUND_S / seconds.max(1e-9)).ceil().max(1.0) as usize);
+                continue;
+            }
+            for (step, speeds) in speeds.iter_mut().enumerate() {
+                speeds.push((bytes * repeats[step]) as f64 / seconds[step] / 1e9);
+            }
+        }
+        Ok(speeds.map(median))
+    }
 }
 
 fn task_of<'a>(tensor: &'a LoadTensor, contender: &'a Contender, layout: Layout, dtype: DType) -> Task<'a> {

@@ -1,4 +1,4 @@
-//! What is measured: the project's codecs, and those that everybody knows.
+//! Codecs that are measured: the project's, and well-known ones beside them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -74,7 +74,7 @@ impl Contender {
         }
     }
 
-    /// What reads its frames, but for bases.
+    /// Decoder of its frames, without bases.
     fn decoder(&self) -> Decoder {
         match self {
             Self::Own(spec) => spec.decoder(),
@@ -116,7 +116,7 @@ pub(super) enum Worker<'a> {
     Bytes { method: Method, piece_len: usize, pieces: Vec<Coded<'a>> },
 }
 
-/// What a contender is to code.
+/// Contender, layout, type and sizes of one tensor.
 #[derive(Clone, Copy)]
 pub(super) struct Task<'a> {
     pub(super) contender: &'a Contender,
@@ -126,7 +126,7 @@ pub(super) struct Task<'a> {
     pub(super) row: usize,
     /// Bytes of the values.
     pub(super) len: usize,
-    /// As many bytes of values that they differ from, where there are such.
+    /// Base of the same length, for codecs that code differences.
     pub(super) base: Option<&'a [u8]>,
 }
 

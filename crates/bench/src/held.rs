@@ -1,4 +1,4 @@
-//! What it takes to hold weights compressed: walks through the blocks of a model as a forward pass makes them, each matrix multiplied by a
+//! Cost of weights that are held compressed: walks through the blocks of a model as a forward pass does, and multiplies each matrix by a
 //! vector once its block is decoded.
 
 use std::hint::black_box;
@@ -23,7 +23,7 @@ const GPU_CHUNK_VALUES: NonZero<usize> = NonZero::new(8 << 20).expect("it is not
 /// Bytes of a matrix that a thread multiplies at once.
 const SHARE: usize = 256 << 10;
 
-/// What to measure.
+/// Settings of a benchmark of held weights.
 #[derive(Clone, Debug)]
 pub struct HeldSettings {
     /// Files of one model, or folders.
@@ -90,6 +90,7 @@ pub struct HeldRow {
 /// Why nothing was measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum HeldBenchError {
     /// The user asked to stop.
     #[error("stopped")]
@@ -102,12 +103,7 @@ pub enum HeldBenchError {
     Empty,
     /// The system starts no threads.
     #[error("cannot start {threads} threads: {reason}")]
-    Threads {
-        /// How many.
-        threads: usize,
-        /// In its words.
-        reason: String,
-    },
+    Threads { threads: usize, reason: String },
 }
 
 /// Seconds of a pass.
@@ -202,7 +198,7 @@ fn on_gpu(
 }
 
 impl HeldRow {
-    /// What a pass over so many bytes of tensors takes, of which so many are held and decoded to a buffer of so many.
+    /// A row for a pass over `bytes_raw` of tensors, held in `bytes_held` and decoded to a buffer of `bytes_buffer`.
     fn new(
         codec: Option<String>,
         place: &'static str,

@@ -35,7 +35,7 @@ impl Pages {
 
     /// Bytes of a page.
     pub fn bytes(self) -> usize {
-        /// Of processors with base pages of 4 KiB.
+        /// Huge page of processors with base pages of 4 KiB, if the system names no size.
         const HUGE: usize = 2 << 20;
         match self {
             Self::Small => rustix::param::page_size(),
@@ -56,9 +56,6 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Memory of `len` bytes; no page of it is there before it is touched.
-    ///
-    /// # Errors
-    /// If the system has no such memory, in its words.
     pub(super) fn new(pages: Pages, len: usize) -> Result<Self, String> {
         // Both kinds begin alike, so that they differ in nothing but their pages.
         let boundary = Pages::Huge.bytes();

@@ -35,6 +35,7 @@ pub struct Trained {
 /// Why there is no table.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum TrainError {
     /// The user asked to stop.
     #[error("stopped")]
@@ -47,18 +48,10 @@ pub enum TrainError {
     Encode(#[from] EncodeError),
     /// A frame cannot be decoded.
     #[error("codec `{codec}` does not decode its own frame: {source}")]
-    Decode {
-        /// The codec.
-        codec: String,
-        /// Why.
-        source: DecodeError,
-    },
-    /// What was decoded is not what was encoded.
+    Decode { codec: String, source: DecodeError },
+    /// Decoded values differ from those that were encoded.
     #[error("codec `{codec}` is not lossless on the samples")]
-    NotLossless {
-        /// The codec.
-        codec: String,
-    },
+    NotLossless { codec: String },
 }
 
 /// Trains a table of a codec from samples, little-endian values of a type each, for frames in a layout; then codes the samples with it, in frames of at

@@ -6,13 +6,13 @@ use zipwire_cluster::library::Operation;
 use crate::line::Line;
 use crate::series::{LEAST_SIZES, Point, Series};
 
-/// What one more range costs, as a sum of squares of relative errors: four sizes that are 2 % off each.
+/// Penalty of one more range, as a sum of squares of relative errors: four sizes that are 2 % off each.
 const RANGE: f64 = 4.0 * 0.02 * 0.02;
 
 /// A line through the times of a range of sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct AffineFit {
-    /// What was measured.
+    /// Operation that was measured.
     #[serde(rename = "op", serialize_with = "by_name")]
     pub operation: Operation,
     /// Nodes.

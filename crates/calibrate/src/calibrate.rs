@@ -6,15 +6,14 @@ use crate::affine::{AffineFit, affine};
 use crate::error::CalibrateError;
 use crate::fit::{Fit, fit};
 use crate::health;
-use crate::median::median;
 use crate::score::{LARGE_BYTES, Score, model, score};
-use crate::series::{LEAST_SIZES, Series};
+use crate::series::{LEAST_SIZES, Series, median};
 use crate::site::Site;
 
 /// A series that is slower than the fit by this factor, in the middle over its large sizes, is one of a run that went wrong.
 const OUTLIER: f64 = 1.5;
 
-/// What came of a calibration.
+/// Result of a calibration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     /// The cluster.
@@ -25,9 +24,9 @@ pub struct Calibration {
     pub lines: Vec<AffineFit>,
     /// Each series that is in the fit, and how well it is met.
     pub scores: Vec<(Series, Score)>,
-    /// What a fit without every second size says of these.
+    /// Errors at every second size, of a fit that does not know these.
     pub held: Held,
-    /// What is odd, assumed, left out or not determined.
+    /// Remarks on everything odd, assumed, left out or not determined.
     pub notes: Vec<String>,
 }
 
@@ -155,7 +154,7 @@ fn kind(operation: Operation) -> u8 {
     }
 }
 
-/// What the series say nothing about.
+/// Remarks on constants that the series do not determine.
 fn undetermined(site: &Site, series: &[&Series], fit: &Fit) -> Vec<String> {
     let mut notes = Vec::new();
     let generation = site.gpu.generation.name();

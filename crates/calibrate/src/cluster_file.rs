@@ -6,89 +6,105 @@ use zipwire_cluster::library::{Constant, ConstantUnit, Constants, LibraryModel};
 
 use crate::calibrate::Calibration;
 
-/// What the first line of every such file has in it.
+/// Text in the first line of every such file.
 pub const CLUSTER_FILE_MARK: &str = "fitted to nccl-tests";
 
 /// The file, with the source of each constant as a comment. Bandwidths of links and NICs are those that were reached, and shares of
 /// them follow.
 pub fn cluster_file(calibration: &Calibration) -> String {
-    let (site, fit) = (&calibration.site, &calibration.fit);
-    let is_determined = |constant: Constant| fit.determined.contains(&constant);
-    let source = |constant| if is_determined(constant) { "fitted" } else { "of the generation" };
-    let link_share = fit.constants.get(Constant::LinkShare);
-    let nic_share = fit.constants.get(Constant::NicShare);
-    let mut text = String::new();
-    let mut line = |line: String| {
-        text.push_str(&line);
-        text.push('\n');
-    };
-    let (nodes, gpus) = (site.nodes, site.gpus_per_node);
-    line(format!(
-        "# {gpus} x {} per node, {CLUSTER_FILE_MARK}; any number of nodes by `nodes`.",
-        site.gpu.name
-    ));
-    line("#".to_owned());
-    line("# Fitted: to the logs below. Of the generation: no log determines it, so it is as of other GPUs of this kind.".to_owned());
-    for (series, score) in &calibration.scores {
+    let parts = [header(calibration), hardware(calibration), library(calibration)];
+    parts.iter().flatten().flat_map(|line| [line.as_str(), "\n"]).collect()
+}
+
+/// Source of a constant, for comments.
+fn source(calibration: &Calibration, constant: Constant) -> &'static str {
+    if calibration.fit.determined.contains(&constant) { "fitted" } else { "of the generation" }
+}
+
+/// The logs, and how well each is met.
+fn header(calibration: &Calibration) -> Vec<String> {
+    let site = &calibration.site;
+    let mut lines = vec![
+        format!(
+            "# {} x {} per node, {CLUSTER_FILE_MARK}; any number of nodes by `nodes`.",
+            site.gpus_per_node, site.gpu.name
+        ),
+        "#".to_owned(),
+        "# Fitted: to the logs below. Of the generation: no log determines it, so it is as of other GPUs of this kind.".to_owned(),
+    ];
+    lines.extend(calibration.scores.iter().map(|(series, score)| {
         let large = score
             .large
             .map_or(String::new(), |error| format!(", met within {:.1} % from 32 MiB on", 100.0 * error));
         let sizes = series.points.len();
-        line(format!("# - {}, {}: {sizes} sizes{large}", one_line(&series.file), series.name()));
+        format!("# - {}, {}: {sizes} sizes{large}", one_line(&series.file), series.name())
+    }));
+    lines.push(String::new());
+    lines
+}
+
+/// Numbers of nodes, GPUs and NICs, bandwidths and latencies.
+fn hardware(calibration: &Calibration) -> Vec<String> {
+    let (site, constants) = (&calibration.site, &calibration.fit.constants);
+    let source = |constant| source(calibration, constant);
+    let link_share = constants.get(Constant::LinkShare);
+    let nic_share = constants.get(Constant::NicShare);
+    let mut lines = vec![
+        format!("nodes = {}                   # the most that were measured", site.nodes),
+        format!("gpus_per_node = {}           # the most that took part", site.gpus_per_node),
+        format!("nics_per_node = {}           # NICs of these GPUs", site.nics_per_node),
+        format!(
+            "# What rings reach of {} GB/s of each GPU's link: {}.",
+            significant(site.gpu.bytes_per_s / 1e9),
+            source(Constant::LinkShare)
+        ),
+        format!("gpu_bandwidth = \"{} GB/s\"", significant(site.gpu.bytes_per_s * link_share / 1e9)),
+        format!(
+            "# What rings reach of {} Gb/s of each NIC: {}.",
+            significant(site.nic_bytes_per_s * 8e-9),
+            source(Constant::NicShare)
+        ),
+        format!("nic_bandwidth = \"{} GB/s\"", significant(site.nic_bytes_per_s * nic_share / 1e9)),
+        "# A step of a ring with protocol Simple, within a node and between nodes.".to_owned(),
+    ];
+    let steps = [("latency_intra", Constant::SimpleStep), ("latency_inter", Constant::RingSimpleHop)];
+    lines.extend(steps.map(|(key, constant)| {
+        format!("{key} = \"{} us\" # {}", significant(constants.get(constant) * 1e6), source(constant))
+    }));
+    lines.push(String::new());
+    lines
+}
+
+/// The model of the library and its constants.
+fn library(calibration: &Calibration) -> Vec<String> {
+    let gpu = &calibration.site.gpu;
+    let mut lines = vec![
+        "# What the library's own collectives take.".to_owned(),
+        "[library]".to_owned(),
+        format!(
+            "model = \"{}\"         # a model after the tuning model of that version",
+            LibraryModel::NAME
+        ),
+        format!("gpus = \"{}\"", gpu.generation.name()),
+    ];
+    if gpu.nvlink_domain > 0 {
+        lines.push(format!("nvlink_domain = {}         # a rack", gpu.nvlink_domain));
     }
-    line(String::new());
-    line(format!("nodes = {nodes}                   # the most that were measured"));
-    line(format!("gpus_per_node = {gpus}           # the most that took part"));
-    line(format!("nics_per_node = {}           # NICs of these GPUs", site.nics_per_node));
-    line(format!(
-        "# What rings reach of {} GB/s of each GPU's link: {}.",
-        significant(site.gpu.bytes_per_s / 1e9),
-        source(Constant::LinkShare)
-    ));
-    line(format!("gpu_bandwidth = \"{} GB/s\"", significant(site.gpu.bytes_per_s * link_share / 1e9)));
-    line(format!(
-        "# What rings reach of {} Gb/s of each NIC: {}.",
-        significant(site.nic_bytes_per_s * 8e-9),
-        source(Constant::NicShare)
-    ));
-    line(format!("nic_bandwidth = \"{} GB/s\"", significant(site.nic_bytes_per_s * nic_share / 1e9)));
-    line("# A step of a ring with protocol Simple, within a node and between nodes.".to_owned());
-    for (key, constant) in
-        [("latency_intra", Constant::SimpleStep), ("latency_inter", Constant::RingSimpleHop)]
-    {
-        line(format!(
-            "{key} = \"{} us\" # {}",
-            significant(fit.constants.get(constant) * 1e6),
-            source(constant)
-        ));
-    }
-    line(String::new());
-    line("# What the library's own collectives take.".to_owned());
-    line("[library]".to_owned());
-    line(format!(
-        "model = \"{}\"         # a model after the tuning model of that version",
-        LibraryModel::NAME
-    ));
-    line(format!("gpus = \"{}\"", site.gpu.generation.name()));
-    if site.gpu.nvlink_domain > 0 {
-        line(format!("nvlink_domain = {}         # a rack", site.gpu.nvlink_domain));
-    }
-    line(String::new());
-    line("[library.constants]".to_owned());
-    let constants = rescaled(&fit.constants);
-    for constant in Constant::ALL {
+    lines.extend([String::new(), "[library.constants]".to_owned()]);
+    let constants = rescaled(&calibration.fit.constants);
+    lines.extend(Constant::ALL.into_iter().map(|constant| {
         let value = constants.get(constant);
         let value = match constant.unit() {
             ConstantUnit::Time => format!("\"{} us\"", significant(value * 1e6)),
             ConstantUnit::Bandwidth => format!("\"{} GB/s\"", significant(value / 1e9)),
             ConstantUnit::Ratio => significant(value),
         };
-        line(format!("{} = {value} # {}. {}", constant.key(), source(constant), constant.about()));
-    }
-    text
+        format!("{} = {value} # {}. {}", constant.key(), source(calibration, constant), constant.about())
+    }));
+    lines
 }
 
-/// The same constants, as shares of what is reached: nothing changes but what they are shares of.
+/// Constants rescaled from shares of nominal bandwidths to shares of the bandwidths that are reached.
 fn rescaled(constants: &Constants) -> Constants {
     let mut rescaled = *constants;
     let mut divide = |by: Constant, all: &[Constant]| {

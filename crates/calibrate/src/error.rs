@@ -1,10 +1,11 @@
-//! Everything that can be wrong with a log, or with what is to be fitted.
+//! Errors of logs, and of series that are to be fitted.
 
 use thiserror::Error;
 
 /// Why a log could not be read. Every variant names the file and the place in it.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum LogError {
     /// A line is neither a comment nor a row.
     #[error(
@@ -12,11 +13,9 @@ pub enum LogError {
          help: pass the output of an nccl-tests program, as text or as what its `-J` wrote"
     )]
     NotARow {
-        /// The file.
         file: String,
         /// The line, from 1.
         line: usize,
-        /// The line, cut.
         text: String,
     },
     /// There is nothing measured in it.
@@ -24,20 +23,13 @@ pub enum LogError {
         "{file}:{lines}: no row of nccl-tests up to the last line\n\
          help: pass the output of an nccl-tests program, as text or as what its `-J` wrote"
     )]
-    Empty {
-        /// The file.
-        file: String,
-        /// Number of its last line.
-        lines: usize,
-    },
+    Empty { file: String, lines: usize },
     /// It is JSON, of something else.
     #[error("{file}:{line}: {reason}\nhelp: pass what nccl-tests wrote with `-J`")]
     Json {
-        /// The file.
         file: String,
         /// The line, from 1.
         line: usize,
-        /// What is missing or wrong.
         reason: String,
     },
     /// The operation is not named.
@@ -47,7 +39,6 @@ pub enum LogError {
         operations()
     )]
     NoOperation {
-        /// The file.
         file: String,
         /// Line of the first row, from 1.
         line: usize,
@@ -55,13 +46,10 @@ pub enum LogError {
     /// The number of nodes, or of GPUs in each, is not named.
     #[error("{file}:{line}: the log does not say on how many {what} it ran\nhelp: add `{flag}`")]
     NoShape {
-        /// The file.
         file: String,
         /// Line of the first row, from 1.
         line: usize,
-        /// What is missing.
         what: &'static str,
-        /// The flag that says it.
         flag: &'static str,
     },
     /// Nodes of the log have different numbers of ranks.
@@ -70,13 +58,10 @@ pub enum LogError {
          help: if that is meant, say what comes nearest with `--nodes` and `--gpus-per-node`"
     )]
     Uneven {
-        /// The file.
         file: String,
         /// Line of the first row, from 1.
         line: usize,
-        /// Number of ranks.
         ranks: usize,
-        /// Number of hosts.
         nodes: usize,
     },
 }
@@ -88,24 +73,17 @@ fn operations() -> String {
 /// Why nothing could be fitted.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum CalibrateError {
     /// No series has enough sizes.
     #[error(
         "nothing to fit: {reasons}\nhelp: a fit takes at least {least} sizes of one operation on one cluster; measure with \
          `-b 32M -e 8G -f 2`", least = crate::series::LEAST_SIZES
     )]
-    TooFew {
-        /// What each series lacks.
-        reasons: String,
-    },
+    TooFew { reasons: String },
     /// The series are of different GPUs.
     #[error(
         "the logs are of different GPUs, `{first}` and `{second}`\nhelp: calibrate each cluster by its own logs"
     )]
-    SeveralGpus {
-        /// GPU of one series.
-        first: String,
-        /// GPU of another.
-        second: String,
-    },
+    SeveralGpus { first: String, second: String },
 }

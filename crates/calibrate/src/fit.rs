@@ -1,14 +1,13 @@
 //! Constants of the model that meet measurements best.
 //!
-//! What is made least is the sum of squares of how far logarithms of times are off, in steps of 5 %, and of how far logarithms of
-//! constants are from where they began, in steps of their [`prior`]. So a constant that nothing determines stays where it was. Residuals
+//! Minimises the sum of squares of two kinds of residuals: errors of log times, in units of 5 %, and distances of log constants from their
+//! start, in units of their [`prior`]. So a constant that nothing determines stays where it was. Residuals
 //! beyond 15 % count less and less (weights after Huber), and each series counts the same in sum, whatever its number of sizes to the
 //! square root. The method is that of Levenberg and Marquardt with differences for derivatives, and a fixed order of everything.
 
 use zipwire_cluster::library::{Constant, Constants, Hardware, LibraryModel};
 
 use crate::linear::solve;
-use crate::prior::prior;
 use crate::score::LARGE_BYTES;
 use crate::series::Series;
 
@@ -23,7 +22,7 @@ const ITERATIONS: usize = 80;
 /// Relative change of the sum at which it is done.
 const DONE: f64 = 1e-7;
 
-/// What was fitted.
+/// Fitted constants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
     /// The constants.
@@ -138,5 +137,43 @@ impl Problem<'_> {
             right[index] += weight * x[index];
         }
         (matrix, right)
+    }
+}
+
+/// Standard deviation of the logarithm of a constant about that of its GPU's generation, before anything is measured. Latencies differ by
+/// hosts and networks; shares of links are the same for all of a generation, and those of NICs nearly so.
+fn prior(constant: Constant) -> f64 {
+    use Constant as C;
+    match constant {
+        C::LinkShare | C::TreeShare | C::NvlsShare | C::PairShare | C::PeerLinkShare | C::Ll128Share => 0.1,
+        C::NicShare | C::TreeNicShare | C::PeerNicShare | C::TreeLl128Share | C::PeerChannelShare => 0.15,
+        C::LlBandwidth
+        | C::RingCrowd
+        | C::Ll128Base
+        | C::Ll128Step
+        | C::SimpleBase
+        | C::SimpleStep
+        | C::OwnShare => 0.3,
+        C::Launch
+        | C::LlStep
+        | C::LlNicShare
+        | C::Lag
+        | C::NvlsBase
+        | C::NvlsStep
+        | C::NvlsLag
+        | C::NicLag
+        | C::RingLlHop
+        | C::RingLl128Hop
+        | C::RingSimpleHop
+        | C::TreeLlHop
+        | C::TreeLl128Hop
+        | C::TreeSimpleHop
+        | C::NvlsTreeHop
+        | C::SharpShare
+        | C::PeerLlBase
+        | C::PeerBase
+        | C::PeerLlBandwidth
+        | C::PeerLag
+        | C::PeerHop => 0.7,
     }
 }

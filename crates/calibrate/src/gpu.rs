@@ -2,7 +2,7 @@
 
 use zipwire_cluster::library::{Constant, Constants, Generation};
 
-/// What the model needs to know of a GPU.
+/// Properties of a GPU that the model needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gpu {
     /// Part of its name.

@@ -1,10 +1,10 @@
-//! What comment lines of a log say: the operation, the ranks and their hosts, the GPU, the NICs.
+//! Comment lines of a log: the operation, the ranks and their hosts, the GPU, the NICs.
 
 use zipwire_cluster::library::Operation;
 
 use crate::series::Nics;
 
-/// What comment lines say, as far as they say it.
+/// Facts that comment lines state; `None` where they do not.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Header {
     pub(crate) operation: Option<Operation>,

@@ -1,4 +1,4 @@
-//! What looks wrong with a series before anything is fitted to it.
+//! Health checks of a series before anything is fitted to it.
 
 use zipwire_cluster::library::LibraryModel;
 

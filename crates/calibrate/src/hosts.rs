@@ -1,17 +1,17 @@
-//! What probes have measured on hosts, and the file of `[cluster]` that says it.
+//! Constants of hosts as probes measure them, and the file of `[cluster]` with them.
 
 use serde::Serialize;
 
 use crate::Line;
 use crate::cluster_file::significant;
 
-/// What the first line of every file of hosts has in it.
+/// Text in the first line of every file of hosts.
 pub const HOSTS_FILE_MARK: &str = "measured by probes";
 
 /// Ports that differ from the median by more than this have a bandwidth of their own in a file.
 const DIFFERS: f64 = 0.05;
 
-/// What probes have measured on hosts.
+/// Constants of hosts as probes measured them.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct HostConstants {
     /// Nodes that ranks were on.
@@ -40,22 +40,22 @@ pub struct HostConstants {
     pub codecs: Vec<Codec>,
     /// Bytes per second that a rank reads where it adds values up, while all do.
     pub reduce_bytes_per_s: Option<f64>,
-    /// Bytes per second that rank 0 copies in memory, while nobody else does anything.
+    /// Bytes per second that rank 0 copies in memory while all other ranks are idle.
     pub copy_bytes_per_s: f64,
-    /// What was found besides.
+    /// Remarks of the probes.
     pub notes: Vec<String>,
 }
 
 /// A message between two ranks that do nothing else.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Pair {
-    /// Who sends.
+    /// Sending rank.
     pub src: u32,
-    /// Who receives.
+    /// Receiving rank.
     pub dst: u32,
     /// Seconds of a short message.
     pub alpha_s: f64,
-    /// What long messages take: their slope is the bandwidth.
+    /// Line through the times of long messages; its slope is the bandwidth.
     pub line: Line,
     /// The shortest and the longest of these, in bytes.
     pub bytes: (u64, u64),
@@ -75,15 +75,15 @@ pub struct Port {
 /// Several streams at one port, against one alone.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sharing {
-    /// Who sends to whom.
+    /// Senders and receivers, in words.
     pub what: String,
-    /// Bytes per second of all together.
+    /// Bytes per second of all streams together.
     pub bytes_per_s: f64,
-    /// Of one alone.
+    /// Bytes per second of one stream alone.
     pub alone_bytes_per_s: f64,
 }
 
-/// What a codec takes.
+/// Speeds of a codec.
 #[derive(Clone, Debug, Serialize)]
 pub struct Codec {
     /// Its identifier.
@@ -157,7 +157,7 @@ impl HostConstants {
         lines.join("\n")
     }
 
-    /// What connects ranks and nodes, where that limits anything.
+    /// Topology, where it limits anything.
     fn topology(&self) -> Vec<String> {
         if let Some(nodes) = self.nodes_per_leaf {
             let below = self.nic_median().unwrap_or(0.0) * f64::from(nodes * self.nics_per_node);

@@ -1,4 +1,4 @@
-//! What a cluster's collectives take, measured by nccl-tests, as constants of the model of its library
+//! Calibration: from logs of nccl-tests on a cluster to constants of the model of its communication library
 //! ([`LibraryModel`](zipwire_cluster::library::LibraryModel)).
 //!
 //! [`parse_log`] reads one log, as text or as JSON, to [`Series`]: one operation on one shape of cluster, over sizes. [`calibrate()`]
@@ -8,7 +8,6 @@
 mod affine;
 mod calibrate;
 mod cluster_file;
-mod derived;
 mod error;
 mod fit;
 mod gpu;
@@ -19,12 +18,11 @@ mod json;
 mod line;
 mod linear;
 mod log;
-mod median;
-mod prior;
 mod row;
 mod score;
 mod series;
 mod site;
+mod table;
 mod text;
 
 pub use affine::AffineFit;
@@ -37,7 +35,6 @@ pub use health::check as check_health;
 pub use hosts::{Codec, HOSTS_FILE_MARK, HostConstants, Pair, Port, Sharing};
 pub use line::Line;
 pub use log::{Given, Log, parse_log};
-pub use prior::prior;
 pub use score::{LARGE_BYTES, Score, score};
 pub use series::{Nics, Point, Series};
 pub use site::{Site, site_of};

@@ -61,7 +61,7 @@ impl Line {
     }
 }
 
-/// Of all lines the one that meets relative times best: where it begins, and how steep it is.
+/// Intercept and slope of the line with the least relative errors.
 fn best(samples: &[(u64, f64)]) -> (f64, f64) {
     let aa = sum(samples, |_, s| 1.0 / (s * s));
     let ab = sum(samples, |bytes, s| bytes / (s * s));

@@ -5,25 +5,25 @@ use zipwire_cluster::library::Operation;
 use crate::error::LogError;
 use crate::header::Header;
 use crate::series::Series;
-use crate::{derived, json, text};
+use crate::{json, table, text};
 
-/// What the user says of a log, which goes before what the log says.
+/// Facts that the user states about a log; they override the log's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Given {
     /// Number of nodes.
     pub nodes: Option<u32>,
     /// GPUs of each node that took part.
     pub gpus_per_node: Option<u32>,
-    /// What was measured.
+    /// Operation that was measured.
     pub operation: Option<Operation>,
 }
 
-/// What a log holds.
+/// Contents of a log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Log {
     /// At least one; several if the log is a table of several operations or shapes.
     pub series: Vec<Series>,
-    /// What is odd about it.
+    /// Remarks on oddities.
     pub notes: Vec<String>,
 }
 
@@ -35,8 +35,8 @@ pub fn parse_log(file: &str, text: &str, given: Given) -> Result<Log, LogError> 
     if text.trim_start().starts_with('{') {
         return json::parse(file, text, given);
     }
-    if text.lines().any(|line| derived::columns(line).is_some()) {
-        return derived::parse(file, text, given);
+    if text.lines().any(|line| table::columns(line).is_some()) {
+        return table::parse(file, text, given);
     }
     text::parse(file, text, given)
 }

@@ -5,7 +5,7 @@
 //! With `-I 1` each of the two has four fields more (least, most, 99th percentile, deviation); with `-S 1` a date and a time are
 //! last; with `-C 1` the time is that of the CPU. Either of the two may be blank.
 
-/// What a row says.
+/// A row of a log.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) bytes: u64,

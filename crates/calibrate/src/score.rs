@@ -1,4 +1,4 @@
-//! How far a model is from what was measured.
+//! Errors of a model against measurements.
 
 use zipwire_cluster::library::{Hardware, LibraryModel};
 
@@ -12,7 +12,7 @@ pub const LARGE_BYTES: u64 = 32 << 20;
 pub struct Score {
     /// Mean of how far bus bandwidth is off, as a share of the measured one, over sizes of 32 MiB and more; none if there are none.
     pub large: Option<f64>,
-    /// Of these, the most.
+    /// Largest of these errors.
     pub worst_large: Option<f64>,
     /// Largest factor between modelled and measured time, either way, over sizes below 32 MiB; none if there are none.
     pub worst_small: Option<f64>,

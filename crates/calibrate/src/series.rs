@@ -2,12 +2,10 @@
 
 use zipwire_cluster::library::Operation;
 
-use crate::median::median;
-
 /// Least number of sizes that anything is fitted to.
 pub(crate) const LEAST_SIZES: usize = 4;
 
-/// What one size took.
+/// Time of one size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Size in bytes, as nccl-tests has it.
@@ -33,7 +31,7 @@ pub struct Nics {
 pub struct Series {
     /// The file.
     pub file: String,
-    /// What was measured.
+    /// Operation that was measured.
     pub operation: Operation,
     /// Nodes.
     pub nodes: u32,
@@ -101,4 +99,27 @@ pub(crate) fn points(rows: impl IntoIterator<Item = Timed>) -> Vec<Point> {
         Point { bytes: group[0].0, seconds, spread: most / least - 1.0 }
     };
     groups.map(point).collect()
+}
+
+/// Median: the middle of the numbers, or the mean of the two in the middle; `None` without numbers.
+pub(crate) fn median(mut numbers: Vec<f64>) -> Option<f64> {
+    numbers.sort_by(f64::total_cmp);
+    let middle = numbers.len() / 2;
+    match numbers.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(numbers[middle]),
+        _ => Some((numbers[middle - 1] + numbers[middle]) / 2.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    #[test]
+    fn the_middle_of_an_even_number_is_between_two() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
 }

@@ -16,7 +16,7 @@ const NO_NVLINK: f64 = 60e9;
 /// A cluster, nominal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Site {
-    /// Its GPU; of an unknown one what is nearest to it.
+    /// Its GPU, or the known one that is nearest to it.
     pub gpu: Gpu,
     /// Most nodes that took part.
     pub nodes: u32,

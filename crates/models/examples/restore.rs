@@ -73,7 +73,7 @@ fn main() {
     }
 }
 
-/// As many bytes as a checkpoint has, to a file that is removed again.
+/// Writes a file of `bytes` bytes, the size of a checkpoint, and removes it: the speed of the disk alone.
 fn write(out: &Path, bytes: u64) {
     let piece = vec![7; 1 << 20];
     let file = std::fs::File::create(out).unwrap();

@@ -1,4 +1,4 @@
-//! What measurements work with: the scenarios of a folder, simulated once each, and samples.
+//! Inputs of measurements: the scenarios of a folder, each simulated once, and samples.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ pub struct Bench<'a> {
     used: RefCell<BTreeSet<String>>,
     /// Values that replace those of scenarios, behind what a measurement replaces itself.
     moved: Vec<Moved>,
-    /// What is added to the seeds of scenarios.
+    /// Number that is added to the seeds of scenarios.
     seeds_on: u64,
 }
 
@@ -45,7 +45,7 @@ struct Moved {
 pub(super) struct Simulated {
     scenario: String,
     variants: BTreeMap<String, Metrics>,
-    /// Of workload `serving`.
+    /// Variants of workload `serving`.
     requests: BTreeMap<String, Requests>,
 }
 
@@ -62,13 +62,13 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// The same with this added to the seed of each scenario.
+    /// Adds `seeds_on` to the seed of each scenario.
     pub(super) fn with_seeds_on(mut self, seeds_on: u64) -> Self {
         self.seeds_on = seeds_on;
         self
     }
 
-    /// The same, on which each scenario has one iteration, and what makes scenarios shorter is set: files and values.
+    /// A bench of short runs: one iteration of each scenario, with the values of `shorter` (file and value) replaced.
     pub(super) fn of_short_runs(folder: &'a Path, cancel: &'a Cancel, shorter: &[(&str, &str)]) -> Self {
         let one = Self::new(folder, cancel).with_moved(&[], "iterations=1".to_owned());
         shorter

@@ -1,4 +1,4 @@
-//! What codecs make of values: frames and their byte groups, and single byte groups by Zstd and by Huffman.
+//! Values of samples by codecs: frames and their byte groups, and single byte groups by Zstd and by Huffman.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -15,11 +15,11 @@ pub(super) const LEVEL: i32 = 3;
 pub(super) const WEIGHTS: &str = "train_late_weights.bf16.safetensors";
 const NEXT: &str = "train_late_weights_next.bf16.safetensors";
 
-/// The BF16 values of the tensors whose names `is_wanted` likes, one after the other, as a model's file has them.
+/// BF16 values of the tensors whose names `is_wanted` accepts, concatenated in the order of the file.
 pub(super) fn values(
     bench: &Bench<'_>,
     file: &str,
-    is_wanted: fn(&str) -> bool,
+    is_wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<u8>, ReproduceError> {
     let tensors = tensors(bench, file, DType::Bf16, is_wanted)?;
     Ok(tensors.into_iter().flat_map(|(_, values)| values).collect())
@@ -27,7 +27,7 @@ pub(super) fn values(
 
 /// Pretrained weights.
 pub(super) fn pretrained_values(bench: &Bench<'_>) -> Result<Vec<u8>, ReproduceError> {
-    values(bench, PRETRAINED, |_| true)
+    values(bench, PRETRAINED, &|_| true)
 }
 
 /// A tensor of two adjacent checkpoints.
@@ -38,10 +38,10 @@ pub(super) struct Adjacent {
     pub(super) delta: Vec<u8>,
 }
 
-/// All that the samples have of them.
+/// All such tensors of the samples.
 pub(super) fn adjacent(bench: &Bench<'_>) -> Result<Vec<Adjacent>, ReproduceError> {
-    let last = tensors(bench, WEIGHTS, DType::Bf16, |_| true)?;
-    let next = tensors(bench, NEXT, DType::Bf16, |_| true)?;
+    let last = tensors(bench, WEIGHTS, DType::Bf16, &|_| true)?;
+    let next = tensors(bench, NEXT, DType::Bf16, &|_| true)?;
     let pairs = next.into_iter().filter_map(|(info, next)| {
         let (_, last) = last.iter().find(|(other, _)| other.name == info.name)?;
         let delta = last.iter().zip(&next).map(|(last, next)| last ^ next).collect();
@@ -50,7 +50,7 @@ pub(super) fn adjacent(bench: &Bench<'_>) -> Result<Vec<Adjacent>, ReproduceErro
     Ok(pairs.collect())
 }
 
-/// The differences of all of these tensors, one after the other.
+/// Differences of all of these tensors, concatenated.
 pub(super) fn deltas(bench: &Bench<'_>) -> Result<Vec<u8>, ReproduceError> {
     Ok(adjacent(bench)?.into_iter().flat_map(|tensor| tensor.delta).collect())
 }
@@ -75,18 +75,18 @@ pub(super) fn frame(codec: &dyn Codec, dtype: DType, values: &[u8]) -> Vec<u8> {
     compress_with(codec, values, dtype).expect("figures name codecs that take the type of their values")
 }
 
-/// Its byte groups, the most significant one first.
+/// Byte groups of a frame, the most significant one first.
 pub(super) fn groups(frame: &[u8]) -> Vec<ByteGroup> {
     let of_frame = |info: FrameInfo| ByteGroup::of_frame(info.shape, &[], frame);
     FrameInfo::peek(frame).and_then(of_frame).expect("`frame` made it, with `grouped` or `blockwise`")
 }
 
-/// Bytes by Zstd.
+/// Length of bytes by Zstd.
 pub(super) fn zstd_len(bytes: &[u8]) -> usize {
     zstd::bulk::compress(bytes, LEVEL).expect("memory takes it").len()
 }
 
-/// Bytes by a Huffman code for each 64 KiB; as they are, or as runs, where that is shorter.
+/// Length of bytes by a Huffman code for each 64 KiB; raw or as runs where that is shorter.
 pub(super) fn huffman_len(bytes: &[u8]) -> usize {
     groups(&frame(&Blockwise, DType::F8E4M3, bytes))[0].coded_len
 }
@@ -98,7 +98,7 @@ pub(super) fn entropy(bytes: &[u8]) -> f64 {
     histogram.entropy()
 }
 
-/// Brings items into an order that is drawn, and always the same.
+/// Shuffles items with a fixed seed.
 pub(super) fn shuffle<T>(items: &mut [T]) {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     for last in (1..items.len()).rev() {

@@ -1,4 +1,4 @@
-//! What scenarios assume, and how that was obtained: `constants.toml`, with the values that the scenarios really have.
+//! Constants that scenarios assume, and how each was obtained: `constants.toml`, with the values that the scenarios really have.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -95,52 +95,28 @@ struct Entry {
 /// Why the constants of a paper are not known.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum ConstantsError {
     /// A file cannot be read.
     #[error(
         "cannot read `{}`: {source}\nhelp: `--scenarios` names the folder of the papers' scenarios", path.display()
     )]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     /// A file is not of the form.
     #[error("`{}`: {message}", path.display())]
-    Form {
-        /// The file.
-        path: PathBuf,
-        /// What the parser says.
-        message: String,
-    },
+    Form { path: PathBuf, message: String },
     /// A constant that two files should share and do not.
     #[error(
         "`{path}` is {} in `{}` and {} in `{}`\nhelp: no figure has constants of its own: make them equal",
         values[0], files[0], values[1], files[1]
     )]
-    Differs {
-        /// Where it is in both.
-        path: String,
-        /// The files.
-        files: [String; 2],
-        /// Its values.
-        values: [String; 2],
-    },
+    Differs { path: String, files: [String; 2], values: [String; 2] },
     /// The list names no file of a constant.
     #[error("`{FILE}`: `{path}` is in no file\nhelp: name the scenarios that have it in `files`")]
-    Nowhere {
-        /// The constant.
-        path: String,
-    },
+    Nowhere { path: String },
     /// The list names a constant that its file does not have.
     #[error("`{}` has no value at `{key}`\nhelp: `{FILE}` names it: correct `path` there", path.display())]
-    Missing {
-        /// The file.
-        path: PathBuf,
-        /// The path in it.
-        key: String,
-    },
+    Missing { path: PathBuf, key: String },
 }
 
 /// The constants of a paper's scenarios in `folder`.
@@ -184,7 +160,7 @@ fn constant(
     Ok(Constant { files, path, value, origin, how, table })
 }
 
-fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, ConstantsError> {
+pub(super) fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, ConstantsError> {
     let text = fs::read_to_string(path)
         .map_err(|source| ConstantsError::Unreadable { path: path.to_owned(), source })?;
     toml::from_str(&text)
@@ -260,7 +236,7 @@ mod tests {
         assert_eq!(scaled("\"none\"", 0.8), None);
     }
 
-    /// What a preset has in a table is moved there, and nothing else of the table.
+    /// A constant in a table of a preset is moved there, and nothing else of the table.
     #[test]
     fn all_fitted_constants_can_be_moved() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/paper");

@@ -10,6 +10,7 @@ use crate::{ConstantsError, ExpectedError};
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum ReproduceError {
     /// The published numbers cannot be used.
     #[error(transparent)]
@@ -28,20 +29,10 @@ pub enum ReproduceError {
     Sample(#[from] TraceError),
     /// A codec refuses a sample.
     #[error("sample `{sample}`: {source}")]
-    Codec {
-        /// The file.
-        sample: String,
-        /// What the codec says.
-        source: EncodeError,
-    },
+    Codec { sample: String, source: EncodeError },
     /// A scenario lacks a variant that a figure compares.
     #[error(
         "scenario `{scenario}` has no variant `{variant}`\nhelp: `zipwire reproduce` compares it with others"
     )]
-    NoVariant {
-        /// The scenario file.
-        scenario: String,
-        /// The variant.
-        variant: String,
-    },
+    NoVariant { scenario: String, variant: String },
 }

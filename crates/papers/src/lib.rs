@@ -1,8 +1,8 @@
-//! What papers publish, beside what comes out here.
+//! Published numbers of five papers, beside those that come out here.
 //!
-//! A paper is a list of `Figure`s, a figure is a file with a list of measurements, and a measurement gives one number
-//! of `expected.toml`: by simulating a scenario, by encoding a sample, or from a formula. All papers share one table.
-//! Nothing is fitted here: what was fitted stands in the scenarios, and `constants.toml` says how it was obtained.
+//! `expected.toml` has a row for each number, with its place, its role, and how it is measured here: by simulating a scenario, by encoding a
+//! sample, or from a formula. `curves.toml` has tables of numbers that depend on something that the text does not say. Nothing is fitted here:
+//! fitted values stand in the scenarios, and `constants.toml` says how each was obtained.
 
 mod bench;
 mod coded;
@@ -11,8 +11,8 @@ mod curve;
 mod dfloat11;
 mod error;
 mod expected;
-mod figure;
 mod lmc;
+mod measure;
 mod null_model;
 mod paper;
 mod pictures;
@@ -22,12 +22,13 @@ mod samples;
 mod score;
 mod sensitivity;
 mod splitzip;
+mod switcher;
 mod zipccl;
 mod zipnn;
 
 pub use bench::Bench;
 pub use constants::{Constant, ConstantsError, Origin};
-pub use curve::{Curve, PublishedLevel};
+pub use curve::{Curve, CurveAbout, PublishedLevel};
 pub use error::ReproduceError;
 pub use expected::{Anchor, CALIBRATIONS, Expected, ExpectedError, Fault, Number, Published, Role};
 pub use null_model::NullModel;
@@ -40,33 +41,16 @@ pub use sensitivity::{Moved, Sensitivity};
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use figure::{Figure, Measurement};
 use rayon::prelude::*;
 use sensitivity::Short;
 use zipwire_runner::Cancel;
 
-/// The figures of a paper that can be measured today; what else it publishes is pending.
-fn figures(paper: Paper) -> &'static [Figure] {
-    match paper {
-        Paper::ZipCcl => zipccl::FIGURES,
-        Paper::SplitZip => splitzip::FIGURES,
-        Paper::DFloat11 => dfloat11::FIGURES,
-        Paper::ZipNn => zipnn::FIGURES,
-        Paper::Lmc => lmc::FIGURES,
-    }
-}
-
-/// Scenarios and what makes their runs shorter where only changes are looked at.
+/// Scenarios, and values that make their runs shorter where only changes count.
 fn shorter(paper: Paper) -> &'static [(&'static str, &'static str)] {
     match paper {
         Paper::ZipCcl => zipccl::SHORTER,
         Paper::SplitZip | Paper::DFloat11 | Paper::ZipNn | Paper::Lmc => &[],
     }
-}
-
-/// The measurements of a paper.
-fn measurements(paper: Paper) -> impl Iterator<Item = &'static Measurement> {
-    figures(paper).iter().flat_map(|figure| figure.measurements)
 }
 
 /// How much is measured.
@@ -82,15 +66,17 @@ pub struct Extent {
 /// How many steps [`reproduce`] announces: measurements, and constants that are moved.
 ///
 /// # Errors
-/// If the list of constants cannot be used.
+/// If the published numbers or the list of constants cannot be used.
 pub fn count(paper: Paper, folder: &Path, extent: Extent) -> Result<usize, ReproduceError> {
     let moves =
         if extent.has_sensitivity { sensitivity::moves(&constants::read(folder, paper)?).count() } else { 0 };
-    Ok(measurements(paper).count() * extent.seeds.get() as usize + moves)
+    let expected = Expected::read(folder)?;
+    let measured = expected.of(paper).iter().filter(|number| number.measure.is_some()).count();
+    Ok(measured * extent.seeds.get() as usize + moves)
 }
 
-/// Measures whatever a paper publishes and can be measured, on request with several seeds, and how it depends on fitted constants. `folder` holds the
-/// papers' scenarios; `begin` is told which number, or which constant, is next, the latter from any thread.
+/// Measures all numbers and curves of a paper, on request with several seeds, and how they depend on fitted constants. `folder` holds the
+/// papers' scenarios; `begin` is told the id of each number, or the path of each constant, before its turn, the latter from any thread.
 ///
 /// # Errors
 /// If a file of the folder cannot be used, a simulation fails, or the user stops it.
@@ -102,10 +88,11 @@ pub fn reproduce(
     begin: &(dyn Fn(&str) + Sync),
 ) -> Result<Report, ReproduceError> {
     let expected = Expected::read(folder)?;
+    let (numbers, curves) = (expected.of(paper), CurveAbout::read(folder, paper)?);
     let constants = constants::read(folder, paper)?;
     let with_seed = |seeds_on: u32| {
         let bench = Bench::new(folder, cancel).with_seeds_on(seeds_on.into());
-        Report::measure(paper, expected.of(paper), constants.clone(), figures(paper), &bench, begin)
+        Report::measure(paper, numbers, constants.clone(), &curves, &bench, begin)
     };
     let report = || {
         let others = || (1..extent.seeds.get()).into_par_iter().map(with_seed).collect::<Vec<_>>();
@@ -121,7 +108,7 @@ pub fn reproduce(
         return report();
     }
     let short = Short { folder, shorter: shorter(paper), cancel };
-    let subjects = || sensitivity::subjects(measurements(paper), &constants, &short);
+    let subjects = || sensitivity::subjects(numbers, &constants, &short);
     let (report, subjects) = rayon::join(report, subjects);
     let mut report = report?;
     report.sensitivity = Sensitivity::measure(&subjects?, &constants, &short, begin)?;
@@ -134,17 +121,22 @@ mod tests {
 
     use super::*;
 
-    /// What can be measured is not pending, and what is not pending can be measured.
+    /// A number is either measured or pending; levels of curves are numbers.
     #[test]
     fn every_number_is_measured_or_pending() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/paper");
         let expected = Expected::read(&folder).unwrap();
         for paper in Paper::ALL {
-            let measured: BTreeSet<&str> = measurements(paper).map(|measurement| measurement.id).collect();
-            assert_eq!(measured.len(), measurements(paper).count(), "{paper}: measured twice");
-            let open = expected.of(paper).iter().filter(|number| number.pending.is_none());
+            let numbers = expected.of(paper).iter();
+            let measured = numbers.clone().filter(|number| number.measure.is_some());
+            let measured: BTreeSet<&str> = measured.map(|number| number.id.as_str()).collect();
+            let open = numbers.filter(|number| number.pending.is_none());
             let open: BTreeSet<&str> = open.map(|number| number.id.as_str()).collect();
             assert_eq!(measured, open, "{paper}");
+            let curves = CurveAbout::read(&folder, paper).unwrap();
+            for level in curves.iter().flat_map(|curve| &curve.published) {
+                assert!(expected.of(paper).iter().any(|number| number.id == level.id), "{}", level.id);
+            }
         }
     }
 }

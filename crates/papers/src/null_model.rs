@@ -1,4 +1,4 @@
-//! What a model without a simulator makes of published speedups: the least that a simulator has to beat.
+//! Null model of published speedups, without a simulator: the least that a simulator has to beat.
 
 use serde::Serialize;
 
@@ -47,7 +47,7 @@ impl NullModel {
         model
     }
 
-    /// What it says of a number, if that names a calibration.
+    /// Speedup of a number by this model, if the number names a calibration.
     pub(super) fn speedup(&self, number: &Number, numbers: &[Number]) -> Option<f64> {
         let anchor = number.null.as_ref()?;
         let published = numbers.iter().find(|number| number.id == anchor.id())?.paper.middle();

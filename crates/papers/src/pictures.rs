@@ -1,8 +1,8 @@
 //! Pictures of a report: the numbers of each figure, and its curves.
 
-use crate::plots::{BarSeries, Bars, Level, LineSeries, Lines, Rows, Value};
+use crate::plots::{Bars, Level, Lines, Rows, Series, Value};
 
-use crate::{Curve, Report, Row, signed_percent};
+use crate::{Curve, CurveAbout, Report, Row, signed_percent};
 
 /// Names and texts of SVG files: one for each curve, and one for each figure that has several numbers of a unit, of which at
 /// least one is measured.
@@ -19,7 +19,8 @@ pub fn pictures(report: &Report) -> Vec<(String, String)> {
     groups.retain(|group| group.len() > 1 && group.iter().any(|row| row.ours.is_some()));
     let numbers =
         groups.iter().map(|group| (file_name(&[paper, &group[0].figure]), numbers(report, group).svg()));
-    let curves = report.curves.iter().map(|curve| (file_name(&[paper, curve.name]), drawn(report, curve)));
+    let curves =
+        report.curves.iter().map(|curve| (file_name(&[paper, &curve.about.name]), drawn(report, curve)));
     numbers.chain(curves).collect()
 }
 
@@ -40,7 +41,7 @@ fn numbers(report: &Report, rows: &[&Row]) -> Rows {
     }
 }
 
-/// What all quantities end with, behind the first colon or the last comma: the title of their axis.
+/// Common ending of all quantities, after the first colon or the last comma: the title of their axis.
 fn common_end<'r>(rows: &[&'r Row]) -> Option<&'r str> {
     let ends = |split: fn(&str) -> Option<(&str, &str)>| {
         let (_, end) = split(&rows[0].quantity)?;
@@ -81,27 +82,26 @@ fn drawn(report: &Report, curve: &Curve) -> String {
         };
         curve.points.iter().enumerate().map(value).collect()
     };
-    let columns =
-        || curve.columns.iter().enumerate().skip(1).map(|(column, name)| ((*name).to_owned(), column));
-    let levels = curve.published.iter().map(|published| {
-        let row = report.rows.iter().find(|row| row.id == published.id);
-        let row = row.expect("curves name numbers of their paper");
-        let (least, most) = row.paper.ends();
+    let CurveAbout { title, columns, axes: [x_title, y_title], groups, published, .. } = curve.about.clone();
+    let levels = published.iter().filter_map(|published| {
+        let (least, most) = report.rows.iter().find(|row| row.id == published.id)?.paper.ends();
         let value = if least.is_finite() { least } else { most };
         let name = format!("{} ({value})", published.name);
-        Level { value, name, series: published.column.map(|column| column - 1) }
+        Some(Level { value, name, series: published.column.map(|column| column - 1) })
     });
-    let (title, levels) = (curve.title.to_owned(), levels.collect());
-    let [x_title, y_title] = curve.axes.map(str::to_owned);
-    if curve.groups.is_empty() {
-        let series = columns().map(|(name, column)| LineSeries { name, values: values(column) }).collect();
+    let levels = levels.collect();
+    let series = columns
+        .into_iter()
+        .enumerate()
+        .skip(1)
+        .map(|(column, name)| Series { name, values: values(column) })
+        .collect();
+    if groups.is_empty() {
         let x = curve.points.iter().map(|point| point[0]).collect();
-        return Lines { title, x_title, y_title, x, series, levels, published: Vec::new() }.svg();
+        return Lines { title, x_title, y_title, x, series, levels }.svg();
     }
-    let series = columns().map(|(name, column)| BarSeries { name, values: values(column) }).collect();
-    let groups = curve.groups.iter().map(|&name| name.to_owned()).collect();
-    // Curves with names are speedups: what a bar shows is the gain.
-    Bars { title, x_title, y_title, base: 1.0, groups, series, levels, published: Vec::new() }.svg()
+    // Curves with names are speedups: a bar is the gain.
+    Bars { title, x_title, y_title, base: 1.0, groups, series, levels }.svg()
 }
 
 /// `zipccl-fig-9.svg`.

@@ -2,28 +2,29 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::figure::{Figure, Measurement, Ours};
+use crate::curve::CurveAbout;
+use crate::measure::Ours;
 use crate::{
     Bench, Constant, Curve, NullModel, Number, Paper, Published, ReproduceError, Role, Score, Sensitivity,
 };
 
-/// Everything that `zipwire reproduce` says of a paper.
+/// Result of `zipwire reproduce` for a paper.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The paper.
     pub paper: Paper,
     /// One for each published number, in the order of `expected.toml`.
     pub rows: Vec<Row>,
-    /// What depends on something that the paper does not state.
+    /// Tables of numbers that depend on something that the paper does not state.
     pub curves: Vec<Curve>,
-    /// What the scenarios assume, and how that was obtained.
+    /// Constants of the scenarios, and how each was obtained.
     pub constants: Vec<Constant>,
-    /// What results become when fitted constants change, on request.
+    /// Results with fitted constants changed, on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sensitivity: Option<Sensitivity>,
     /// Sums over the rows.
     pub score: Score,
-    /// What is to be beaten; of a paper with speedups to hold it against.
+    /// The null model, of a paper with speedups that it has values for.
     pub null_model: Option<NullModel>,
 }
 
@@ -36,14 +37,14 @@ pub struct Row {
     pub figure: String,
     /// Where the text says it.
     pub place: String,
-    /// What it is.
+    /// Quantity, in words.
     pub quantity: String,
     /// Its unit.
     pub unit: String,
-    /// What is published; an end of a range that is no bound is null in JSON.
+    /// Published value; an infinite end of a range is null in JSON.
     #[serde(serialize_with = "published")]
     pub paper: Published,
-    /// What comes out here, if anything.
+    /// Value that comes out here, if any.
     pub ours: Option<f64>,
     /// The least and the most of it over several seeds; absent where there was one seed, or all gave the same.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,18 +53,18 @@ pub struct Row {
     pub error_pct: Option<f64>,
     /// The same of the gain, a speedup less 1; `None` of what is no speedup, of bounds, and where the paper has no gain.
     pub gain_error_pct: Option<f64>,
-    /// What the null model says of a speedup.
+    /// Value of the null model, for speedups.
     pub null: Option<f64>,
-    /// What the number is to us.
+    /// Role in the comparison.
     pub role: Role,
     /// Whether a prediction follows from nothing that was fitted and from no other number; `None` of other roles.
     pub independent: Option<bool>,
     /// Whether it is as near as `expected.toml` asks for.
     pub reached: Option<bool>,
-    /// What is not there yet that it takes.
+    /// Reason why it cannot be measured yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<String>,
-    /// Why it is missed, what it follows from, and what is to be known about ours.
+    /// Remarks: on our value, on its conditions, and on why it is missed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -73,25 +74,23 @@ impl Report {
         paper: Paper,
         numbers: &[Number],
         constants: Vec<Constant>,
-        figures: &[Figure],
+        curves: &[CurveAbout],
         bench: &Bench<'_>,
         begin: &(dyn Fn(&str) + Sync),
     ) -> Result<Self, ReproduceError> {
-        let measurements: Vec<&Measurement> = figures.iter().flat_map(|figure| figure.measurements).collect();
         let mut rows = Vec::with_capacity(numbers.len());
         for number in numbers {
-            let ours = match measurements.iter().find(|measurement| measurement.id == number.id) {
-                Some(measurement) => {
+            let ours = match &number.measure {
+                Some(measure) => {
                     begin(&number.id);
                     bench.proceed()?;
-                    (measurement.measure)(bench)?
+                    measure.ours(bench)?
                 }
                 None => Ours::default(),
             };
             rows.push(Row::new(number, ours));
         }
-        let curves = figures.iter().flat_map(|figure| figure.curves).map(|curve| curve(bench));
-        let curves = curves.collect::<Result<_, _>>()?;
+        let curves = curves.iter().map(|curve| curve.measure(bench)).collect::<Result<_, _>>()?;
         let score = Score::of(&rows);
         let null_model = NullModel::fit(numbers);
         for (row, number) in rows.iter_mut().zip(numbers) {

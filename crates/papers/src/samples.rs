@@ -1,28 +1,28 @@
 //! Sizes and exponents of recorded tensors.
 
+use serde::Deserialize;
 use zipwire_bench::inspect::Histogram;
 use zipwire_codec::{DType, ExponentWords, FrameInfo, Huffman, Layout, Spec, encode_to_vec};
 use zipwire_traces::{TensorFile, TensorInfo};
 
 use crate::coded;
-use crate::figure::Ours;
+use crate::measure::Ours;
 use crate::{Bench, ReproduceError};
 
 /// Recorded tensors that are known to the figures, below the folder of samples.
 pub(super) const KV_BF16: &str = "train_late_kv.bf16.safetensors";
-pub(super) const KV_FP8: &str = "train_late_kv.fp8.safetensors";
 pub(super) const DISPATCH_AND_COMBINE: &str = "train_late_a2a_forward.bf16.safetensors";
 pub(super) const PRETRAINED: &str = "pre_minilm.bf16.safetensors";
 
-/// Raw over coded bytes of the tensors of type `dtype` whose names `is_wanted` likes, as `compact` frames, a frame per tensor.
+/// Raw over coded bytes of the tensors of type `dtype` whose names `is_wanted` accepts, as `compact` frames, a frame per tensor.
 pub(super) fn ratio(
     bench: &Bench<'_>,
     file: &str,
-    codec: &str,
+    codec: &Spec,
     dtype: DType,
-    is_wanted: fn(&str) -> bool,
+    is_wanted: &dyn Fn(&str) -> bool,
 ) -> Result<f64, ReproduceError> {
-    let codec = codec.parse::<Spec>().expect("figures name codecs that there are").codec();
+    let codec = codec.codec();
     let (mut raw, mut coded) = (0, 0);
     for (_, values) in tensors(bench, file, dtype, is_wanted)? {
         let frame = encode_to_vec(codec.as_ref(), Layout::Compact, dtype, &values)
@@ -33,7 +33,8 @@ pub(super) fn ratio(
 }
 
 /// A field of a BF16 value.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Bits {
     Sign,
     Exponent,
@@ -57,12 +58,12 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Counts it in the tensors whose names `is_wanted` likes.
+    /// Counts it in the tensors whose names `is_wanted` accepts.
     pub(super) fn of(
         bench: &Bench<'_>,
         file: &str,
         bits: Bits,
-        is_wanted: fn(&str) -> bool,
+        is_wanted: &dyn Fn(&str) -> bool,
     ) -> Result<Self, ReproduceError> {
         let mut counts = Self { histogram: Histogram::new(8) };
         for (_, values) in tensors(bench, file, DType::Bf16, is_wanted)? {
@@ -73,7 +74,7 @@ impl Counts {
 
     /// Counts it in each tensor of a file.
     pub(super) fn by_tensor(bench: &Bench<'_>, file: &str, bits: Bits) -> Result<Vec<Self>, ReproduceError> {
-        let tensors = tensors(bench, file, DType::Bf16, |_| true)?;
+        let tensors = tensors(bench, file, DType::Bf16, &|_| true)?;
         let count = |(_, values): (TensorInfo, Vec<u8>)| {
             let mut counts = Self { histogram: Histogram::new(8) };
             counts.add(bits, &values);
@@ -93,31 +94,37 @@ impl Counts {
         self.histogram.total()
     }
 
-    /// Order-0 entropy, in bits.
-    pub(super) fn entropy(&self) -> f64 {
-        self.histogram.entropy()
-    }
-
     /// Share of values that have one of the `count` most frequent ones, from 0 to 1.
     pub(super) fn coverage(&self, count: usize) -> f64 {
         self.histogram.coverage(count)
     }
-
-    /// How many of them occur.
-    pub(super) fn used(&self) -> usize {
-        self.histogram.counts().iter().filter(|&&count| count > 0).count()
-    }
 }
 
-/// A number of one field of pretrained weights, and where they come from.
+/// A number that a histogram comes to.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Statistic {
+    /// Order-0 entropy, in bits.
+    Entropy,
+    /// How many values occur.
+    Used,
+    /// Percent of values that have one of so many most frequent ones.
+    Covered(usize),
+}
+
+/// A statistic of one field of pretrained weights, and where they come from.
 pub(super) fn pretrained(
     bench: &Bench<'_>,
     bits: Bits,
-    number: fn(&Counts) -> f64,
+    statistic: Statistic,
 ) -> Result<Ours, ReproduceError> {
-    let counts = Counts::of(bench, PRETRAINED, bits, |_| true)?;
-    let source = format!("{} values of `{PRETRAINED}`", counts.total());
-    Ok(Ours::with(number(&counts), source))
+    let counts = Counts::of(bench, PRETRAINED, bits, &|_| true)?;
+    let number = match statistic {
+        Statistic::Entropy => counts.histogram.entropy(),
+        Statistic::Used => counts.histogram.counts().iter().filter(|&&count| count > 0).count() as f64,
+        Statistic::Covered(count) => 100.0 * counts.coverage(count),
+    };
+    Ok(Ours::with(number, format!("{} values of `{PRETRAINED}`", counts.total())))
 }
 
 /// The Huffman code of the exponents of pretrained weights, and the mean length of its words, in bits.
@@ -137,7 +144,7 @@ pub(super) fn tensors(
     bench: &Bench<'_>,
     file: &str,
     dtype: DType,
-    is_wanted: fn(&str) -> bool,
+    is_wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<(TensorInfo, Vec<u8>)>, ReproduceError> {
     let opened = TensorFile::open(&bench.sample(file))?;
     let listed = opened.tensors();

@@ -1,4 +1,4 @@
-//! How near a paper's numbers come all in all.
+//! Errors over all numbers of a paper.
 
 use serde::Serialize;
 
@@ -9,11 +9,11 @@ use crate::Row;
 pub struct Score {
     /// Predictions that were measured, of a value or of both ends of a range, known misses among them.
     pub predictions: Errors,
-    /// Those of them that follow from nothing that was fitted, and from no other number.
+    /// Independent ones among them: they follow from nothing that was fitted, and from no other number.
     pub independent: Errors,
     /// Predictions of one end only, which have no error as long as they are on the right side: not among the others.
     pub bounds: usize,
-    /// What is further off than its tolerance.
+    /// Numbers beyond their tolerance.
     pub missed: usize,
     /// Numbers that wait for something.
     pub pending: usize,
@@ -52,7 +52,7 @@ impl Score {
 }
 
 impl Errors {
-    /// Of errors of values and of gains, in percent.
+    /// Sums up errors of values and of gains, in percent.
     pub(super) fn of(errors: impl Iterator<Item = (Option<f64>, Option<f64>)>) -> Self {
         let (values, gains): (Vec<Option<f64>>, Vec<Option<f64>>) = errors.unzip();
         let rows = values.len();
@@ -63,7 +63,7 @@ impl Errors {
     }
 }
 
-/// Of absolute values, as far as there are any.
+/// Mean and maximum of the absolute errors that there are.
 fn mean_and_worst(errors: &[Option<f64>]) -> (Option<f64>, Option<f64>) {
     let errors: Vec<f64> = errors.iter().flatten().map(|error| error.abs()).collect();
     let mean = (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64);

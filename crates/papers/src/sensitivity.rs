@@ -1,4 +1,4 @@
-//! How much numbers depend on what was fitted: each fitted constant a fifth smaller and larger, and every number that then changes.
+//! Sensitivity to fitted constants: each is made a fifth smaller and larger, and every number that depends on it is measured again.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,17 +8,17 @@ use serde::Serialize;
 use zipwire_runner::Cancel;
 
 use crate::constants::{Constant, Origin};
-use crate::figure::Measurement;
-use crate::{Bench, ReproduceError};
+use crate::measure::Measure;
+use crate::{Bench, Number, ReproduceError};
 
 /// How far each constant is moved.
 const FACTORS: [f64; 2] = [0.8, 1.2];
 
-/// What numbers become when constants change. Simulations have one iteration here, and some fewer layers: effects are what counts.
+/// Numbers with constants changed. Simulations have one iteration here, and some fewer layers: only effects count.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sensitivity {
     /// Ids of the numbers that depend on any fitted constant.
-    pub numbers: Vec<&'static str>,
+    pub numbers: Vec<String>,
     /// The numbers as they are.
     pub unchanged: Vec<f64>,
     /// A row for each constant and each factor.
@@ -32,15 +32,15 @@ pub struct Moved {
     pub files: Vec<String>,
     /// Where the constant is.
     pub path: String,
-    /// What it was multiplied by.
+    /// Factor of the change.
     pub factor: f64,
-    /// Its value then.
+    /// Changed value of the constant.
     pub value: String,
-    /// The numbers then.
+    /// Numbers with that value.
     pub results: Vec<f64>,
 }
 
-/// What short runs are simulated from.
+/// Inputs of short runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Short<'a> {
     /// The folder of the papers' scenarios.
@@ -58,7 +58,8 @@ impl<'a> Short<'a> {
 
 /// A number that depends on simulations.
 pub(super) struct Subject<'a> {
-    measurement: &'a Measurement,
+    id: &'a str,
+    measure: &'a Measure,
     /// The scenarios that it was simulated from.
     files: BTreeSet<String>,
     unchanged: f64,
@@ -96,28 +97,28 @@ impl Sensitivity {
         let rows: Vec<Result<Option<Moved>, ReproduceError>> = rows.collect();
         let rows = rows.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
         Ok(Some(Self {
-            numbers: subjects.iter().map(|subject| subject.measurement.id).collect(),
+            numbers: subjects.iter().map(|subject| subject.id.to_owned()).collect(),
             unchanged: subjects.iter().map(|subject| subject.unchanged).collect(),
             rows,
         }))
     }
 }
 
-/// The measurements whose scenarios have constants that are moved.
+/// The numbers whose scenarios have constants that are moved.
 pub(super) fn subjects<'a>(
-    measurements: impl Iterator<Item = &'a Measurement>,
+    numbers: &'a [Number],
     constants: &[Constant],
     short: &Short<'_>,
 ) -> Result<Vec<Subject<'a>>, ReproduceError> {
     let bench = short.bench();
     let mut subjects = Vec::new();
-    for measurement in measurements {
+    for (id, measure) in numbers.iter().filter_map(|number| Some((&number.id, number.measure.as_ref()?))) {
         bench.proceed()?;
-        let ours = (measurement.measure)(&bench)?.value;
+        let ours = measure.ours(&bench)?.value;
         let files = bench.take_used();
         let is_moved = moves(constants).any(|(constant, _)| has_any(&files, constant));
         if let Some(unchanged) = ours.filter(|_| is_moved) {
-            subjects.push(Subject { measurement, files, unchanged });
+            subjects.push(Subject { id, measure, files, unchanged });
         }
     }
     Ok(subjects)
@@ -134,7 +135,7 @@ impl Subject<'_> {
             return Ok(self.unchanged);
         }
         bench.proceed()?;
-        let ours = (self.measurement.measure)(bench)?.value;
+        let ours = self.measure.ours(bench)?.value;
         Ok(ours.expect("the number has a value, whatever its constants are"))
     }
 }

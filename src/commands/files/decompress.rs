@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use zipwire::Cancel;
 use zipwire::codec::Reader;
-use zipwire::models::file::{FileError, Model, Values, Watch, Znn, files_below, mirror, restore, verify};
+use zipwire::models::file::{FileError, Model, Values, Watch, files_below, mirror, restore, verify};
 
 use super::{
     MARK, PIPE, Row, SAFETENSORS, base_for, copy, io_error, place, print_rows, restored_name, watched,
@@ -92,7 +92,6 @@ pub(crate) fn run_verify(args: &VerifyArgs, cancel: &Cancel) -> Result<(), CliEr
 /// Whether this program has written it, damaged or not. Where that cannot be seen, its name says so: a file that was cut is not passed over.
 fn is_compressed(file: &Path) -> bool {
     match Values::open(file) {
-        Ok(None) if !matches!(Znn::open(file), Ok(None)) => true,
         Ok(None) => match Model::list(file) {
             Ok(model) => model.is_compressed(),
             Err(FileError::Header { .. }) => {
@@ -124,7 +123,6 @@ enum Input {
     /// A container by itself.
     Values(Values),
     Model(Box<Model>),
-    Znn(Znn),
 }
 
 impl Input {
@@ -132,10 +130,7 @@ impl Input {
         if let Some(values) = Values::open(file)? {
             return Ok(Self::Values(values));
         }
-        match Znn::open(file)? {
-            Some(znn) => Ok(Self::Znn(znn)),
-            None => Ok(Self::Model(Box::new(Model::open_with(file, base)?))),
-        }
+        Ok(Self::Model(Box::new(Model::open_with(file, base)?)))
     }
 
     /// Bytes of what was compressed.
@@ -143,7 +138,6 @@ impl Input {
         match self {
             Self::Values(values) => values.bytes(),
             Self::Model(model) => model.bytes(),
-            Self::Znn(znn) => znn.bytes(),
         }
     }
 
@@ -154,8 +148,6 @@ impl Input {
             (Self::Values(values), None) => values.verify(watch),
             (Self::Model(model), Some((out, force))) => restore(model, out, force, watch),
             (Self::Model(model), None) => verify(model, watch),
-            (Self::Znn(znn), Some((out, force))) => znn.restore(out, force, watch),
-            (Self::Znn(znn), None) => znn.verify(watch),
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::table;
 /// What stands in the names of compressed files, and what files of values get behind theirs.
 const MARK: &str = ".zw";
 const SAFETENSORS: &str = ".safetensors";
-/// What ZipNN appends.
+/// Ending of ZipNN's files. Such a file has a name to be restored to, so that its content is what is refused.
 const ZNN: &str = ".znn";
 /// Memory that the program takes by itself, and each thread that codes with it: pieces of a MiB, their frames, and tables of codecs.
 const OWN_MEMORY: u64 = 12 << 20;

@@ -26,7 +26,7 @@ pub(super) const SIMULATED_RANKS: u32 = WHOLE_PLAN_RANKS;
 /// Iterations of a real run.
 pub(super) const REAL_ITERATIONS: u32 = 5;
 
-/// What a row is of.
+/// One operation of one size in one protocol, on a cluster.
 pub(super) struct Call<'a> {
     pub(super) bench: &'a CollectiveBench,
     pub(super) cluster: &'a Experiment,
@@ -35,13 +35,13 @@ pub(super) struct Call<'a> {
     pub(super) protocol: Protocol,
 }
 
-/// What a row says.
+/// Result of a call, before it is set in relation to other rows.
 pub(super) struct Outcome {
     pub(super) algorithm: String,
     pub(super) time_s: f64,
     ratio: f64,
     pub(super) codec_s: f64,
-    /// Seconds of the same at ratio 1 with a codec that takes no time; none of what is not coded or not predicted.
+    /// Seconds of the same call at ratio 1 with a codec that takes no time; `None` if it is not coded or not predicted.
     pub(super) uncompressed_s: Option<f64>,
     by: By,
 }
@@ -80,7 +80,7 @@ impl Call<'_> {
         }
     }
 
-    /// What the MPI library itself takes, which connects real ranks; `None` of what is not a collective there.
+    /// Measures the MPI library's own collective between the real ranks; `None` if MPI has no such collective.
     pub(super) fn of_mpi(&self) -> Result<Option<CollectiveRow>, CollectiveBenchError> {
         let collective = match self.operation {
             Operation::AllToAll => Some(MpiCollective::AllToAll),

@@ -120,7 +120,7 @@ fn of_broadcast(codec: CodecCost, bytes: u64, ranks: u32) -> f64 {
     codec.launch_s + (encode_s + (ranks - 1.0) * decode_s) / ranks
 }
 
-/// What an exchange does in which everything goes straight.
+/// Load of an exchange in which every transfer goes straight to its receiver.
 struct Load {
     /// Seconds before the last transfer moves.
     latency_s: f64,

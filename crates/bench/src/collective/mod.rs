@@ -1,4 +1,4 @@
-//! What single collectives take on a cluster, in the columns of nccl-tests: uncompressed, and coded in any protocol.
+//! Benchmark of single collectives on a cluster, in the columns of nccl-tests: uncompressed, and coded in any protocol.
 //!
 //! Uncompressed operations are the library's where the cluster has costs of it, and else planned. Coded ones are planned. Plans are
 //! simulated, or run on real ranks; large ones are predicted in closed form. [`By`] says which it was.
@@ -27,12 +27,12 @@ pub use self::size::{OPERATIONS, TYPE_NAME, count, redop};
 use self::call::{Call, REAL_ITERATIONS, SIMULATED_RANKS, SIMULATED_TRANSFERS};
 use self::scenario::{OneCall, experiment};
 
-/// What is benchmarked.
+/// Settings of a benchmark of collectives.
 #[derive(Clone, Debug)]
 pub struct CollectiveBench {
-    /// Where.
+    /// Cluster that it runs or is simulated on.
     pub cluster: CollectiveCluster,
-    /// What coded protocols code with.
+    /// Codec of the coded protocols.
     pub codec: CollectiveCodec,
     /// Operations, of [`OPERATIONS`].
     pub operations: Vec<Operation>,
@@ -140,7 +140,7 @@ fn sizes(
     Ok(sizes)
 }
 
-/// What readers should know besides.
+/// Remarks below the table.
 fn notes(bench: &CollectiveBench, cluster: &Experiment, rows: &[CollectiveRow]) -> Vec<String> {
     let mut notes = Vec::new();
     let has = |by: By| rows.iter().any(|row| row.by == by);

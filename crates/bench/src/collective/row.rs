@@ -1,4 +1,4 @@
-//! What a benchmark of collectives says.
+//! Rows of a benchmark of collectives.
 
 use serde::Serialize;
 use zipwire_schedule::Protocol;
@@ -12,7 +12,7 @@ pub enum By {
     Simulation,
     /// The closed form of its plan.
     ClosedForm,
-    /// What the cluster says of its library's own calls.
+    /// The cluster's model of its library's own calls.
     Library,
     /// Real ranks carried its plan out, and every byte was compared unless that was left out: this machine's time, not the cluster's.
     Execution,
@@ -27,7 +27,7 @@ pub struct CollectiveRow {
     pub op: &'static str,
     /// The protocol.
     pub variant: &'static str,
-    /// The way in which it travels: `library` and the library's own, or what is planned.
+    /// Algorithm: `library` and the library's own choice, or that of the plan.
     pub algorithm: String,
     /// Nodes.
     pub nodes: u32,
@@ -47,11 +47,11 @@ pub struct CollectiveRow {
     pub ratio: f64,
     /// Seconds in which a rank encodes or decodes, of the mean rank; part of the time.
     pub codec_s: f64,
-    /// Seconds of the same at ratio 1 with a codec that takes no time; `None` of what is not coded or not predicted.
+    /// Seconds of the same call at ratio 1 with a codec that takes no time; `None` if it is not coded or not predicted.
     pub uncompressed_s: Option<f64>,
     /// Time of the row of the same operation and size that is not coded, over this one; `None` without one, or of real runs.
     pub speedup: Option<f64>,
-    /// What of that is compression, and what the way in which it travels.
+    /// Shares of the speedup that are due to compression and to the protocol.
     pub split: Option<Split>,
     /// How the time is known.
     pub by: By,

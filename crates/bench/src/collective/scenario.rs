@@ -1,4 +1,4 @@
-//! The scenario of a row: what is benchmarked is read as every experiment is.
+//! Scenario of a row: every call is built and read as an experiment.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub enum ClusterSource {
     File(PathBuf),
 }
 
-/// What all rows have in common.
+/// Cluster that all rows share.
 #[derive(Clone, Debug)]
 pub struct CollectiveCluster {
     /// The hardware.
@@ -34,13 +34,13 @@ pub struct CollectiveCluster {
 pub struct CollectiveCodec {
     /// Its spec, as in scenarios.
     pub spec: String,
-    /// What it costs; what the cluster says of it by default.
+    /// Speed of the codec; by default the one that the cluster declares.
     pub speed: Option<CodecCost>,
     /// Raw over coded bytes, where nothing is encoded.
     pub ratio: Option<f64>,
 }
 
-/// What values are drawn for real runs: weights and activations are about as wide.
+/// Standard deviation of the values of real runs, about that of weights and activations.
 const GAUSSIAN_STD: f64 = 0.02;
 
 /// One operation in one protocol.

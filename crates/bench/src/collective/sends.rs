@@ -1,4 +1,4 @@
-//! What the sends of a library reach on a cluster: what a plan's transfers are, where they are not calls of collectives.
+//! Bandwidth that point-to-point sends of the library reach on a cluster: it limits the transfers of a plan.
 
 use zipwire_cluster::Topology;
 use zipwire_cluster::library::{Constant, LibraryModel, Operation, WireProtocol};

@@ -1,9 +1,9 @@
-//! Sizes of operations as nccl-tests has them: what it makes of a size that was asked for, and what it prints of it.
+//! Sizes of operations as nccl-tests rounds and prints them.
 
 use zipwire_cluster::library::Operation;
 use zipwire_codec::DType;
 
-/// What is benchmarked.
+/// Operations that can be benchmarked.
 pub const OPERATIONS: [Operation; 6] = [
     Operation::AllReduce,
     Operation::AllGather,
@@ -45,7 +45,7 @@ pub fn count(operation: Operation, ranks: u32, bytes: u64) -> u64 {
     if has_parts(operation) { values / u64::from(ranks) } else { values }
 }
 
-/// What nccl-tests prints as the operation on values; it names one for `sendrecv`, too.
+/// Name of the reduction that nccl-tests prints; it prints one for `sendrecv`, too.
 pub fn redop(operation: Operation) -> &'static str {
     if operation.is_reduction() || operation == Operation::SendRecv { "sum" } else { "none" }
 }
@@ -54,7 +54,7 @@ pub fn redop(operation: Operation) -> &'static str {
 mod tests {
     use super::*;
 
-    /// As in logs of 10 ranks (`traces/samples/nccl-tests/012` and `014`): 1 GiB is 1073741760 bytes, and 32 MiB 33554400.
+    /// Logs of 10 ranks (`traces/samples/nccl-tests/012` and `014`) have 1073741760 bytes for 1 GiB, and 33554400 for 32 MiB.
     #[test]
     fn sizes_are_those_of_logs() {
         for operation in [Operation::AllGather, Operation::ReduceScatter, Operation::AllToAll] {

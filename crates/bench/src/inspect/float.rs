@@ -1,4 +1,4 @@
-//! The parts of a value: sign, exponent, mantissa, and what it stands for.
+//! Sign, exponent and mantissa of a value, and the number that they encode.
 
 use zipwire_codec::DType;
 
@@ -47,7 +47,7 @@ impl Format {
         exponent.max(1).cast_signed() - (1 << (self.exponent_bits - 1)) + 1
     }
 
-    /// What the parts stand for; `None` for infinities and NaN.
+    /// The number that the parts encode; `None` for infinities and NaN.
     pub(super) fn value(self, Parts { sign, exponent, mantissa }: Parts) -> Option<f64> {
         let top = exponent == (1 << self.exponent_bits) - 1;
         // E4M3 has one NaN and no infinity; its other top values are finite.

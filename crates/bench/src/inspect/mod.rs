@@ -1,4 +1,4 @@
-//! What is compressible in tensors, and why: statistics of values, limits, and the size under each codec.
+//! Compressibility of tensors, and its reasons: statistics of values, limits, and the size under each codec.
 
 mod entropy;
 mod float;
@@ -13,7 +13,7 @@ use self::entropy::{Order0, inside_groups};
 use self::float::{Format, patterns};
 use self::moments::{Moments, normal_distance};
 
-/// What is known about one tensor.
+/// Statistics, limits and sizes of one tensor.
 #[derive(Clone, Debug, Serialize)]
 pub struct TensorReport {
     /// Its name.
@@ -36,22 +36,22 @@ pub struct TensorReport {
     /// How many of the values differ from those of a base, in percent, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed_pct: Option<f64>,
-    /// What stands out, in words.
+    /// Remarks on properties that stand out.
     pub remarks: Vec<String>,
 }
 
-/// What `auto` chose for a tensor.
+/// The choice of `auto` for a tensor.
 #[derive(Clone, Debug, Serialize)]
 pub struct Chosen {
     /// The spec that was asked for.
     pub codec: String,
     /// The codec of the frame.
     pub chosen: String,
-    /// What it is expected to take, and what the others would.
+    /// Estimates for all candidates, the chosen one among them.
     pub estimates: Vec<ChoiceEstimate>,
 }
 
-/// What a codec is expected to take for a tensor.
+/// Estimated size and time of a codec for a tensor.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChoiceEstimate {
     /// The codec.
@@ -162,8 +162,7 @@ fn chosen(codec: String, auto: &Auto, dtype: DType, values: &[u8]) -> Result<Cho
     Ok(Chosen { codec, chosen, estimates: estimates.iter().map(estimate).collect() })
 }
 
-/// As [`inspect`], beside the values that the tensor had before, as many of the same type: codecs that take differences from a base are
-/// given these.
+/// Like [`inspect`], with earlier values of the tensor, of the same type and number, as the base of codecs that code differences.
 ///
 /// # Errors
 /// As [`inspect`], and if the values are others in type or number.
@@ -255,7 +254,7 @@ fn repeated_rows_pct(dtype: DType, shape: &[usize], values: &[u8]) -> Option<f64
 /// Bytes below which the header of a frame weighs more than a percent.
 const TINY_BYTES: usize = 4096;
 
-/// What stands out. The thresholds are those at which another form of coding begins to pay.
+/// Remarks on a tensor. The thresholds are those at which another form of coding begins to pay.
 fn remarks(dtype: &str, bytes: usize, statistics: Option<&Statistics>) -> Vec<String> {
     let mut remarks = Vec::new();
     if DType::from_name(dtype).is_none() {

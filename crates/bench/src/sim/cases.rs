@@ -38,7 +38,7 @@ impl Cluster {
     }
 }
 
-/// What happens on the cluster.
+/// Traffic on the cluster.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Load {
     /// Every pair of ranks, straight into the network.
@@ -54,7 +54,7 @@ pub(super) enum Load {
 pub struct SimCase {
     /// Its name: what happens, on which kind of cluster, ranks.
     pub name: &'static str,
-    /// Whether it is measured where nobody asks for it by name: it takes seconds, not minutes.
+    /// Whether it takes seconds, not minutes, and is so measured by default.
     pub is_default: bool,
     pub(super) cluster: Cluster,
     pub(super) load: Load,
@@ -70,7 +70,7 @@ impl SimCase {
         found.ok_or_else(|| SimBenchError::UnknownCase { name: name.to_owned() })
     }
 
-    /// What of the simulator it measures.
+    /// Part of the simulator that it measures.
     pub fn level(&self) -> Level {
         match self.load {
             Load::Flows(_) | Load::Rounds => Level::Network,

@@ -1,11 +1,11 @@
 //! Cost of the simulator: seconds of one core and memory at which cases of known size are simulated.
 //!
-//! What is simulated is of no interest here, and whether it is right is for tests to say. A case is measured in a
-//! process that measures nothing else, because peaks of memory cannot be told apart in one: see [`SimCase`].
+//! Results of the simulations are not looked at; tests check them. Each case is measured in a process of its own, because peaks of memory
+//! cannot be told apart in one: see [`SimCase`].
 
 mod cases;
-mod measure;
 mod network;
+mod process;
 mod simulator;
 mod traffic;
 
@@ -16,7 +16,7 @@ use zipwire_runner::{Cancel, ExecuteError};
 use zipwire_scenarios::{ScenarioError, Source, load};
 
 use self::cases::Load;
-use self::measure::{cpu_s, peak_bytes};
+use self::process::{cpu_s, peak_bytes};
 
 pub use self::cases::{CASES, SimCase};
 
@@ -24,7 +24,7 @@ pub use self::cases::{CASES, SimCase};
 const MOST_RUNS: usize = 5;
 const LONG_ENOUGH_S: f64 = 1.0;
 
-/// What of the simulator is measured.
+/// Part of the simulator that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -47,18 +47,18 @@ impl Level {
     }
 }
 
-/// What one case has cost.
+/// Time and memory of one case.
 #[derive(Clone, Debug, Serialize)]
 pub struct SimRow {
     /// The case, or the scenario file.
     pub case: String,
-    /// What was measured.
+    /// Part of the simulator that was measured.
     pub level: Level,
     /// Ranks of the cluster.
     pub ranks: u32,
     /// Transfers that were simulated.
     pub transfers: u64,
-    /// What they take in virtual time, in seconds.
+    /// Virtual time of the transfers, in seconds.
     pub simulated_s: f64,
     /// Seconds of a core for drawing the traffic, or for reading, planning and checking the scenario; median of the runs.
     pub prepare_s: f64,
@@ -68,11 +68,11 @@ pub struct SimRow {
     pub runs: usize,
     /// The most memory that the process has had resident, if the system says so.
     pub peak_bytes: Option<u64>,
-    /// What the network did; only it counts.
+    /// Work of the network; `None` for cases of the whole simulator.
     pub work: Option<WorkPerEvent>,
 }
 
-/// What happens in the network at one moment at which flows come or go, in the mean.
+/// Mean work of the network at a moment at which flows come or go.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct WorkPerEvent {
     /// Such moments.
@@ -100,34 +100,24 @@ impl From<zipwire_sim::Work> for WorkPerEvent {
 /// Why a case has no row.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum SimBenchError {
     /// The user asked to stop.
     #[error("stopped")]
     Cancelled,
     /// There is no case of this name.
     #[error("there is no case `{name}`\nhelp: the cases are {}; `all` is all of them", names())]
-    UnknownCase {
-        /// The name.
-        name: String,
-    },
+    UnknownCase { name: String },
     /// A scenario that the network alone cannot play.
     #[error(
         "`{}` cannot be measured at level `network`: its flows depend on one another\n\
          help: that level takes workload `transfers` in order `burst`",
         .path.display()
     )]
-    NotBurst {
-        /// The scenario file.
-        path: PathBuf,
-    },
+    NotBurst { path: PathBuf },
     /// The flows of a case cannot be handed to the simulator.
     #[error("cannot write to `{}`: {source}\nhelp: let `TMPDIR` name a writable folder", .folder.display())]
-    Folder {
-        /// What cannot be written.
-        folder: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Folder { folder: PathBuf, source: std::io::Error },
     /// The scenario is wrong.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
@@ -187,7 +177,7 @@ pub fn can_play(path: &Path, level: Level) -> Result<bool, SimBenchError> {
     }
 }
 
-/// What one run of a case has taken.
+/// Time and work of one run of a case.
 struct Run {
     ranks: u32,
     transfers: u64,

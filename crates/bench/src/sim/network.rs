@@ -10,7 +10,7 @@ use zipwire_scenarios::{Experiment, Source, load};
 use zipwire_schedule::{Flow, Pace, Rank, Work};
 use zipwire_sim::{FlowId, Network};
 
-use super::measure::cpu_s;
+use super::process::cpu_s;
 use super::traffic::{MEAN_BYTES, Sizes, Transfer, all_pairs};
 use super::{Run, SimBenchError};
 

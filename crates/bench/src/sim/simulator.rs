@@ -9,11 +9,11 @@ use zipwire_scenarios::{Source, load};
 use zipwire_schedule::Lane;
 
 use super::cases::Cluster;
-use super::measure::cpu_s;
+use super::process::cpu_s;
 use super::traffic::{MEAN_BYTES, Sizes, all_pairs};
 use super::{Run, SimBenchError};
 
-/// What a scenario does.
+/// Workload of a scenario.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Workload {
     /// Eight layers of a mixture of experts: 16 All-to-Alls of unequal sizes, each rank at its own time.

@@ -19,9 +19,9 @@ pub(super) enum Sizes {
     Equal,
     /// Uniform from 0.5 to 1.5 of the mean: every transfer ends at its own time.
     Unequal,
-    /// As [`Self::Unequal`], and destinations are as popular as 1 / position^0.8.
+    /// Like [`Self::Unequal`], with destinations as popular as 1 / position^0.8.
     Zipf,
-    /// As [`Self::Unequal`], and ranks are ready at uniform times in the first quarter of what a flat network takes; a
+    /// Like [`Self::Unequal`], with ranks that are ready at uniform times in the first quarter of what a flat network takes; a
     /// transfer starts when both of its ends are.
     Staggered,
 }

@@ -10,34 +10,13 @@ use zip::{CompressionMethod, ZipArchive};
 use zipwire_codec::DType;
 
 use crate::file::FileError;
-use crate::file::parts::{BETWEEN, Codecs, Coding, How, LEAST_BYTES, Part, for_bytes, share_of_sample};
+use crate::file::plan::{BETWEEN, Codecs, Coding, How, LEAST_BYTES, Part, for_bytes, share_of_sample};
 use crate::file::watch::Watch;
 
-/// What a zip archive that is not empty begins with.
-const MAGIC: [u8; 4] = *b"PK\x03\x04";
 /// Types that values of a member may have. A sample says which: the one that codes it shortest.
 const TYPES: [DType; 5] = DType::ALL;
 
-/// Whether there is a file that begins as a zip archive does.
-pub fn is_archive(path: &Path) -> bool {
-    crate::file::open_input(path).is_ok_and(|file| begins_as_archive(&file))
-}
-
-/// The same of an open file.
-pub(crate) fn begins_as_archive(file: &File) -> bool {
-    let mut magic = [0; MAGIC.len()];
-    crate::file::at::read_exact(file, &mut magic, 0).is_ok() && magic == MAGIC
-}
-
-/// Whether a file begins as a pickle of Python does, which PyTorch wrote before it wrote archives.
-pub(crate) fn begins_as_pickle(file: &File) -> bool {
-    let mut magic = [0; 2];
-    crate::file::at::read_exact(file, &mut magic, 0).is_ok()
-        && magic[0] == 0x80
-        && (2..=5).contains(&magic[1])
-}
-
-/// What an archive of so many bytes is cut into: members that are worth coding, and all that is between them.
+/// Cuts an archive of `bytes` bytes into parts: members that are worth coding, and the bytes between them.
 ///
 /// # Errors
 /// If the file cannot be read, is no archive after all, or `watch` says to stop.

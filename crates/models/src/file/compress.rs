@@ -1,4 +1,4 @@
-//! Files into compressed ones.
+//! Compression of whole files.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
@@ -8,13 +8,14 @@ use serde_json::{Map, Value, json};
 use zipwire_codec::{DType, Spec};
 
 use crate::file::archive;
+use crate::file::encode::{Kept, write_parts};
+use crate::file::foreign::Foreign;
 use crate::file::header::Header;
 use crate::file::model::Model;
 use crate::file::note::{Archive, FORMAT_VERSION, KEY, Note, PartNote};
 use crate::file::output::Output;
-use crate::file::parts::{Codecs, Coding, How, Part, choose};
-use crate::file::pieces::{Kept, write_parts};
-use crate::file::{FileError, Watch, at, znn};
+use crate::file::plan::{Codecs, Coding, How, Part, choose};
+use crate::file::{FileError, Watch, at};
 
 /// The tensor with the header of the file that was compressed, unless one is called so.
 const HEADER: &str = "zipwire.header";
@@ -28,7 +29,7 @@ pub struct Compression {
     pub force: bool,
 }
 
-/// What came of a file.
+/// Sizes and digest of a file that was compressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compressed {
     /// Bytes before.
@@ -64,16 +65,13 @@ pub fn compress(
     let file = open(input, output)?;
     let header = match Header::read(&file) {
         Ok(header) => header,
-        Err(_) if archive::begins_as_archive(&file) => {
-            return compress_archive((&file, input), output, compression, base, watch);
+        Err(source) => {
+            return match Foreign::of(&file) {
+                Some(Foreign::Zip) => compress_archive((&file, input), output, compression, base, watch),
+                Some(foreign) => Err(foreign.refused(input)),
+                None => Err(FileError::Header { path: input.to_owned(), source }),
+            };
         }
-        Err(_) if archive::begins_as_pickle(&file) => {
-            return Err(FileError::Pickle { path: input.to_owned() });
-        }
-        Err(_) if znn::begins_as_znn(&file) => {
-            return Err(FileError::IsZnn { path: input.to_owned() });
-        }
-        Err(source) => return Err(FileError::Header { path: input.to_owned(), source }),
     };
     if Note::of(&header, input)?.is_some() {
         return Err(FileError::Compressed { path: input.to_owned() });
@@ -108,7 +106,7 @@ pub fn compress(
     })
 }
 
-/// Compresses a zip archive into a safetensors file: its members that are worth it are coded tensors, what is between them is kept.
+/// Compresses a zip archive into a safetensors file: members that compress well become coded tensors, and the bytes between them are kept.
 fn compress_archive(
     (file, input): (&File, &Path),
     output: &Path,
@@ -137,7 +135,7 @@ fn compress_archive(
 /// value are kept, too.
 ///
 /// # Errors
-/// As [`compress`], but for what is said of safetensors.
+/// Like [`compress`], without the errors of safetensors.
 pub fn compress_values(
     input: &Path,
     output: &Path,
@@ -167,9 +165,9 @@ fn open(input: &Path, output: &Path) -> Result<File, FileError> {
     crate::file::open_input(input).map_err(FileError::io("read", input))
 }
 
-/// What a compressed file consists of.
+/// Plan of a compressed file: its parts, and the metadata that its header carries.
 struct Outline<'a> {
-    /// What the file that is compressed says beside its tensors.
+    /// Metadata (`__metadata__`) of the file that is compressed.
     notes: &'a HashMap<String, String>,
     archive: Option<Archive>,
     /// Digest of the base.

@@ -6,9 +6,6 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 /// Whether JSON is well-formed and no object in it has a key twice.
-///
-/// # Errors
-/// What is wrong, with the key and the place.
 pub(crate) fn check(json: &[u8]) -> Result<(), serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     Value.deserialize(&mut deserializer)?;

@@ -1,194 +1,90 @@
-//! What can go wrong with files, with the file, the place and the remedy.
+//! Errors of files: each names the file, the place and the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use zipwire_codec::{ContainerError, DecodeError, EncodeError, SpecError};
 
-use crate::file::chunks::in_tensor;
+use crate::file::container::in_tensor;
 use crate::file::header::HeaderError;
 
 /// Why a file is not compressed, restored or read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum FileError {
     /// The system refuses something.
     #[error("cannot {} `{}`: {source}", .action, path.display())]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// With which file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Io { action: &'static str, path: PathBuf, source: io::Error },
     /// There is a file already.
     #[error("`{}` is there already\nhelp: `--force` replaces it", path.display())]
-    Exists {
-        /// Which.
-        path: PathBuf,
-    },
+    Exists { path: PathBuf },
     /// The output would be the input.
     #[error("`{}` would replace the file that it is made from", path.display())]
-    Same {
-        /// Which.
-        path: PathBuf,
-    },
+    Same { path: PathBuf },
     /// No safetensors file.
     #[error("`{}` is not read as safetensors: {source}\nhelp: {}", path.display(), help_for_header(source))]
-    Header {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: HeaderError,
-    },
+    Header { path: PathBuf, source: HeaderError },
     /// Archives are read when they are compressed.
     #[error("`{0}` is a zip archive and not compressed\nhelp: `zipwire compress {0}`; its parts are read from the result", path.display())]
-    PlainArchive {
-        /// Which file.
-        path: PathBuf,
-    },
+    PlainArchive { path: PathBuf },
     /// It begins as a zip archive and is none.
     #[error("`{}` is not read as a zip archive: {reason}\nhelp: it was cut or damaged: fetch it again", path.display())]
-    Archive {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    Archive { path: PathBuf, reason: String },
     /// A pickle has no members that could be coded.
     #[error("`{}` is a pickle of Python, as PyTorch wrote before version 1.6, and no archive\nhelp: load it and save it anew, as safetensors or by `torch.save`", path.display())]
-    Pickle {
-        /// Which file.
-        path: PathBuf,
-    },
+    Pickle { path: PathBuf },
     /// Differences of an archive are not coded.
     #[error("`{}` is a zip archive, and differences from a base are coded of safetensors only\nhelp: leave the base out, or store the checkpoint as safetensors", path.display())]
-    ArchiveBase {
-        /// Which file.
-        path: PathBuf,
-    },
-    /// Files of ZipNN are read as a whole.
-    #[error("`{0}` is a file of ZipNN\nhelp: `zipwire decompress {0}` restores what is in it", path.display())]
-    IsZnn {
-        /// Which file.
-        path: PathBuf,
-    },
-    /// A file of ZipNN with something that is not read.
-    #[error("`{}` is of ZipNN, with {what}, which is not read here\nhelp: decompress it by ZipNN", path.display())]
-    Znn {
-        /// Which file.
-        path: PathBuf,
-        /// What it has.
-        what: String,
-    },
+    ArchiveBase { path: PathBuf },
+    /// A file of ZipNN, which is recognised and not read.
+    #[error("`{0}` is a file of ZipNN, which is not read here\nhelp: `python3 zipnn_decompress_file.py {0}` converts it, a script of https://github.com/zipnn/zipnn (folder `scripts`)", path.display())]
+    ZipNn { path: PathBuf },
     /// Compressed by this program before.
     #[error("`{}` is compressed already", path.display())]
-    Compressed {
-        /// Which file.
-        path: PathBuf,
-    },
+    Compressed { path: PathBuf },
     /// Not compressed by this program.
     #[error("`{}` is not compressed by zipwire: its metadata have no key `zipwire`", path.display())]
-    NotCompressed {
-        /// Which file.
-        path: PathBuf,
-    },
-    /// Of another version.
+    NotCompressed { path: PathBuf },
+    /// A format version that this program does not read.
     #[error("`{}` has version {found} of the format, and this program reads version {known}\nhelp: {}", path.display(), help_for_version(*found, *known))]
-    Version {
-        /// Which file.
-        path: PathBuf,
-        /// Its version.
-        found: u64,
-        /// The one that is known.
-        known: u64,
-    },
-    /// What the file says of itself cannot be.
+    Version { path: PathBuf, found: u64, known: u64 },
+    /// The file contradicts itself.
     #[error("`{}` is damaged: {what}", path.display())]
-    Damaged {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong, and where.
-        what: String,
-    },
+    Damaged { path: PathBuf, what: String },
     /// A chunk of a tensor is not what was written.
     #[error("`{}` is damaged: {}{source}", path.display(), in_tensor(tensor))]
-    Tensor {
-        /// Which file.
-        path: PathBuf,
-        /// Name of the tensor.
-        tensor: String,
-        /// What is wrong.
-        source: Box<ContainerError>,
-    },
+    Tensor { path: PathBuf, tensor: String, source: Box<ContainerError> },
     /// A tensor that is not there.
     #[error("`{}` has no tensor `{tensor}`{}", path.display(), nearest_names(nearest))]
-    NoTensor {
-        /// Which file.
-        path: PathBuf,
-        /// What was asked for.
-        tensor: String,
-        /// Names that are alike.
-        nearest: Vec<String>,
-    },
+    NoTensor { path: PathBuf, tensor: String, nearest: Vec<String> },
     /// A part of a tensor that is not there.
     #[error("tensor `{tensor}` of `{}` has {rows} rows, so there are no rows {} to {}", path.display(), .asked.0, .asked.1)]
     Rows {
-        /// Which file.
         path: PathBuf,
-        /// Name of the tensor.
         tensor: String,
         /// First row and the one behind the last.
         asked: (u64, u64),
-        /// How many there are.
         rows: u64,
     },
     /// Differences from another file, which is not given.
     #[error("`{}` has differences from a file of the digest {digest}\nhelp: name that file by `--base FILE`", path.display())]
-    NoBase {
-        /// Which file.
-        path: PathBuf,
-        /// Digest of the file that is needed.
-        digest: String,
-    },
+    NoBase { path: PathBuf, digest: String },
     /// Differences from another file than the given one.
     #[error("`{}` has differences from a file of the digest {needed}, and `{}` has the digest {found}", path.display(), base.display())]
-    WrongBase {
-        /// Which file.
-        path: PathBuf,
-        /// The file that was given.
-        base: PathBuf,
-        /// What is needed.
-        needed: String,
-        /// What was given.
-        found: String,
-    },
+    WrongBase { path: PathBuf, base: PathBuf, needed: String, found: String },
     /// A codec that does not code differences, or has nothing to take them from.
     #[error("codec `{spec}`: {source}")]
-    Delta {
-        /// What was asked for.
-        spec: String,
-        /// What is wrong with it.
-        source: SpecError,
-    },
+    Delta { spec: String, source: SpecError },
     /// A codec cannot code these values.
     #[error("cannot encode `{}`: {source}", path.display())]
-    Encode {
-        /// Which file.
-        path: PathBuf,
-        /// Why not.
-        source: EncodeError,
-    },
+    Encode { path: PathBuf, source: EncodeError },
     /// A frame is not sound.
     #[error("`{}` is damaged: {}chunk {chunk}: {source}", path.display(), in_tensor(tensor))]
     Decode {
-        /// Which file.
         path: PathBuf,
-        /// Name of the tensor.
         tensor: String,
         /// Which chunk of it.
         chunk: usize,
-        /// What is wrong.
         source: DecodeError,
     },
     /// Somebody asked to stop. Nothing is left behind.
@@ -208,7 +104,7 @@ impl FileError {
     }
 }
 
-/// What to do about a format of version `found`, where `known` is read.
+/// Advice for a file of format version `found`, where `known` is the one that is read.
 pub fn help_for_version(found: u64, known: u64) -> &'static str {
     match found > known {
         true => "a later zipwire wrote it: update this one",
@@ -223,6 +119,18 @@ fn help_for_header(error: &HeaderError) -> &'static str {
         HeaderError::WrongLength { .. } => "something was appended to it",
         HeaderError::Invalid { .. } => "raw values of one type are compressed with `--dtype TYPE`",
     }
+}
+
+/// How many similar names an error lists.
+const NEAREST: usize = 3;
+
+/// The names most like `wanted`, best first. Jaro-Winkler favours a common beginning, which is how a recorded
+/// name (`L2.disp[0:1536]|rows0:256`) extends the tensor's own (`L2.disp`).
+pub fn nearest(wanted: &str, mut names: Vec<String>) -> Vec<String> {
+    let distance = |name: &String| 1.0 - strsim::jaro_winkler(wanted, name);
+    names.sort_by(|a, b| distance(a).total_cmp(&distance(b)).then_with(|| a.cmp(b)));
+    names.truncate(NEAREST);
+    names
 }
 
 fn nearest_names(nearest: &[String]) -> String {

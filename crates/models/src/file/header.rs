@@ -14,7 +14,7 @@ const LENGTH_BYTES: u64 = 8;
 /// Bytes of a header at the most, as the format has it.
 const LIMIT: u64 = 100_000_000;
 
-/// What a safetensors file says of its tensors.
+/// The header of a safetensors file: names, types, shapes and places of its tensors.
 #[derive(Debug)]
 pub struct Header {
     bytes: Vec<u8>,
@@ -43,6 +43,7 @@ impl TensorInfo {
 
 /// Why a file is not read as safetensors.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum HeaderError {
     /// The file cannot be read.
     #[error(transparent)]
@@ -52,21 +53,15 @@ pub enum HeaderError {
     Invalid {
         /// Where the header ends, as far as that is known.
         end: u64,
-        /// What is wrong with it.
         reason: String,
     },
     /// It has fewer or more bytes than its header says.
     #[error("it has {found} bytes, and its header says {needed}")]
-    WrongLength {
-        /// Bytes of the file.
-        found: u64,
-        /// Bytes by the header.
-        needed: u64,
-    },
+    WrongLength { found: u64, needed: u64 },
 }
 
 impl Header {
-    /// That of a file that has none: an archive.
+    /// An empty header, for archives.
     pub(crate) fn none() -> Self {
         let metadata = Metadata::new(None, Vec::new()).expect("no tensors fill no bytes");
         Self { bytes: Vec::new(), metadata }
@@ -104,9 +99,6 @@ impl Header {
     }
 
     /// The header of a file of `found` bytes that begins with `bytes`, which end where it ends.
-    ///
-    /// # Errors
-    /// As [`Self::read`].
     pub(crate) fn parse(bytes: Vec<u8>, found: u64) -> Result<Self, HeaderError> {
         let end = bytes.len() as u64;
         let invalid = |reason: String| HeaderError::Invalid { end, reason };
@@ -153,7 +145,7 @@ impl Header {
         tensors
     }
 
-    /// What the file says beside its tensors.
+    /// Metadata of the file: the texts under `__metadata__`.
     pub fn notes(&self) -> &HashMap<String, String> {
         static NONE: std::sync::LazyLock<HashMap<String, String>> = std::sync::LazyLock::new(HashMap::new);
         self.metadata.metadata().as_ref().unwrap_or(&NONE)

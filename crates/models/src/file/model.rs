@@ -1,4 +1,4 @@
-//! A file with tensors, compressed or not, of which any part is read alone.
+//! Random access to a file of tensors, compressed or not.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -9,12 +9,12 @@ use std::sync::{Arc, OnceLock};
 
 use zipwire_codec::{ContainerIndex, DType};
 
-use crate::file::archive::begins_as_archive;
-use crate::file::chunks::{Chunks, in_tensor, read_index};
+use crate::file::container::{Chunks, in_tensor, read_index};
+use crate::file::error::nearest;
+use crate::file::foreign::Foreign;
 use crate::file::header::{Header, TensorInfo};
-use crate::file::nearest::nearest;
 use crate::file::note::{Digest, Note, PIECE, PartNote};
-use crate::file::{FileError, at, buffer, open_input, znn};
+use crate::file::{FileError, at, buffer, open_input};
 
 /// A safetensors file, compressed by [`compress`](crate::file::compress) or not: its tensors are those of the file that was compressed; of an archive,
 /// coded members and the bytes between them. Reads the
@@ -48,7 +48,7 @@ pub struct Model {
     note: Option<Note>,
     base: Option<Arc<Model>>,
     tensors: Vec<TensorInfo>,
-    /// Number of a tensor by its name.
+    /// Index of each tensor by its name.
     numbers: HashMap<String, usize>,
     places: Vec<Place>,
 }
@@ -57,7 +57,7 @@ pub struct Model {
 #[derive(Debug)]
 struct Place {
     at: u64,
-    /// Bytes of the container, if they are in one, and what it says, once it was asked.
+    /// Length of the tensor's container, if it has one, and its index, read on first use.
     container: Option<(u64, OnceLock<ContainerIndex>)>,
 }
 
@@ -71,7 +71,7 @@ impl Model {
         Self::open_with(path, None)
     }
 
-    /// The same, for who asks what is in the file and not for values: a base is not needed. Tensors that are differences cannot be read.
+    /// Like [`Self::open`], for listing only: needs no base, and tensors that are differences cannot be read.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -85,21 +85,15 @@ impl Model {
 
     fn begin(path: &Path) -> Result<(File, Header, Option<Note>), FileError> {
         let file = open_input(path).map_err(FileError::io("read", path))?;
-        let outer = Header::read(&file).map_err(|source| {
-            let path = path.to_owned();
-            if begins_as_archive(&file) {
-                FileError::PlainArchive { path }
-            } else if znn::begins_as_znn(&file) {
-                FileError::IsZnn { path }
-            } else {
-                FileError::Header { path, source }
-            }
+        let outer = Header::read(&file).map_err(|source| match Foreign::of(&file) {
+            Some(foreign @ (Foreign::Zip | Foreign::ZipNn)) => foreign.refused(path),
+            _ => FileError::Header { path: path.to_owned(), source },
         })?;
         let note = Note::of(&outer, path)?;
         Ok((file, outer, note))
     }
 
-    /// The same, for a file that may have differences from `base`.
+    /// Like [`Self::open`], for a file that may have differences from `base`.
     ///
     /// # Errors
     /// As [`Self::open`], and [`FileError::WrongBase`]: to know that, all of the base is read.
@@ -218,12 +212,12 @@ impl Model {
         self.header.bytes().len() as u64 + self.tensors.last().map_or(0, |tensor| tensor.range.end)
     }
 
-    /// What the file, or the one that was compressed, has in front of its values.
+    /// Header of the file, or of the one that was compressed.
     pub(crate) fn header(&self) -> &Header {
         &self.header
     }
 
-    /// What the file says beside its tensors.
+    /// Metadata of the file: the texts under `__metadata__`.
     pub fn notes(&self) -> &HashMap<String, String> {
         self.header.notes()
     }
@@ -243,8 +237,8 @@ impl Model {
         Ok(container.map_or(self.tensors[number].bytes(), |(len, _)| *len))
     }
 
-    /// Where the chunks of a tensor are among the bytes that it takes in the file ([`Self::read_kept`]); `None` if it is kept as it is. For
-    /// who keeps frames as they are.
+    /// Index of the container of a tensor, within the bytes that [`Self::read_kept`] reads; `None` if the tensor is not coded. For callers that
+    /// keep frames without decoding them.
     ///
     /// # Errors
     /// As [`Self::read_bytes`].
@@ -254,7 +248,7 @@ impl Model {
         container.map(|(len, index)| self.index(number, *len, index)).transpose()
     }
 
-    /// Fills `out` with bytes that a tensor takes in the file, from `start` on, as they are.
+    /// Fills `out` with the stored bytes of a tensor, from `start` on, without decoding.
     ///
     /// # Errors
     /// As [`Self::read_bytes`].
@@ -367,7 +361,7 @@ impl Model {
         self.read_by(name, start, out, std::thread::available_parallelism().map_or(1, NonZero::get))
     }
 
-    /// The same on the thread that calls.
+    /// Like [`Self::read_into`], on the calling thread alone.
     pub(crate) fn read_alone(&self, name: &str, start: u64, out: &mut [u8]) -> Result<(), FileError> {
         self.read_by(name, start, out, 1)
     }
@@ -387,7 +381,7 @@ impl Model {
             .read(start, out, threads)
     }
 
-    /// What the container of a tensor says of its chunks.
+    /// Index of the container of a tensor, read on first use.
     fn index<'a>(
         &'a self,
         number: usize,

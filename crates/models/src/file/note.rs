@@ -1,4 +1,4 @@
-//! What a compressed file says of itself: one key of its metadata.
+//! The metadata key of a compressed file that says how the original comes back.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use crate::file::FileError;
 use crate::file::header::Header;
 
-/// The key.
+/// Name of the key.
 pub(crate) const KEY: &str = "zipwire";
 
 /// The version that is written, and the first one that later releases promise to read; others are refused.
@@ -28,10 +28,10 @@ pub(crate) struct Note {
     /// Digest of the file that tensors are differences from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) base: Option<String>,
-    /// What it was, if it was no safetensors file.
+    /// Format of the original, if it was no safetensors file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) archive: Option<Archive>,
-    /// What it consists of, in its order.
+    /// Parts of the original, in its order.
     pub(crate) parts: Vec<PartNote>,
 }
 
@@ -52,16 +52,13 @@ pub(crate) struct PartNote {
     /// How many bytes of the tensor are a container with them; if there is none, they are there as they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) container: Option<u64>,
-    /// Of an archive: the type of the values, if it is coded as values.
+    /// Type of the values, for parts of an archive that are coded as values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) dtype: Option<String>,
 }
 
 impl Note {
     /// Reads it from a header; `None` if there is none.
-    ///
-    /// # Errors
-    /// [`FileError::Version`], [`FileError::Damaged`].
     pub(crate) fn of(header: &Header, path: &Path) -> Result<Option<Self>, FileError> {
         let Some(text) = header.notes().get(KEY) else { return Ok(None) };
         #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! Compressed files into what they were.
+//! Restoration and verification of whole files.
 
 use std::fs::File;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Work on several threads that somebody watches and may stop.
+//! Work on several threads, with progress reports and cancellation.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::file::FileError;
 
-/// How work is done, and who looks on.
+/// Threads, cancellation and progress of a piece of work.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
     /// Threads that code.
@@ -18,7 +18,7 @@ pub struct Watch<'a> {
 }
 
 impl Default for Watch<'_> {
-    /// As many threads as the machine has, nobody looks on.
+    /// All threads of the machine, never cancelled, no progress reports.
     fn default() -> Self {
         let threads = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
         Self { threads, cancelled: &|| false, done: &|_| () }
@@ -113,7 +113,7 @@ impl Watch<'_> {
     }
 }
 
-/// Whose turn it is.
+/// Shared state of [`Watch::in_turn`]: the number whose turn it is, and what all have in common.
 struct Turn<S, E> {
     number: u64,
     common: S,

@@ -1,6 +1,6 @@
-//! Which tensors belong together: a layer of a transformer is a block, and what is outside of layers goes by modules.
+//! Grouping of tensors into blocks: a layer of a transformer is a block; tensors outside of layers are grouped by module.
 
-/// What is done before the layers, whatever the order in the file is.
+/// Words in the names of modules that come before the layers of a forward pass.
 const FIRST: [&str; 4] = ["emb", "wte", "wpe", "tok"];
 
 /// The block of a tensor, by its name: up to the first part that is a number (`model.layers.7`), or else all but the last part
@@ -18,7 +18,7 @@ pub(crate) fn block_of(tensor: &str) -> &str {
     tensor.rfind('.').map_or(tensor, |end| &tensor[..end])
 }
 
-/// In which order blocks are walked through, as in a forward pass: embeddings, layers by their numbers, and the rest by name.
+/// Sort key of a block, in the order of a forward pass: embeddings, layers by their numbers, and the rest by name.
 pub(crate) fn order(block: &str) -> impl Ord + use<> {
     let (stack, last) = block.rsplit_once('.').unwrap_or(("", block));
     let layer = last.parse::<u64>().ok().filter(|_| !stack.is_empty());

@@ -1,4 +1,4 @@
-//! What can go wrong with a held model.
+//! Errors of weights that are held compressed.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,60 +10,34 @@ use zipwire_kernels::{Fault, GpuError};
 /// Why a model is not held, or a block of it not decoded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum HeldError {
     /// A file cannot be read, or is damaged.
     #[error(transparent)]
     File(#[from] FileError),
     /// A folder without a model.
     #[error("`{}` has no file `*.safetensors`\nhelp: name a model, or the folder of one", path.display())]
-    NoFiles {
-        /// Which folder.
-        path: PathBuf,
-    },
+    NoFiles { path: PathBuf },
     /// Two files of a model have the same tensor.
     #[error("tensor `{tensor}` is in `{}` and in `{}`\nhelp: name the files of one model only", first.display(), second.display())]
-    Twice {
-        /// Its name.
-        tensor: String,
-        /// One file.
-        first: PathBuf,
-        /// The other.
-        second: PathBuf,
-    },
+    Twice { tensor: String, first: PathBuf, second: PathBuf },
     /// The codec needs something beside the values: a base, or a table.
     #[error(
         "codec `{codec}`: {source}\nhelp: weights are held by codecs that need nothing else, such as `tiered` or `rans`"
     )]
-    Codec {
-        /// What was asked for.
-        codec: String,
-        /// What it lacks.
-        source: SpecError,
-    },
+    Codec { codec: String, source: SpecError },
     /// The codec does not take what it is given.
     #[error("cannot encode tensor `{tensor}`: {source}")]
-    Encode {
-        /// Which tensor.
-        tensor: String,
-        /// Why not.
-        source: EncodeError,
-    },
+    Encode { tensor: String, source: EncodeError },
     /// A frame is not the one that the index of its file names.
     #[error("tensor `{tensor}` is damaged: {source}")]
-    Index {
-        /// Which tensor.
-        tensor: String,
-        /// What is wrong.
-        source: Box<ContainerError>,
-    },
+    Index { tensor: String, source: Box<ContainerError> },
     /// A frame does not give the values that were encoded.
     #[error("tensor `{tensor}` is damaged: chunk {chunk}: {source}")]
     Decode {
-        /// Which tensor.
         tensor: String,
         /// Which chunk of it.
         chunk: usize,
-        /// What is wrong.
         source: DecodeError,
     },
     /// A GPU has no kernel for the frames of a tensor.
@@ -71,22 +45,13 @@ pub enum HeldError {
         "tensor `{tensor}` is held by `{codec}` as `{dtype}`, whose frames no GPU kernel decodes\nhelp: hold weights by `tiered` or `rans`, or by \
          `huffman`, which codes BF16 and leaves other types as they are"
     )]
-    DeviceCodec {
-        /// Which tensor.
-        tensor: String,
-        /// The codec of its frames.
-        codec: &'static str,
-        /// The type of its values.
-        dtype: DType,
-    },
+    DeviceCodec { tensor: String, codec: &'static str, dtype: DType },
     /// A frame on a GPU does not give the values that were encoded.
     #[error("tensor `{tensor}` is damaged on the GPU: chunk {chunk}: {fault}")]
     Device {
-        /// Which tensor.
         tensor: String,
         /// Which chunk of it.
         chunk: usize,
-        /// What is wrong.
         fault: Fault,
     },
     /// The GPU.
@@ -94,18 +59,8 @@ pub enum HeldError {
     Gpu(#[from] GpuError),
     /// The system has no such memory.
     #[error("the system refuses {bytes} bytes of memory: {source}")]
-    Memory {
-        /// How many bytes.
-        bytes: usize,
-        /// In its words.
-        source: io::Error,
-    },
+    Memory { bytes: usize, source: io::Error },
     /// The system starts no threads.
     #[error("cannot start {threads} threads: {reason}")]
-    Threads {
-        /// How many.
-        threads: usize,
-        /// In its words.
-        reason: String,
-    },
+    Threads { threads: usize, reason: String },
 }

@@ -1,5 +1,6 @@
 //! Frames in the memory of a GPU, decoded there.
 
+use std::ops::Range;
 use std::sync::Mutex;
 
 use crate::file::TensorInfo;
@@ -7,10 +8,10 @@ use zipwire_codec::{DType, FrameInfo, HEADER_LEN, Spec};
 use zipwire_kernels::{Coder, CompactBlock, Decoder, Device, DeviceRegion, Stream};
 
 use crate::held::error::HeldError;
-use crate::held::model::{Block, Form, HeldModel};
+use crate::held::model::{Block, Form, Held, HeldModel};
 use crate::held::room::Room;
 
-/// What frames and values begin at multiples of on the device.
+/// Alignment of frames and values on the device, in bytes.
 const ALIGN: u64 = 128;
 
 /// A model whose frames are in the memory of a GPU: a block of tensors is decoded there in one launch (DFloat11, arXiv:2504.11651,
@@ -22,32 +23,32 @@ const ALIGN: u64 = 128;
 pub struct DeviceModel {
     blocks: Vec<DeviceBlock>,
     values: DeviceRegion,
-    /// Blocks whose findings nobody has looked at.
+    /// Blocks that were launched since the last [`DeviceModel::check`].
     launched: Mutex<Vec<usize>>,
     bytes_kept: u64,
 }
 
-/// What is on the device of a block.
+/// A block's frames, raw tensors and decoders on the device.
 #[derive(Debug)]
 struct DeviceBlock {
     name: String,
-    /// Its tensors, and where their values are once it is decoded.
+    /// Tensors, each with the region of its values once the block is decoded.
     tensors: Vec<(TensorInfo, DeviceRegion)>,
     decoders: Vec<BlockDecoder>,
 }
 
-/// What decodes the frames of a block that have one codec and type.
+/// Decoder for the frames of a block that share a codec and a type.
 #[derive(Debug)]
 struct BlockDecoder {
     decoder: Decoder,
-    /// Of each frame, the tensor and the chunk.
+    /// Tensor index and chunk number of each frame.
     frames: Vec<(usize, usize)>,
 }
 
 /// A codec and a type.
 type Kind = (&'static str, DType);
 
-/// Frames of a block that are decoded together, and of each the tensor and the chunk.
+/// Frames of a block that are decoded in one launch, with the tensor index and chunk number of each.
 struct Together {
     kind: Kind,
     blocks: Vec<CompactBlock>,
@@ -183,77 +184,41 @@ impl DeviceModel {
 }
 
 impl DeviceBlock {
-    /// Copies what is kept of a block, and prepares its launch; the bytes that it takes on the device.
+    /// Copies the stored bytes of a block to the device and prepares its launch. Returns it with the bytes that it takes there.
     fn new(
         coders: &mut Coders<'_>,
         block: &Block,
         kept: &[u8],
         values: &DeviceRegion,
     ) -> Result<(Self, u64), HeldError> {
+        let image = Image::new(block, kept)?;
         let device = coders.device;
-        // What goes to the device, one behind the other: values as they are, frames, and of each frame its length.
-        let (mut bytes, mut places, mut sizes) = (Vec::new(), Vec::new(), Vec::<u8>::new());
-        let align = |bytes: &mut Vec<u8>| bytes.resize(bytes.len().next_multiple_of(ALIGN as usize), 0);
-        for (number, tensor) in block.tensors.iter().enumerate() {
-            let Form::Frames { chunk_len, ends, .. } = &tensor.form else {
-                align(&mut bytes);
-                places.push((number, None, bytes.len()));
-                bytes.extend_from_slice(&kept[tensor.at..tensor.at + tensor.bytes_kept()]);
-                continue;
-            };
-            let mut start = 0;
-            for (chunk, end) in ends.iter().enumerate() {
-                let frame = &kept[tensor.at + start..tensor.at + end];
-                let kind = kind_of(&tensor.info.name, chunk, frame)?;
-                align(&mut bytes);
-                places.push((number, Some((kind, chunk, *chunk_len as u64)), bytes.len()));
-                bytes.extend_from_slice(frame);
-                sizes.extend_from_slice(&(frame.len() as u64).to_le_bytes());
-                start = *end;
-            }
-        }
-        align(&mut bytes);
-        let (on_device, lens) = (
-            DeviceRegion::allocate(device, bytes.len() as u64)?,
-            DeviceRegion::allocate(device, sizes.len() as u64)?,
-        );
-        on_device.write(&bytes)?;
-        lens.write(&sizes)?;
+        let on_device = DeviceRegion::allocate(device, image.bytes.len() as u64)?;
+        let lens = DeviceRegion::allocate(device, image.sizes.len() as u64)?;
+        on_device.write(&image.bytes)?;
+        lens.write(&image.sizes)?;
 
-        let mut to = 0;
-        let mut tensors: Vec<(TensorInfo, DeviceRegion)> = Vec::new();
-        for tensor in &block.tensors {
-            let len = tensor.info.bytes();
-            // Where it is held as it is, its place is put in below.
-            let is_decoded = matches!(tensor.form, Form::Frames { .. });
-            let region = if is_decoded { values.part(to..to + len) } else { on_device.part(0..0) };
-            to += if is_decoded { len.next_multiple_of(ALIGN) } else { 0 };
-            tensors.push((tensor.info.clone(), region));
-        }
+        let mut tensors = tensors_of(block, values, &on_device);
         let mut of_kinds: Vec<Together> = Vec::new();
         let (mut size, mut launch) = (0, 0);
-        for (place, (number, chunk, at)) in places.iter().enumerate() {
-            let (info, region) = &mut tensors[*number];
-            let at = *at as u64;
-            let Some((kind, chunk, chunk_len)) = *chunk else {
-                *region = on_device.part(at..at + info.bytes());
+        for Piece { tensor, frame, bytes } in &image.pieces {
+            let Some((kind, chunk, chunk_len)) = *frame else {
+                tensors[*tensor].1 = on_device.part(bytes.start..bytes.start + tensors[*tensor].0.bytes());
                 continue;
             };
-            // Up to where the next one begins: whole words.
-            let end = places.get(place + 1).map_or(bytes.len(), |(.., next)| *next) as u64;
+            let region = &tensors[*tensor].1;
             let first = chunk as u64 * chunk_len;
             let values = region.part(first..(first + chunk_len).min(region.len()));
             let (spec, dtype) = (spec(kind.0), kind.1);
             launch += Coder::frame_len(&spec, dtype, values.len() / dtype.width() as u64)?;
-            let compact =
-                CompactBlock { values, frame: on_device.part(at..end), size: lens.part(size..size + 8) };
+            let (frame, size_of_frame) = (on_device.part(bytes.clone()), lens.part(size..size + 8));
             size += 8;
             let of_kind = of_kinds.iter().position(|of_kind| of_kind.kind == kind).unwrap_or_else(|| {
                 of_kinds.push(Together { kind, blocks: Vec::new(), frames: Vec::new() });
                 of_kinds.len() - 1
             });
-            of_kinds[of_kind].blocks.push(compact);
-            of_kinds[of_kind].frames.push((*number, chunk));
+            of_kinds[of_kind].blocks.push(CompactBlock { values, frame, size: size_of_frame });
+            of_kinds[of_kind].frames.push((*tensor, chunk));
         }
         let taken = on_device.len() + lens.len() + launch;
         let decoder = |Together { kind, blocks, frames }| {
@@ -263,6 +228,74 @@ impl DeviceBlock {
         let decoders = of_kinds.into_iter().map(decoder).collect::<Result<Vec<_>, HeldError>>()?;
         Ok((Self { name: block.name().to_owned(), tensors, decoders }, taken))
     }
+}
+
+/// Bytes of a block as they are copied to the device: raw values and frames, each at a multiple of [`ALIGN`].
+struct Image {
+    bytes: Vec<u8>,
+    /// Length of each frame, 8 bytes little-endian.
+    sizes: Vec<u8>,
+    pieces: Vec<Piece>,
+}
+
+/// A raw tensor or a frame in an [`Image`].
+struct Piece {
+    /// Index of the tensor in the block.
+    tensor: usize,
+    /// Codec and type, chunk number, and bytes of a chunk of values; `None` of a raw tensor.
+    frame: Option<(Kind, usize, u64)>,
+    /// Its bytes in the image, up to where the next piece begins: whole words.
+    bytes: Range<u64>,
+}
+
+impl Image {
+    fn new(block: &Block, kept: &[u8]) -> Result<Self, HeldError> {
+        let mut image = Self { bytes: Vec::new(), sizes: Vec::new(), pieces: Vec::new() };
+        for (number, tensor) in block.tensors.iter().enumerate() {
+            let Form::Frames { chunk_len, ends, .. } = &tensor.form else {
+                image.push(number, None, &kept[tensor.at..tensor.at + tensor.bytes_kept()]);
+                continue;
+            };
+            let mut start = 0;
+            for (chunk, end) in ends.iter().enumerate() {
+                let frame = &kept[tensor.at + start..tensor.at + end];
+                let kind = kind_of(&tensor.info.name, chunk, frame)?;
+                image.push(number, Some((kind, chunk, *chunk_len as u64)), frame);
+                image.sizes.extend_from_slice(&(frame.len() as u64).to_le_bytes());
+                start = *end;
+            }
+        }
+        Ok(image)
+    }
+
+    fn push(&mut self, tensor: usize, frame: Option<(Kind, usize, u64)>, bytes: &[u8]) {
+        let start = self.bytes.len() as u64;
+        self.bytes.extend_from_slice(bytes);
+        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGN as usize), 0);
+        self.pieces.push(Piece { tensor, frame, bytes: start..self.bytes.len() as u64 });
+    }
+}
+
+/// Tensors of a block, each with its region of the buffer `values`; those that are not decoded have an empty one yet.
+fn tensors_of(
+    block: &Block,
+    values: &DeviceRegion,
+    on_device: &DeviceRegion,
+) -> Vec<(TensorInfo, DeviceRegion)> {
+    let mut to = 0;
+    let place = |tensor: &Held| {
+        let len = tensor.info.bytes();
+        let region = match tensor.form {
+            Form::Raw => on_device.part(0..0),
+            Form::Frames { .. } => {
+                let from = to;
+                to += len.next_multiple_of(ALIGN);
+                values.part(from..from + len)
+            }
+        };
+        (tensor.info.clone(), region)
+    };
+    block.tensors.iter().map(place).collect()
 }
 
 fn spec(codec: &str) -> Spec {

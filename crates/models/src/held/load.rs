@@ -1,4 +1,4 @@
-//! How the tensors of a block come to be held.
+//! Loading of blocks: tensors are encoded, or their frames read.
 
 use crate::file::{FileError, Model, buffer};
 use rayon::prelude::*;
@@ -53,7 +53,7 @@ pub(crate) fn load(
 }
 
 impl Inner {
-    /// Reads what is kept of a block on the disk.
+    /// Reads the stored bytes of a block from its files.
     pub(crate) fn read(&self, block: &Block, out: &mut [u8]) -> Result<(), HeldError> {
         block.tensors.iter().try_for_each(|tensor| {
             let kept = &mut out[tensor.at..tensor.at + tensor.bytes_kept()];
@@ -62,7 +62,7 @@ impl Inner {
     }
 }
 
-/// Reads what is kept of a tensor in its file, and compares frames with the index.
+/// Reads the stored bytes of a tensor from its file, and compares frames with the index.
 fn read(model: &Model, tensor: &Held, out: &mut [u8]) -> Result<(), HeldError> {
     let name = &tensor.info.name;
     let Form::Frames { ends, .. } = &tensor.form else { return Ok(model.read_kept(name, 0, out)?) };

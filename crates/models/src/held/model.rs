@@ -15,10 +15,10 @@ use crate::held::load::load;
 use crate::held::room::Room;
 use crate::held::walk::Walk;
 
-/// What tensors begin at multiples of, in bytes.
+/// Alignment of tensors in memory, in bytes.
 pub(crate) const ALIGN: usize = 64;
 
-/// Where frames are while nobody needs their values.
+/// Place of the frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
     /// In memory.
@@ -85,7 +85,7 @@ pub struct HeldModel {
     pool: ThreadPool,
 }
 
-/// What a thread that reads ahead needs.
+/// Files and blocks of a model, shared with the thread that reads ahead.
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) models: Vec<Model>,
@@ -97,7 +97,7 @@ pub(crate) struct Inner {
 pub struct Block {
     name: String,
     pub(crate) tensors: Vec<Held>,
-    /// Frames, and values that are held as they are, one behind the other; `None` if they are on the disk.
+    /// Frames and raw values, concatenated; `None` if they are on the disk.
     pub(crate) kept: Option<Room>,
     pub(crate) bytes_kept: usize,
     /// Bytes of the buffer that it is decoded to.
@@ -118,9 +118,9 @@ pub(crate) struct Held {
 /// How a tensor is held.
 #[derive(Debug)]
 pub(crate) enum Form {
-    /// As it is.
+    /// Not coded.
     Raw,
-    /// As frames of chunks of so many bytes, one behind the other.
+    /// Coded: concatenated frames, each of a chunk of `chunk_len` bytes of values.
     Frames {
         chunk_len: usize,
         /// Where each frame ends, from the first one's beginning.
@@ -216,7 +216,7 @@ impl HeldModel {
         Walk::new(self, blocks)
     }
 
-    /// Decodes what is `kept` of a block to `out`.
+    /// Decodes the stored bytes `kept` of a block to `out`.
     pub(crate) fn decode(&self, block: &Block, kept: &[u8], out: &mut [u8]) -> Result<(), HeldError> {
         use rayon::prelude::*;
 

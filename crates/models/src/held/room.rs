@@ -19,8 +19,6 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// # Errors
-    /// If the system has no such memory.
     pub(crate) fn new(len: usize) -> Result<Self, HeldError> {
         if len == 0 {
             return Ok(Self::default());
@@ -37,9 +35,6 @@ impl Room {
     }
 
     /// The first `len` bytes, of new memory if there are not so many: then what was there is lost.
-    ///
-    /// # Errors
-    /// As [`Self::new`].
     pub(crate) fn at_least(&mut self, len: usize) -> Result<&mut [u8], HeldError> {
         if len > self.len {
             // The old one goes first.

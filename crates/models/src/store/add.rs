@@ -1,4 +1,4 @@
-//! Files into a checkpoint.
+//! Adding files to a store as a checkpoint.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -15,14 +15,14 @@ use crate::store::input::{Item, Source, gather};
 use crate::store::manifest::{Manifest, Part, StoredFile};
 use crate::store::plan::{Codecs, Plan, choose};
 use crate::store::sweep::Headers;
-use crate::store::{Address, FORMAT_VERSION, StoreError, Writer, check_id};
+use crate::store::{Address, FORMAT_VERSION, Store, StoreError, Writer, check_id};
 
 /// Objects of a chain at the most, unless something else is asked for.
 pub const DEFAULT_CHAIN: usize = 8;
 /// How many checkpoints are looked at for one that has the same tensors.
 const LOOKED_AT: usize = 16;
 
-/// What differences are taken from.
+/// The checkpoint that a new one's differences are taken from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Parent {
     /// The newest checkpoint of which at least half of the tensors are the same by name, type and length.
@@ -39,7 +39,7 @@ pub enum Parent {
 pub struct Addition {
     /// Its name.
     pub id: String,
-    /// What differences are taken from.
+    /// The checkpoint that differences are taken from.
     pub parent: Parent,
     /// The codec of whole values; differences are coded with `delta+` in front of it, or by `delta+rans` if it has none.
     pub spec: Spec,
@@ -47,10 +47,10 @@ pub struct Addition {
     pub chain: usize,
 }
 
-/// What came of a checkpoint.
+/// Result of adding a checkpoint.
 #[derive(Debug)]
 pub struct Added {
-    /// What was written.
+    /// The manifest that was written.
     pub manifest: Manifest,
     /// Bytes of new objects and of the manifest.
     pub bytes_stored: u64,
@@ -65,11 +65,11 @@ pub struct Added {
 /// How parts of a checkpoint are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// Those whose values the store had, or this checkpoint has twice.
+    /// Parts whose values the store had already, or that this checkpoint has twice.
     pub same: usize,
-    /// Differences.
+    /// Parts that are kept as differences.
     pub delta: usize,
-    /// By themselves.
+    /// Parts that are coded by themselves.
     pub full: usize,
 }
 
@@ -101,32 +101,14 @@ pub fn add(
     let hashes = hash_all(&sources, &items, watch)?;
     let addresses: Vec<Address> =
         items.iter().zip(&hashes).map(|(item, hashes)| address_of(&item.dtype, item.bytes, hashes)).collect();
-
-    // Which of them are made: each once, and those that are there and can be read are not.
-    let mut seen = HashSet::new();
-    let new: Vec<usize> = (0..items.len())
-        .filter(|item| seen.insert(addresses[*item]) && store.open_object(addresses[*item]).is_err())
-        .collect();
-    let known = items.iter().zip(&addresses);
-    let is_new: HashSet<usize> = new.iter().copied().collect();
-    for (number, (item, _)) in known.enumerate() {
-        if !is_new.contains(&number) {
-            (watch.done)(item.bytes);
-        }
-    }
+    let new = new_objects(store, &items, &addresses, watch);
     let (plans, troubles) =
         plan_all(writer, &sources, &items, &addresses, &new, &before, &codecs, addition, watch)?;
-    let jobs: Vec<Job<'_>> = new
-        .iter()
-        .zip(plans)
-        .map(|(number, plan)| Job {
-            source: &sources[items[*number].source],
-            item: &items[*number],
-            address: addresses[*number],
-            hashes: &hashes[*number],
-            plan,
-        })
-        .collect();
+    let job = |(&number, plan): (&usize, Plan)| {
+        let (item, address) = (&items[number], addresses[number]);
+        Job { source: &sources[item.source], item, address, hashes: &hashes[number], plan }
+    };
+    let jobs: Vec<Job<'_>> = new.iter().zip(plans).map(job).collect();
     let staged = writer.stage()?;
     let stored = write_objects(store, &jobs, staged.path(), watch)?;
     let manifest = Manifest {
@@ -135,18 +117,15 @@ pub fn add(
         sequence,
         created_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         parent: parent.map(|parent| parent.id),
-        files: files_of(sources_and_parts(&sources, &items, &addresses)),
+        files: stored_files(&sources, &items, &addresses),
     };
     if (watch.cancelled)() {
         return Err(FileError::Cancelled.into());
     }
     writer.set_unswept(true)?;
-    let placed: Vec<(Address, PathBuf)> = jobs
-        .iter()
-        .enumerate()
-        .map(|(number, job)| (job.address, staged_path(staged.path(), number)))
-        .collect();
-    writer.place(&placed)?;
+    let placed =
+        jobs.iter().enumerate().map(|(number, job)| (job.address, staged_path(staged.path(), number)));
+    writer.place(&placed.collect::<Vec<_>>())?;
     let delta = jobs.iter().filter(|job| job.plan.base.is_some()).count();
     let parts = Parts { same: items.len() - jobs.len(), delta, full: jobs.len() - delta };
     let mut headers = Headers::new(store);
@@ -159,6 +138,21 @@ pub fn add(
     // The checkpoint is there. Where the mark stays, the next writer looks once in vain.
     let _ = writer.set_unswept(false);
     Ok(Added { manifest, bytes_stored, parts, chain, troubles })
+}
+
+/// Indices of the items whose objects are to be made: each object once, and those that are there and can be read are not. The bytes of all
+/// others count as done.
+fn new_objects(store: &Store, items: &[Item], addresses: &[Address], watch: &Watch<'_>) -> Vec<usize> {
+    let mut seen = HashSet::new();
+    let mut new = Vec::new();
+    for (number, (item, address)) in items.iter().zip(addresses).enumerate() {
+        if seen.insert(*address) && store.open_object(*address).is_err() {
+            new.push(number);
+        } else {
+            (watch.done)(item.bytes);
+        }
+    }
+    new
 }
 
 /// The number of the next checkpoint, and the one that differences are taken from.
@@ -221,7 +215,7 @@ impl<'a> Before<'a> {
         before
     }
 
-    /// What a tensor was before: one with as many values of the same type.
+    /// The parent's object for a tensor: same name, type and length.
     fn find(&self, source: &Source, item: &Item) -> Option<Address> {
         let name = item.tensor.as_deref()?;
         let fits = |part: &&&Part| part.dtype == item.dtype && part.bytes == item.bytes;
@@ -285,20 +279,10 @@ fn plan_all(
     Ok((plans.collect(), troubles.into_inner().unwrap_or_else(PoisonError::into_inner)))
 }
 
-/// The files of a manifest.
-fn files_of<'a>(parts: impl Iterator<Item = (&'a Source, Vec<Part>)>) -> Vec<StoredFile> {
-    parts
-        .map(|(source, parts)| StoredFile { path: source.name.clone(), bytes: source.bytes, parts })
-        .collect()
-}
-
-fn sources_and_parts<'a>(
-    sources: &'a [Source],
-    items: &'a [Item],
-    addresses: &'a [Address],
-) -> impl Iterator<Item = (&'a Source, Vec<Part>)> {
+/// The files of a manifest, with their parts.
+fn stored_files(sources: &[Source], items: &[Item], addresses: &[Address]) -> Vec<StoredFile> {
     let mut rest = items.iter().zip(addresses).peekable();
-    sources.iter().enumerate().map(move |(number, source)| {
+    let file = |(number, source): (usize, &Source)| {
         let mut parts = Vec::new();
         while let Some((item, address)) = rest.next_if(|(item, _)| item.source == number) {
             parts.push(Part {
@@ -308,6 +292,7 @@ fn sources_and_parts<'a>(
                 object: *address,
             });
         }
-        (source, parts)
-    })
+        StoredFile { path: source.name.clone(), bytes: source.bytes, parts }
+    };
+    sources.iter().enumerate().map(file).collect()
 }

@@ -1,4 +1,4 @@
-//! What tensors are called by: a hash of their type and values.
+//! Addresses of tensors: a hash of type and values.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub(crate) const PIECE: u64 = 1 << 20;
 /// Bytes for the name of a type.
 pub(crate) const DTYPE_BYTES: usize = 16;
-/// What is said in place of a type of bytes that belong to no tensor.
+/// Type name of bytes that belong to no tensor.
 pub(crate) const NO_DTYPE: &str = "bytes";
 
 /// A BLAKE3 hash of values and their type. Equal addresses are equal tensors, whatever these are called and whichever file they are in: a

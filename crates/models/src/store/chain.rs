@@ -1,17 +1,17 @@
-//! An object with all that its values are differences from.
+//! Chains of objects: one that is coded by itself, and those that are differences from the one before.
 
 use std::sync::Arc;
 
 use crate::store::address::PIECE;
+use crate::store::layout::is_absent;
 use crate::store::object::{Object, ObjectHeader, Values};
-use crate::store::store::is_absent;
 use crate::store::{Address, Store, StoreError};
 
 /// Objects of a chain at the most, for readers.
 pub(crate) const LONGEST_CHAIN: usize = 64;
 /// The same for writers: an object that is put back where it was lost may itself be at the end of a chain, and have one behind it.
 pub(crate) const LONGEST_WRITTEN: usize = LONGEST_CHAIN / 2;
-/// How often a chain is opened again of which another process has replaced a part.
+/// How often a chain is opened again after another process has replaced a part of it.
 const ATTEMPTS: usize = 3;
 
 /// Objects from one that is by itself to one that is asked for, each differences from the one before.
@@ -30,9 +30,6 @@ pub(crate) struct Scratch {
 
 impl Chain {
     /// Opens an object and its bases.
-    ///
-    /// # Errors
-    /// As [`Object::open`]; if the bases of a chain do not end, or have other values.
     pub(crate) fn open(store: &Store, address: Address) -> Result<Self, StoreError> {
         let mut attempt = 1;
         loop {
@@ -65,7 +62,7 @@ impl Chain {
         self.links.len()
     }
 
-    /// What the object that was asked for says of itself.
+    /// Header of the object that was asked for, the last of the chain.
     pub(crate) fn header(&self) -> &ObjectHeader {
         &self.links[self.links.len() - 1].header
     }
@@ -76,9 +73,6 @@ impl Chain {
     }
 
     /// Decodes a chunk of each link, and gives it its number and values.
-    ///
-    /// # Errors
-    /// [`StoreError::Object`].
     pub(crate) fn visit_chunk(
         &self,
         chunk: u64,
@@ -98,9 +92,6 @@ impl Chain {
     }
 
     /// The values of a chunk of the object that was asked for, until the scratch is used again.
-    ///
-    /// # Errors
-    /// [`StoreError::Object`].
     pub(crate) fn read_chunk<'a>(
         &self,
         chunk: u64,
@@ -111,9 +102,6 @@ impl Chain {
     }
 
     /// Fills `out` with the values of a piece.
-    ///
-    /// # Errors
-    /// [`StoreError::Object`].
     pub(crate) fn read_piece(
         &self,
         piece: u64,

@@ -51,17 +51,17 @@ struct Turn {
     stored: Vec<u64>,
 }
 
-/// What a thread works with.
+/// Buffers of one thread.
 #[derive(Default)]
 struct Piece {
     raw: Vec<u8>,
     frames: Frames,
-    /// Of what is written.
+    /// Hash of the bytes that are written.
     hash: PieceHash,
     scratch: Scratch,
 }
 
-/// What is written, and where.
+/// Place of a piece in its object's file, with the container's header and index where it is the first or last.
 struct Taken {
     staged: Arc<Staged>,
     at: u64,
@@ -82,9 +82,6 @@ struct Place<'a> {
 }
 
 /// Writes objects into `folder`, where each is called by its number, and puts them on the disk. Gives the length of each.
-///
-/// # Errors
-/// The first one that any thread has.
 pub(crate) fn write_objects(
     store: &Store,
     jobs: &[Job<'_>],
@@ -179,7 +176,7 @@ impl Piece {
         Ok(())
     }
 
-    /// What is written of it.
+    /// The bytes that are written for the piece: as they are, or its frames.
     fn body(&self, job: &Job<'_>) -> &[u8] {
         match job.plan.coding {
             None => &self.raw,
@@ -189,7 +186,7 @@ impl Piece {
 }
 
 impl Turn {
-    /// Takes note of a piece, the next one.
+    /// Adds the next piece to the object that is being written, and reserves its place.
     fn take(
         &mut self,
         Place { index, job, within, is_last }: Place<'_>,

@@ -1,4 +1,4 @@
-//! What can go wrong with a store, with the place and the remedy.
+//! Errors of stores: each names the place and the remedy.
 
 use std::path::PathBuf;
 
@@ -9,44 +9,26 @@ use crate::store::Address;
 
 /// Why something is not stored, restored, listed or removed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum StoreError {
     /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
     /// A folder that is no store.
     #[error("`{}` is not a store: it has no file `zipwire-store.json`\nhelp: `zipwire store init` makes one", path.display())]
-    NotStore {
-        /// Which folder.
-        path: PathBuf,
-    },
+    NotStore { path: PathBuf },
     /// A folder that holds something else.
     #[error("`{}` is there already, and it has `{found}`\nhelp: a store takes a folder of its own", path.display())]
-    NotEmpty {
-        /// Which folder.
-        path: PathBuf,
-        /// One of its files.
-        found: String,
-    },
+    NotEmpty { path: PathBuf, found: String },
     /// There is a store already.
     #[error("`{}` is a store already", path.display())]
-    IsStore {
-        /// Which folder.
-        path: PathBuf,
-    },
+    IsStore { path: PathBuf },
     /// A store, a checkpoint or an object of another version.
     #[error("`{}` has version {found} of the format of stores, and this program reads {known}\nhelp: {}", path.display(), help_for_version(*found, *known))]
-    Version {
-        /// Which file.
-        path: PathBuf,
-        /// Its version.
-        found: u64,
-        /// The one that is known.
-        known: u64,
-    },
+    Version { path: PathBuf, found: u64, known: u64 },
     /// Another process writes.
     #[error("`{}` is being written by {}\nhelp: wait until it has ended; who reads need not wait", path.display(), holder(*pid))]
     Locked {
-        /// Which store.
         path: PathBuf,
         /// The process, if it has said which it is.
         pid: Option<u32>,
@@ -55,68 +37,36 @@ pub enum StoreError {
     #[error(
         "`{id}` is no name of a checkpoint\nhelp: names are 1 to 128 letters, digits, `.`, `-` and `_`, and begin with no `.`"
     )]
-    BadId {
-        /// What was given.
-        id: String,
-    },
+    BadId { id: String },
     /// There is such a checkpoint.
     #[error("there is a checkpoint `{id}` already\nhelp: give another `--id`")]
-    IdTaken {
-        /// Its name.
-        id: String,
-    },
+    IdTaken { id: String },
     /// There is no such checkpoint.
     #[error("`{}` has no checkpoint `{id}`{}", path.display(), nearest_ids(nearest))]
-    NoCheckpoint {
-        /// Which store.
-        path: PathBuf,
-        /// What was asked for.
-        id: String,
-        /// Names that are alike.
-        nearest: Vec<String>,
-    },
+    NoCheckpoint { path: PathBuf, id: String, nearest: Vec<String> },
     /// Another process has removed the checkpoint that is being read.
     #[error("checkpoint `{id}` was removed while it was read")]
-    Removed {
-        /// Its name.
-        id: String,
-    },
+    Removed { id: String },
     /// The manifest of a checkpoint is not what was written.
     #[error("`{}` is damaged: {what}", path.display())]
-    Manifest {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: String,
-    },
+    Manifest { path: PathBuf, what: String },
     /// Nothing is removed while it is not known what all checkpoints need.
     #[error(
         "{source}\nhelp: nothing was removed, as it is not known which objects it needs; remove that file if the checkpoint is to go"
     )]
-    Blocked {
-        /// What is wrong with a manifest.
-        source: Box<StoreError>,
-    },
+    Blocked { source: Box<StoreError> },
     /// An object is not what was written, or is gone.
     #[error("object {address} is damaged: {what}")]
-    Object {
-        /// Which one.
-        address: Address,
-        /// What is wrong with it.
-        what: String,
-    },
+    Object { address: Address, what: String },
     /// An object that a checkpoint needs is damaged.
     #[error(
         "`{tensor}` of `{file}` in checkpoint `{id}`: {source}\nhelp: `zipwire store verify` says what else is damaged"
     )]
     Damaged {
-        /// Name of the checkpoint.
         id: String,
-        /// The file that it would be in.
         file: String,
         /// Name of the tensor, or `the header`, or `the file`.
         tensor: String,
-        /// What is wrong.
         source: Box<StoreError>,
     },
     /// Nothing to store.
@@ -124,42 +74,21 @@ pub enum StoreError {
     NoFiles,
     /// A name that files in a store cannot have.
     #[error("`{}` cannot be stored: {why}", path.display())]
-    BadPath {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        why: &'static str,
-    },
+    BadPath { path: PathBuf, why: &'static str },
     /// Two files would be restored to the same place.
     #[error(
         "two of the files are called `{path}`\nhelp: a folder is stored with the names that its files have in it"
     )]
-    SamePath {
-        /// The name.
-        path: String,
-    },
+    SamePath { path: String },
     /// A file has other bytes than before.
     #[error("`{}` was changed while it was read\nhelp: store it when it is complete", path.display())]
-    Changed {
-        /// Which file.
-        path: PathBuf,
-    },
+    Changed { path: PathBuf },
     /// A codec that does not do.
     #[error("codec `{spec}`: {source}")]
-    Codec {
-        /// What was asked for.
-        spec: String,
-        /// What is wrong with it.
-        source: SpecError,
-    },
+    Codec { spec: String, source: SpecError },
     /// A chain of no object.
     #[error("chains have 1 to {most} objects, and not {found}")]
-    Chain {
-        /// What was asked for.
-        found: usize,
-        /// The most.
-        most: usize,
-    },
+    Chain { found: usize, most: usize },
 }
 
 impl StoreError {

@@ -9,7 +9,7 @@ use crate::store::StoreError;
 use crate::store::address::NO_DTYPE;
 use crate::store::manifest::{folder_that_is_a_file, is_within};
 
-/// What names of files with tensors end with.
+/// Ending of the names of files with tensors.
 const SAFETENSORS: &str = ".safetensors";
 
 /// A file that is to be stored.
@@ -17,7 +17,7 @@ const SAFETENSORS: &str = ".safetensors";
 pub(crate) struct Source {
     /// Where it is.
     pub(crate) path: PathBuf,
-    /// What it is called in the checkpoint.
+    /// Path in the checkpoint.
     pub(crate) name: String,
     pub(crate) bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! What is in a store, and what it takes.
+//! Lists the checkpoints of a store, with the bytes that each takes.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::store::{Store, StoreError};
 pub struct Listed {
     /// Its name.
     pub id: String,
-    /// What differences were taken from when it was added.
+    /// The checkpoint that differences were taken from when it was added.
     pub parent: Option<String>,
     /// When it was added, in seconds since 1970.
     pub created_unix_s: u64,
@@ -23,7 +23,7 @@ pub struct Listed {
     pub chain: Option<usize>,
 }
 
-/// What a store has in all.
+/// Totals of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Checkpoints.
@@ -48,7 +48,7 @@ pub struct Stats {
     pub chain: usize,
 }
 
-/// All checkpoints, oldest first.
+/// Lists all checkpoints, oldest first.
 ///
 /// # Errors
 /// If a manifest is damaged, or something cannot be read.
@@ -78,7 +78,7 @@ pub fn list(store: &Store) -> Result<Vec<Listed>, StoreError> {
     Ok(rows)
 }
 
-/// Counts what is there.
+/// Counts checkpoints, objects and their bytes.
 ///
 /// # Errors
 /// As [`list`].

@@ -6,11 +6,11 @@ use std::path::{Component, Path};
 use serde::{Deserialize, Serialize};
 
 use crate::store::address::{DTYPE_BYTES, hash_of_piece};
-use crate::store::{Address, FORMAT_VERSION, StoreError, check_id};
+use crate::store::{Address, FORMAT_VERSION, StoreError};
 
-/// What is in front of the hash of a manifest, which is the last of its fields.
+/// Text before the hash of a manifest, which is the last of its fields.
 const HASH_KEY: &str = ",\"blake3\":\"";
-/// What is behind it.
+/// Text after it.
 const END: &str = "\"}\n";
 /// Digits of the hash.
 const DIGITS: usize = 64;
@@ -40,7 +40,7 @@ pub struct StoredFile {
     pub path: String,
     /// Its length.
     pub bytes: u64,
-    /// What it consists of, in its order.
+    /// Parts that make up the file, in its order.
     pub parts: Vec<Part>,
 }
 
@@ -54,7 +54,7 @@ pub struct Part {
     pub dtype: String,
     /// How many bytes it has.
     pub bytes: u64,
-    /// What has its values.
+    /// Address of the object with its values.
     pub object: Address,
 }
 
@@ -105,7 +105,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// What is wrong with it, if anything.
+    /// Checks all rules; the error says which is broken.
     fn check(&self, id: &str) -> Result<(), String> {
         if self.id != id {
             return Err(format!("it is the manifest of `{}`", self.id));
@@ -137,6 +137,19 @@ impl Manifest {
             None => Ok(()),
         }
     }
+}
+
+/// Bytes of a name at the most.
+const LONGEST_ID: usize = 128;
+
+/// Whether a checkpoint can be called so: on every file system, and never another file than its own.
+///
+/// # Errors
+/// [`StoreError::BadId`].
+pub fn check_id(id: &str) -> Result<(), StoreError> {
+    let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    let fits = (1..=LONGEST_ID).contains(&id.len()) && !id.starts_with('.') && id.bytes().all(is_fit);
+    if fits { Ok(()) } else { Err(StoreError::BadId { id: id.to_owned() }) }
 }
 
 /// The path of a file that others are below.
@@ -231,5 +244,15 @@ mod tests {
         let other = newer.to_text().replace("\"blake3\"", "\"sha3\"");
         let other = Manifest::parse(other.as_bytes(), Path::new("a.json"), "a");
         assert!(matches!(other, Err(StoreError::Version { found: 7, .. })));
+    }
+
+    #[test]
+    fn names_are_names_of_files() {
+        for id in ["1", "step-000100", "run_a.7", &"x".repeat(LONGEST_ID)] {
+            check_id(id).unwrap();
+        }
+        for id in ["", ".", "..", ".x", "a/b", "a\\b", "a b", "ä", "a\0", &"x".repeat(LONGEST_ID + 1)] {
+            assert!(matches!(check_id(id), Err(StoreError::BadId { .. })), "{id}");
+        }
     }
 }

@@ -12,28 +12,28 @@ use zipwire_codec::{Base, ContainerIndex, DEFAULT_CHUNK_VALUES, DType, Decoder};
 use crate::store::address::{DTYPE_BYTES, PIECE, PieceHash, hash_of_piece};
 use crate::store::{Address, FORMAT_VERSION, StoreError};
 
-/// Bytes in front of what the values are kept as.
+/// Length of the header.
 pub(crate) const HEADER_BYTES: usize = 160;
 const MAGIC: [u8; 4] = *b"ZPWO";
 /// Bytes of the header that its checksum is of.
 const SUMMED: usize = 136;
 
-/// What an object says of itself.
+/// Header of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectHeader {
-    /// What it is called.
+    /// Hash that names the object.
     pub address: Address,
     /// Name of the values' type, with zeros behind it.
     pub(crate) dtype: [u8; DTYPE_BYTES],
     /// Bytes of the values.
     pub bytes: u64,
-    /// Bytes of what they are kept as, behind the header.
+    /// Bytes stored after the header.
     pub stored: u64,
     /// Whether that is a container of frames, and not the values themselves.
     pub is_coded: bool,
-    /// What the frames are differences from.
+    /// The object that the frames are differences from, if they are.
     pub base: Option<Address>,
-    /// Of what they are kept as: the hash of the hashes of its pieces. A piece of a container is the frames of a piece of the values.
+    /// Hash of the stored bytes: the hash of the hashes of their pieces. A piece of a container is the frames of a piece of the values.
     pub(crate) hash: PieceHash,
 }
 
@@ -185,10 +185,7 @@ impl Object {
         })
     }
 
-    /// What a piece is kept as.
-    ///
-    /// # Errors
-    /// [`StoreError::Object`].
+    /// Reads the stored bytes of a piece: frames, or the values themselves.
     pub(crate) fn read_piece(&self, piece: u64, kept: &mut Vec<u8>) -> Result<(), StoreError> {
         let (start, end) = match &self.index {
             None => (piece * PIECE, self.header.bytes.min((piece + 1) * PIECE)),
@@ -220,9 +217,6 @@ impl Object {
     }
 
     /// Decodes a chunk into `out`, which is as long as its values. `frame` is what its frame is read into.
-    ///
-    /// # Errors
-    /// [`StoreError::Object`].
     pub(crate) fn decode_chunk(
         &self,
         chunk: u64,
@@ -256,10 +250,7 @@ impl AsRef<[u8]> for Values {
     }
 }
 
-/// What an object says of itself, and its file.
-///
-/// # Errors
-/// As [`Object::open`], but its container is not looked at.
+/// Opens the file of an object and reads its header.
 pub(crate) fn open_header(path: &Path, address: Address) -> Result<(File, ObjectHeader), StoreError> {
     let file = open_input(path).map_err(FileError::io("read", path))?;
     let found = file.metadata().map_err(FileError::io("read", path))?.len();

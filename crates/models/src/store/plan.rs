@@ -10,7 +10,7 @@ use crate::store::input::{Item, Source};
 use crate::store::object::{chunk_len, frame_dtype};
 use crate::store::{Address, Store, StoreError};
 
-/// What is in front of a codec of differences.
+/// Prefix of codecs that code differences from a base.
 const DELTA: &str = "delta+";
 /// The codec for differences where the codec for whole values has none.
 const FOR_DELTAS: &str = "rans";
@@ -27,10 +27,7 @@ pub(crate) struct Codecs {
 }
 
 impl Codecs {
-    /// Those for whole values and for differences that are meant by a spec, with `delta+` in front of it or without.
-    ///
-    /// # Errors
-    /// [`StoreError::Codec`].
+    /// Splits a spec, with or without `delta+` in front, into the codec for whole values and the one for differences.
     pub(crate) fn new(spec: &Spec) -> Result<Self, StoreError> {
         let text = spec.to_string();
         let unfit = |source| StoreError::Codec { spec: text.clone(), source };
@@ -63,9 +60,9 @@ impl Codecs {
 /// How the values of an item are kept.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
-    /// What codes them; nothing if they are kept as they are.
+    /// Codec and type of the frames; `None` if the values are stored as they are.
     pub(crate) coding: Option<(Spec, DType)>,
-    /// What they are differences from.
+    /// The object that they are differences from, if they are.
     pub(crate) base: Option<Address>,
 }
 
@@ -83,7 +80,7 @@ pub(crate) fn encode(
     encode_to_vec(&*codec, Layout::Compact, dtype, values)
 }
 
-/// What keeps an item in the fewest bytes, by a sample of its chunks. `parent` has the same tensor as it was before.
+/// Chooses the plan that takes the fewest bytes on a sample of an item's chunks. `parent` has the same tensor as it was before.
 ///
 /// # Errors
 /// If the file cannot be read. A parent that is damaged is none; then its error is given beside.
@@ -155,7 +152,7 @@ pub(crate) fn choose(
 
 /// Which link of a chain to take differences from, if any: `full` is the size without, and `differing` that of the differences from each link.
 ///
-/// As long as the chain has room, that is its last link or none. A chain that is full is left at a link before: one near the end costs
+/// While the chain has room, that is its last link or none. A chain that is full is left at a link before: one near the end costs
 /// little now and leaves little room, so what counts is the mean over the checkpoints until the chain is full again, if their
 /// differences are like those from the last link.
 fn pick(full: usize, differing: &[usize], longest: usize) -> Option<usize> {

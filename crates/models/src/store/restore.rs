@@ -1,4 +1,4 @@
-//! A checkpoint into files.
+//! Restoring the files of a checkpoint.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::Path;
@@ -56,7 +56,7 @@ pub fn check(store: &Store, id: &str, watch: &Watch<'_>) -> Result<(), StoreErro
     decode_all(store, &store.manifest(id)?, watch, |_, _, _| Ok(()))
 }
 
-/// What is known of a part while it is decoded.
+/// State of a part while its pieces are decoded.
 struct Decoding<'a> {
     file: &'a StoredFile,
     part: &'a Part,
@@ -149,7 +149,7 @@ fn named(
         return StoreError::Removed { id };
     }
     let error = match error {
-        error if crate::store::store::is_absent(&error) => {
+        error if crate::store::layout::is_absent(&error) => {
             StoreError::object(part.object, "it is not there, or what it is differences from")
         }
         error => error,
@@ -158,7 +158,7 @@ fn named(
     StoreError::Damaged { id, file: file.path.clone(), tensor, source: Box::new(error) }
 }
 
-/// What a part is called.
+/// Name of a part in messages.
 pub(crate) fn part_name(file: &StoredFile, part: &Part) -> String {
     match &part.tensor {
         Some(name) => name.clone(),

@@ -5,15 +5,15 @@ use std::fs;
 
 use crate::file::FileError;
 
+use crate::store::layout::is_absent;
 use crate::store::manifest::Manifest;
 use crate::store::object::ObjectHeader;
-use crate::store::store::is_absent;
 use crate::store::{Address, Store, StoreError};
 
-/// What was removed.
+/// Counts of what was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Objects, and their bytes.
+    /// Objects.
     pub objects: u64,
     /// Bytes of these objects.
     pub bytes: u64,
@@ -34,7 +34,7 @@ impl Swept {
     }
 }
 
-/// What objects say of themselves, each read once.
+/// Cache of object headers, each read once.
 #[derive(Debug)]
 pub(crate) struct Headers<'a> {
     store: &'a Store,
@@ -46,7 +46,7 @@ impl<'a> Headers<'a> {
         Self { store, known: HashMap::new() }
     }
 
-    /// That of an object; none if the object is damaged or gone.
+    /// Header of an object; `None` if the object is damaged or gone.
     ///
     /// # Errors
     /// If it cannot be read now, or is of another version.
@@ -92,9 +92,6 @@ impl<'a> Headers<'a> {
 }
 
 /// All objects that these checkpoints need.
-///
-/// # Errors
-/// If it cannot be known.
 pub(crate) fn needed(
     manifests: &[Manifest],
     headers: &mut Headers<'_>,

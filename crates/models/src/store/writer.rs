@@ -1,4 +1,4 @@
-//! The one process that writes a store, and what it finds of one that was interrupted.
+//! The writer's lock on a store, and the recovery from an interrupted writer.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::file::{FileError, sync_folder};
 use tempfile::TempDir;
 
+use crate::store::layout::{LOCK, Store, UNSWEPT};
 use crate::store::manifest::Manifest;
-use crate::store::store::{LOCK, Store, UNSWEPT};
 use crate::store::sweep::{Swept, sweep};
 use crate::store::{Address, StoreError};
 
@@ -75,7 +75,7 @@ impl<'a> Writer<'a> {
         self.store
     }
 
-    /// What was left of an interrupted writer, and is removed.
+    /// Counts of what an interrupted writer had left, and was removed.
     pub fn swept(&self) -> Swept {
         self.swept
     }

@@ -1,7 +1,5 @@
 //! Models that are held, in memory and on the disk, give the values of their files.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 use std::collections::HashMap;
 use std::fs;
 use std::num::NonZero;

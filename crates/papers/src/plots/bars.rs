@@ -2,7 +2,7 @@
 
 use crate::plots::scale::Scale;
 use crate::plots::svg::{Anchor, LINE, PUBLISHED, QUIET, Svg, colour, wrapped};
-use crate::plots::{Level, Value};
+use crate::plots::{Level, Series};
 
 /// Pixels.
 const WIDTH: f64 = 800.0;
@@ -15,31 +15,20 @@ const FILLED: f64 = 0.76;
 /// Groups of bars, one for each series.
 #[derive(Clone, Debug)]
 pub struct Bars {
-    /// What is shown, and under which assumption.
+    /// Title.
     pub title: String,
-    /// What the groups are.
+    /// Title of the axis of groups.
     pub x_title: String,
-    /// What the bars are, with their unit.
+    /// Title of the axis of values, with their unit.
     pub y_title: String,
     /// Where bars begin: 0, or 1 of speedups.
     pub base: f64,
     /// Names of the groups, of which there is at least one.
     pub groups: Vec<String>,
     /// At least one, each with a value for each group.
-    pub series: Vec<BarSeries>,
+    pub series: Vec<Series>,
     /// Published numbers that hold for all groups.
     pub levels: Vec<Level>,
-    /// Published numbers of single groups: the group, and the number.
-    pub published: Vec<(usize, f64)>,
-}
-
-/// The bars of one colour.
-#[derive(Clone, Debug)]
-pub struct BarSeries {
-    /// Its name.
-    pub name: String,
-    /// Its values.
-    pub values: Vec<Value>,
 }
 
 impl Bars {
@@ -49,8 +38,7 @@ impl Bars {
         let top = self.legend(&mut svg, top);
         let bottom = top + HEIGHT;
         let ours = self.series.iter().flat_map(|series| &series.values).flat_map(|value| value.all());
-        let published = self.published.iter().map(|&(_, value)| value);
-        let all = ours.chain(self.levels.iter().map(|level| level.value)).chain(published);
+        let all = ours.chain(self.levels.iter().map(|level| level.value));
         let y = Scale::of(all.chain([self.base]), bottom, top);
         for (value, text) in y.marks() {
             svg.grid([LEFT, y.at(value)], [RIGHT, y.at(value)]);
@@ -80,9 +68,6 @@ impl Bars {
                     svg.whisker([x + width / 2.0, y.at(least)], [x + width / 2.0, y.at(most)], PUBLISHED);
                 }
             }
-            for &(_, value) in self.published.iter().filter(|&&(of, _)| of == group) {
-                svg.diamond(middle, y.at(value));
-            }
         }
         svg.line([LEFT, y.at(self.base)], [RIGHT, y.at(self.base)], QUIET, false);
         for level in &self.levels {
@@ -106,11 +91,6 @@ impl Bars {
         for level in &self.levels {
             svg.line([LEFT, y], [LEFT + 12.0, y], PUBLISHED, true);
             svg.text(LEFT + 20.0, y + 4.0, Anchor::Right, PUBLISHED, &level.name);
-            y += LINE + 2.0;
-        }
-        if !self.published.is_empty() {
-            svg.diamond(LEFT + 6.0, y);
-            svg.text(LEFT + 20.0, y + 4.0, Anchor::Right, PUBLISHED, "published");
             y += LINE + 2.0;
         }
         y + 4.0

@@ -2,7 +2,7 @@
 
 use crate::plots::scale::Scale;
 use crate::plots::svg::{Anchor, LINE, PUBLISHED, QUIET, Svg, colour, wrapped};
-use crate::plots::{Level, Value};
+use crate::plots::{Level, Series};
 
 /// Pixels.
 const WIDTH: f64 = 800.0;
@@ -14,32 +14,21 @@ const INSET: f64 = 24.0;
 /// Between texts below the axis.
 const ROOM: f64 = 44.0;
 
-/// What depends on a number: a line for each series.
+/// Lines over a number, one for each series.
 #[derive(Clone, Debug)]
 pub struct Lines {
-    /// What is shown, and under which assumption.
+    /// Title.
     pub title: String,
-    /// What the number is, with its unit.
+    /// Title of the axis of the number, with its unit.
     pub x_title: String,
-    /// What the series are, with their unit.
+    /// Title of the axis of values, with their unit.
     pub y_title: String,
     /// The number at each point, ascending or descending.
     pub x: Vec<f64>,
     /// At least one, each with a value for each point.
-    pub series: Vec<LineSeries>,
+    pub series: Vec<Series>,
     /// Published numbers that hold for all points.
     pub levels: Vec<Level>,
-    /// Published numbers of single points: the point, and the number.
-    pub published: Vec<(usize, f64)>,
-}
-
-/// One line.
-#[derive(Clone, Debug)]
-pub struct LineSeries {
-    /// Its name.
-    pub name: String,
-    /// Its values.
-    pub values: Vec<Value>,
 }
 
 impl Lines {
@@ -49,8 +38,7 @@ impl Lines {
         let bottom = top + HEIGHT;
         let ours = self.series.iter().flat_map(|series| &series.values).flat_map(|value| value.all());
         let levels = self.levels.iter().map(|level| level.value);
-        let y =
-            Scale::of(ours.chain(levels).chain(self.published.iter().map(|&(_, value)| value)), bottom, top);
+        let y = Scale::of(ours.chain(levels), bottom, top);
         for (value, text) in y.marks() {
             svg.grid([LEFT, y.at(value)], [RIGHT, y.at(value)]);
             svg.text(LEFT - 8.0, y.at(value) + 4.0, Anchor::Left, QUIET, &text);
@@ -89,9 +77,6 @@ impl Lines {
                 svg.mark(x, at, index);
             }
         }
-        for &(point, value) in &self.published {
-            svg.diamond(x(point), y.at(value));
-        }
         self.legend(&mut svg, top);
         svg.finish(bottom + 3.0 * LINE)
     }
@@ -112,10 +97,6 @@ impl Lines {
         for level in &self.levels {
             svg.line([x, y], [x + 14.0, y], level.series.map_or(PUBLISHED, colour), true);
             words(svg, &level.name, &mut y);
-        }
-        if !self.published.is_empty() {
-            svg.diamond(x + 6.0, y);
-            words(svg, "published", &mut y);
         }
     }
 }
@@ -154,7 +135,7 @@ mod tests {
 
     #[test]
     fn axes_series_and_published_numbers_have_names() {
-        let series = LineSeries { name: "in chunks".to_owned(), values: vec![1.0.into(), 1.5.into()] };
+        let series = Series { name: "in chunks".to_owned(), values: vec![1.0.into(), 1.5.into()] };
         let level = Level { value: 1.36, name: "published mean".to_owned(), series: None };
         let picture = Lines {
             title: "Speedup".to_owned(),
@@ -163,12 +144,9 @@ mod tests {
             x: vec![1.0, 2.0],
             series: vec![series],
             levels: vec![level],
-            published: vec![(1, 1.4)],
         };
         let text = picture.svg();
-        for named in
-            ["Speedup", "buffer, MiB", "NCCL over ours, x", "in chunks", "published mean", ">published<"]
-        {
+        for named in ["Speedup", "buffer, MiB", "NCCL over ours, x", "in chunks", "published mean"] {
             assert!(text.contains(named), "{named}: {text}");
         }
         assert_eq!(text, picture.svg());

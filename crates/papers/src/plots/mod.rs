@@ -12,8 +12,8 @@ mod scale;
 mod scatter;
 mod svg;
 
-pub use bars::{BarSeries, Bars};
-pub use lines::{LineSeries, Lines};
+pub use bars::Bars;
+pub use lines::Lines;
 pub use rows::{Row, Rows};
 pub use scatter::{Scatter, ScatterSeries};
 
@@ -39,12 +39,21 @@ impl Value {
     }
 }
 
+/// A line, or the bars of one colour.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// Name in the legend.
+    pub name: String,
+    /// A value for each point or group.
+    pub values: Vec<Value>,
+}
+
 /// A published number that holds for a whole picture, or for a series of it: a dashed line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Level {
     /// Its height.
     pub value: f64,
-    /// What it is: `published mean, All-to-All`.
+    /// Name in the legend: `published mean, All-to-All`.
     pub name: String,
     /// The series whose colour it has; without one it is black.
     pub series: Option<usize>,

@@ -13,9 +13,9 @@ const PADDING: f64 = 12.0;
 /// Rows with one unit.
 #[derive(Clone, Debug)]
 pub struct Rows {
-    /// What is shown.
+    /// Title.
     pub title: String,
-    /// What the numbers are, with their unit.
+    /// Title of the axis, with its unit.
     pub x_title: String,
     /// Where a bar to each number of ours begins: 1 of speedups, so that the bar is the gain; `None` for dots.
     pub base: Option<f64>,
@@ -26,13 +26,13 @@ pub struct Rows {
 /// One number.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What it is.
+    /// Label left of the axis.
     pub name: String,
     /// The ends of what is published, the same twice for a number; infinite where there is no end.
     pub published: [f64; 2],
     /// Ours, if there is one.
     pub ours: Option<Value>,
-    /// What is written beside it.
+    /// Text right of the axis.
     pub beside: String,
 }
 
@@ -98,7 +98,7 @@ impl Rows {
         }
     }
 
-    /// What the signs mean; gives where the room below begins.
+    /// Draws the legend; returns where the room below it begins.
     fn legend(&self, svg: &mut Svg, y: f64) -> f64 {
         let mut x = 12.0;
         let mut sign = |svg: &mut Svg, draw: &dyn Fn(&mut Svg, f64), text: &str| {

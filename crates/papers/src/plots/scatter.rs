@@ -13,11 +13,11 @@ const COLOURS: [&str; 3] = ["#56b4e9", "#003f63", "#000000"];
 /// Points of several series.
 #[derive(Clone, Debug)]
 pub struct Scatter {
-    /// What is shown.
+    /// Title.
     pub title: String,
-    /// What the first number of each pair is, with its unit.
+    /// Title of the axis of first numbers, with their unit.
     pub x_title: String,
-    /// What the second one is.
+    /// Title of the axis of second numbers.
     pub y_title: String,
     /// Powers of ten at the ends of both axes; what is beyond is drawn at the end.
     pub decades: [i32; 2],

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// Colours of series that most people tell apart, black among them kept for what is published.
 const COLOURS: [&str; 5] = ["#0072b2", "#d55e00", "#009e73", "#aa5599", "#8a6d00"];
-/// What is published.
+/// Colour of published numbers and of titles.
 pub(crate) const PUBLISHED: &str = "#000000";
 /// Words beside the numbers.
 pub(crate) const QUIET: &str = "#505050";
@@ -138,7 +138,7 @@ impl Svg {
         );
     }
 
-    /// What a number lies between over several seeds: from one end to the other, with a stroke across each.
+    /// Range of a number over several seeds: a line from end to end, with a stroke across each.
     pub(crate) fn whisker(&mut self, [x1, y1]: [f64; 2], [x2, y2]: [f64; 2], colour: &str) {
         let across = if (x2 - x1).abs() > (y2 - y1).abs() { "v8" } else { "h8" };
         let start = |x: f64, y: f64| if across == "v8" { (x, y - 4.0) } else { (x - 4.0, y) };

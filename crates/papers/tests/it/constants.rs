@@ -1,5 +1,4 @@
 //! `constants.toml` names every value that a paper's scenario takes, from its own file or from the preset of its cluster.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,7 +7,7 @@ use std::path::Path;
 use toml::{Table, Value};
 use zipwire_scenarios::presets;
 
-/// What a scenario is about, which is no constant: its parts, and the ways that are compared.
+/// Keys that are no constants: names, kinds, and the variants that are compared.
 const SUBJECTS: [&str; 8] = [
     "name",
     "workload.kind",

@@ -1,5 +1,4 @@
 //! Roles and tolerances of published numbers do not change without an entry in `roles.toml`, the log of such changes.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +8,7 @@ use serde::Deserialize;
 use xxhash_rust::xxh3::xxh3_64;
 use zipwire_papers::{Expected, Number, Paper};
 
-/// Of the texts of all first roles but the late ones: no entry of the log changes what was first.
+/// Hash of the texts of all first roles but the late ones: no entry of the log changes them.
 const FIRST: u64 = 14565617879894850871;
 
 #[derive(Deserialize)]
@@ -37,7 +36,7 @@ fn log() -> Log {
     toml::from_str(&fs::read_to_string(folder().join("roles.toml")).unwrap()).unwrap()
 }
 
-/// As the log writes it.
+/// Role and tolerance as the log writes them.
 fn role(number: &Number) -> String {
     let allowed = [
         ("tolerance", number.tolerance),
@@ -48,7 +47,7 @@ fn role(number: &Number) -> String {
     format!("{}{}", number.role.name(), allowed.unwrap_or_default())
 }
 
-/// What the log comes to: roles by paper and id.
+/// Replays the log: roles by paper and id.
 fn replayed(log: &Log) -> BTreeMap<Paper, BTreeMap<String, String>> {
     let mut roles = log.first.clone();
     for role in roles.values_mut().flat_map(BTreeMap::values_mut) {

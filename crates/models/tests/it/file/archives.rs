@@ -1,5 +1,4 @@
 //! Zip archives come back byte for byte, whatever is in them, and their members are coded by the types that their values have.
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 use super::common;
 
@@ -68,7 +67,7 @@ fn members_are_coded_and_every_byte_comes_back() {
     assert!(safetensors::SafeTensors::deserialize(&fs::read(&packed).unwrap()).is_ok());
 }
 
-/// What no program writes: the same member twice, members within others. Then fewer are coded, and all comes back.
+/// Archives that no program writes (the same member twice, members within others): fewer members are coded, and all bytes come back.
 #[test]
 fn odd_archives_come_back_too() {
     let folder = Folder::new();

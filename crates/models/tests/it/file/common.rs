@@ -1,5 +1,4 @@
 //! Safetensors files made byte by byte, so that their headers are as odd as the format allows.
-#![allow(dead_code, reason = "not every test target uses all of it")]
 
 use std::fs;
 use std::io::{Cursor, Write};

@@ -2,4 +2,3 @@ mod archives;
 mod common;
 mod releases;
 mod whole;
-mod znn;

@@ -1,7 +1,6 @@
 //! Files that releases compressed are restored for ever: each release has left some in `tests/it/file/releases`.
 //!
 //! A release of a new version begins with `cargo test -p zipwire-models --test it file::releases::writes -- --ignored`, which adds a folder and changes none.
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 use super::common;
 

@@ -1,5 +1,4 @@
 //! Files come back byte for byte, whole and in part, and what is wrong with one is said.
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 use super::common;
 

@@ -1,5 +1,4 @@
 //! Damage, wherever it is: what is hit is named, what is not hit comes back, and nothing comes back wrong.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::common;
 
@@ -28,7 +27,7 @@ fn look(world: &World, deep: bool) -> Verified {
     verify(&world.store, deep, &Watch::default()).unwrap()
 }
 
-/// What `verify` says can be restored can be, and the rest is an error.
+/// Restores each checkpoint and asserts that it succeeds exactly where `verify` says so.
 fn agrees(world: &World, verified: &Verified) -> BTreeSet<String> {
     let mut lost = BTreeSet::new();
     assert_eq!(verified.checkpoints.len(), world.added.len());

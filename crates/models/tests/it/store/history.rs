@@ -1,5 +1,4 @@
 //! Whatever is added and removed, in whichever order: each checkpoint that is there comes back byte for byte, and nothing else is kept.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::common;
 

@@ -2,8 +2,6 @@
 //!
 //! A release of a new version begins with `cargo test -p zipwire-models --test it store::releases::writes -- --ignored`, which adds a folder and changes none.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 use super::common;
 
 use std::collections::BTreeMap;

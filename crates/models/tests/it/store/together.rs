@@ -1,5 +1,4 @@
 //! Who reads while others write.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::common;
 
