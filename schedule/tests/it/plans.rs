@@ -1,16 +1,12 @@
 //! Plans of the All-to-All protocols: what they hold, what they do not, and how they read.
 
-use crate::common;
-
 use std::sync::Arc;
 
-use common::{choice, layer, uniform};
+use crate::common::{self, choice, flow, layer, uniform};
 use ndarray::array;
 use zipwire_codec::{DType, FrameShape, Layout};
 use zipwire_schedule::plan::{Exchange, Local, Op, OpKind, Plan};
-use zipwire_schedule::{
-    Choice, Flow, Job, Lane, Order, Pace, Protocol, Rank, Segment, Slot, Stage, Work, plan,
-};
+use zipwire_schedule::{Choice, Flow, Lane, Order, Pace, Protocol, Rank, Stage, plan};
 
 /// Lane and stage of each op of a program.
 fn shape(ops: &[Op]) -> Vec<String> {
@@ -50,7 +46,7 @@ fn protocols_hold_exactly_these_ops() {
     assert_eq!(ops, [&size_first[..], &["expert"], &size_first].concat());
 }
 
-/// What a codec leaves as it is moves while it codes the rest: the exchange waits for the split and for nothing else.
+/// Signs and mantissas move while the rest is coded: the exchange waits for the split and for nothing else.
 #[test]
 fn split_send_sends_signs_and_mantissas_before_anything_is_coded() {
     let choice = Choice { parts: 2, ..choice(Protocol::SplitSend, None) };
@@ -159,14 +155,7 @@ fn the_digest_tells_plans_apart() {
 }
 
 fn transfers(flows: Vec<Flow>, rank_count: u32, pace: Pace) -> Plan {
-    let work = Work::Transfers { dtype: DType::Bf16, flows, pace, input: Slot(0), output: Slot(1) };
-    let segments = vec![Segment::new("transfers", work)];
-    let job = Job { name: "transfers", rank_count, slots: vec!["sent", "received"], segments };
-    plan(&job, &Choice::of(Protocol::Native, None))
-}
-
-fn flow(src: u32, dst: u32, bytes: u64, not_before_s: f64) -> Flow {
-    Flow { src: Rank(src), dst: Rank(dst), bytes, not_before_s }
+    plan(&common::transfers(rank_count, &flows, pace), &Choice::of(Protocol::Native, None))
 }
 
 #[test]
@@ -203,7 +192,7 @@ fn ranks_that_wait_in_a_circle_are_found() {
     assert!(error.contains("wait for one another"), "{error}");
 }
 
-/// What `validate` says of a plan in which an op of rank 1 was changed behind the planner's back.
+/// Verdict of `validate` on a plan in which an op of rank 1 was changed behind the planner's back.
 fn tampered(protocol: Protocol, window: Option<u32>, op: usize, change: impl FnOnce(&mut Op)) -> String {
     let mut plan = plan(&layer(uniform(3, 512)), &choice(protocol, window));
     change(&mut Arc::make_mut(&mut plan.programs[1]).ops[op]);
