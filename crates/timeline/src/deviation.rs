@@ -23,7 +23,7 @@ pub struct Deviation {
     pub op: OpId,
     /// Its name, as [`Span::name`] defines it.
     pub name: &'static str,
-    /// What the exchange carries; `None` for compute and codec ops.
+    /// Stage of the exchange; `None` for compute and codec ops.
     pub stage: Option<Stage>,
     /// The other end of a transfer; `None` for everything else.
     pub peer: Option<Rank>,
@@ -33,7 +33,7 @@ pub struct Deviation {
     pub b_s: f64,
 }
 
-/// What makes two spans the same, whatever the iteration.
+/// Identity of a span, whatever the iteration.
 type Key = (Rank, OpId, Lane, Option<Rank>, u32);
 
 /// Durations of one op or transfer, summed over iterations.
