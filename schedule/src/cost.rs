@@ -1,5 +1,5 @@
-//! Duration of an op by itself on a cluster: the one place that says so, for the simulator, paced ranks, validation and the
-//! switcher. Waiting for peers, and traffic on links, are left to those who know the time.
+//! Duration of an op by itself on a cluster, for the simulator, paced ranks, validation and the switcher. Waiting for peers
+//! and traffic on links are left to callers that know the time.
 
 use zipwire_cluster::{CodecCost, HostCost};
 

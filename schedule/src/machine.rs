@@ -15,7 +15,7 @@
 //! transfer rank it alike, as all [`Order`]s do: of the transfers that are left, the first comes next at both of its
 //! ends.
 //!
-//! Exchanges that are open together share a window. Their transfers are listed one exchange behind the other, alike at both
+//! Exchanges that are open together share a window. Their transfers are listed exchange by exchange, alike at both
 //! ends, because an exchange that joins the one before is not opened before that is. Those with a peer for which an earlier
 //! exchange has something left are passed over until that has ended, which frees room for them; so the first of all that are
 //! left is on offer at both of its ends.

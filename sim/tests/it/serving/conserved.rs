@@ -1,4 +1,4 @@
-//! What is true at every event of any run, and what a run that is repeated has in common with itself.
+//! Invariants of every event of any run, and the equality of a run that is repeated.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -76,7 +76,7 @@ fn observed(case: &Case) -> Served {
     run_observed(&case.setup(), &|| true, &mut observe).unwrap()
 }
 
-/// What the records, bytes and stopwatches of a run say of one another.
+/// Checks that the records, bytes and stopwatches of a run agree.
 fn check(case: &Case, served: &Served) {
     let records = served.recorder.records();
     let mut moved = 0;
