@@ -2,9 +2,8 @@
 //!
 //! A pointer for people and no explanation: [`Diff`](crate::Diff) lists every span.
 
-use std::sync::Arc;
-
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use zipwire_schedule::{Lane, OpId, Rank, Stage};
 
@@ -86,7 +85,6 @@ impl Deviation {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
     /// A span of op `op` of rank 0 that begins at 1 s.
@@ -96,14 +94,7 @@ mod tests {
     }
 
     fn timeline(spans: Vec<Span>) -> Timeline {
-        Timeline {
-            spans,
-            rank_count: 2,
-            segments: vec!["dispatch".into()],
-            iterations: Vec::new(),
-            link_usage: None,
-            notes: Vec::new(),
-        }
+        Timeline { spans, rank_count: 2, segments: vec!["dispatch".into()], ..Timeline::default() }
     }
 
     #[test]
