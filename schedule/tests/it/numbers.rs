@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::common::{self, choice, flow, layer, uniform};
+use crate::common::{choice, flow, layer, native_transfers, uniform};
 use ndarray::Array2;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -175,16 +175,12 @@ fn numbers_are_dense_for_each_pair_and_equal_at_both_ends() {
     assert_eq!(algorithms.collect::<Vec<_>>(), []);
 }
 
-fn transfers(flows: Vec<Flow>, pace: Pace) -> Plan {
-    plan(&common::transfers(3, &flows, pace), &Choice::of(Protocol::Native, None))
-}
-
 /// The sender of a chain lists flows as given, the receiver by their start.
 #[test]
 fn flows_are_numbered_as_given_in_whatever_order_their_ends_list_them() {
     let flows = vec![flow(0, 1, 10, 2.0), flow(0, 2, 10, 0.0), flow(0, 1, 0, 0.0), flow(0, 1, 10, 0.0)];
     for pace in [Pace::Burst, Pace::Chain, Pace::SendReceive] {
-        let plan = transfers(flows.clone(), pace);
+        let plan = native_transfers(3, &flows, pace);
         check(&plan);
         let to_1 = plan.programs[0].ops.iter().filter_map(|op| op.kind.exchange());
         let mut numbers: Vec<_> =
@@ -200,7 +196,8 @@ fn flows_are_numbered_as_given_in_whatever_order_their_ends_list_them() {
 fn plans_with_more_transfers_than_tags_are_refused_with_their_number() {
     let of = |count: usize| {
         let rest = [flow(1, 2, 8, 0.0), flow(1, 2, 8, 0.0)];
-        transfers(std::iter::repeat_n(flow(0, 1, 8, 0.0), count).chain(rest).collect(), Pace::Burst)
+        let flows: Vec<Flow> = std::iter::repeat_n(flow(0, 1, 8, 0.0), count).chain(rest).collect();
+        native_transfers(3, &flows, Pace::Burst)
     };
     assert_eq!(of(0).transfer_numbers(), 2);
     assert_eq!(of(32_768).check_tags(Plan::MPI_TAG_LIMIT), Ok(()));
@@ -215,7 +212,7 @@ fn plans_with_more_transfers_than_tags_are_refused_with_their_number() {
     let one_too_many =
         PlanError::TooManyTransfers { src: Rank(0), dst: Rank(1), count: 32_769, largest: 32_767 };
     assert_eq!(of(32_769).check_tags(Plan::MPI_TAG_LIMIT), Err(one_too_many));
-    assert_eq!(transfers(Vec::new(), Pace::Burst).check_tags(0), Ok(()));
+    assert_eq!(native_transfers(3, &[], Pace::Burst).check_tags(0), Ok(()));
 }
 
 /// The plan of four ranks with one exchange of rank 1 changed.

@@ -2,9 +2,10 @@
 
 use ndarray::Array2;
 use zipwire_codec::DType;
+use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{
     CallKind, Capabilities, Choice, Flow, Job, Pace, Protocol, Rank, Readiness, Segment, Slot, TransferOrder,
-    Work,
+    Work, plan,
 };
 
 pub(crate) const THREADS: Capabilities =
@@ -58,6 +59,11 @@ pub(crate) fn transfers(rank_count: u32, flows: &[Flow], pace: Pace) -> Job {
     let work = Work::Transfers { dtype, flows, pace, input: Slot(0), output: Slot(1) };
     let segments = vec![Segment::new("transfers", work)];
     Job { name: "transfers", rank_count, slots: vec!["sent", "received"], segments }
+}
+
+/// The native plan of explicit flows.
+pub(crate) fn native_transfers(rank_count: u32, flows: &[Flow], pace: Pace) -> Plan {
+    plan(&transfers(rank_count, flows, pace), &Choice::of(Protocol::Native, None))
 }
 
 pub(crate) fn flow(src: u32, dst: u32, bytes: u64, not_before_s: f64) -> Flow {
