@@ -3,17 +3,17 @@
 use crate::OpId;
 use crate::plan::Region;
 
-/// Ops that read, or that write; by buffer and place, so that programs of many ops are built in reasonable time.
+/// Ops that read, or that write, indexed by buffer and offset, so that programs of many ops are built in reasonable time.
 #[derive(Debug, Default)]
 pub(crate) struct Accesses {
     buffers: Vec<Places>,
 }
 
-/// Those of one buffer, in the order of their offsets, then of their ops. They may overlap.
+/// Accesses to one buffer, ordered by offset, then by op; they may overlap.
 #[derive(Debug, Default)]
 struct Places {
     all: Vec<Access>,
-    /// Bytes of the longest that there ever was.
+    /// Length in bytes of the longest access ever inserted.
     longest: u64,
 }
 
@@ -25,7 +25,7 @@ struct Access {
 }
 
 impl Accesses {
-    /// Adds what [`union`] gives.
+    /// Adds the accesses of an op; `regions` are as [`union`] returns them.
     pub(crate) fn insert(&mut self, op: OpId, regions: &[Region]) {
         for regions in of_one_buffer(regions) {
             let buffer = regions[0].buffer.index();

@@ -1,45 +1,29 @@
 //! Builds a program and derives the dependencies of its ops from hazards; nobody writes them by hand.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use crate::accesses::{Accesses, union};
-use crate::plan::{Buffer, Effects, Exchange, Maximum, Numbers, Op, OpKind, Program, Region};
-use crate::{BufferId, Channel, OpId, PlanSize, Rank, SegmentId, SizeId, Stage};
+use crate::hazards::Hazards;
+use crate::plan::{Buffer, Maximum, Numbers, Op, OpKind, PlanSize, Program, Region};
+use crate::{BufferId, Channel, OpId, Rank, SegmentId, SizeId};
 
 /// Collects the ops of one rank.
-///
-/// An op depends on the last writers of what it reads, on the last writers and readers of what it writes, on
-/// the definers of sizes that it uses (of all operands, if such a size is a maximum), and, if it is an exchange, on the
-/// previous exchange of its channel: a rank opens an exchange when its previous one there has completed. Calls of a library
-/// follow one another, and exchanges, likewise. Compute phases
-/// follow one another likewise. Exchanges of explicit flows that have steps depend on those of the step before. Sizes are in no buffer: an exchange of sizes also depends on the last exclusive compute
-/// phase, so that a rank is in no collective of the main channel during one.
 #[derive(Debug, Default)]
 pub struct ProgramBuilder {
     program: Program,
     segment: SegmentId,
-    writers: Accesses,
-    readers: Accesses,
-    /// The ops that define each size; for a maximum, those that define its operands.
-    definers: Vec<Vec<OpId>>,
-    last_exchanges: BTreeMap<Channel, Exchanges>,
-    steps: Steps,
-    /// Which part of a call the next ops are of.
+    hazards: Hazards,
+    /// Part of a call that the next ops belong to.
     part: u32,
-    /// The channels on which that part has exchanges already, also such as are left out.
+    /// Channels on which that part has exchanges already, those that were left out as idle included.
     used: BTreeSet<Channel>,
-    /// The channels on which that part has exchanges in the program, and those on which earlier parts of the call have.
+    /// Channels on which that part has exchanges in the program, and those on which earlier parts of the call have.
     pushed: BTreeSet<Channel>,
     pushed_before: BTreeSet<Channel>,
     /// A channel whose next exchange joins the one before.
     joined: Option<Channel>,
-    /// Of the transfers that were pushed.
     numbers: Numbers,
-    last_compute: Option<OpId>,
-    /// The last exclusive compute phase.
-    last_exclusive: Option<OpId>,
-    /// What was pushed, if that is only counted.
+    /// Running count of the pushed ops, if they are only counted and not kept.
     counted: Option<PlanSize>,
 }
 
@@ -54,19 +38,8 @@ impl ProgramBuilder {
         Self { counted: Some(size), ..Self::new(rank) }
     }
 
-    /// What has been counted.
     pub(crate) fn counted(&self) -> PlanSize {
         self.counted.unwrap_or_default()
-    }
-
-    /// A program without ops that has the buffers and sizes of another one.
-    pub(crate) fn without_ops_of(program: &Program) -> Self {
-        let mut builder = Self::new(program.rank);
-        builder.program.buffers.clone_from(&program.buffers);
-        builder.definers = vec![Vec::new(); program.size_count as usize];
-        builder.program.size_count = program.size_count;
-        builder.program.maxima.clone_from(&program.maxima);
-        builder
     }
 
     /// The rank whose program is built.
@@ -105,7 +78,7 @@ impl ProgramBuilder {
         // A call of a library has the channel for itself.
         let is_part = is_first && self.pushed_before.contains(&channel);
         let is_asked = is_asked && self.pushed.contains(&channel);
-        is_asked || is_part && !self.last_exchanges.get(&channel).is_some_and(|last| last.is_call)
+        is_asked || is_part && !self.hazards.ends_with_call(channel)
     }
 
     /// The part of a call that exchanges and calls of a library are pushed of.
@@ -132,7 +105,7 @@ impl ProgramBuilder {
 
     /// A new size.
     pub fn size(&mut self) -> SizeId {
-        self.definers.push(Vec::new());
+        self.hazards.add_size();
         self.program.size_count += 1;
         SizeId(self.program.size_count - 1)
     }
@@ -153,7 +126,8 @@ impl ProgramBuilder {
         self.push_at(kind, 0.0);
     }
 
-    /// As [`push`](Self::push), an op that is not issued before so many seconds after the start of the iteration.
+    /// Appends an op that is not issued before so many seconds after the start of the iteration; otherwise like
+    /// [`push`](Self::push).
     pub fn push_at(&mut self, mut kind: OpKind, not_before_s: f64) {
         if kind.is_idle() {
             return;
@@ -165,116 +139,23 @@ impl ProgramBuilder {
             self.numbers.assign(exchange);
         }
         let id = OpId(count(self.program.ops.len()));
-        let deps = self.depend(id, &kind, kind.effects());
-        self.program.ops.push(Op { id, segment: self.segment, kind, not_before_s, deps });
-    }
-
-    /// What the next op depends on; those that follow know of it.
-    pub(crate) fn depend(&mut self, id: OpId, kind: &OpKind, effects: Effects) -> Vec<OpId> {
-        let Effects { reads, writes, defines, uses, .. } = effects;
-        let (reads, writes) = (union(reads), union(writes));
-        let mut deps: Vec<OpId> = Vec::new();
-        self.writers.meet(&reads, &mut deps);
-        self.writers.meet(&writes, &mut deps);
-        self.readers.meet(&writes, &mut deps);
-        deps.extend(uses.iter().flat_map(|size| &self.definers[size.index()]));
-        match kind {
-            OpKind::Exchange(exchange) => {
-                let Exchange { channel, joins_previous, .. } = *exchange;
-                self.pushed.insert(channel);
-                let last = self.last_exchanges.entry(channel).or_default();
-                deps.extend(last.follow(id, joins_previous, false));
-                if let Some(step) = channel.flow().and_then(|flow| flow.step) {
-                    deps.extend(self.steps.enter(step, id));
-                }
-                let waits = exchange.stage == Stage::Sizes && !exchange.channel.is_background();
-                deps.extend(self.last_exclusive.filter(|_| waits));
-            }
-            OpKind::Compute(compute) => {
-                deps.extend(self.last_compute.replace(id));
-                if compute.is_exclusive {
-                    self.last_exclusive = Some(id);
-                }
-            }
+        match &kind {
+            OpKind::Exchange(exchange) => _ = self.pushed.insert(exchange.channel),
             OpKind::Library(library) => {
                 self.used.insert(library.channel);
                 self.pushed.insert(library.channel);
-                // It joins nothing, and what comes behind it does not join what was before.
+                // A call joins nothing, and an exchange behind it does not join one before it.
                 self.joined.take_if(|joined| *joined == library.channel);
-                let last = self.last_exchanges.entry(library.channel).or_default();
-                deps.extend(last.follow(id, false, true));
             }
-            OpKind::Local(_) => {}
+            OpKind::Compute(_) | OpKind::Local(_) => {}
         }
-        deps.sort_unstable();
-        deps.dedup();
-        deps.shrink_to_fit();
-
-        // A covering write supersedes what it covers: whoever comes next depends on it instead.
-        for accesses in [&mut self.writers, &mut self.readers] {
-            accesses.remove_covered(&writes);
-        }
-        self.writers.insert(id, &writes);
-        self.readers.insert(id, &reads);
-        self.define(id, &defines);
-        deps
-    }
-
-    fn define(&mut self, op: OpId, sizes: &[SizeId]) {
-        sizes.iter().for_each(|size| self.definers[size.index()].push(op));
-        if sizes.is_empty() {
-            return;
-        }
-        for Maximum { size, of } in &self.program.maxima {
-            if of.iter().any(|operand| self.definers[operand.index()].last() == Some(&op)) {
-                self.definers[size.index()].push(op);
-            }
-        }
+        let deps = self.hazards.depend(id, &kind, kind.effects(), &self.program.maxima);
+        self.program.ops.push(Op { id, segment: self.segment, kind, not_before_s, deps });
     }
 
     /// The finished program.
     pub fn finish(self) -> Program {
         self.program
-    }
-}
-
-/// The exchanges of a channel that are open together at the end of a program, or the call of a library there.
-#[derive(Debug, Default)]
-struct Exchanges {
-    together: Vec<OpId>,
-    /// Those before.
-    before: Vec<OpId>,
-    is_call: bool,
-}
-
-impl Exchanges {
-    /// Adds an exchange or a call; those that must have completed before it is opened.
-    fn follow(&mut self, id: OpId, joins_previous: bool, is_call: bool) -> &[OpId] {
-        self.is_call = is_call;
-        if !joins_previous {
-            self.before = std::mem::take(&mut self.together);
-        }
-        self.together.push(id);
-        &self.before
-    }
-}
-
-/// The exchanges of explicit flows of the last step, and of the step before it.
-#[derive(Debug, Default)]
-struct Steps {
-    last: Option<u32>,
-    of_last: Vec<OpId>,
-    before: Vec<OpId>,
-}
-
-impl Steps {
-    /// Adds an exchange of a step; those that must have completed before it is opened.
-    fn enter(&mut self, step: u32, id: OpId) -> &[OpId] {
-        if self.last.replace(step) != Some(step) {
-            self.before = std::mem::take(&mut self.of_last);
-        }
-        self.of_last.push(id);
-        &self.before
     }
 }
 
@@ -292,7 +173,6 @@ mod tests {
         OpKind::Compute(Compute { name: "touch", reads, writes, is_exclusive: false })
     }
 
-    /// Dependencies of the last op.
     fn deps(builder: &ProgramBuilder) -> Vec<u32> {
         let op = builder.program.ops.last().expect("an op was pushed");
         op.deps.iter().map(|dep| dep.0).collect()
@@ -300,7 +180,7 @@ mod tests {
 
     /// Pushes an op that the compute lane does not chain to the one before.
     fn push(builder: &mut ProgramBuilder, reads: &[Region], writes: &[Region]) {
-        builder.last_compute = None;
+        builder.hazards.last_compute = None;
         builder.push(touch(reads, writes));
     }
 

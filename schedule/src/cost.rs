@@ -1,5 +1,5 @@
-//! What an op takes by itself on a cluster: the one place that says so, for the simulator, paced ranks, validation and the
-//! switcher. What it waits for peers, and what travels on links, is for those who know the time.
+//! Duration of an op by itself on a cluster, for the simulator, paced ranks, validation and the switcher. Waiting for peers
+//! and traffic on links are left to callers that know the time.
 
 use zipwire_cluster::{CodecCost, HostCost};
 
@@ -19,7 +19,7 @@ pub struct CostModel {
 pub struct OpCost {
     /// From its issue until it begins to work.
     pub launch_s: f64,
-    /// Of its own work.
+    /// Duration of its own work.
     pub work_s: f64,
 }
 
@@ -31,9 +31,9 @@ impl OpCost {
 }
 
 impl CostModel {
-    /// What an op takes by itself. The work of a compute phase is outside the plan
-    /// ([`Durations`](crate::Durations)), that of an exchange is on links, and a call of a library depends on what all ranks move
-    /// ([`call_s`](Self::call_s)): of these three only the launch is counted, and none of calls, whose latency has it in it.
+    /// Duration of an op by itself. The work of a compute phase is outside the plan ([`Durations`](crate::Durations)), that of an
+    /// exchange is on links, and a call of a library depends on the bytes that all ranks move ([`call_s`](Self::call_s)): of these
+    /// three only the launch is counted, and none for calls, whose latency includes it.
     ///
     /// # Panics
     /// If it is an op of a coded plan and the cost of the codec is not known.

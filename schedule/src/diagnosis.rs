@@ -1,10 +1,10 @@
-//! Whose fault it was: from how all ranks of a failed run ended, to the op in which it began.
+//! Root cause of a failed run: from how all ranks ended, to the op in which the failure began.
 //!
-//! The rank that notices a failure is seldom the one that caused it. The diagnosis follows the cross-rank graph of what waits
-//! for what, from the op that failed to those that wait for nobody: an op that was not issued waits for its dependencies, an
-//! exchange for the exchanges of the peers whose transfers it misses, a call of a library for the ranks that have not issued
-//! it. A rank that says nothing is taken at its peers' word: what they know of it has ended, and the first op of which they
-//! know nothing is where it stopped.
+//! The rank that notices a failure is seldom the one that caused it. The diagnosis follows the wait-for graph across ranks from the
+//! op that failed to those that wait for nobody: an op that was not issued waits for its dependencies, an exchange for the
+//! exchanges of the peers whose transfers it misses, a call of a library for the ranks that have not issued it. A rank that reports
+//! nothing is judged by its peers: ops that they know to have ended have ended, and the first op of which they know nothing is
+//! where it stopped.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -23,7 +23,7 @@ const LISTED_RANKS: usize = 16;
 /// How one rank of a failed run ended.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RankEnd {
-    /// What it reported.
+    /// Failure that the rank reported.
     pub failure: Failure,
     /// How far it was; `None` if it could not say.
     pub status: Option<RankStatus>,
@@ -38,7 +38,7 @@ pub struct RootCause {
     pub op: Option<OpId>,
     /// The op in words: `dynamic exchange of combine`; empty without one.
     pub what: String,
-    /// What became of it.
+    /// Predicate that follows "it" in the message: how the op ended, or did not.
     pub why: &'static str,
 }
 
@@ -58,8 +58,8 @@ pub struct RunFailure {
 }
 
 impl RunFailure {
-    /// Blames somebody. `ends` holds all ranks that did not finish, in rank order; ranks that are not there had finished
-    /// the iteration.
+    /// Finds the root cause. `ends` holds all ranks that did not finish, in rank order; ranks that are not there had finished the
+    /// iteration.
     pub fn new(
         plan: &Plan,
         deadlines: Option<&Deadlines>,
@@ -99,10 +99,9 @@ impl fmt::Display for RootCause {
     }
 }
 
-/// What the sender did of a transfer that has not arrived.
+/// Predicate of a sender whose transfer has not arrived.
 const SENT: &str = "sent what has not arrived";
 
-/// An op of a rank.
 type Node = (Rank, OpId);
 
 fn diagnose(
@@ -164,7 +163,7 @@ fn describe(plan: &Plan, rank: Rank, op: OpId) -> String {
     }
 }
 
-/// What is known about a failed run.
+/// Knowledge about a failed run, from the reports of its ranks.
 struct Known<'a> {
     plan: &'a Plan,
     pairs: BTreeMap<TransferKey, Pair>,
@@ -291,7 +290,7 @@ impl<'a> Known<'a> {
         status.or_else(|| self.silent.get(&rank).copied()).map(|op| (rank, op))
     }
 
-    /// What an op that has not ended waits for.
+    /// Ops that an unfinished op waits for.
     fn waits_for(&self, (rank, op): Node) -> Vec<Node> {
         let Some(status) = self.statuses.get(&rank) else { return Vec::new() };
         let program = &self.plan.programs[rank.index()];
@@ -345,7 +344,8 @@ impl<'a> Known<'a> {
         (!status.ended[op.index()]).then_some((peer, op))
     }
 
-    /// Of everything that `roots` wait for, directly or not, what waits for nobody else; of several, what was due first.
+    /// Culprit among everything that `roots` wait for, directly or not: an op that waits for nobody else; of several, the one that
+    /// was due first.
     fn culprit(&mut self, roots: &[Node], due_s: impl Fn(Node) -> f64) -> Option<(Node, &'static str)> {
         let mut graph: DiGraph<Node, ()> = DiGraph::new();
         let mut nodes: HashMap<Node, NodeIndex> = HashMap::new();
@@ -374,9 +374,9 @@ impl<'a> Known<'a> {
         candidates.min_by(|(a, _), (b, _)| due_s(*a).total_cmp(&due_s(*b)).then_with(|| a.cmp(b)))
     }
 
-    /// The culprit among ops that wait for nobody but one another: the sender of a transfer that both ends have on offer; who has one on
-    /// offer that has ended at its receiver; the sender of one that has ended for it, and that its receiver has on offer; or whoever
-    /// stands alone.
+    /// The culprit among ops that wait for nobody but one another: the sender of a transfer that both ends have on offer; else an
+    /// end on offer whose transfer has ended at its receiver; else the sender of one that has ended for it, and that its receiver
+    /// still has on offer; else an op that stands alone.
     fn culprit_among(&self, members: &[Node]) -> Option<(Node, &'static str)> {
         let first = *members.iter().min()?;
         if self.silent.contains_key(&first.0) {

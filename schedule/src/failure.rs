@@ -5,7 +5,7 @@ use std::fmt;
 use crate::plan::TransferKey;
 use crate::{OpId, Rank};
 
-/// What went wrong.
+/// Kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub enum FailureKind {
@@ -28,7 +28,7 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// What it means, in words.
+    /// Meaning in words, as the predicate of a sentence about the rank.
     pub fn describe(self) -> &'static str {
         match self {
             Self::Timeout => "made no progress in time",
@@ -52,9 +52,9 @@ pub struct Failure {
     pub op: Option<OpId>,
     /// The transfer that failed, if one did.
     pub transfer: Option<TransferKey>,
-    /// What went wrong.
+    /// Kind of the failure.
     pub kind: FailureKind,
-    /// What exactly, for people; may be empty.
+    /// Details for people; may be empty.
     pub detail: String,
     /// The rank and the op in which it all began, once the reports of all ranks have been put together.
     pub culprit: Option<(Rank, Option<OpId>)>,
@@ -66,7 +66,7 @@ impl Failure {
         Self { rank, op, transfer: None, kind, detail: detail.into(), culprit: None }
     }
 
-    /// What arrived at `rank` in exchange `op` is not what was sent.
+    /// Failure of a transfer: the bytes that arrived at `rank` in exchange `op` are not those that were sent.
     pub fn corrupt_transfer(rank: Rank, op: OpId, key: TransferKey) -> Self {
         let detail = format!("the checksum of what rank {} sent does not fit", key.src);
         Self { transfer: Some(key), ..Self::new(rank, Some(op), FailureKind::Corrupt, detail) }

@@ -11,11 +11,11 @@ use crate::{Rank, SegmentId, Stage};
 pub struct Fault {
     /// The iteration that it hits, from 0; slow ranks stay slow.
     pub iteration: u32,
-    /// What happens.
+    /// Effect.
     pub kind: FaultKind,
 }
 
-/// What a fault does.
+/// Effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FaultKind {
     /// The bytes of a transfer move and never arrive, at either end.
@@ -40,11 +40,11 @@ pub struct TransferSite {
     pub dst: Rank,
     /// The collective call; `None` for any.
     pub segment: Option<SegmentId>,
-    /// What the exchange carries; `None` for anything.
+    /// Stage of the exchange; `None` for any.
     pub stage: Option<Stage>,
 }
 
-/// What becomes of a transfer: all that the faults that hit it do.
+/// Fate of a transfer: the effects of all faults that hit it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fate {
     /// It never ends.
@@ -80,7 +80,7 @@ impl FiredFaults {
         Self((0..count).map(|_| AtomicBool::new(false)).collect())
     }
 
-    /// Those that have had none, by their positions in the scenario, in order.
+    /// Faults that have had no effect, by their positions in the scenario, in order.
     pub fn missing(&self) -> Vec<usize> {
         (0..self.0.len()).filter(|&fault| !self.0[fault].load(Ordering::Relaxed)).collect()
     }
@@ -130,7 +130,7 @@ impl Fault {
 }
 
 impl FaultPlan {
-    /// What `faults` do to `plan` in an iteration.
+    /// Effects of `faults` on `plan` in an iteration.
     pub fn new(plan: &Plan, faults: &[Fault], iteration: u32) -> Self {
         let mut this = Self::default();
         for (index, fault) in faults.iter().enumerate() {
@@ -168,7 +168,7 @@ impl FaultPlan {
         this
     }
 
-    /// What becomes of a transfer, if anything.
+    /// Fate of a transfer, if a fault hits it.
     pub fn fate(&self, key: &TransferKey) -> Option<&Fate> {
         self.fates.get(key)
     }

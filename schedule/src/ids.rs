@@ -98,8 +98,8 @@ impl Lane {
     }
 }
 
-/// What exchanges follow one another on: a rank opens an exchange when its previous one on the same channel has completed.
-/// A communicator of the library each; a coded explicit flow has one for itself, so it waits for no other flow.
+/// Sequence of exchanges: a rank opens an exchange when its previous one on the same channel has completed. Each corresponds to a
+/// communicator of the library; a coded explicit flow has one for itself, so it waits for no other flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Channel {
     /// Collectives that the model waits for.
@@ -113,7 +113,7 @@ pub enum Channel {
     BackgroundControl,
     /// One explicit flow that is coded.
     Flow(FlowChannel),
-    /// What travels beside the sections of that flow.
+    /// Sizes and late sections that travel beside the sections of that flow.
     FlowControl(FlowChannel),
 }
 
@@ -165,7 +165,7 @@ impl Channel {
     }
 }
 
-/// What an exchange carries.
+/// Content of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Stage {
     /// Values as they are.
@@ -178,11 +178,11 @@ pub enum Stage {
     Dynamic,
     /// Static sections and as much of the dynamic ones as their slots hold, with the sizes of these.
     Slots,
-    /// What of dynamic sections the slots could not hold.
+    /// Rest of dynamic sections that did not fit into their slots.
     Overflow,
     /// Values that a gateway hands on within its node.
     Forward,
-    /// What of values a codec leaves as it is, ahead of their frames.
+    /// Signs and mantissas, which the codec leaves as they are, ahead of the frames.
     SignMantissa,
 }
 

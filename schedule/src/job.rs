@@ -1,4 +1,4 @@
-//! What an iteration does, before a protocol is chosen: the input of every planner.
+//! Iterations as jobs, before a protocol is chosen: the input of every planner.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub struct Job {
     pub rank_count: u32,
     /// Names of the buffers that every rank has; a segment refers to them by position.
     pub slots: Vec<&'static str>,
-    /// What happens, in order.
+    /// Segments, in order.
     pub segments: Vec<Segment>,
 }
 
@@ -36,7 +36,7 @@ impl Slot {
 pub struct Segment {
     /// Name, unique in its job: `dispatch`, `layer 3 combine`.
     pub name: Arc<str>,
-    /// What it does.
+    /// Computation, collective or flows.
     pub work: Work,
     /// The channel of its exchanges: [`Channel::Main`] or [`Channel::Background`]. Compute phases have none and ignore it.
     pub channel: Channel,
@@ -93,7 +93,7 @@ pub enum Work {
     },
 }
 
-/// What a collective call moves.
+/// Kind and bytes of a collective call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallKind {
     /// All-to-All with a size of its own for each pair (`alltoallv`). The input holds the chunks to send by destination, the
@@ -102,7 +102,7 @@ pub enum CallKind {
         /// Bytes from source (row) to destination (column). The diagonal is ignored: a self-chunk aliases
         /// the input.
         bytes: Array2<u64>,
-        /// Whose rows the chunks are made of, if it is known: then [`Self::AllToAll::bytes`] are theirs, and what goes to
+        /// Token map whose rows the chunks are made of, if it is known: then [`Self::AllToAll::bytes`] are theirs, and a token for
         /// several ranks of a node need not cross the network several times.
         tokens: Option<Arc<TokenMap>>,
     },
@@ -214,7 +214,7 @@ impl Work {
         self.call()?.collective()
     }
 
-    /// Whose rows its chunks are made of, if it is known.
+    /// Token map whose rows its chunks are made of, if it is known.
     pub fn tokens(&self) -> Option<&Arc<TokenMap>> {
         if let CallKind::AllToAll { tokens, .. } = self.call()? { tokens.as_ref() } else { None }
     }

@@ -15,7 +15,7 @@
 //! transfer rank it alike, as all [`Order`]s do: of the transfers that are left, the first comes next at both of its
 //! ends.
 //!
-//! Exchanges that are open together share a window. Their transfers are listed one exchange behind the other, alike at both
+//! Exchanges that are open together share a window. Their transfers are listed exchange by exchange, alike at both
 //! ends, because an exchange that joins the one before is not opened before that is. Those with a peer for which an earlier
 //! exchange has something left are passed over until that has ended, which frees room for them; so the first of all that are
 //! left is on offer at both of its ends.
@@ -27,11 +27,8 @@
 //! news comes: a receive on offer that did not move would wait for room at its sender, whose open sends all have their
 //! receivers and move; and where no receive is on offer, all windows have room for the next one that is announced.
 
-mod deadline;
+mod exchanges;
 mod interface;
-mod news;
-mod offers;
-mod progress;
 mod rank_status;
 mod ready;
 
@@ -40,12 +37,12 @@ use std::sync::Arc;
 
 use crate::plan::{Content, Exchange, Library, Op, OpKind, Program, Transfer, TransferKey};
 use crate::sizes::Sizes;
-use crate::{Failure, Lane, OpId, Order, SizeId};
+use crate::{Failure, FailureKind, Lane, OpId, Order, SizeId};
 
 pub use self::interface::{Capabilities, Direction, Input, Readiness, Step, TransferId, TransferOrder};
 pub use self::rank_status::{Pending, RankStatus};
 
-use self::progress::Open;
+use self::exchanges::Open;
 use self::ready::Ready;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,9 +72,9 @@ pub struct Machine {
     exchanges: Vec<Open>,
     /// Whether exchanges of a channel are open together.
     has_joins: bool,
-    /// Whether the order of any exchange does.
+    /// Whether the order of any exchange follows peers ([`Order::follows_peers`]).
     follows_peers: bool,
-    /// What peers have on offer in exchanges that this rank has not opened yet.
+    /// Transfers that peers have on offer in exchanges that this rank has not opened yet.
     early: BTreeSet<TransferKey>,
     sizes: Sizes,
     completed: usize,
@@ -138,7 +135,7 @@ impl Machine {
         machine
     }
 
-    /// What it was told about its executor.
+    /// Capabilities of its executor, as given.
     pub fn capabilities(&self) -> Capabilities {
         self.capabilities
     }
@@ -164,7 +161,7 @@ impl Machine {
         (&list(exchange, id.direction)[id.index as usize], exchange)
     }
 
-    /// What both ends of a transfer agree on.
+    /// Key of a transfer, on which both ends agree.
     pub fn key(&self, id: TransferId) -> TransferKey {
         let (transfer, exchange) = self.transfer(id);
         let (rank, segment) = (self.program.rank, self.op(id.op).segment);
@@ -231,7 +228,7 @@ impl Machine {
         }
     }
 
-    /// What to do next, at `now_s`.
+    /// Next step, at `now_s`.
     pub fn poll(&mut self, now_s: f64) -> Step {
         self.check_deadlines(now_s);
         if let Some(failure) = &self.failure {
@@ -307,12 +304,126 @@ impl Machine {
     }
 }
 
+/// Deadlines: a machine whose op is overdue fails by itself, whatever its executor waits for.
+impl Machine {
+    /// The same machine with a deadline for each op, in seconds since the start of the iteration; infinite for none.
+    ///
+    /// # Panics
+    /// If there are not as many deadlines as ops.
+    #[must_use]
+    pub fn with_deadlines(mut self, deadlines_s: Arc<[f64]>) -> Self {
+        assert_eq!(deadlines_s.len(), self.program.ops.len(), "every op has a deadline");
+        self.deadlines_s = Some(deadlines_s);
+        self
+    }
+
+    /// When the iteration started, in the executor's seconds.
+    pub fn start_s(&self) -> f64 {
+        self.start_s
+    }
+
+    /// When the last op of the program is due, in the executor's seconds; infinite without deadlines.
+    pub fn last_deadline_s(&self) -> f64 {
+        let deadlines_s = self.deadlines_s.iter().flat_map(|deadlines_s| deadlines_s.iter().copied());
+        self.start_s + deadlines_s.reduce(f64::max).unwrap_or(f64::INFINITY)
+    }
+
+    /// The op in flight that is due first, and when.
+    ///
+    /// Ops that have not been issued need no look: they wait for something in flight, which is due earlier.
+    fn next_deadline(&self) -> Option<(f64, OpId)> {
+        let deadlines_s = self.deadlines_s.as_ref()?;
+        let in_flight = self.program.ops.iter().filter(|op| self.states[op.id.index()] == State::Issued);
+        let due = in_flight.map(|op| (self.start_s + deadlines_s[op.id.index()], op.id));
+        due.filter(|(due_s, _)| due_s.is_finite()).min_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    fn check_deadlines(&mut self, now_s: f64) {
+        if self.failure.is_some() {
+            return;
+        }
+        if let Some((due_s, op)) = self.next_deadline().filter(|(due_s, _)| *due_s <= now_s) {
+            let rank = self.program.rank;
+            let detail = format!("it was due {:.3} ms after the start", 1e3 * (due_s - self.start_s));
+            self.failure = Some(Failure::new(rank, Some(op), FailureKind::Timeout, detail));
+        }
+    }
+}
+
+/// News that comes again changes nothing, whenever it comes: transports that deliver at least once report some of it twice. News that
+/// contradicts earlier news is a failure of the rank. An op or a transfer that was never handed out cannot have ended: that is a bug of the
+/// executor.
+impl Machine {
+    fn op_has_ended(&mut self, op: OpId, sizes: Vec<(SizeId, u64)>) {
+        match self.states[op.index()] {
+            State::Issued => {}
+            State::Completed => {
+                let other = sizes.into_iter().find(|&(size, value)| self.size(size) != Some(value));
+                if let Some((size, value)) = other {
+                    let detail = format!(
+                        "it has ended twice, with {} and {value} bytes of size {size}",
+                        self.known_size(size)
+                    );
+                    self.contradicted(op, None, FailureKind::Device, detail);
+                }
+                return;
+            }
+            State::Pending => panic!("op {op} completed without being issued"),
+        }
+        sizes.into_iter().for_each(|(size, value)| self.sizes.define(size, value));
+        self.states[op.index()] = State::Completed;
+        self.completed += 1;
+        self.in_flight[self.op(op).kind.lane() as usize] -= 1;
+        self.exchanges.retain(|open| open.op != op);
+        if self.capabilities.readiness == Readiness::Completed {
+            self.unblock(op);
+        }
+    }
+
+    fn transfer_has_ended(&mut self, id: TransferId, value: Option<u64>) {
+        let brings = self.transfer(id).0.content.brings();
+        let brought =
+            value.map(|value| (brings.unwrap_or_else(|| panic!("transfer {id:?} carries no size")), value));
+        assert_ne!(
+            self.states[id.op.index()],
+            State::Pending,
+            "transfer {id:?} ended without being on offer"
+        );
+        // Of an exchange that is over, all transfers have ended.
+        let open = self.exchanges.iter_mut().find(|open| open.op == id.op);
+        let progress = open.map(|open| open.progress(id.direction));
+        let Some(progress) = progress.filter(|progress| !progress.has_ended(id.index)) else {
+            if let Some((size, value)) = brought.filter(|&(size, value)| self.size(size) != Some(value)) {
+                let known = self.size(size).map_or("no".to_owned(), |known| known.to_string());
+                let detail = format!("a transfer has ended twice, with {known} and {value} bytes of a size");
+                self.contradicted(id.op, Some(self.key(id)), FailureKind::Transport, detail);
+            }
+            return;
+        };
+        assert!(progress.has_offered(id.index), "transfer {id:?} ended without being on offer");
+        progress.open -= 1;
+        progress.ended[id.index as usize] = true;
+        if let Some((size, value)) = brought {
+            self.sizes.define(size, value);
+        }
+        self.stir(id);
+        if self.has_joins {
+            self.release(id);
+        }
+    }
+
+    /// Something was reported twice, and not alike.
+    fn contradicted(&mut self, op: OpId, transfer: Option<TransferKey>, kind: FailureKind, detail: String) {
+        let failure = Failure::new(self.program.rank, Some(op), kind, detail);
+        self.failure.get_or_insert(Failure { transfer, ..failure });
+    }
+}
+
 /// Whether peers take part in an op.
 fn is_call(kind: &OpKind) -> bool {
     matches!(kind, OpKind::Exchange(_) | OpKind::Library(_))
 }
 
-/// The order of each exchange.
 fn orders(program: &Program) -> impl Iterator<Item = Order> {
     exchanges(program).map(|exchange| exchange.order)
 }

@@ -1,9 +1,9 @@
-//! Who takes part in a broadcast.
+//! Members of a broadcast.
 
 use crate::Rank;
 use crate::rank_order::RankOrder;
 
-/// Ranks that follow one another, the first one and the one behind the last one.
+/// A contiguous range of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RankRange {
     /// The first one.
@@ -29,7 +29,7 @@ impl RankRange {
     }
 }
 
-/// The root of a broadcast and those who get what it has, by distance from the root: in rank order, and from the last one on to the first.
+/// Root and receivers of a broadcast, by distance from the root: in rank order, wrapping from the last one to the first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Members {
     root: Rank,
@@ -51,7 +51,6 @@ impl Members {
         rank != self.root && self.to.contains(rank)
     }
 
-    /// Those who get something.
     pub(crate) fn receivers(self) -> impl Iterator<Item = Rank> + Clone {
         self.to.iter().filter(move |rank| *rank != self.root)
     }

@@ -4,28 +4,34 @@
 //! lengths are unknown when a plan is built; they enter it as *sizes*, single-assignment variables over
 //! regions of static capacity, so memory is planned although lengths are not.
 
-mod bytes;
+mod batch;
 mod chunk;
+mod error;
 mod library;
+mod local;
 mod numbers;
 mod op;
-mod region;
+mod totals;
 mod transfer;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+pub use self::batch::{Batch, Block};
 pub use self::chunk::{Chunk, Leg};
+pub use self::error::PlanError;
 pub use self::library::{CallKey, Library, Share};
+pub use self::local::{Addition, Gather, GatherRows, Local, LocalKind, Reduce, Term};
 pub(crate) use self::numbers::{Misnumbered, Numbers};
-pub use self::op::*;
-pub use self::region::{Buffer, Region};
-pub use self::transfer::{Content, Transfer, TransferKey};
+pub use self::op::{Compute, Effects, OpKind};
+pub use self::totals::PlanSize;
+pub use self::transfer::{Content, Exchange, Transfer, TransferKey};
 
 use zipwire_codec::Spec;
 
-use crate::{OpId, Protocol, Rank, SegmentId, SizeId};
+use crate::{BufferId, OpId, Protocol, Rank, SegmentId, SizeId};
 
-/// What all ranks do in one iteration.
+/// Programs of all ranks for one iteration.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Workload kind of the job that was planned.
@@ -40,14 +46,14 @@ pub struct Plan {
     pub programs: Vec<Arc<Program>>,
 }
 
-/// What one rank does in one iteration.
+/// Program of one rank for one iteration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
     /// The rank.
     pub rank: Rank,
     /// Ops in topological order; the position of an op is its [`OpId`].
     pub ops: Vec<Op>,
-    /// Buffers, by [`BufferId`](crate::BufferId).
+    /// Buffers, by [`BufferId`].
     pub buffers: Vec<Buffer>,
     /// Number of sizes.
     pub size_count: u32,
@@ -60,7 +66,7 @@ pub struct Program {
 pub struct Maximum {
     /// The size.
     pub size: SizeId,
-    /// Those that it is the largest of: at least one, and no maxima.
+    /// Operands: at least one, and no maxima.
     pub of: Vec<SizeId>,
 }
 
@@ -79,10 +85,47 @@ pub struct Op {
     pub id: OpId,
     /// The segment that it belongs to.
     pub segment: SegmentId,
-    /// What it does.
+    /// Kind and operands.
     pub kind: OpKind,
     /// Seconds after the iteration's start before which it is not issued; 0 of all but the coding of explicit flows.
     pub not_before_s: f64,
     /// Earlier ops of the same rank that must finish first, derived from hazards; sorted.
     pub deps: Vec<OpId>,
+}
+
+/// Memory of a rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    /// Purpose, for the plan's text.
+    pub name: Cow<'static, str>,
+    /// Bytes.
+    pub capacity: u64,
+}
+
+/// A byte range of a buffer. Its length is the capacity that was planned for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+impl Region {
+    /// First byte after the region.
+    pub fn end(&self) -> u64 {
+        self.offset + self.len
+    }
+
+    /// Whether both name at least one common byte.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.buffer == other.buffer && self.offset.max(other.offset) < self.end().min(other.end())
+    }
+
+    /// Whether every byte of `other` is in this region.
+    pub fn covers(&self, other: &Self) -> bool {
+        self.buffer == other.buffer && self.offset <= other.offset && other.end() <= self.end()
+    }
 }

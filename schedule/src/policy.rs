@@ -6,7 +6,7 @@ use zipwire_codec::Layout;
 
 use crate::Rank;
 
-/// In which stages a compressed collective travels.
+/// Stages in which a compressed collective travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// Uncompressed: one stage of raw values.
@@ -16,15 +16,15 @@ pub enum Protocol {
     /// Encode, exchange static sections, then sizes, then dynamic sections of `split` frames, decode
     /// (ZipCCL design 2, sec. 3.2).
     StaticFirst,
-    /// As `StaticFirst`, and sizes travel beside the static sections.
+    /// `StaticFirst`, with sizes that travel beside the static sections.
     OverlapSizes,
-    /// As `StaticFirst`, and each static section brings its size along.
+    /// `StaticFirst`, with each static section bringing its size along.
     InBand,
     /// Encode, exchange slots of a predicted capacity with the sizes of what they hold, then what they could not hold,
     /// decode.
     Speculative,
-    /// Exchange what of the values a codec leaves as it is while it codes the rest of them, then frames without it as
-    /// `InBand`, decode (UCCL-Zip's split-send).
+    /// Exchange the signs and mantissas, which a codec leaves as they are, while it codes the rest of the values, then frames
+    /// without them like `InBand`, decode (UCCL-Zip's split-send).
     SplitSend,
 }
 
@@ -67,7 +67,7 @@ impl Protocol {
         matches!(self, Self::SizeFirst | Self::Speculative)
     }
 
-    /// Whether what a codec leaves as it is travels apart from its frames.
+    /// Whether signs and mantissas, which a codec leaves as they are, travel apart from its frames.
     pub fn sends_sign_mantissa(self) -> bool {
         self == Self::SplitSend
     }
@@ -87,7 +87,7 @@ impl Protocol {
     }
 }
 
-/// In which order a rank takes the transfers of an exchange into its window.
+/// Order in which a rank takes the transfers of an exchange into its window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// Step k sends to rank + k and receives from rank - k, modulo the rank count.

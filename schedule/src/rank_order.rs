@@ -84,8 +84,8 @@ impl RankOrder {
         self.node == 0
     }
 
-    /// What tells it apart from other orders, for texts of plans: ranks of a node, the place and the node with which it begins, and
-    /// whether it turns.
+    /// Fields that tell it apart from other orders, for texts of plans: ranks of a node, the place and the node with which it
+    /// begins, and whether it turns.
     pub(crate) fn parts(self) -> (u16, u16, u16, bool) {
         (self.node, self.place, self.first_node, self.turns)
     }

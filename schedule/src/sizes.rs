@@ -3,7 +3,7 @@
 use crate::SizeId;
 use crate::plan::{Maximum, Program};
 
-/// What is known of the sizes of a program.
+/// Values of the sizes of a program, as far as they are known.
 #[derive(Debug)]
 pub(crate) struct Sizes {
     values: Vec<Option<u64>>,

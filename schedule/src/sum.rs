@@ -30,14 +30,14 @@ pub struct Sum {
     dtype: DType,
 }
 
-/// What is added up first.
+/// Grouping of the additions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Shape {
     /// One after the other.
     Run,
     /// Each so many in a row, and then their sums.
     Groups(u16),
-    /// What is in the lower half of a tree, the rank in the middle, and what is in the upper half ([`halves`]).
+    /// First the lower half of a tree, the rank in the middle, and the upper half, each by itself ([`halves`]).
     Tree,
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn halves(tree: Range<u32>) -> (u32, [Range<u32>; 2]) {
 }
 
 impl Sum {
-    /// What one rank contributes, as values of `dtype`.
+    /// Contribution of one rank, as values of `dtype`.
     ///
     /// # Panics
     /// Above 65 535 ranks, as all constructors.
@@ -243,7 +243,7 @@ fn add_all(totals: &mut [f32], sums: &[f32], is_first: bool) {
     totals.iter_mut().zip(sums).for_each(with);
 }
 
-/// What is left of sums that are handed on as values of a type.
+/// Rounds sums that are handed on as values of a type.
 fn pass(sums: &mut [f32], dtype: DType) {
     match dtype {
         DType::F32 => {}

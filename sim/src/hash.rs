@@ -2,7 +2,6 @@
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Builds [`Mixer`]s.
 pub(crate) type Mixed = BuildHasherDefault<Mixer>;
 
 /// Hashes by one multiplication a number instead of the keyed hash of the standard library, which guards against keys that
@@ -34,7 +33,7 @@ impl Hasher for Mixer {
         self.0 = product ^ (product >> 32);
     }
 
-    /// What enums hash their variant by.
+    /// Hashes the variant of an enum.
     fn write_isize(&mut self, value: isize) {
         self.write_u64(value as u64);
     }

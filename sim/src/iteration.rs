@@ -5,7 +5,6 @@ mod call;
 mod compute;
 mod failure;
 mod transfers;
-mod transit;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -18,7 +17,7 @@ use zipwire_timeline::Span;
 use barriers::Barriers;
 use call::Call;
 use compute::Computing;
-use transit::{Transit, Transits};
+use transfers::{Transit, Transits};
 
 use crate::hash::Mixed;
 use crate::meter::Meter;
@@ -30,7 +29,7 @@ use crate::run::{Setup, SimError};
 /// Events between two looks at whether the user wants to stop.
 const EVENTS_PER_CHECK: u32 = 1024;
 
-/// What the executor that is imitated keeps of one rank.
+/// State that the imitated executor keeps of one rank.
 struct Host {
     machine: Machine,
     /// Issued ops that have not started, by lane.

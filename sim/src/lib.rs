@@ -7,7 +7,6 @@ mod hash;
 mod iteration;
 mod meter;
 mod network;
-mod ordered;
 mod queue;
 mod rank_set;
 mod run;

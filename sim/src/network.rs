@@ -16,10 +16,7 @@ mod mark;
 mod pairs;
 mod ports;
 mod repair;
-mod share;
 mod sleep;
-mod usage;
-mod work;
 
 use zipwire_cluster::{LinkId, NetworkModel};
 
@@ -27,7 +24,6 @@ use bundle::Bundles;
 use clock::Clocks;
 use fill::Filling;
 use ports::Ports;
-pub use work::Work;
 
 /// Ties closer than this, relative to a flow's bytes or to a level, are one event or one level.
 const TIE: f64 = 1e-12;
@@ -41,6 +37,19 @@ impl FlowId {
     pub fn index(self) -> usize {
         self.0 as usize
     }
+}
+
+/// Work of a [`Network`] since it was made, in counts that are the same on every machine. Not time, and no part of any result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Times that levels were brought up to date: once for all flows that come and go at one moment.
+    pub fillings: u64,
+    /// Links whose level was computed anew, summed over fillings.
+    pub links_relevelled: u64,
+    /// Times that a level was taken from what another link has left.
+    pub touches: u64,
+    /// Flows that got another bottleneck.
+    pub switched: u64,
 }
 
 /// How the level of a link follows from the flows that cross it.
@@ -93,7 +102,7 @@ impl Network {
         Self::with_model(capacities, NetworkModel::MaxMin)
     }
 
-    /// As [`Network::new`], with rates after `model`.
+    /// A network like that of [`Network::new`], with rates after `model`.
     pub fn with_model(capacities: &[f64], model: NetworkModel) -> Self {
         for (link, &capacity) in capacities.iter().enumerate() {
             assert!(capacity > 0.0 && capacity.is_finite(), "link {link} has capacity {capacity}");
@@ -151,7 +160,7 @@ impl Network {
         self.clocks.level(self.clocks.bottleneck(flow.0))
     }
 
-    /// What solving has cost so far.
+    /// Cost of solving so far.
     pub fn work(&self) -> Work {
         match &self.rule {
             Rule::MaxMin(filling) => filling.work,
@@ -195,6 +204,35 @@ impl Network {
         }
         self.near = near;
         ended[first..].sort_unstable();
+    }
+
+    /// Writes the bytes per second that move over every link now to `rates`, by [`LinkId`](zipwire_cluster::LinkId).
+    /// Costs one step per pair of links that flows have in common, not one per flow.
+    ///
+    /// ```
+    /// use zipwire_cluster::LinkId;
+    /// use zipwire_sim::Network;
+    ///
+    /// let mut network = Network::new(&[10.0, 100.0, 100.0]);
+    /// network.add(&[LinkId(0), LinkId(1)], 100);
+    /// network.add(&[LinkId(0), LinkId(1)], 100);
+    /// let mut rates = Vec::new();
+    /// network.usage(&mut rates);
+    /// assert_eq!(rates, [10.0, 10.0, 0.0]);
+    /// ```
+    pub fn usage(&mut self, rates: &mut Vec<f64>) {
+        self.settle();
+        rates.clear();
+        rates.resize(self.clocks.links() as usize, 0.0);
+        for link in 0..self.clocks.links() {
+            let level = self.clocks.level(link);
+            if self.clocks.count(link) > 0 {
+                rates[link as usize] += level * f64::from(self.clocks.count(link));
+                for list in [self.bundles.outgoing(link), self.bundles.outgoing_asleep(link)] {
+                    list.for_each(|other, flows| rates[other as usize] += level * flows);
+                }
+            }
+        }
     }
 
     fn leave(&mut self, flow: u32) {

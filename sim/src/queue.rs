@@ -1,54 +1,51 @@
 //! The event queue: virtual time in seconds, ties broken by what happens, then by rank, op and
 //! transfer, so that every run is the same.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
 
 use zipwire_schedule::machine::TransferId;
 use zipwire_schedule::plan::TransferKey;
 use zipwire_schedule::{OpId, Rank};
 
-use crate::ordered::Ordered;
+/// A number, for the keys of maps and heaps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ordered(pub(crate) f64);
 
-/// What happens.
+impl PartialEq for Ordered {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Ordered {}
+
+impl PartialOrd for Ordered {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ordered {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+/// Event of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Event {
     /// A compute or codec op ends, or an exchange is finished on the host.
-    Ended {
-        /// Where.
-        rank: Rank,
-        /// The op.
-        op: OpId,
-    },
+    Ended { rank: Rank, op: OpId },
     /// An exchange is open: the rank is there.
-    Opened {
-        /// Where.
-        rank: Rank,
-        /// The exchange.
-        op: OpId,
-    },
+    Opened { rank: Rank, op: OpId },
     /// A send is announced.
-    Announced {
-        /// Where.
-        rank: Rank,
-        /// The send.
-        transfer: TransferId,
-    },
+    Announced { rank: Rank, transfer: TransferId },
     /// One end of a transfer is offered.
-    Offered {
-        /// Where.
-        rank: Rank,
-        /// The transfer.
-        transfer: TransferId,
-    },
+    Offered { rank: Rank, transfer: TransferId },
     /// A rank learns that its peer is ready for a transfer. An event of its own, so that of what happens at one moment
     /// everything is known before anybody chooses.
-    PeerReady {
-        /// Who learns it.
-        rank: Rank,
-        /// The transfer.
-        key: TransferKey,
-    },
+    PeerReady { rank: Rank, key: TransferKey },
     /// The latency of a transfer is over: its first byte moves.
     Moves {
         /// The sender.
@@ -68,23 +65,12 @@ pub(crate) enum Event {
         transit: u32,
     },
     /// A call of the library has done its work.
-    Returns {
-        /// Where.
-        rank: Rank,
-        /// The op.
-        op: OpId,
-    },
+    Returns { rank: Rank, op: OpId },
     /// A machine asked to be polled.
-    Wake {
-        /// Whose.
-        rank: Rank,
-    },
+    Wake { rank: Rank },
     /// A rank does nothing any more.
-    Dies {
-        /// Which.
-        rank: Rank,
-    },
-    /// Whoever has not ended by now will not.
+    Dies { rank: Rank },
+    /// The last deadline: ranks that have not ended by now never will.
     LastDeadline,
 }
 
@@ -94,12 +80,12 @@ pub(crate) enum Event {
 /// comes: a heap of all of them would compare each with many others.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    /// What happens at the moment that has come, the last event first.
+    /// Events of the moment that has come, the last event first.
     now: Vec<Event>,
-    /// What was added to that moment since, or to an earlier one.
+    /// Events added to that moment since, or to an earlier one.
     late: BinaryHeap<Reverse<(Ordered, Event)>>,
     moment: Option<Ordered>,
-    /// What happens at later moments.
+    /// Events of later moments.
     later: BTreeMap<Ordered, Vec<Event>>,
 }
 

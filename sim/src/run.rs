@@ -24,7 +24,7 @@ pub struct Setup<'a> {
     pub model: NetworkModel,
     /// Whom a transfer waits for.
     pub start: TransferStart,
-    /// What ops take by themselves.
+    /// Durations of ops by themselves.
     pub costs: CostModel,
     /// Lengths of frames.
     pub sizes: FrameSizes<'a>,
@@ -34,17 +34,18 @@ pub struct Setup<'a> {
     pub iterations: Range<u32>,
     /// The executor to imitate.
     pub capabilities: Capabilities,
-    /// What goes wrong.
+    /// Faults to suffer.
     pub faults: &'a [Fault],
-    /// Where it is noted which of them had an effect; `None` if nobody asks.
+    /// Record of the faults that had an effect; `None` if nobody asks.
     pub fired: Option<&'a FiredFaults>,
-    /// When ops must have ended; ranks wait for ever without.
+    /// Deadlines of ops; without them ranks wait for ever.
     pub deadlines: Option<&'a Deadlines>,
 }
 
 /// Why a simulation has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum SimError {
     /// Ranks wait and nothing is under way that could wake them.
     #[error("a standstill: ranks wait for one another for ever: {}", waiting_text(.waiting))]

@@ -11,7 +11,7 @@ use crate::sizes::Lens;
 
 /// Most chunks of which lengths are kept, at about 40 bytes each; the oldest make room.
 const CHUNKS_KEPT: usize = 1 << 22;
-/// What an entry counts at the least, so that there are never so many that looking through them takes time.
+/// Least count of an entry, so that there are never so many that looking through them takes time.
 const LEAST_COUNT: usize = 1 << 10;
 
 /// Measured lengths by digest; shared between threads. Measured by one thread, they are waited for by the others that want

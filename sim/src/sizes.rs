@@ -49,42 +49,26 @@ pub struct SizeTable {
 /// Why there are no lengths.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum SizeError {
     /// The codec refused a chunk of the payload.
     #[error(
         "codec `{codec}` cannot encode the chunk from rank {} to {} of segment {segment}: {source}",
         .chunk.origin, .chunk.destination.map_or("all".to_owned(), |rank| format!("rank {rank}"))
     )]
-    Encode {
-        /// The codec.
-        codec: String,
-        /// Number of the segment.
-        segment: u32,
-        /// The chunk.
-        chunk: Chunk,
-        /// What the codec says.
-        source: zipwire_codec::EncodeError,
-    },
+    Encode { codec: String, segment: u32, chunk: Chunk, source: zipwire_codec::EncodeError },
     /// The largest chunk and its frame are more than all memory that may be taken.
     #[error(
         "encoding the largest chunk of the payload takes {needed} bytes of memory, and {allowed} are left\n\
          help: state a `ratio` in `[codec]`, so that nothing is encoded, or allow more memory"
     )]
-    Memory {
-        /// Bytes.
-        needed: u64,
-        /// Bytes.
-        allowed: u64,
-    },
+    Memory { needed: u64, allowed: u64 },
     /// The system refuses memory.
     #[error(
         "the system refuses {bytes} bytes of memory for a chunk of the payload\n\
          help: state a `ratio` in `[codec]`, so that nothing is encoded, or use smaller chunks"
     )]
-    Allocation {
-        /// Bytes.
-        bytes: u64,
-    },
+    Allocation { bytes: u64 },
 }
 
 /// Memory that encoding may take.
@@ -92,7 +76,7 @@ pub enum SizeError {
 pub struct Room {
     /// Bytes; `None` for any.
     pub bytes: Option<u64>,
-    /// How many share it, at least 1. Each takes its part, or one chunk at a time, which whoever lets them run together counts.
+    /// Simulations that share it, at least 1. Each takes its part, or one chunk at a time, which the caller that runs them together counts.
     pub sharers: u64,
 }
 
@@ -154,7 +138,7 @@ fn tasks(plan: &Plan) -> impl Iterator<Item = Task<'_>> {
     })
 }
 
-/// What all ranks encode, by segment and layout, in the plan's order.
+/// Encode tasks of all ranks, by segment and layout, in the plan's order.
 fn calls(plan: &Plan) -> Vec<((SegmentId, Layout), Vec<Task<'_>>)> {
     let mut calls: Vec<((SegmentId, Layout), Vec<Task<'_>>)> = Vec::new();
     for task in tasks(plan) {
@@ -167,7 +151,7 @@ fn calls(plan: &Plan) -> Vec<((SegmentId, Layout), Vec<Task<'_>>)> {
     calls
 }
 
-/// Of everything that lengths depend on: the codec, the layout, and the values of every chunk.
+/// Digest of everything that lengths depend on: the codec, the layout, and the values of every chunk.
 fn digest(key: (SegmentId, Layout), tasks: &[Task<'_>], spec: &Spec, payload: &Payload) -> u128 {
     let (segment, layout) = key;
     let mut digest = Digest::new(&format!("{spec} {}", layout.name()), payload.digest(segment));
@@ -285,7 +269,7 @@ fn measure(
     Ok(Some(lens))
 }
 
-/// What both ends have of a block, if the codec takes differences from that.
+/// Base that both ends have of a block, if the codec takes differences from one.
 fn base(
     task: &Task<'_>,
     block: &Block,

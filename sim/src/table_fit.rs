@@ -83,7 +83,7 @@ pub fn calibrated_table(
     Ok(first.and_then(|(layout, dtype)| plain.train(layout, dtype, &samples).ok()))
 }
 
-/// What a rank encodes, in its order.
+/// Blocks that a rank encodes, in its order.
 fn encoded(program: &Program) -> impl Iterator<Item = (SegmentId, &Batch, &Block)> {
     let batches = program.ops.iter().filter_map(|op| Some((op.segment, op.kind.encoded()?)));
     batches.flat_map(|(segment, batch)| batch.blocks.iter().map(move |block| (segment, batch, block)))

@@ -1,4 +1,4 @@
-//! What ops cost on a cluster, as declared.
+//! Declared costs of ops on a cluster.
 
 use crate::{LibraryCost, Slowdown};
 
@@ -14,7 +14,7 @@ pub struct CodecCost {
 }
 
 impl CodecCost {
-    /// That of a codec that takes no time.
+    /// Cost of a codec that takes no time.
     pub const FREE: Self =
         Self { encode_bytes_per_s: f64::INFINITY, decode_bytes_per_s: f64::INFINITY, launch_s: 0.0 };
 
@@ -32,18 +32,18 @@ impl CodecCost {
     }
 }
 
-/// What an op of a cluster costs besides its own work, what adding up costs, and what calls of a library do.
+/// Host overheads of ops on a cluster, the speed of sums, and the costs of calls of a library.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostCost {
     /// Seconds from issuing a compute op, an exchange or a sum until it begins.
     pub launch_s: f64,
     /// Seconds from the arrival of the last size of an exchange until the host knows it.
     pub sync_s: f64,
-    /// What compute loses while other lanes of its rank are busy.
+    /// Slowdown of compute while other lanes of its rank are busy.
     pub compute_slowdown: Slowdown,
     /// Bytes that a GPU reads per second where it adds values up.
     pub reduce_bytes_per_s: f64,
-    /// What calls of a library's own collectives cost.
+    /// Costs of calls of a library's own collectives.
     pub library: LibraryCost,
 }
 

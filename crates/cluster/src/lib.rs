@@ -1,4 +1,4 @@
-//! What a cluster is: ranks, links and routes, which model shares links among flows, and what ops and calls of a library take on it.
+//! Clusters: ranks, links and routes, the model by which flows share links, and the costs of ops and of calls of a library.
 //!
 //! Hardware only: no plan, no clock, no I/O. A [`Topology`] knows the links between GPUs and the route of each transfer;
 //! [`NetworkModel`] says how flows share them; [`CodecCost`] and [`HostCost`] state the costs of ops; [`library`] what a communication
@@ -10,15 +10,13 @@ mod network_model;
 mod rank;
 mod slowdown;
 mod topology;
-mod transfer_start;
 
 pub use cost::{CodecCost, HostCost};
 pub use library::{CallCost, Collective, DeclaredCost, LibraryCost};
-pub use network_model::NetworkModel;
+pub use network_model::{NetworkModel, TransferStart};
 pub use rank::Rank;
 pub use slowdown::{Progress, Slowdown};
 pub use topology::{
     CrossRail, Fabric, FatTree, Graph, GraphError, GraphLink, LinkId, Pods, Rail, Route, Topology, Uplink,
     Vertex,
 };
-pub use transfer_start::TransferStart;

@@ -1,4 +1,4 @@
-//! What simulated links know of one another: how fast a flow moves, given its route and all the others.
+//! Models of simulated links: how fast a flow moves, given its route and all the others, and when a transfer may start.
 
 /// How the rates of flows follow from the links that they cross. Latencies are the same in all models.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -25,6 +25,30 @@ impl NetworkModel {
             Self::MaxMin => "max-min",
             Self::Ports => "ports",
             Self::AlphaBeta => "alpha-beta",
+        }
+    }
+}
+
+/// When the transfers of an exchange start, once it has been opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TransferStart {
+    /// Each when both of its ranks are there: what point-to-point transfers of a library do.
+    #[default]
+    Rendezvous,
+    /// All together, when the last rank that takes part in this stage of the call is there. What a model assumes in which a
+    /// collective takes some time from the last arrival on.
+    Barrier,
+}
+
+impl TransferStart {
+    /// All of them, what links do first.
+    pub const ALL: [Self; 2] = [Self::Rendezvous, Self::Barrier];
+
+    /// Name in scenarios.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rendezvous => "rendezvous",
+            Self::Barrier => "barrier",
         }
     }
 }

@@ -26,90 +26,117 @@ struct Arguments {
     order: Order,
 }
 
+/// Keys and values, as groups of 256 tokens.
+struct Cache {
+    planes: [Vec<u8>; 2],
+    group_len: usize,
+}
+
+/// A group's place in the cache.
+fn place(group: usize) -> Place {
+    Place { layer: 0, token: 256 * group as u64 }
+}
+
+impl Cache {
+    fn read(file: &str, mib: usize, group_len: usize) -> Result<Self, Box<dyn Error>> {
+        let bytes = std::fs::read(file)?;
+        let tensors = SafeTensors::deserialize(&bytes)?;
+        let plane = |part: &str| -> Result<Vec<u8>, Box<dyn Error>> {
+            let named =
+                tensors.iter().filter(|(name, view)| name.contains(part) && view.dtype() == Dtype::BF16);
+            let values: Vec<u8> = named.flat_map(|(_, view)| view.data().iter().copied()).collect();
+            if values.is_empty() {
+                return Err(format!("`{file}` has no BF16 tensor with `{part}` in its name").into());
+            }
+            let len = (mib << 20) / group_len * group_len;
+            Ok(values.iter().copied().cycle().take(len).collect())
+        };
+        Ok(Self { planes: [plane(".k")?, plane(".v")?], group_len })
+    }
+
+    fn groups(&self) -> usize {
+        self.planes[0].len() / self.group_len
+    }
+
+    fn group(&self, group: usize) -> [&[u8]; 2] {
+        self.planes.each_ref().map(|plane| &plane[group * self.group_len..][..self.group_len])
+    }
+
+    /// Encodes all groups in turn and hands each to `take`.
+    fn encode(
+        &self,
+        codec: &KvCodec,
+        mut take: impl FnMut(&[u8]) -> Result<(), Box<dyn Error>>,
+    ) -> Result<(), Box<dyn Error>> {
+        let mut buffer = vec![0; codec.bound(256)];
+        for group in 0..self.groups() {
+            let len = codec.encode(place(group), &self.group(group), &mut buffer)?;
+            take(&buffer[..len])?;
+        }
+        Ok(())
+    }
+
+    /// Moves all groups to another thread, which decodes them.
+    fn move_all(&self, codec: &KvCodec) -> Result<(), Box<dyn Error>> {
+        let (sender, receiver) = sync_channel::<Vec<u8>>(1);
+        let (back, free) = sync_channel::<Vec<u8>>(1);
+        back.send(Vec::with_capacity(codec.bound(256)))?;
+        std::thread::scope(|scope| -> Result<(), Box<dyn Error>> {
+            let receives = scope.spawn(move || {
+                let (mut keys, mut values) = (vec![0; self.group_len], vec![0; self.group_len]);
+                for (group, bytes) in receiver.iter().enumerate() {
+                    let info = codec.decode(&bytes, &mut [&mut keys, &mut values]);
+                    assert_eq!(info.expect("nobody damages it").place, place(group));
+                    let _ = back.send(bytes);
+                }
+            });
+            self.encode(codec, |coded| {
+                // The copy stands for a network.
+                let mut bytes = free.recv()?;
+                bytes.clear();
+                bytes.extend_from_slice(coded);
+                Ok(sender.send(bytes)?)
+            })?;
+            drop(sender);
+            receives.join().map_err(|_| "the receiver panicked".into())
+        })
+    }
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let Arguments { file, codecs, heads, head_size, mib, order } = arguments()?;
     let geometry = Geometry::grouped(1, heads, head_size, DType::Bf16)?.with_order(order);
-    let group_len = geometry.row_len() * geometry.group_tokens() as usize;
-    let bytes = std::fs::read(&file)?;
-    let tensors = SafeTensors::deserialize(&bytes)?;
-    let plane = |part: &str| -> Result<Vec<u8>, Box<dyn Error>> {
-        let named = tensors.iter().filter(|(name, view)| name.contains(part) && view.dtype() == Dtype::BF16);
-        let values: Vec<u8> = named.flat_map(|(_, view)| view.data().iter().copied()).collect();
-        if values.is_empty() {
-            return Err(format!("`{file}` has no BF16 tensor with `{part}` in its name").into());
-        }
-        let len = (mib << 20) / group_len * group_len;
-        Ok(values.iter().copied().cycle().take(len).collect())
-    };
-    let planes = [plane(".k")?, plane(".v")?];
-    let groups = planes[0].len() / group_len;
-    println!("{groups} groups of 256 tokens, {heads} heads of {head_size}, {}", order.name());
+    let cache = Cache::read(&file, mib, geometry.row_len() * geometry.group_tokens() as usize)?;
+    println!("{} groups of 256 tokens, {heads} heads of {head_size}, {}", cache.groups(), order.name());
     println!("| codec | size % | encode GB/s | decode GB/s | moved GB/s |\n|---|---|---|---|---|");
     for spec in codecs {
         let codec = KvCodec::new(geometry, spec.parse()?)?;
-        let raw = 2.0 * planes[0].len() as f64;
-        let of = |plane: usize, group: usize| &planes[plane][group * group_len..][..group_len];
-        let place = |group: usize| Place { layer: 0, token: 256 * group as u64 };
-        let mut buffer = vec![0; codec.bound(256)];
-        let (mut keys, mut values) = (vec![0; group_len], vec![0; group_len]);
-
-        let mut coded = 0;
+        let (mut keys, mut values) = (vec![0; cache.group_len], vec![0; cache.group_len]);
         let encode_s = median(|| {
-            coded = 0;
-            for group in 0..groups {
-                coded += codec.encode(place(group), &[of(0, group), of(1, group)], &mut buffer)?;
-            }
-            Ok(())
-        })?;
-        let mut whole = Vec::with_capacity(coded);
-        let mut ends = Vec::new();
-        for group in 0..groups {
-            let len = codec.encode(place(group), &[of(0, group), of(1, group)], &mut buffer)?;
-            whole.extend_from_slice(&buffer[..len]);
-            ends.push(whole.len());
-        }
-        let decode_s = median(|| {
-            let mut begin = 0;
-            for end in &ends {
-                black_box(codec.decode(&whole[begin..*end], &mut [&mut keys, &mut values])?);
-                begin = *end;
-            }
-            Ok(())
-        })?;
-        let move_s = median(|| {
-            let (sender, receiver) = sync_channel::<Vec<u8>>(1);
-            let (back, free) = sync_channel::<Vec<u8>>(1);
-            back.send(Vec::with_capacity(codec.bound(256)))?;
-            let codec = &codec;
-            std::thread::scope(|scope| -> Result<(), Box<dyn Error>> {
-                let receives = scope.spawn(move || {
-                    let (mut keys, mut values) = (vec![0; group_len], vec![0; group_len]);
-                    for (group, bytes) in receiver.iter().enumerate() {
-                        let info = codec.decode(&bytes, &mut [&mut keys, &mut values]);
-                        assert_eq!(info.expect("nobody damages it").place, place(group));
-                        let _ = back.send(bytes);
-                    }
-                });
-                let mut own = vec![0; codec.bound(256)];
-                for group in 0..groups {
-                    let len = codec.encode(place(group), &[of(0, group), of(1, group)], &mut own)?;
-                    // What a network would do.
-                    let mut bytes = free.recv()?;
-                    bytes.clear();
-                    bytes.extend_from_slice(&own[..len]);
-                    sender.send(bytes)?;
-                }
-                drop(sender);
-                receives.join().map_err(|_| "the receiver panicked".into())
+            cache.encode(&codec, |coded| {
+                black_box(coded);
+                Ok(())
             })
         })?;
+        let mut frames: Vec<Vec<u8>> = Vec::with_capacity(cache.groups());
+        cache.encode(&codec, |coded| {
+            frames.push(coded.to_vec());
+            Ok(())
+        })?;
+        let decode_s = median(|| {
+            for frame in &frames {
+                black_box(codec.decode(frame, &mut [&mut keys, &mut values])?);
+            }
+            Ok(())
+        })?;
+        let move_s = median(|| cache.move_all(&codec))?;
         // All of it is compared once.
-        let mut begin = 0;
-        for (group, end) in ends.iter().enumerate() {
-            codec.decode(&whole[begin..*end], &mut [&mut keys, &mut values])?;
-            assert!(keys == of(0, group) && values == of(1, group), "{spec}: group {group}");
-            begin = *end;
+        for (group, frame) in frames.iter().enumerate() {
+            codec.decode(frame, &mut [&mut keys, &mut values])?;
+            assert!([&keys[..], &values[..]] == cache.group(group), "{spec}: group {group}");
         }
+        let raw = 2.0 * cache.planes[0].len() as f64;
+        let coded: usize = frames.iter().map(Vec::len).sum();
         let gbps = |seconds: f64| raw / seconds / 1e9;
         println!(
             "| `{spec}` | {:.2} | {:.2} | {:.2} | {:.2} |",

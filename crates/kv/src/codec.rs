@@ -21,8 +21,9 @@ pub struct Scratch {
 }
 
 impl KvCodec {
-    /// For caches of this geometry, by this codec. What the codec knows of columns is not asked for by itself: on recorded caches it made no group smaller, and encoding
-    /// slower. Where the values of a head differ in scale, `tiered:row=128` (values of a token in a head or in all heads, as they lie) looks at them.
+    /// A codec for caches of this geometry. What the codec knows of columns is not asked for by itself: on recorded caches it made
+    /// no group smaller, and encoding slower. Where the values of a head differ in scale, `tiered:row=128` (values of a token in a
+    /// head or in all heads, as they lie) looks at them.
     ///
     /// # Errors
     /// [`KvError::Unsupported`] if the codec does not code the type, and [`KvError::Codec`] if it needs a base or a table.
@@ -37,7 +38,8 @@ impl KvCodec {
         Ok(Self { geometry, codec, compatibility })
     }
 
-    /// What both ends compare before anything is sent: a hash of the format's version, the geometry and the codec. It is in each group, too.
+    /// Hash that both ends compare before anything is sent: of the format's version, the geometry and the codec. It is in each
+    /// group, too.
     pub fn compatibility(&self) -> u64 {
         self.compatibility
     }
@@ -53,8 +55,8 @@ impl KvCodec {
         planes.saturating_add(HEADER_LEN)
     }
 
-    /// Encodes the planes of a group (keys and values, or the latent), each one behind the other in memory, to the front of `out`; the bytes that it
-    /// takes.
+    /// Encodes the planes of a group (keys and values, or the latent), each contiguous in memory, to the front of `out`. Returns
+    /// the bytes that it takes.
     ///
     /// # Errors
     /// [`KvError::Layer`], [`KvError::Planes`] and [`KvError::PlaneLen`] if it is no group of the cache, [`KvError::Room`] if `out` is shorter than
@@ -65,7 +67,7 @@ impl KvCodec {
         self.encode_each(place, tokens, out, |plane, encode| encode(planes[plane]))
     }
 
-    /// The same of pages: each plane is given as the pages that it lies in, one after the other, each with whole tokens. With
+    /// Encodes a group that lies in pages: each plane is given as its pages, one after the other, each with whole tokens. With
     /// [`Order::Heads`](crate::Order::Heads) these are the pages of all tokens of the group, as they lie.
     ///
     /// # Errors
@@ -92,7 +94,7 @@ impl KvCodec {
         })
     }
 
-    /// Reads what a group is, from its first [`HEADER_LEN`] bytes. Whether all of it is there, and sound, only decoding says.
+    /// Reads the header of a group, from its first [`HEADER_LEN`] bytes. Whether all of it is there, and sound, only decoding says.
     ///
     /// # Errors
     /// [`KvError::Damaged`], [`KvError::Version`] and [`KvError::Incompatible`]; [`KvError::Layer`] if there is no such layer.
@@ -115,7 +117,7 @@ impl KvCodec {
         Ok(info)
     }
 
-    /// The same into pages, as [`Self::encode_pages`] takes them; they need not be those that the sender had.
+    /// Decodes a group into pages, as [`Self::encode_pages`] takes them; they need not be those that the sender had.
     ///
     /// # Errors
     /// As [`Self::decode`]. Pages of planes behind one that is damaged are as they were.

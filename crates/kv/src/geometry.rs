@@ -1,4 +1,4 @@
-//! What a KV cache of one rank looks like.
+//! Geometry of the KV cache of one rank.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub const GROUP_TOKENS: u32 = 256;
 /// Most bytes that a plane of a group can have.
 const PLANE_LIMIT: u64 = 1 << 30;
 
-/// In which order the values of a page are. Both ends must have the same; values are coded as they lie.
+/// Order of the values of a page. Both ends must have the same; values are coded as they lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// Token by token, in each head by head (`NHD`).
@@ -36,7 +36,7 @@ impl Order {
 pub struct Geometry {
     layers: u32,
     planes: u32,
-    /// Of one plane.
+    /// Heads of one plane.
     heads: u32,
     head_size: u32,
     dtype: DType,
@@ -130,7 +130,7 @@ impl Geometry {
 }
 
 impl fmt::Display for Geometry {
-    /// As it goes into the compatibility of both ends.
+    /// Text that is hashed into the compatibility of both ends.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { layers, planes, heads, head_size, dtype, order, group_tokens } = self;
         let (dtype, order) = (dtype.name(), order.name());

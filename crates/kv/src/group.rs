@@ -8,12 +8,12 @@ use crate::KvError;
 pub const HEADER_LEN: usize = 48;
 /// Version of the format.
 pub const VERSION: u8 = 1;
-/// What a group begins with.
+/// First bytes of a group.
 const MAGIC: [u8; 4] = *b"ZWKV";
 /// Bytes of the header that its checksum is of.
 const CHECKED: usize = 40;
 
-/// What a group is of.
+/// Layer and tokens of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The layer, from 0.
@@ -22,11 +22,11 @@ pub struct Place {
     pub token: u64,
 }
 
-/// What the header of a group says.
+/// Header of a group, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Group {
-    /// What it is of.
+    /// Layer and tokens.
     pub place: Place,
     /// How many tokens it has.
     pub tokens: u32,
@@ -63,7 +63,6 @@ impl Header {
         bytes
     }
 
-    /// Reads the header in front of a group.
     pub(crate) fn read(group: &[u8]) -> Result<Self, KvError> {
         let damaged = |what| KvError::Damaged { what };
         let bytes = group.first_chunk::<HEADER_LEN>().ok_or(damaged("it is shorter than its header"))?;

@@ -167,7 +167,7 @@ fn both_ends_must_agree() {
     }
 }
 
-/// Of eight heads of 64 BF16 values in four layers, by `tiered`.
+/// Hash for eight heads of 64 BF16 values in four layers, by `tiered`.
 const COMPATIBILITY: u64 = 2_655_966_220_208_650_266;
 
 /// Bytes of version 1 stay what they are: every later version reads this group.

@@ -8,7 +8,6 @@ use crate::Rows;
 
 /// Values that have a scale in common.
 pub const FP8_BLOCK: usize = 128;
-/// Bytes of a scale.
 const SCALE_BYTES: usize = 4;
 /// The largest value of F8_E4M3, and its bits.
 const MAX: f32 = 448.0;

@@ -1,4 +1,4 @@
-//! What transfers carry: [`Payload`] fills chunks with rows of values, drawn from a seed or recorded, and checks what arrives.
+//! Payloads of transfers: [`Payload`] fills chunks with rows of values, drawn from a seed or recorded, and checks what arrives.
 //!
 //! All random numbers of the workspace come from [`stream`]: the same seed gives the same draws on every machine. Recorded values
 //! come in as bytes; who reads them from files is no concern of this crate.

@@ -1,7 +1,7 @@
-//! What a transfer carries: recorded rows, drawn by chunk, so that every chunk is like no other.
+//! Content of transfers: recorded rows, drawn by chunk, so that every chunk is like no other.
 //!
-//! A chunk is what one rank has for another, or for all others, in one segment. It is the same in every iteration, and
-//! any rank can regenerate it, so whoever gets it, on whatever path, can check what arrived without anything being kept.
+//! A chunk holds the values of one rank for another, or for all others, in one segment. It is the same in every iteration, and any
+//! rank can regenerate it, so whoever gets it, on whatever path, can check it without anything being kept.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ use self::draws::{Draws, RowDraws, TokenDraws};
 pub struct ChunkId {
     /// The collective call.
     pub segment: SegmentId,
-    /// Whose values they are, and for whom.
+    /// Origin, destination and place of the values.
     pub chunk: Chunk,
 }
 
 impl ChunkId {
-    /// What one rank has for another in a collective call.
+    /// Chunk of one rank for another in a collective call.
     pub fn new(segment: SegmentId, src: Rank, dst: Rank) -> Self {
         Self { segment, chunk: Chunk::between(src, dst) }
     }
@@ -46,11 +46,11 @@ const EVERY_RANK: u64 = 1 << 32;
 /// In reductions rows are BF16 values. What a rank contributes to a shard is the chunk from it to the shard's rank, and a chunk that
 /// is a sum holds the sum of these, in the order and the type that it says.
 ///
-/// Where it is known which tokens the rows of a chunk are, all copies of a token are the same bytes, whatever their
-/// destination: token t is n rows of the source one behind the other, the last one cut, which the draws n t to n t + n - 1 of
-/// `stream(seed, "payload token", [segment, origin, 0])` select.
+/// Where it is known which tokens the rows of a chunk are, all copies of a token are the same bytes, whatever their destination:
+/// token t is n rows of the source one after another, the last one cut, which the draws n t to n t + n - 1 of `stream(seed,
+/// "payload token", [segment, origin, 0])` select.
 ///
-/// Where both ends of a transfer have values already, which what is sent differs from, the base of a chunk is what the same draws select
+/// Where both ends of a transfer have earlier values, from which the sent ones differ, the base of a chunk is drawn like the chunk,
 /// from the rows of the base ([`fill_base`](Self::fill_base)).
 ///
 /// Cheap to clone: the sources are shared.
@@ -70,7 +70,8 @@ impl Payload {
         Self { seed, sources: sources.into(), bases: Arc::default(), tokens: Arc::default() }
     }
 
-    /// The same where ranks have values already, by [`SegmentId`]: row k of a base is what row k of the segment's source was before.
+    /// The same payload where ranks have values already, by [`SegmentId`]: row k of a base is the earlier version of row k of the
+    /// segment's source.
     ///
     /// # Panics
     /// If a base has not as many rows as the source of its segment, or rows of another width.
@@ -130,8 +131,8 @@ impl Payload {
         }
     }
 
-    /// Writes what both ends have of a chunk, and says whether there is such: rows of the segment's base, which the draws of
-    /// [`fill`](Self::fill) select. What is added up has none, as nobody had it before; then `out` stays as it is.
+    /// Writes the base that both ends have of a chunk, and returns whether there is one: rows of the segment's base, which the
+    /// draws of [`fill`](Self::fill) select. Sums have none, as nobody had them before; then `out` stays as it is.
     ///
     /// # Panics
     /// As [`fill`](Self::fill).

@@ -1,13 +1,15 @@
-//! What prefill and decode take, undisturbed.
+//! Durations of prefill and decode, undisturbed; and how far an instance has come, while codecs and transfers take their part of its GPU.
 
 use std::ops::Range;
+
+use zipwire_cluster::{Progress, Slowdown};
 
 /// Seconds of both phases on one instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ComputeTime {
-    /// Of prompts.
+    /// Time of prompts.
     pub prefill: PrefillTime,
-    /// Of generated tokens.
+    /// Time of generated tokens.
     pub decode: DecodeTime,
 }
 
@@ -15,11 +17,11 @@ pub struct ComputeTime {
 /// attends to, itself among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PrefillTime {
-    /// Of each chunk, whatever is in it.
+    /// Time of each chunk, whatever is in it.
     pub step_s: f64,
-    /// Of each token.
+    /// Time of each token.
     pub token_s: f64,
-    /// Of each pair.
+    /// Time of each pair.
     pub pair_s: f64,
 }
 
@@ -27,11 +29,11 @@ pub struct PrefillTime {
 /// `step_s + sequences x sequence_s + context tokens x context_token_s`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DecodeTime {
-    /// Of each step: the weights are read.
+    /// Time of each step: the weights are read.
     pub step_s: f64,
-    /// Of each sequence.
+    /// Time of each sequence.
     pub sequence_s: f64,
-    /// Of each token of all sequences, whose keys and values are read.
+    /// Time of each token of all sequences, whose keys and values are read.
     pub context_token_s: f64,
 }
 
@@ -49,6 +51,67 @@ impl DecodeTime {
     /// Seconds of a step.
     pub fn seconds(&self, sequences: u32, context_tokens: u64) -> f64 {
         self.step_s + f64::from(sequences) * self.sequence_s + context_tokens as f64 * self.context_token_s
+    }
+}
+
+/// Computation of an instance, or of one rank of it, and what disturbs it.
+#[derive(Clone, Debug, Default)]
+pub struct Computing {
+    progress: Option<Progress>,
+    /// Groups of layers that are left of a chunk, each with its seconds, the next one last.
+    left_s: Vec<f64>,
+    coding: u32,
+    moving: u32,
+    /// Events of earlier versions mean nothing.
+    version: u32,
+}
+
+impl Computing {
+    /// Begins with parts of so many seconds. Returns when the first one ends, and under which version.
+    pub fn begin(&mut self, now_s: f64, mut parts_s: Vec<f64>, slowdown: &Slowdown) -> (f64, u32) {
+        parts_s.reverse();
+        self.left_s = parts_s;
+        self.next(now_s, slowdown).expect("there is a part")
+    }
+
+    /// Begins with the next part, if there is one.
+    pub fn next(&mut self, now_s: f64, slowdown: &Slowdown) -> Option<(f64, u32)> {
+        self.version += 1;
+        self.progress = None;
+        let seconds = self.left_s.pop()?;
+        let progress = Progress::begin(now_s, seconds, self.factor(slowdown));
+        self.progress = Some(progress);
+        Some((progress.end_s(), self.version))
+    }
+
+    /// Whether an event of this version is that of the part that is computed.
+    pub fn is_current(&self, version: u32) -> bool {
+        self.version == version && self.progress.is_some()
+    }
+
+    /// Takes in that coding or transfers have begun or ended. Returns the new end of the part, if it has another one.
+    pub fn disturb(
+        &mut self,
+        now_s: f64,
+        coding: i32,
+        moving: i32,
+        slowdown: &Slowdown,
+    ) -> Option<(f64, u32)> {
+        self.coding = self.coding.checked_add_signed(coding).expect("what ends has begun");
+        self.moving = self.moving.checked_add_signed(moving).expect("what ends has begun");
+        let factor = self.factor(slowdown);
+        let progress = self.progress.as_mut()?;
+        let before_s = progress.end_s();
+        progress.change(now_s, factor);
+        if progress.end_s() == before_s {
+            return None;
+        }
+        self.version += 1;
+        Some((progress.end_s(), self.version))
+    }
+
+    fn factor(&self, slowdown: &Slowdown) -> f64 {
+        slowdown.factor(self.coding > 0, self.moving > 0)
     }
 }
 

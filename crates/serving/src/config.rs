@@ -1,4 +1,4 @@
-//! Who serves, and by which rules.
+//! Pools of instances, and the rules of serving.
 
 /// Instances of one kind, all alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Move {
     }
 }
 
-/// Who makes the first token that a user sees.
+/// Instance that makes the first token that a user sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FirstToken {
     /// The decode instance, in its first step with the request: the time to the first token has the move of the cache in it, as in

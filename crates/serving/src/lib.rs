@@ -11,25 +11,19 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "in tests a panic is the report"))]
 
 mod compute;
-mod computing;
 mod config;
-mod gaps;
+mod histogram;
 mod machine;
 mod metrics;
 mod prefix;
 mod record;
 mod request;
 mod shards;
-mod summary;
-mod trouble;
 
-pub use compute::{ComputeTime, DecodeTime, PrefillTime};
-pub use computing::Computing;
+pub use compute::{ComputeTime, Computing, DecodeTime, PrefillTime};
 pub use config::{Config, FirstToken, Move, Placement, Pool};
-pub use machine::{Census, DecodeStep, Flow, FlowId, Input, Machine, PrefillStep, Step};
-pub use metrics::{Metrics, Percentiles, Slo};
+pub use machine::{Census, DecodeStep, Flow, FlowId, Input, Loss, Machine, PrefillStep, Step, Trouble};
+pub use metrics::{Metrics, Percentiles, Slo, Summary};
 pub use record::{FailReason, Moment, Outcome, Record, Recorder};
 pub use request::{Request, RequestId, Requests};
 pub use shards::{Shard, ShardError, Shards};
-pub use summary::Summary;
-pub use trouble::{Loss, Trouble};

@@ -4,23 +4,20 @@
 //! instance. [`Move`] says which of the first two comes first. All that waits is served in the order of arrival; what does
 //! not fit blocks what is behind it, so nobody is passed by for ever.
 
-mod census;
 mod decode;
 mod interface;
 mod loss;
 mod prefill;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::{Config, FailReason, FirstToken, Moment, Move, Placement, RequestId, Requests};
 
-pub use census::Census;
-pub use interface::{DecodeStep, Flow, FlowId, Input, PrefillStep, Step};
+pub use interface::{DecodeStep, Flow, FlowId, Input, Loss, PrefillStep, Step, Trouble};
 
 use decode::DecodeInstance;
 use prefill::PrefillInstance;
 
-/// Where a request is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Place {
     #[default]
@@ -36,7 +33,6 @@ enum Place {
     Ended,
 }
 
-/// What the machine knows of a request.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     place: Place,
@@ -52,6 +48,21 @@ struct State {
     load: u32,
     /// Flows that have not arrived.
     open_flows: u32,
+}
+
+/// Requests by what has become of them. `in_flight` is not the difference of the others: it is counted where requests are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Requests that have arrived.
+    pub arrived: u32,
+    /// Requests that were served.
+    pub finished: u32,
+    /// Requests that were not.
+    pub failed: u32,
+    /// Requests in a queue, on an instance or on their way.
+    pub in_flight: u32,
+    /// Requests in flight whose answer has not begun: they wait, are computed, or their caches are on their way.
+    pub unanswered: u32,
 }
 
 /// The one that decides where requests go, what instances do next and when caches move.
@@ -114,7 +125,7 @@ impl<'a> Machine<'a> {
         &self.config
     }
 
-    /// What is to be done next; `None` until something has happened.
+    /// Next step; `None` until something has happened.
     pub fn poll(&mut self) -> Option<Step> {
         let step = self.steps.pop_front();
         if let Some(Step::Stop(flow)) = step {
@@ -153,7 +164,6 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Whether a request has anything to decode.
     fn decodes(&self, request: RequestId) -> bool {
         self.config.first_token == FirstToken::Decode || self.requests.get(request).output_tokens > 1
     }
@@ -195,7 +205,6 @@ impl<'a> Machine<'a> {
         self.join(request);
     }
 
-    /// A request is served.
     fn finish(&mut self, request: RequestId) {
         self.finished += 1;
         self.states[request.index()].place = Place::Ended;
@@ -219,5 +228,43 @@ impl<'a> Machine<'a> {
 
     fn is_shared(&self) -> bool {
         self.config.placement == Placement::SharedQueue
+    }
+
+    /// Counts all requests. It walks through all queues and instances.
+    pub fn census(&self) -> Census {
+        let mut unanswered: BTreeSet<&RequestId> = BTreeSet::new();
+        let mut answered: BTreeSet<&RequestId> = BTreeSet::new();
+        let queues = self.prefill.iter().map(|instance| &instance.queue).chain([&self.shared]);
+        unanswered.extend(queues.flatten().filter(|request| self.is_at(**request, Place::PrefillQueue)));
+        unanswered.extend(self.admission.iter().filter(|request| self.is_at(**request, Place::DecodeQueue)));
+        let running = self.prefill.iter().filter_map(|instance| instance.running.as_ref());
+        let running = running.map(|running| &running.request);
+        unanswered.extend(running.filter(|request| self.is_at(**request, Place::Prefilling)));
+        unanswered.extend(self.flows.iter().flatten().filter(|request| self.is_at(**request, Place::Moving)));
+        for instance in &self.decode {
+            let batch = instance.leaving.values().flatten().chain(&instance.joining);
+            answered.extend(batch.filter(|request| self.is_at(**request, Place::Decoding)));
+        }
+        Census {
+            arrived: self.arrived,
+            finished: self.finished,
+            failed: self.failed,
+            in_flight: (unanswered.len() + answered.len()) as u32,
+            unanswered: unanswered.len() as u32,
+        }
+    }
+
+    /// Tokens whose caches each prefill instance holds, at most those of its [`Pool`](crate::Pool).
+    pub fn prefill_kv_tokens(&self) -> impl Iterator<Item = u64> {
+        self.prefill.iter().map(|instance| instance.kv_tokens)
+    }
+
+    /// Tokens that each decode instance has room reserved for, at most those of its [`Pool`](crate::Pool).
+    pub fn decode_kv_tokens(&self) -> impl Iterator<Item = u64> {
+        self.decode.iter().map(|instance| instance.reserved)
+    }
+
+    fn is_at(&self, request: RequestId, place: Place) -> bool {
+        self.place(request) == place
     }
 }

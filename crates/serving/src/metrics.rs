@@ -1,8 +1,8 @@
-//! The numbers that serving is compared by.
+//! Metrics of serving: the numbers that variants are compared by, and how a run is summed up.
 
 use crate::{Outcome, Recorder, Request, Requests};
 
-/// What a user is promised: requests that keep all of it count for goodput. All in seconds; `None` promises nothing.
+/// Promise to a user: requests that keep all of it count for goodput. All in seconds; `None` promises nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Slo {
     /// To the first token.
@@ -26,22 +26,22 @@ pub struct Percentiles {
     pub p99: f64,
 }
 
-/// What serving some requests came to.
+/// Metrics of serving some requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Metrics {
     /// Requests that arrived.
     pub arrived: u32,
-    /// Those that were served.
+    /// Requests that were served.
     pub finished: u32,
-    /// Those that were not.
+    /// Requests that were not.
     pub failed: u32,
-    /// Those that were being served at the end of the run.
+    /// Requests that were being served at the end of the run.
     pub in_flight: u32,
     /// Seconds to the first token, of those that have one.
     pub ttft_s: Option<Percentiles>,
     /// Mean seconds between tokens of a request that was served and has two or more.
     pub tpot_s: Option<Percentiles>,
-    /// Seconds between two tokens, of all tokens; to within [`Recorder::gap_error`].
+    /// Seconds between two tokens, of all tokens; to within [`Recorder::inter_token_error`].
     pub itl_s: Option<Percentiles>,
     /// Seconds to the last token, of those that were served.
     pub e2e_s: Option<Percentiles>,
@@ -83,12 +83,12 @@ impl Slo {
 }
 
 impl Percentiles {
-    /// Of these values; `None` if there is none.
+    /// Distribution of these values; `None` if there is none.
     pub fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         Self::weighted(values.map(|value| (value, 1)).collect())
     }
 
-    /// Of values that each count so many times.
+    /// Distribution of values that each count so many times.
     pub fn weighted(mut values: Vec<(f64, u64)>) -> Option<Self> {
         values.retain(|(_, count)| *count > 0);
         values.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -117,7 +117,7 @@ impl Percentiles {
 }
 
 impl Metrics {
-    /// Of what was recorded; `unanswered_at_last_arrival` is what a census said then.
+    /// Metrics of a recorded run; `unanswered_at_last_arrival` is a census's count at that time.
     pub fn of(requests: &Requests, recorder: &Recorder, slo: &Slo, unanswered_at_last_arrival: u32) -> Self {
         let both = || recorder.records().iter().zip(requests.list());
         let arrived = || both().filter(|(record, _)| record.outcome != Outcome::Expected);
@@ -138,7 +138,7 @@ impl Metrics {
             in_flight: count(|outcome| outcome == Outcome::InFlight),
             ttft_s: Percentiles::of(both().filter_map(|(record, _)| record.ttft_s())),
             tpot_s: Percentiles::of(both().filter_map(|(record, r)| record.tpot_s(r.output_tokens))),
-            itl_s: Percentiles::weighted(recorder.gaps().to_vec()),
+            itl_s: Percentiles::weighted(recorder.inter_token_s().to_vec()),
             e2e_s: Percentiles::of(both().filter_map(|(record, _)| record.e2e_s())),
             kv_wait_s: Percentiles::of(both().filter_map(|(record, _)| record.kv_wait_s())),
             duration_s,
@@ -150,6 +150,26 @@ impl Metrics {
                 && share(f64::from(unanswered_at_last_arrival)) > OVERLOAD,
         }
     }
+}
+
+/// Metrics of the requests, and of caches, links and instances.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Summary {
+    /// Requests.
+    #[serde(flatten)]
+    pub metrics: Metrics,
+    /// Bytes of caches that have moved, before coding.
+    pub kv_bytes_raw: u64,
+    /// The same on the wire.
+    pub kv_bytes_wire: u64,
+    /// Share of the tokens of prompts that a prefill instance had from earlier ones.
+    pub cached_tokens: f64,
+    /// Share of the run in which prefill instances computed, mean of them.
+    pub prefill_busy: f64,
+    /// The same of decode instances.
+    pub decode_busy: f64,
+    /// Share of its capacity that the busiest link carried over the run; `None` where links are not known.
+    pub busiest_link: Option<f64>,
 }
 
 #[cfg(test)]

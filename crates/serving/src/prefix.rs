@@ -1,4 +1,4 @@
-//! What a prefill instance still has of earlier prompts.
+//! Blocks that a prefill instance still has of earlier prompts.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,7 +18,7 @@ impl PrefixCache {
         Self { capacity, used: HashMap::new(), oldest: BTreeMap::new(), uses: 0 }
     }
 
-    /// How many of the first blocks are here, one behind the other.
+    /// Number of leading blocks that are here without a gap.
     pub(crate) fn matching(&self, prefix: &[u64]) -> usize {
         prefix.iter().take_while(|block| self.used.contains_key(block)).count()
     }

@@ -1,16 +1,16 @@
-//! When things happened to each request.
+//! Times of events of each request.
 
 use crate::RequestId;
-use crate::gaps::Gaps;
+use crate::histogram::LatencyHistogram;
 
 /// Something that happens to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[allow(missing_docs, reason = "fields are named by the docs of their variants")]
 pub enum Moment {
     /// It has arrived.
     Arrived,
     /// A prefill instance begins with it.
     PrefillBegun {
-        /// Which.
         instance: u32,
         /// Tokens of the prompt that are in its cache already.
         cached_tokens: u32,
@@ -18,10 +18,7 @@ pub enum Moment {
     /// The whole prompt has been computed.
     Prefilled,
     /// A decode instance has reserved room.
-    Admitted {
-        /// Which.
-        instance: u32,
-    },
+    Admitted { instance: u32 },
     /// All of its cache is at the decode instance.
     Moved,
     /// The user sees a token, and has seen none before in the same phase: the first of all, or the first of the decode instance.
@@ -57,7 +54,7 @@ impl FailReason {
     }
 }
 
-/// What has become of a request.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Outcome {
     /// It has not arrived.
@@ -74,7 +71,7 @@ pub enum Outcome {
 /// One request: seconds of the run, where something has happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Record {
-    /// What has become of it.
+    /// Outcome.
     pub outcome: Outcome,
     /// It arrived.
     pub arrival_s: f64,
@@ -127,16 +124,20 @@ impl Record {
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     records: Vec<Record>,
-    gaps: Gaps,
+    inter_token: LatencyHistogram,
     /// When each decode instance ended its last step.
     stepped_s: Vec<f64>,
 }
 
 impl Recorder {
-    /// Of so many requests and decode instances.
+    /// A recorder of so many requests and decode instances.
     pub fn new(requests: usize, decode_instances: u32) -> Self {
         let stepped_s = vec![f64::NAN; decode_instances as usize];
-        Self { records: vec![Record::default(); requests], gaps: Gaps::default(), stepped_s }
+        Self {
+            records: vec![Record::default(); requests],
+            inter_token: LatencyHistogram::default(),
+            stepped_s,
+        }
     }
 
     /// Something has happened to a request.
@@ -155,7 +156,7 @@ impl Recorder {
             Moment::Moved => record.moved_s = Some(now_s),
             Moment::Token => match record.first_token_s {
                 None => record.first_token_s = Some(now_s),
-                Some(first_s) => self.gaps.push(now_s - first_s, 1),
+                Some(first_s) => self.inter_token.push(now_s - first_s, 1),
             },
             Moment::Finished => (record.outcome, record.end_s) = (Outcome::Finished, Some(now_s)),
             Moment::Failed(reason) => {
@@ -168,24 +169,24 @@ impl Recorder {
     pub fn step(&mut self, now_s: f64, instance: u32, continuing: u32) {
         let stepped_s = std::mem::replace(&mut self.stepped_s[instance as usize], now_s);
         if continuing > 0 {
-            self.gaps.push(now_s - stepped_s, u64::from(continuing));
+            self.inter_token.push(now_s - stepped_s, u64::from(continuing));
         }
     }
 
-    /// What happened to each request.
+    /// Record of each request.
     pub fn records(&self) -> &[Record] {
         &self.records
     }
 
-    /// Seconds between two tokens of a sequence, each with how often it was; in no order. Of very many that are all different,
-    /// neighbours are one: see [`Self::gap_error`].
-    pub fn gaps(&self) -> &[(f64, u64)] {
-        self.gaps.list()
+    /// Inter-token latencies in seconds, each with how often it was seen; in no order. Of very many that are all different, neighbours are
+    /// merged: see [`Self::inter_token_error`].
+    pub fn inter_token_s(&self) -> &[(f64, u64)] {
+        self.inter_token.list()
     }
 
-    /// How far each of the [`Self::gaps`] may be from what was measured, relative to it. It is 0 below a million steps of decoding, and stays
-    /// below a thousandth where the longest gap is less than a million times the shortest.
-    pub fn gap_error(&self) -> f64 {
-        self.gaps.error()
+    /// Largest relative error of the [`Self::inter_token_s`]. It is 0 below a million steps of decoding, and stays below a thousandth where
+    /// the longest latency is less than a million times the shortest.
+    pub fn inter_token_error(&self) -> f64 {
+        self.inter_token.error()
     }
 }

@@ -30,8 +30,8 @@ pub struct Request {
     pub input_tokens: u32,
     /// Tokens that are generated, at least 1.
     pub output_tokens: u32,
-    /// What the blocks of the prompt are, from its beginning on: requests whose first blocks are equal share that much of their caches.
-    /// Empty where nothing is known.
+    /// Identities of the blocks of the prompt, from its beginning on: requests whose first blocks are equal share that much of
+    /// their caches. Empty where nothing is known.
     pub prefix: Vec<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Which rank of a prefill instance sends what of a cache to which rank of a decode instance.
+//! Shards of a cache: which rank of a prefill instance sends which part to which rank of a decode instance.
 //!
 //! Ranks of an instance share its layers by tensor parallelism. With grouped attention each has some of the heads of keys and values; with
 //! a latent every rank has all of it.
@@ -28,25 +28,16 @@ pub struct Shards {
 /// Why a cache cannot be spread so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum ShardError {
     /// Neither number of ranks is a multiple of the other, or one is 0.
     #[error(
         "a prefill instance of {prefill} ranks and a decode instance of {decode}: one is to be a multiple of the other"
     )]
-    Ranks {
-        /// Of a prefill instance.
-        prefill: u32,
-        /// Of a decode instance.
-        decode: u32,
-    },
+    Ranks { prefill: u32, decode: u32 },
     /// The heads cannot be dealt to so many ranks.
     #[error("{heads} heads of keys and values cannot be dealt to {ranks} ranks")]
-    Heads {
-        /// Heads of keys, and of values.
-        heads: u32,
-        /// Ranks of the larger instance.
-        ranks: u32,
-    },
+    Heads { heads: u32, ranks: u32 },
 }
 
 impl Shards {

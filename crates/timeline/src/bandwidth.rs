@@ -94,7 +94,7 @@ mod tests {
         Job { name: "collective", rank_count, slots: vec!["input", "output"], segments }
     }
 
-    /// What a call takes that moves all of `bytes` off the diagonal, as `wire` bytes.
+    /// Metrics of a call that moves all of `bytes` off the diagonal, as `wire` bytes.
     fn metrics(bytes: &Array2<u64>, wire: u64, mean: f64) -> Metrics {
         let bytes_raw = bytes.sum() - bytes.diag().sum();
         let iteration_s = Spread { mean, ..Spread::default() };

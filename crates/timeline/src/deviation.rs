@@ -2,9 +2,8 @@
 //!
 //! A pointer for people and no explanation: [`Diff`](crate::Diff) lists every span.
 
-use std::sync::Arc;
-
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use zipwire_schedule::{Lane, OpId, Rank, Stage};
 
@@ -23,7 +22,7 @@ pub struct Deviation {
     pub op: OpId,
     /// Its name, as [`Span::name`] defines it.
     pub name: &'static str,
-    /// What the exchange carries; `None` for compute and codec ops.
+    /// Stage of the exchange; `None` for compute and codec ops.
     pub stage: Option<Stage>,
     /// The other end of a transfer; `None` for everything else.
     pub peer: Option<Rank>,
@@ -33,7 +32,7 @@ pub struct Deviation {
     pub b_s: f64,
 }
 
-/// What makes two spans the same, whatever the iteration.
+/// Identity of a span, whatever the iteration.
 type Key = (Rank, OpId, Lane, Option<Rank>, u32);
 
 /// Durations of one op or transfer, summed over iterations.
@@ -86,7 +85,6 @@ impl Deviation {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
     /// A span of op `op` of rank 0 that begins at 1 s.
@@ -96,14 +94,7 @@ mod tests {
     }
 
     fn timeline(spans: Vec<Span>) -> Timeline {
-        Timeline {
-            spans,
-            rank_count: 2,
-            segments: vec!["dispatch".into()],
-            iterations: Vec::new(),
-            link_usage: None,
-            notes: Vec::new(),
-        }
+        Timeline { spans, rank_count: 2, segments: vec!["dispatch".into()], ..Timeline::default() }
     }
 
     #[test]

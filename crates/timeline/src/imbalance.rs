@@ -14,7 +14,7 @@ pub struct Imbalance {
 }
 
 impl Imbalance {
-    /// The imbalance of these amounts. `None` if they are all zero, or none.
+    /// Imbalance of amounts; `None` if all are zero or there are none.
     ///
     /// # Panics
     /// If an amount is negative or no number.

@@ -31,21 +31,21 @@ impl Union {
         self.parts.iter().fold(0.0, |length, (begin, end)| length + (end - begin))
     }
 
-    /// Length in seconds of what is in `self` and not in `other`.
+    /// Length in seconds of the part of `self` that is not in `other`.
     pub fn length_without(&self, other: &Self) -> f64 {
         let mut length = 0.0;
         self.each_without(other, |begin, end| length += end - begin);
         length
     }
 
-    /// What is in `self` and not in `other`.
+    /// Part of `self` that is not in `other`.
     pub fn without(&self, other: &Self) -> Self {
         let mut parts = Vec::new();
         self.each_without(other, |begin, end| parts.push((begin, end)));
         Self { parts }
     }
 
-    /// The intervals of what is in `self` and not in `other`, in order.
+    /// The intervals of the part of `self` that is not in `other`, in order.
     fn each_without(&self, other: &Self, mut each: impl FnMut(f64, f64)) {
         let mut holes = other.parts.iter().peekable();
         for &(mut begin, end) in &self.parts {

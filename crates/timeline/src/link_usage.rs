@@ -1,4 +1,4 @@
-//! What the links of a network carried over time. It knows neither routes nor transfers.
+//! Usage of the links of a network over time. It knows neither routes nor transfers.
 
 use crate::series::Series;
 
@@ -10,7 +10,7 @@ const MOST_SAMPLES: usize = 4096;
 /// A directed link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
-    /// What it is called: `nic 1 down`.
+    /// Name: `nic 1 down`.
     pub name: String,
     /// Its capacity.
     pub bytes_per_s: f64,

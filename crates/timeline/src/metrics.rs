@@ -1,12 +1,12 @@
-//! What a timeline amounts to: the few numbers that variants are compared by.
+//! Metrics of a timeline: the few numbers that variants are compared by, their parts by rank, and what an iteration is bound by.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use zipwire_schedule::{Channel, Lane};
 
 use crate::interval::Union;
-use crate::{ByRank, Imbalance, Imbalances, IterationTime, Span, Timeline};
+use crate::{Imbalance, IterationTime, Span, Timeline};
 
 /// The numbers of one variant on one executor. Times in seconds.
 ///
@@ -47,6 +47,71 @@ pub struct Spread {
     pub min: f64,
     /// Longest.
     pub max: f64,
+}
+
+/// The numbers of each rank, in the order of ranks: means over iterations. Times as in [`Metrics`], in seconds; the mean of
+/// one over ranks is the number of the same name there.
+///
+/// `summary.json` has the waiting and the imbalance.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ByRank {
+    /// The rank does the model's own work.
+    #[serde(skip)]
+    pub compute_s: Vec<f64>,
+    /// A transfer of the rank is in latency or moving.
+    #[serde(skip)]
+    pub comm_s: Vec<f64>,
+    /// An exchange of the rank is open and none of its transfers is, or the rank is done and others are not.
+    #[serde(rename = "wait_s_by_rank")]
+    pub wait_s: Vec<f64>,
+    /// The rank encodes or decodes.
+    #[serde(skip)]
+    pub codec_s: Vec<f64>,
+    /// Bytes that the rank received, headers, sizes and padding included, rounded to the nearest.
+    #[serde(skip)]
+    pub bytes_received: Vec<u64>,
+    /// How uneven they are.
+    pub imbalance: Imbalances,
+}
+
+/// How uneven ranks are; `None` where all have none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Imbalances {
+    /// Imbalance of received bytes, all exchanges of an iteration together.
+    pub received: Option<Imbalance>,
+    /// Imbalance of compute time.
+    pub compute: Option<Imbalance>,
+    /// Imbalance of waiting.
+    pub wait: Option<Imbalance>,
+}
+
+/// The chain of ops and transfers that leads from the start of an iteration to its end without a gap, as seconds of a mean iteration. The
+/// names are those of the keys of `summary.json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CriticalPath {
+    /// Seconds by cause: `compute` (as far as a phase takes no longer than the mean of all ranks), `skew` (the rest of it),
+    /// `codec`, `sums`, `links` (moving bytes), `latency` (of transfers), `host` (launches, and sizes on their way to the host),
+    /// `library` (its calls), `start` (waiting for the given time of an explicit flow) and `other` (delays of faults). Causes that
+    /// take no time are absent. Their sum is the mean iteration.
+    pub critical_path_s: BTreeMap<&'static str, f64>,
+    /// The link to which most of `links` goes; its key is absent where none does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busiest_link: Option<BusiestLink>,
+}
+
+impl CriticalPath {
+    /// Causes, in the order of tables.
+    pub const NAMES: [&str; 10] =
+        ["compute", "skew", "links", "latency", "codec", "sums", "host", "library", "start", "other"];
+}
+
+/// A link, and the seconds of a mean iteration for which the chain waits for its bytes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BusiestLink {
+    /// Its name: `nic 1 down`.
+    pub name: String,
+    /// Seconds.
+    pub seconds: f64,
 }
 
 impl Metrics {
@@ -115,7 +180,7 @@ fn by_rank(timeline: &Timeline, times: &[Times]) -> ByRank {
     by_rank
 }
 
-/// What each rank waits in some iterations together, as [`Metrics::wait_s`] defines it; seconds by rank.
+/// Waiting time of each rank in some iterations together, as [`Metrics::wait_s`] defines it; seconds by rank.
 pub fn waits_s(timeline: &Timeline, iterations: &BTreeSet<u32>) -> Vec<f64> {
     let mut waits_s = vec![0.0; ranks(timeline)];
     for &iteration in iterations {
@@ -186,7 +251,7 @@ impl Times {
 }
 
 impl Spread {
-    /// Of these times; all zero without any.
+    /// Spread of these times; all zero without any.
     pub fn of(times: &[f64]) -> Self {
         if times.is_empty() {
             return Self::default();

@@ -27,7 +27,7 @@ impl Series {
         self.times_s.iter().copied().zip(self.values.chunks_exact(self.width))
     }
 
-    /// Those from the row on that holds at a time.
+    /// Rows from the one on that holds at a time.
     pub(crate) fn rows_from(&self, time_s: f64) -> impl Iterator<Item = (f64, &[f64])> {
         let first = self.times_s.partition_point(|&begin_s| begin_s <= time_s).saturating_sub(1);
         self.times_s[first..].iter().copied().zip(self.values[first * self.width..].chunks_exact(self.width))
@@ -126,7 +126,7 @@ mod tests {
         }
     }
 
-    /// What a viewer must not miss: the wait after a burst, and a pause within one.
+    /// States that a viewer must not miss: the wait after a burst, and a pause within one.
     #[test]
     fn long_states_among_many_short_ones_are_never_lost() {
         let length_s = |index: usize| if index % 10_000 == 9_999 { 100.0 } else { 1e-3 };

@@ -1,13 +1,14 @@
-//! What happened, when and where: the one record that every executor writes.
+//! Spans: the one record that every executor writes, and one way to describe ops and transfers, so that timelines compare.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Deserializer, Serialize};
+use zipwire_schedule::machine::Direction;
+use zipwire_schedule::plan::{Block, Exchange, Op, OpKind, Transfer};
+use zipwire_schedule::{Lane, Machine, OpId, Rank, SegmentId, Stage};
 
-use zipwire_schedule::{Lane, OpId, Rank, SegmentId, Stage};
-
-use crate::{LinkUsage, Note};
+use crate::LinkUsage;
 
 /// A name of which there are few. (Were the reference written out in [`Span`], `serde` would borrow it from its input.)
 pub(crate) type Name = &'static str;
@@ -25,7 +26,7 @@ pub struct Span {
     pub lane: Lane,
     /// The op of that rank's program.
     pub op: OpId,
-    /// What the exchange or the call of a library carries; `None` for compute and codec ops.
+    /// Stage of the exchange or the call of a library; `None` for compute and codec ops.
     pub stage: Option<Stage>,
     /// The other end of a transfer; `None` for everything else, what moves in a call of a library included.
     pub peer: Option<Rank>,
@@ -56,6 +57,85 @@ fn known_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Err
     let kept: Name = name.leak();
     names.insert(kept);
     Ok(kept)
+}
+
+impl Span {
+    /// A finished op of `machine`'s program.
+    pub fn of_op(machine: &Machine, iteration: u32, op: &Op, begin_s: f64, end_s: f64) -> Self {
+        let (bytes, bytes_coded) = match &op.kind {
+            OpKind::Compute(_) => (0, None),
+            OpKind::Local(local) => {
+                let coded = local.framed().map(|batch| {
+                    let frame = |block: &Block| {
+                        let dynamic = machine.size(block.size).expect("a finished codec op knows its sizes");
+                        block.known_len() + dynamic
+                    };
+                    batch.blocks.iter().map(frame).sum()
+                });
+                (local.bytes(), coded)
+            }
+            OpKind::Library(_) => (machine.ring_bytes(op.id), None),
+            OpKind::Exchange(exchange) => {
+                (exchange.sends.iter().map(|transfer| machine.transfer_bytes(transfer)).sum(), None)
+            }
+        };
+        Self {
+            iteration,
+            segment: op.segment,
+            rank: machine.program().rank,
+            lane: op.kind.lane(),
+            op: op.id,
+            stage: op.kind.stage(),
+            peer: None,
+            tag: 0,
+            name: op.kind.name(),
+            begin_s,
+            end_s,
+            bytes,
+            bytes_coded,
+        }
+    }
+
+    /// Bytes that this rank sends and gets in a finished call of a library, from when the last rank had issued it: as many each way
+    /// as a ring moves. There is no peer.
+    pub fn of_call(machine: &Machine, iteration: u32, op: &Op, begin_s: f64, end_s: f64) -> [Self; 2] {
+        let call = Self::of_op(machine, iteration, op, begin_s, end_s);
+        [(Lane::Tx, "send"), (Lane::Rx, "receive")].map(|(lane, name)| Self { lane, name, ..call.clone() })
+    }
+
+    /// One end of a finished transfer of `bytes` bytes; `begin_s` is the start of its latency.
+    #[expect(clippy::too_many_arguments, reason = "each is one fact about the span")]
+    pub fn of_transfer(
+        rank: Rank,
+        iteration: u32,
+        op: &Op,
+        exchange: &Exchange,
+        transfer: &Transfer,
+        direction: Direction,
+        bytes: u64,
+        begin_s: f64,
+        end_s: f64,
+    ) -> Self {
+        let (lane, name) = match direction {
+            Direction::Send => (Lane::Tx, "send"),
+            Direction::Receive => (Lane::Rx, "receive"),
+        };
+        Self {
+            iteration,
+            segment: op.segment,
+            rank,
+            lane,
+            op: op.id,
+            stage: Some(exchange.stage),
+            peer: Some(transfer.peer),
+            tag: transfer.number,
+            name,
+            begin_s,
+            end_s,
+            bytes,
+            bytes_coded: None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -91,9 +171,9 @@ pub struct Timeline {
     pub segments: Vec<Arc<str>>,
     /// When each iteration began and how long it took.
     pub iterations: Vec<IterationTime>,
-    /// What the links of the cluster carried; `None` where nobody knows.
+    /// Usage of the cluster's links; `None` where nobody knows.
     pub link_usage: Option<LinkUsage>,
-    /// What was decided on the way, in the order of time.
+    /// Decisions on the way, in the order of time.
     pub notes: Vec<Note>,
 }
 
@@ -132,4 +212,15 @@ pub struct IterationTime {
     pub begin_s: f64,
     /// Seconds.
     pub length_s: f64,
+}
+
+/// Something that happened at one moment and concerns no rank.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Note {
+    /// Seconds from the start of the run.
+    pub at_s: f64,
+    /// Few different words: `dispatch: native`.
+    pub name: String,
+    /// Everything else, as the text of a JSON object.
+    pub args: String,
 }

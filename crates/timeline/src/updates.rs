@@ -1,4 +1,4 @@
-//! How old the weights are that ranks work with which get them from others that train.
+//! Age of weights: how old they are at the ranks that get them from others that train.
 
 use serde::Serialize;
 use zipwire_schedule::Lane;
@@ -14,8 +14,8 @@ pub struct UpdateCycle {
     pub is_overlapped: bool,
 }
 
-/// What updates of weights amount to. Seconds; ages are those of weights as ranks work with them that do not train, in the mean of these
-/// ranks, of time and of iterations, and at most.
+/// Times and ages of weight updates. Seconds; ages are those of weights as ranks work with them that do not train, in the mean of
+/// these ranks, of time and of iterations, and at most.
 ///
 /// Each iteration is taken to be one of many that are alike: what it begins with is what it ends with.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -65,7 +65,6 @@ impl Updates {
     }
 }
 
-/// What an iteration amounts to.
 struct Seen {
     update_s: f64,
     age_s: Age,
@@ -76,7 +75,7 @@ struct Seen {
 struct Ends {
     /// Training steps, each on the last rank.
     steps_s: Vec<f64>,
-    /// What each other rank gets.
+    /// Arrival of all weights at each other rank.
     arrivals_s: Vec<f64>,
 }
 

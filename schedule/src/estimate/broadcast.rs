@@ -1,8 +1,7 @@
 //! Broadcasts.
 
 use super::Call;
-use super::lockstep::Lockstep;
-use super::network::{Flow, Load};
+use super::network::{Flow, Load, Lockstep};
 use crate::members::Members;
 use crate::{Algorithm, Rank};
 

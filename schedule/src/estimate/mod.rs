@@ -1,16 +1,14 @@
 //! How long a collective takes in each algorithm, in closed form: what the choice between algorithms rests on.
 //!
 //! All blocks are taken to be as long as the longest, all ranks to come at the same time, and all steps of a ring to be alike, so a ring of
-//! thousands of ranks costs as much as one of its steps. Chains and trees, whose steps differ, are gone through step by step (`lockstep.rs`).
+//! thousands of ranks costs as much as one of its steps. Chains and trees, whose steps differ, are gone through step by step ([`network::Lockstep`]).
 //! A step takes the latency of its flows and the time in which the fullest link moves what crosses it; so what is predicted is exact where
 //! the flows on that link are equal and begin together. What a simulation knows besides, skew and neighbours, is left out.
 //! `cargo test -p zipwire-sim --test it algorithms::` holds both against one another.
 
 mod broadcast;
-mod lockstep;
 mod network;
 mod reduction;
-mod tree;
 
 use zipwire_cluster::{CodecCost, HostCost, Topology};
 
@@ -20,12 +18,12 @@ use crate::planner::{Choice, PART_ALIGN, range};
 use crate::rank_order::RankOrder;
 use crate::{Algorithm, CallKind, Protocol, Work};
 
-/// What a cluster does to calls.
+/// Cluster and codec figures that an estimate rests on.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs<'a> {
     /// Its links.
     pub topology: &'a Topology,
-    /// What an op costs besides its own work, and what a library costs.
+    /// Host overheads of an op, and costs of a library's calls.
     pub host: &'a HostCost,
     /// The codec; needed by coded protocols.
     pub codec: Option<CodecCost>,
@@ -203,7 +201,6 @@ impl Call<'_> {
         }
     }
 
-    /// The rings of a call.
     fn rings(&self) -> Vec<RankOrder> {
         let topology = self.costs.topology;
         let size = topology.gpus_per_node;

@@ -1,4 +1,4 @@
-//! What a machine and its executor tell each other.
+//! Messages between a machine and its executor.
 
 use crate::plan::TransferKey;
 use crate::{Failure, OpId, SizeId};
@@ -22,7 +22,7 @@ pub enum TransferOrder {
     Library,
 }
 
-/// What an executor can do; the machine adapts to it, and the simulator imitates it.
+/// Abilities of an executor; the machine adapts to them, and the simulator imitates them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// When ops may be issued.
@@ -53,7 +53,7 @@ pub struct TransferId {
     pub index: u32,
 }
 
-/// What an executor tells the machine. It may tell anything again: see [`Machine::handle`](super::Machine::handle).
+/// News from the executor to the machine. It may tell anything again: see [`Machine::handle`](super::Machine::handle).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     /// An op has ended. `sizes` holds those that it defines and that no transfer has brought yet.
@@ -81,7 +81,7 @@ pub enum Input {
     Failed(Failure),
 }
 
-/// What the executor does next.
+/// Next action of the executor.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Start the op. Under [`TransferOrder::Machine`] an exchange is only opened: its transfers follow.

@@ -40,7 +40,7 @@ pub struct Pending {
 const NAMED_WAITS: usize = 4;
 
 impl RankStatus {
-    /// What the rank does or waits for, in words that follow its name; `segments` are the plan's.
+    /// Description of what the rank does or waits for, in words that follow its name; `segments` are the plan's.
     pub fn describe(&self, segments: &[Arc<str>]) -> String {
         let offered = || self.pending.iter().filter(|pending| pending.offered);
         let wait = |Pending { key, .. }: &Pending| {

@@ -10,14 +10,14 @@ use crate::{Lane, OpId};
 /// Ops whose dependencies allow them and that have not been issued.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
-    /// Those that may be issued, by lane: what waits for a busy lane, as the coding of many flows, need not be looked at.
+    /// Ops that may be issued, by lane: ops that wait for a busy lane, such as the coding of many flows, need not be looked at.
     of_lane: [BTreeSet<OpId>; Lane::ALL.len()],
-    /// Those whose time has not come, by the bits of that: numbers that are not negative are in the order of their bits.
+    /// Ops whose time has not come, by the bits of that time: non-negative floats sort like their bits.
     later: BTreeSet<(u64, OpId)>,
 }
 
 impl Machine {
-    /// Takes in that all is done that an op depends on.
+    /// Makes an op ready: everything that it depends on is done.
     pub(super) fn make_ready(&mut self, op: OpId) {
         let Op { kind, not_before_s, .. } = self.op(op);
         let (lane, not_before_s) = (kind.lane(), *not_before_s);
@@ -28,7 +28,7 @@ impl Machine {
         }
     }
 
-    /// Takes in what time it is. When the next op may be issued that has to wait for its time.
+    /// Moves ops whose time has come to the issuable ones, and returns when the next one may be issued.
     pub(super) fn look_at_clock(&mut self, now_s: f64) -> Option<f64> {
         while let Some(&(bits, op)) = self.ready.later.first() {
             let start_s = self.start_s + f64::from_bits(bits);
@@ -58,7 +58,6 @@ impl Machine {
         Lane::ALL.into_iter().zip(&self.ready.of_lane).filter_map(of_lane).min()
     }
 
-    /// An op is issued.
     pub(super) fn take_ready(&mut self, op: OpId) {
         let lane = self.op(op).kind.lane();
         self.ready.of_lane[lane as usize].remove(&op);

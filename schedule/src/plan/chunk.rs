@@ -1,10 +1,10 @@
-//! Chunks: whose values something holds, for whom, and on which part of their way they are.
+//! Chunks: the identity of values, by the rank that has them, the rank that they are for, and the leg of their way.
 
 use std::fmt;
 
 use crate::{Rank, Sum};
 
-/// Whose values something holds, and for whom they are: what a payload is drawn for and checked against, whatever the
+/// Identity of a piece of values: origin, destination and place. A payload is drawn for it and checked against it, whatever the
 /// path on which it travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Chunk {
@@ -14,18 +14,18 @@ pub struct Chunk {
     pub destination: Option<Rank>,
     /// Tells explicit flows between the same two ranks apart; 0 in collectives.
     pub flow: u32,
-    /// Which part of what the ranks have for each other it is, counted from 0; 0 where nothing is cut into parts.
+    /// Part of the data between the ranks that it is, counted from 0; 0 where nothing is cut into parts.
     pub part: u32,
-    /// Its first byte in what the ranks have for each other.
+    /// Its first byte in the data between the ranks.
     pub offset: u64,
-    /// Whose contributions are added up in it, in reductions: the origin is then who did that, and the destination, or
-    /// the origin if it is for all, whose shard it is. `None` where nothing is added up.
+    /// Contributions that are added up in it, in reductions: the origin is then the rank that added, and the shard is that of the
+    /// destination, or of the origin if it is for all. `None` where nothing is added up.
     pub sum: Option<Sum>,
     /// Whether it goes straight from the origin to the destination.
     pub leg: Leg,
 }
 
-/// Which part of the way from its origin a chunk is on.
+/// Leg of the way from its origin that a chunk is on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Leg {
     /// All of it.
@@ -42,12 +42,12 @@ pub enum Leg {
 }
 
 impl Chunk {
-    /// What one rank has for another in a collective.
+    /// Chunk of one rank for another in a collective.
     pub fn between(origin: Rank, destination: Rank) -> Self {
         Self { destination: Some(destination), ..Self::for_all(origin) }
     }
 
-    /// What one rank has for every other rank.
+    /// Chunk of one rank for every other rank.
     pub fn for_all(origin: Rank) -> Self {
         Self { origin, destination: None, flow: 0, part: 0, offset: 0, sum: None, leg: Leg::Direct }
     }
@@ -63,7 +63,7 @@ impl Chunk {
         self.destination.unwrap_or(self.origin)
     }
 
-    /// Whether it is what the model of `rank`, which has it, waits for; what gateways get and hand on is not.
+    /// Whether the model of `rank`, which has it, waits for it; gateways also get chunks that they hand on.
     pub fn is_delivered(&self, rank: Rank) -> bool {
         match self.leg {
             Leg::Direct => true,
@@ -72,17 +72,17 @@ impl Chunk {
         }
     }
 
-    /// Which part of what two ranks have for each other it is, if that is cut into parts.
+    /// Appends the part of the data between two ranks that it is, if that is cut into parts.
     pub(crate) fn write_part(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.part == 0 { Ok(()) } else { write!(f, " part {} at {}", self.part, self.offset) }
     }
 
-    /// What is added up in it, if anything is.
+    /// Appends the sum that the chunk holds, if it holds one.
     pub(crate) fn write_sum(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.sum.map_or(Ok(()), |sum| write!(f, ", shard {}, {sum}", self.shard()))
     }
 
-    /// What kind of rows it holds, if they are not simply those for its destination.
+    /// Remark on the rows that it holds, if they are not simply those for its destination.
     pub(crate) fn leg_text(&self) -> &'static str {
         match self.leg {
             Leg::Direct | Leg::FromGateway => "",

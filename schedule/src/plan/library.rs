@@ -9,45 +9,45 @@ use crate::{Channel, Rank, SegmentId, SizeId, Stage};
 /// all ranks at the same time. No link of the cluster is occupied meanwhile, as far as plans and executors know.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Library {
-    /// What it does.
+    /// Collective that is called.
     pub collective: Collective,
     /// Ranks that take part: all of the plan.
     pub ranks: u32,
     /// The exchanges and calls that it waits for are those of the same channel.
     pub channel: Channel,
-    /// What it carries.
+    /// Stage that it carries.
     pub stage: Stage,
     /// Which part of a collective that is cut into parts it moves, counted from 0.
     pub part: u32,
-    /// What this rank gives: to an All-Gather what it has, if it has anything; to a reduction its values of each shard.
+    /// Shares of this rank that go in: into an All-Gather its own block, if it has one; into a reduction its values of each shard.
     pub inputs: Vec<Share>,
-    /// What this rank gets: from an All-Gather what each other rank gives; from a reduction the sums of its shard, or of all.
-    /// Sums are over all ranks, from rank 0 on, in FP32.
+    /// Shares that come out: of an All-Gather the blocks of all other ranks; of a reduction the sums of this rank's shard, or of
+    /// all. Sums are over all ranks, from rank 0 on, in FP32.
     pub outputs: Vec<Share>,
 }
 
-/// What a rank gives to a call, or gets from it.
+/// Input or output of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
     /// The chunk that the content belongs to.
     pub chunk: Chunk,
-    /// What moves.
+    /// Bytes that move.
     pub content: Content,
 }
 
-/// What all ranks of a call agree on.
+/// Identity of a call, on which all its ranks agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct CallKey {
     /// The segment of the call.
     pub segment: SegmentId,
-    /// What it carries.
+    /// Stage that the call carries.
     pub stage: Stage,
     /// The part that it moves.
     pub part: u32,
 }
 
 impl Library {
-    /// What identifies it among the calls of its rank; `segment` is that of its op.
+    /// Key of the call among those of its rank; `segment` is that of its op.
     pub fn key(&self, segment: SegmentId) -> CallKey {
         CallKey { segment, stage: self.stage, part: self.part }
     }

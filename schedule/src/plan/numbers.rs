@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-use super::{Exchange, Plan, Transfer};
-use crate::{PlanError, Rank};
+use super::{Exchange, Plan, PlanError, Transfer};
+use crate::Rank;
 
 /// Numbers the transfers of one rank: to each peer, and from each peer, 0, 1, 2, ... in the order of its program, and
 /// within one exchange in the order of the chunks. All ranks have the exchanges between two of them in the same order,
@@ -15,7 +15,7 @@ pub(crate) struct Numbers {
     receives: Next,
 }
 
-/// What is wrong with the numbers of an exchange.
+/// Defect in the numbers of an exchange.
 #[derive(Debug)]
 pub(crate) enum Misnumbered {
     /// The same chunk is listed twice for this peer: nothing says which comes first.

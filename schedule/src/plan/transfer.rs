@@ -1,7 +1,62 @@
-//! What moves between two ranks: one end of a transfer, its content, and what both ends know it by.
+//! Exchanges, and the transfers between two ranks that they open together: the ends of a transfer, its content, and the key that both ends know it by.
 
-use super::{Chunk, Exchange, Region};
-use crate::{Rank, SegmentId, SizeId, Stage};
+use super::{Chunk, Effects, Region};
+use crate::{Channel, Order, Rank, SegmentId, SizeId, Stage, Window};
+
+/// A set of transfers that are opened together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exchange {
+    /// Channel whose previous exchanges it waits for; exchanges of explicit flows that have steps also wait for those of the step
+    /// before.
+    pub channel: Channel,
+    /// Whether it is opened as soon as the previous exchange of its channel is open, instead of when that has completed.
+    /// Both then share the window, and transfers of the earlier one come first.
+    pub joins_previous: bool,
+    /// Whether it is a further step of the kernel that the exchange before it has launched, as in the ring of a library: then it has
+    /// no launch of its own.
+    pub fused: bool,
+    /// Stage that it carries.
+    pub stage: Stage,
+    /// The order in which transfers enter the window. `sends` and `receives` are listed in it, as far as it is known
+    /// beforehand: [`Order::AnyReady`] starts from the rotation.
+    pub order: Order,
+    /// How many transfers are open at a time.
+    pub window: Window,
+    /// Transfers that leave this rank.
+    pub sends: Vec<Transfer>,
+    /// Transfers that arrive.
+    pub receives: Vec<Transfer>,
+}
+
+impl Exchange {
+    pub(super) fn effects(&self) -> Effects {
+        let Self { sends, receives, .. } = self;
+        let sizes = sends.iter().filter_map(|t| t.content.brings().or(t.content.measured_by()));
+        let measured = |t: &Transfer| t.content.measured_by();
+        let values = |transfers: &[Transfer]| {
+            transfers.iter().filter_map(|t| Some((t.chunk, t.content.values()?))).collect()
+        };
+        Effects {
+            reads: sends.iter().filter_map(|t| t.content.region()).collect(),
+            writes: receives.iter().filter_map(|t| t.content.region()).collect(),
+            defines: receives.iter().filter_map(|t| t.content.brings()).collect(),
+            uses: sizes.chain(receives.iter().filter_map(measured)).collect(),
+            peers: sends.iter().chain(receives).map(|t| t.peer).collect(),
+            takes: values(sends),
+            delivers: values(receives),
+            ..Effects::default()
+        }
+    }
+    /// The key of a transfer that leaves `rank` in this exchange, which belongs to `segment`.
+    pub fn key_of_send(&self, rank: Rank, segment: SegmentId, send: &Transfer) -> TransferKey {
+        TransferKey { segment, stage: self.stage, src: rank, dst: send.peer, number: send.number }
+    }
+
+    /// The key of a transfer that arrives at `rank` in this exchange, which belongs to `segment`.
+    pub fn key_of_receive(&self, rank: Rank, segment: SegmentId, receive: &Transfer) -> TransferKey {
+        TransferKey { segment, stage: self.stage, src: receive.peer, dst: rank, number: receive.number }
+    }
+}
 
 /// One end of a transfer. Both ends agree on its [`TransferKey`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -10,7 +65,7 @@ pub struct Transfer {
     pub peer: Rank,
     /// The chunk that the content belongs to. Its origin need not be the sender, who may forward it.
     pub chunk: Chunk,
-    /// What moves.
+    /// Bytes that move.
     pub content: Content,
     /// Its number among all transfers of the iteration from its sender to its receiver, counted from 0:
     /// [`ProgramBuilder::push`](crate::ProgramBuilder::push) assigns it.
@@ -26,7 +81,7 @@ impl Transfer {
     }
 }
 
-/// What a transfer moves.
+/// Content of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Values as the model has them.
@@ -39,7 +94,7 @@ pub enum Content {
     Size(SizeId),
     /// A whole region and a size behind it, as a `u64`; a receive defines it.
     Announced(Region, SizeId),
-    /// What of a dynamic section its slot could not hold: the region, which begins behind the slot, has as many live bytes
+    /// Rest of a dynamic section that did not fit into its slot: the region, which begins behind the slot, has as many live bytes
     /// as the size exceeds those of the slot.
     Overflow {
         /// Room for what the slot does not hold.
@@ -107,13 +162,13 @@ impl Content {
     }
 }
 
-/// What both ends of a transfer agree on. Sender, receiver and number alone tell it from all others of an iteration;
-/// segment and stage say in reports and in faults what it is.
+/// Identity of a transfer, on which both its ends agree. Sender, receiver and number alone tell it from all others of an iteration;
+/// segment and stage describe it in reports and in faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct TransferKey {
     /// The segment of the exchange.
     pub segment: SegmentId,
-    /// What the exchange carries.
+    /// Stage of the exchange.
     pub stage: Stage,
     /// Sender.
     pub src: Rank,
@@ -121,16 +176,4 @@ pub struct TransferKey {
     pub dst: Rank,
     /// [`Transfer::number`]: what a library that matches messages calls their tag.
     pub number: u32,
-}
-
-impl Exchange {
-    /// The key of a transfer that leaves `rank` in this exchange, which belongs to `segment`.
-    pub fn key_of_send(&self, rank: Rank, segment: SegmentId, send: &Transfer) -> TransferKey {
-        TransferKey { segment, stage: self.stage, src: rank, dst: send.peer, number: send.number }
-    }
-
-    /// The key of a transfer that arrives at `rank` in this exchange, which belongs to `segment`.
-    pub fn key_of_receive(&self, rank: Rank, segment: SegmentId, receive: &Transfer) -> TransferKey {
-        TransferKey { segment, stage: self.stage, src: receive.peer, dst: rank, number: receive.number }
-    }
 }

@@ -32,7 +32,7 @@ pub(super) fn call(
     among(rank, choice, algorithm, &shards)
 }
 
-/// What is gathered.
+/// Blocks to gather.
 pub(super) struct Shards<'a> {
     pub(super) dtype: DType,
     /// Bytes of each, by origin.
@@ -48,7 +48,7 @@ pub(super) struct Shards<'a> {
 /// # Panics
 /// If the algorithm pads what is not coded.
 pub(super) fn among(rank: Rank, choice: &Choice, algorithm: Algorithm, shards: &Shards<'_>) -> Call {
-    let &Shards { dtype, bytes, values, slices } = shards;
+    let &Shards { dtype, bytes, slices, .. } = shards;
     let rank_count = u32::try_from(bytes.len()).expect("ranks are counted in 32 bits");
     // A library takes equal counts. Frames have the room to be padded to the longest; the padding of values is only counted.
     let is_library = algorithm == Algorithm::Library;
@@ -72,17 +72,8 @@ pub(super) fn among(rank: Rank, choice: &Choice, algorithm: Algorithm, shards: &
         };
         len(origin) > 0 || padded && (0..rank_count).any(|other| len(Rank(other)) > 0)
     };
-    let mut pieces = Vec::new();
-    let mut piece_of: Vec<Vec<Option<usize>>> = vec![vec![None; parts as usize]; bytes.len()];
-    for origin in [rank].into_iter().chain(senders.iter().copied()) {
-        for part in (0..parts).filter(|&part| travels(origin, part)) {
-            piece_of[origin.index()][part as usize] = Some(pieces.len());
-            let Region { buffer, offset, len } = values[origin.index()];
-            let (begin, end) = part_of(len, part);
-            let chunk = Chunk { part, offset: begin, ..Chunk::for_all(origin) };
-            pieces.push(Piece::new(chunk, Region { buffer, offset: offset + begin, len: end - begin }));
-        }
-    }
+    let origins = [rank].into_iter().chain(senders.iter().copied());
+    let (pieces, piece_of) = cut(shards, parts, origins, travels);
 
     let hop =
         |peer, origin: Rank, part: u32| Some(Hop { peer, piece: piece_of[origin.index()][part as usize]? });
@@ -104,17 +95,7 @@ pub(super) fn among(rank: Rank, choice: &Choice, algorithm: Algorithm, shards: &
     } else {
         // A library has equal counts in one kernel; blocks of unequal lengths are calls of their own.
         let is_kernel = padded || !choice.protocol.is_coded();
-        let step = |step: u32| {
-            let (mut sends, mut receives) = (Vec::new(), Vec::new());
-            for part in 0..parts {
-                let ring = rings.around(rank, part / slices);
-                sends.extend(hop(ring.next, ring.back(step - 1), part));
-                receives.extend(hop(ring.previous, ring.back(step), part));
-            }
-            let window = Window::both(parts);
-            Step { order: Order::Rotation, window, sends, receives, fused: is_kernel && step > 1 }
-        };
-        (1..rank_count).map(step).collect()
+        around(rank, rank_count, &rings, slices, is_kernel, hop)
     };
     // Room for each part of every rank: of two parts, the sections of the longer frame need not be the longer ones.
     let part_lens = |&len: &u64| {
@@ -126,6 +107,50 @@ pub(super) fn among(rank: Rank, choice: &Choice, algorithm: Algorithm, shards: &
     let padded_to = padded.then(|| bytes.iter().flat_map(part_lens).collect());
     let library = is_library.then_some(rank_count);
     Call { steps, library, padded_to, ..Call::at_once(dtype, pieces, straight) }
+}
+
+/// The parts of all blocks that travel, and the position of each among them, by origin and part.
+fn cut(
+    shards: &Shards<'_>,
+    parts: u32,
+    origins: impl Iterator<Item = Rank>,
+    travels: impl Fn(Rank, u32) -> bool,
+) -> (Vec<Piece>, Vec<Vec<Option<usize>>>) {
+    let mut pieces = Vec::new();
+    let mut piece_of = vec![vec![None; parts as usize]; shards.bytes.len()];
+    for origin in origins {
+        for part in (0..parts).filter(|&part| travels(origin, part)) {
+            piece_of[origin.index()][part as usize] = Some(pieces.len());
+            let Region { buffer, offset, len } = shards.values[origin.index()];
+            let (begin, end) = range(len, part, parts, PART_ALIGN);
+            let chunk = Chunk { part, offset: begin, ..Chunk::for_all(origin) };
+            pieces.push(Piece::new(chunk, Region { buffer, offset: offset + begin, len: end - begin }));
+        }
+    }
+    (pieces, piece_of)
+}
+
+/// Around the rings of all channels: in each step a rank hands on the block that it got in the step before.
+fn around(
+    rank: Rank,
+    rank_count: u32,
+    rings: &Rings,
+    slices: u32,
+    is_kernel: bool,
+    hop: impl Fn(Rank, Rank, u32) -> Option<Hop>,
+) -> Vec<Step> {
+    let parts = rings.count() * slices;
+    let step = |step: u32| {
+        let (mut sends, mut receives) = (Vec::new(), Vec::new());
+        for part in 0..parts {
+            let ring = rings.around(rank, part / slices);
+            sends.extend(hop(ring.next, ring.back(step - 1), part));
+            receives.extend(hop(ring.previous, ring.back(step), part));
+        }
+        let window = Window::both(parts);
+        Step { order: Order::Rotation, window, sends, receives, fused: is_kernel && step > 1 }
+    };
+    (1..rank_count).map(step).collect()
 }
 
 /// First between nodes, among the ranks of equal place in them, then within each node.

@@ -9,7 +9,7 @@ use crate::Rank;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Region};
 
-/// What a rank has for a peer or gets from it.
+/// Values for one peer, or from it.
 #[derive(Clone, Copy)]
 pub(super) struct Peer {
     pub(super) chunk: Chunk,

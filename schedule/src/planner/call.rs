@@ -11,7 +11,7 @@ use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Content, Exchange, Library, OpKind, Reduce, Region, Share, Transfer};
 use crate::{BufferId, Channel, Collective, Order, Rank, Stage, Window};
 
-/// What a collective is made of, one after the other.
+/// Phase of a collective; they follow one another.
 pub(super) enum Phase {
     /// A call, and what gateways do with each of its parts; nothing if it has no gateways.
     Call(Call, Vec<Forward>),
@@ -24,7 +24,7 @@ pub(super) enum Phase {
 pub(super) struct Call {
     pub(super) dtype: DType,
     pub(super) channel: Channel,
-    /// What the rank has for others and what it gets; pieces that nothing moves of are left out, at all ranks.
+    /// Pieces that the rank has for others and that it gets; pieces of which nothing moves are left out, at all ranks.
     pub(super) pieces: Vec<Piece>,
     /// How a stage of values or frames moves: one exchange after the other.
     pub(super) steps: Vec<Step>,
@@ -152,7 +152,6 @@ impl Call {
         Library { collective, ranks, channel, stage, part, inputs, outputs }
     }
 
-    /// Moves the sizes.
     pub(super) fn announce(
         &self,
         builder: &mut ProgramBuilder,

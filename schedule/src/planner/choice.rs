@@ -124,8 +124,8 @@ impl SumType {
 pub struct Selection {
     /// Pieces of fewer bytes stay as they are: what coding costs them does not depend on their length.
     pub least_bytes: u64,
-    /// What goes to a rank of the same node stays as it is, if it is given how many ranks a node has. For All-to-Alls: other
-    /// collectives hand pieces on from node to node.
+    /// Ranks of a node, if pieces for a rank of the same node stay as they are. For All-to-Alls: other collectives hand pieces on
+    /// from node to node.
     pub ranks_per_node: Option<u32>,
 }
 

@@ -25,7 +25,7 @@ use crate::{BufferId, Channel, Order, Rank, Stage, TokenMap};
 pub(super) struct GatewayBuffers {
     /// Each token that ranks of other nodes have for this node, once.
     pub(super) incoming: BufferId,
-    /// What other ranks of the node get of them.
+    /// Rows of these that other ranks of the node get.
     pub(super) outgoing: BufferId,
 }
 
@@ -99,27 +99,7 @@ pub(super) fn call(
 
     let handed_on = layout.handed_on(builder, buffers.outgoing);
     let memory = Memory { ranks_per_node, row_bytes, gathered, handed_on, delivered };
-    let (made, received) = (layout.made_by(rank), layout.handed_to(rank));
-    let count = choice.parts.max(1);
-    // Exchanges that are open together share a window, so it is the same for all parts, and no less than that of sections.
-    let most = u32::try_from(made.len().max(received.len())).expect("transfers are counted in 32 bits");
-    let window = choice.order.window(choice.window, most.max(peers) + 1);
-    let forward = |part| {
-        let (rows, sends) = memory.gather(rank, &made, (part, count));
-        let receives = memory.receives(&received, (part, count));
-        let exchange = Exchange {
-            fused: false,
-            channel: channel.control(),
-            joins_previous: false,
-            stage: Stage::Forward,
-            order: Order::Rotation,
-            window,
-            sends,
-            receives,
-        };
-        Forward { rows, exchange }
-    };
-    let forwards = (0..count).map(forward).collect();
+    let forwards = memory.forwards(rank, choice, channel.control(), &layout, peers);
     (call, forwards)
 }
 
@@ -134,7 +114,7 @@ enum Way {
     Forwarded,
 }
 
-/// Who serves whom.
+/// Assignment of gateways to ranks.
 struct Layout<'a> {
     tokens: &'a TokenMap,
     ranks_per_node: u32,
@@ -144,16 +124,49 @@ struct Layout<'a> {
 struct Memory {
     ranks_per_node: u32,
     row_bytes: u64,
-    /// As a gateway, by origin.
+    /// Rows that it gets as a gateway, by origin.
     gathered: Vec<Region>,
-    /// What it hands on, by origin and place of the destination in the node.
+    /// Rows that it hands on, by origin and place of the destination in the node.
     handed_on: Vec<Vec<Region>>,
-    /// What it wants itself, by origin.
+    /// Rows that it wants itself, by origin.
     delivered: Vec<Region>,
 }
 
 impl Memory {
-    /// What a rank puts together of one part, and what of it it hands on.
+    /// The second leg of each part. `peers` are those of the first leg.
+    fn forwards(
+        &self,
+        rank: Rank,
+        choice: &Choice,
+        channel: Channel,
+        layout: &Layout<'_>,
+        peers: u32,
+    ) -> Vec<Forward> {
+        let (made, received) = (layout.made_by(rank), layout.handed_to(rank));
+        let count = choice.parts.max(1);
+        // Exchanges that are open together share a window, so it is the same for all parts, and no less than that of sections.
+        let most = u32::try_from(made.len().max(received.len())).expect("transfers are counted in 32 bits");
+        let window = choice.order.window(choice.window, most.max(peers) + 1);
+        let forward = |part| {
+            let (rows, sends) = self.gather(rank, &made, (part, count));
+            let receives = self.receives(&received, (part, count));
+            let (stage, order) = (Stage::Forward, Order::Rotation);
+            let exchange = Exchange {
+                channel,
+                joins_previous: false,
+                fused: false,
+                stage,
+                order,
+                window,
+                sends,
+                receives,
+            };
+            Forward { rows, exchange }
+        };
+        (0..count).map(forward).collect()
+    }
+
+    /// Gathers of one part, and the sends of those chunks that are for other ranks.
     fn gather(&self, rank: Rank, routes: &[Route], part: (u32, u32)) -> (GatherRows, Vec<Transfer>) {
         let row_bytes = self.row_bytes;
         let (mut gathers, mut sends) = (Vec::new(), Vec::new());
@@ -178,7 +191,7 @@ impl Memory {
         (GatherRows { gathers }, sends)
     }
 
-    /// What others hand on of one part.
+    /// Receives of one part, from other gateways.
     fn receives(&self, routes: &[Route], part: (u32, u32)) -> Vec<Transfer> {
         let receive = |route: &Route| {
             let piece = route.piece(part, self.row_bytes)?;
@@ -228,14 +241,14 @@ impl Layout<'_> {
         placed
     }
 
-    /// What a gateway puts together, in the order in which it hands it on: by the step of the rotation and by origin. Receivers
-    /// list it alike, so windows let it through.
+    /// Routes of the chunks that a gateway puts together, in the order in which it hands them on: by the step of the rotation and
+    /// by origin. Receivers list them alike, so windows let them through.
     fn made_by(&self, gateway: Rank) -> Vec<Route> {
         let targets = (0..self.ranks_per_node).map(|step| self.neighbour(gateway, step));
         targets.flat_map(|dst| self.served(gateway).map(move |src| self.route(src, dst, gateway))).collect()
     }
 
-    /// What other ranks of its node hand on to a rank.
+    /// Routes of the chunks that other ranks of its node hand on to a rank.
     fn handed_to(&self, dst: Rank) -> Vec<Route> {
         let gateways = (1..self.ranks_per_node).map(|step| self.neighbour(dst, self.ranks_per_node - step));
         let routes = |gateway| self.served(gateway).map(move |src| self.route(src, dst, gateway));
@@ -267,7 +280,7 @@ struct Route {
 }
 
 impl Route {
-    /// What a part of the first leg brings; `None` if nothing.
+    /// Rows that a part of the first leg brings; `None` if there are none.
     fn piece(&self, (part, count): (u32, u32), row_bytes: u64) -> Option<Piece> {
         let (begin, end) = parts::range(self.tokens * row_bytes, part, count, row_bytes);
         let row = |byte: u64| u32::try_from(byte / row_bytes).expect("tokens are counted in 32 bits");
@@ -289,7 +302,6 @@ struct Piece {
     from: Range<u32>,
     /// For each row its position in the part.
     rows: Arc<[u32]>,
-    /// Bytes.
     len: u64,
 }
 

@@ -2,7 +2,7 @@
 
 use zipwire_codec::{Codec, DType, FrameShape, Layout};
 
-use super::call::{Call, align};
+use super::call::{Call, Piece, align};
 use crate::builder::ProgramBuilder;
 use crate::plan::{Batch, Block, Content, Region};
 use crate::{BufferId, SizeId};
@@ -14,7 +14,6 @@ pub(super) struct FrameBuffers {
     pub(super) incoming: BufferId,
 }
 
-/// What frames look like.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) layout: Layout,
@@ -39,7 +38,7 @@ pub(super) struct Frames {
 
 /// Where a frame lies.
 pub(super) struct Frame {
-    /// What of the values travels apart; empty if nothing does.
+    /// Region of the signs and mantissas when they are sent apart; empty otherwise.
     pub(super) sign_mantissa: Region,
     pub(super) fixed: Region,
     /// Room for the dynamic section.
@@ -51,7 +50,7 @@ pub(super) struct Frame {
 }
 
 impl Frames {
-    /// Places the frames of all parts of a call one behind the other. `ends` are the first free bytes of both buffers.
+    /// Places the frames of all parts of a call one after another. `ends` are the first free bytes of both buffers.
     pub(super) fn place_parts(
         builder: &mut ProgramBuilder,
         parts: Vec<Call>,
@@ -67,8 +66,9 @@ impl Frames {
         parts.into_iter().map(place).collect()
     }
 
-    /// Places the frames one behind the other: the signs and mantissas, if they travel apart, at a multiple of the alignment, the static
-    /// section and the dynamic one each at the next one. Padded frames all have the room of the largest. `ends` are the first free bytes of both buffers.
+    /// Places the frames one after another: the signs and mantissas, if they travel apart, at a multiple of the alignment, then the
+    /// static and the dynamic section, each at the next multiple. Padded frames all have the room of the largest. `ends` are the
+    /// first free bytes of both buffers.
     fn place(
         builder: &mut ProgramBuilder,
         call: &Call,
@@ -77,9 +77,7 @@ impl Frames {
         buffers: FrameBuffers,
         (outgoing_end, incoming_end): &mut (u64, u64),
     ) -> Self {
-        let Call { dtype, pieces, .. } = call;
-        let dtype = *dtype;
-        let Shape { layout, slot, .. } = shape;
+        let (layout, dtype) = (shape.layout, call.dtype);
         let capacity = |len| Capacity::of(codec, shape, dtype, len);
         let padded_to = call
             .padded_to
@@ -87,39 +85,28 @@ impl Frames {
             .map(|lens| lens.iter().map(|&len| capacity(len)).fold(Capacity::default(), Capacity::max));
         let (mut encode, mut decode) = (Vec::new(), Vec::new());
         let mut frames: Vec<Option<Frame>> = Vec::new();
-        for piece in pieces {
-            let own = piece.chunk.origin == builder.rank();
+        for piece in &call.pieces {
             if !piece.is_coded || piece.values.len == 0 && padded_to.is_none() {
                 frames.push(None);
                 continue;
             }
-            let (buffer, end, blocks) = if own {
+            let (buffer, end, blocks) = if piece.chunk.origin == builder.rank() {
                 (buffers.outgoing, &mut *outgoing_end, &mut encode)
             } else {
                 (buffers.incoming, &mut *incoming_end, &mut decode)
             };
             let coded = capacity(piece.values.len);
-            let room = padded_to.unwrap_or(coded);
-            let sign_mantissa = Region { buffer, offset: align(*end), len: room.sign_mantissa_len };
-            let fixed = Region { buffer, offset: align(sign_mantissa.end()), len: room.static_len };
-            let dynamic = Region { buffer, offset: align(fixed.end()), len: room.dynamic_len };
-            *end = dynamic.end();
+            let mut frame = Frame::place(buffer, *end, padded_to.unwrap_or(coded));
+            *end = frame.dynamic.end();
             // Nothing is coded of an empty piece: it is all padding.
-            let size = (piece.values.len > 0).then(|| {
+            if piece.values.len > 0 {
                 let size = builder.size();
-                blocks.push(Block {
-                    chunk: piece.chunk,
-                    values: piece.values,
-                    sign_mantissa: Region { len: coded.sign_mantissa_len, ..sign_mantissa },
-                    static_section: Region { len: coded.static_len, ..fixed },
-                    dynamic_section: Region { len: coded.dynamic_len, ..dynamic },
-                    size,
-                });
-                size
-            });
-            let frame_bytes = (slot.unwrap_or(0.0) * piece.values.len as f64).ceil() as u64;
-            let slot = frame_bytes.saturating_sub(fixed.len).min(dynamic.len);
-            frames.push(Some(Frame { sign_mantissa, fixed, dynamic, slot, size }));
+                frame.size = Some(size);
+                blocks.push(frame.block(piece, coded, size));
+            }
+            let frame_bytes = (shape.slot.unwrap_or(0.0) * piece.values.len as f64).ceil() as u64;
+            frame.slot = frame_bytes.saturating_sub(frame.fixed.len).min(frame.dynamic.len);
+            frames.push(Some(frame));
         }
         builder.reserve(buffers.outgoing, *outgoing_end);
         builder.reserve(buffers.incoming, *incoming_end);
@@ -141,17 +128,38 @@ impl Frames {
         placed
     }
 
-    /// What moves of each piece, which `content` says of its frame.
+    /// Content of each piece, by position; `content` chooses it from the piece's frame.
     pub(super) fn contents(&self, content: impl Fn(&Frame) -> Option<Content>) -> Vec<Option<Content>> {
         self.frames.iter().map(|frame| content(frame.as_ref()?)).collect()
     }
 }
 
-/// Room for a frame.
+impl Frame {
+    /// The sections of a frame, each at the next multiple of the alignment from `end` on, without size and slot.
+    fn place(buffer: BufferId, end: u64, room: Capacity) -> Self {
+        let sign_mantissa = Region { buffer, offset: align(end), len: room.sign_mantissa_len };
+        let fixed = Region { buffer, offset: align(sign_mantissa.end()), len: room.static_len };
+        let dynamic = Region { buffer, offset: align(fixed.end()), len: room.dynamic_len };
+        Self { sign_mantissa, fixed, dynamic, slot: 0, size: None }
+    }
+
+    /// The block whose frame lies here; `coded` is its own capacity, of which padding is left out.
+    fn block(&self, piece: &Piece, coded: Capacity, size: SizeId) -> Block {
+        Block {
+            chunk: piece.chunk,
+            values: piece.values,
+            sign_mantissa: Region { len: coded.sign_mantissa_len, ..self.sign_mantissa },
+            static_section: Region { len: coded.static_len, ..self.fixed },
+            dynamic_section: Region { len: coded.dynamic_len, ..self.dynamic },
+            size,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Default)]
 struct Capacity {
     sign_mantissa_len: u64,
-    /// Of the static section without the signs and mantissas.
+    /// Length of the static section without the signs and mantissas.
     static_len: u64,
     dynamic_len: u64,
 }

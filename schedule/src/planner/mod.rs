@@ -1,28 +1,20 @@
-//! Planners: a job becomes a plan. A collective is a file here that says which pieces a rank has or gets, and the steps
-//! in which they move; a protocol is a file that says in which stages; a selection says which pieces are coded, and parts
-//! how they are cut.
+//! Planners: a job becomes a plan. A collective is a file here that states the pieces that a rank has or gets, and the steps in which they
+//! move; a protocol is a function in `protocols.rs` that states the stages; a selection says which pieces are coded, and parts how they are
+//! cut.
 
 mod all_gather;
 mod all_to_all;
 mod broadcast;
 mod call;
 mod choice;
-mod coded_flows;
 mod dedup;
+mod flows;
 mod frames;
-mod in_band;
-mod native;
-mod overlap_sizes;
 mod parts;
+mod protocols;
 mod reduction;
 mod rings;
 mod scratch;
-mod size;
-mod size_first;
-mod speculative;
-mod split_send;
-mod static_first;
-mod transfers;
 
 use std::sync::Arc;
 
@@ -31,17 +23,16 @@ use zipwire_codec::{Codec, Spec};
 pub use self::choice::{Choice, Selection, SumType};
 pub use self::parts::part_count;
 pub(crate) use self::parts::{PART_ALIGN, range};
-pub use self::size::PlanSize;
 
 use self::call::{Buffers, Call, Phase};
 use self::dedup::Forward;
+use self::flows::FlowsByRank;
 use self::frames::{FrameBuffers, Frames, Shape};
 use self::reduction::Operands;
 use self::scratch::Scratch;
-use self::transfers::FlowsByRank;
 use crate::builder::ProgramBuilder;
 use crate::members::Members;
-use crate::plan::{Batch, Compute, Library, Local, OpKind, Plan, Reduce, Region};
+use crate::plan::{Batch, Compute, Library, Local, OpKind, Plan, PlanSize, Reduce, Region};
 use crate::{BufferId, CallKind, Job, Protocol, Rank, Segment, SegmentId, Slot, Work};
 
 /// Plans a job, all of whose collectives travel alike. The plan is valid by construction; `Plan::validate` proves it.
@@ -80,13 +71,13 @@ pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
     }
 }
 
-/// What all programs of a plan are made from.
+/// Inputs common to all programs of a plan.
 struct Planner<'a> {
     job: &'a Job,
     choices: &'a [&'a Choice],
     spec: Option<&'a Spec>,
     codec: Option<Box<dyn Codec>>,
-    /// Of each segment, which explicit flows each rank sends and receives.
+    /// Explicit flows that each rank sends and receives, by segment.
     flows: Vec<FlowsByRank<'a>>,
 }
 
@@ -123,7 +114,7 @@ enum Planned {
         call: Call,
         /// The parts in which it is coded; none if it is not.
         parts: Vec<(Call, Frames)>,
-        /// What gateways do with each part; none if it has no gateways.
+        /// Gather and exchange of gateways for each part; none without gateways.
         forwards: Vec<Forward>,
     },
     Reduce(Reduce),
@@ -164,54 +155,16 @@ impl<'a> Planner<'a> {
         Self { job, choices, spec, codec: spec.map(Spec::codec), flows: flows.collect() }
     }
 
-    /// Pushes all ops of one rank.
     fn build_program(&self, builder: &mut ProgramBuilder) {
-        let Self { job, choices, codec, .. } = self;
-        let rank = builder.rank();
+        let Self { job, choices, .. } = self;
         let slots: Vec<BufferId> = job.slots.iter().map(|name| builder.buffer(*name)).collect();
         let (mut main, mut background) = (Scratch::new(false), Scratch::new(true));
         // All memory is laid out before the first op, because compute phases claim whole buffers.
-        let calls: Vec<Option<Vec<Planned>>> = job
-            .segments
-            .iter()
-            .zip(*choices)
-            .zip(&self.flows)
-            .map(|((segment, choice), flows)| {
-                let scratch = if segment.channel.is_background() { &mut background } else { &mut main };
-                let phases = lay_out(builder, job, choice, (segment, flows), &slots, scratch)?;
-                // Flows that are open together have memory of their own each.
-                let mut shared: Option<(FrameBuffers, (u64, u64))> = None;
-                let phase = |phase: Phase| match phase {
-                    Phase::Reduce(reduce) => Planned::Reduce(reduce),
-                    Phase::Library(library) => {
-                        Planned::Library(Library { channel: segment.channel, ..library })
-                    }
-                    Phase::Call(mut call, forwards) => {
-                        let is_flow = call.channel.flow().is_some();
-                        if !is_flow {
-                            call.channel = segment.channel;
-                        }
-                        let parts =
-                            choice.layout().zip(codec.as_deref()).map_or_else(Vec::new, |(layout, codec)| {
-                                call.select(rank, &choice.selection, codec.supports(call.dtype));
-                                let parts = call.cut(choice.parts);
-                                let shape = Shape {
-                                    layout,
-                                    slot: choice.speculative_capacity,
-                                    sends_sign_mantissa: choice.protocol.sends_sign_mantissa(),
-                                };
-                                let (buffers, ends) = match &mut shared {
-                                    Some(shared) if is_flow => shared,
-                                    shared => shared.insert((scratch.frames(builder, choice.arenas), (0, 0))),
-                                };
-                                Frames::place_parts(builder, parts, codec, shape, *buffers, ends)
-                            });
-                        Planned::Call { call, parts, forwards }
-                    }
-                };
-                Some(phases.into_iter().map(phase).collect())
-            })
-            .collect();
+        let mut calls: Vec<Option<Vec<Planned>>> = Vec::with_capacity(job.segments.len());
+        for ((segment, choice), flows) in job.segments.iter().zip(*choices).zip(&self.flows) {
+            let scratch = if segment.channel.is_background() { &mut background } else { &mut main };
+            calls.push(self.place(builder, choice, (segment, flows), &slots, scratch));
+        }
         let exclusive = exclusive_slots(job);
         let segments = job.segments.iter().zip(*choices).zip(&self.flows);
         for ((((segment, choice), flows), planned), id) in segments.zip(calls).zip(0..) {
@@ -233,11 +186,73 @@ impl<'a> Planner<'a> {
                     compute(builder, phase, &slots, (reads, writes), &exclusive, &main);
                 }
                 Work::Transfers { pace, input, output, .. } => {
-                    transfers::build(builder, flows, *pace, slots[input.index()], slots[output.index()]);
+                    flows::build_raw(builder, flows, *pace, slots[input.index()], slots[output.index()]);
                 }
                 Work::Call { .. } => unreachable!("every collective is laid out"),
             }
         }
+    }
+
+    /// Places the memory of a segment, and returns its phases, if it is a collective or coded flows.
+    fn place(
+        &self,
+        builder: &mut ProgramBuilder,
+        choice: &Choice,
+        (segment, flows): (&Segment, &FlowsByRank<'_>),
+        slots: &[BufferId],
+        scratch: &mut Scratch,
+    ) -> Option<Vec<Planned>> {
+        let phases = lay_out(builder, self.job, choice, (segment, flows), slots, scratch)?;
+        // Flows that are open together have memory of their own each.
+        let mut shared: Option<(FrameBuffers, (u64, u64))> = None;
+        let phase = |phase: Phase| match phase {
+            Phase::Reduce(reduce) => Planned::Reduce(reduce),
+            Phase::Library(library) => Planned::Library(Library { channel: segment.channel, ..library }),
+            Phase::Call(mut call, forwards) => {
+                let is_flow = call.channel.flow().is_some();
+                if !is_flow {
+                    call.channel = segment.channel;
+                }
+                let coded = choice.layout().zip(self.codec.as_deref());
+                let parts = coded.map_or_else(Vec::new, |(layout, codec)| {
+                    call.select(builder.rank(), &choice.selection, codec.supports(call.dtype));
+                    let parts = call.cut(choice.parts);
+                    let shape = Shape {
+                        layout,
+                        slot: choice.speculative_capacity,
+                        sends_sign_mantissa: choice.protocol.sends_sign_mantissa(),
+                    };
+                    let (buffers, ends) = match &mut shared {
+                        Some(shared) if is_flow => shared,
+                        shared => shared.insert((scratch.frames(builder, choice.arenas), (0, 0))),
+                    };
+                    Frames::place_parts(builder, parts, codec, shape, *buffers, ends)
+                });
+                Planned::Call { call, parts, forwards }
+            }
+        };
+        Some(phases.into_iter().map(phase).collect())
+    }
+}
+
+impl PlanSize {
+    /// Size of the plan of a job ([`plan_each`]), which is not made: the planners run, rank by rank, and nothing that they push is kept.
+    /// `goes_on` is asked after each rank; after a no, the count so far is returned.
+    ///
+    /// # Panics
+    /// As [`plan_each`].
+    pub fn count(job: &Job, choices: &[&Choice], mut goes_on: impl FnMut(&Self) -> bool) -> Self {
+        let planner = Planner::new(job, choices);
+        let mut size = Self::default();
+        for rank in (0..job.rank_count).map(Rank) {
+            let mut builder = ProgramBuilder::counting(rank, size);
+            planner.build_program(&mut builder);
+            size = builder.counted();
+            if !goes_on(&size) {
+                break;
+            }
+        }
+        size
     }
 }
 
@@ -252,31 +267,21 @@ fn build(
 ) {
     // A segment may have several calls: none is a part of the one before.
     builder.begin_part(0);
-    let exchange = match choice.protocol {
-        Protocol::Native if forwards.is_empty() => return native::build(builder, call),
-        Protocol::Native => {
-            for ((part, forward), number) in call.cut(choice.parts).iter().zip(forwards).zip(0..) {
-                builder.begin_part(number);
-                native::build(builder, part);
-                forward.build(builder);
-            }
-            return;
+    let Some(exchange) = protocols::exchanges(choice.protocol) else {
+        if forwards.is_empty() {
+            return protocols::native(builder, call);
         }
-        Protocol::SizeFirst => size_first::exchange,
-        Protocol::StaticFirst => static_first::exchange,
-        Protocol::OverlapSizes => overlap_sizes::exchange,
-        Protocol::InBand => in_band::exchange,
-        Protocol::Speculative => speculative::exchange,
-        Protocol::SplitSend => split_send::exchange,
+        for ((part, forward), number) in call.cut(choice.parts).iter().zip(forwards).zip(0..) {
+            builder.begin_part(number);
+            protocols::native(builder, part);
+            forward.build(builder);
+        }
+        return;
     };
-    native::build_uncoded(builder, call);
+    protocols::uncoded(builder, call);
     for (_, frames) in &mut parts {
         let blocks = std::mem::take(&mut frames.encode.blocks);
-        let batch = Batch { blocks, ..frames.encode };
-        match choice.protocol {
-            Protocol::SplitSend => split_send::encode(builder, batch, call.not_before_s),
-            _ => builder.push_at(OpKind::Local(Local::Encode(batch)), call.not_before_s),
-        }
+        protocols::encode(builder, choice.protocol, Batch { blocks, ..frames.encode }, call.not_before_s);
     }
     let mut forwards = forwards.into_iter();
     for ((part, frames), number) in parts.into_iter().zip(0..) {
@@ -289,7 +294,7 @@ fn build(
     }
 }
 
-/// Reserves the slots that a segment uses. What it is made of, if it is a collective or coded flows.
+/// Reserves the slots that a segment uses, and returns its phases, if it is a collective or coded flows.
 fn lay_out(
     builder: &mut ProgramBuilder,
     job: &Job,
@@ -308,7 +313,7 @@ fn lay_out(
             let (sent, received) = flows.capacities(rank);
             builder.reserve(ends.input, sent);
             builder.reserve(ends.output, received);
-            let calls = || coded_flows::calls(flows, *pace, *dtype, rank, ends);
+            let calls = || flows::coded_calls(flows, *pace, *dtype, rank, ends);
             let phases = || calls().into_iter().map(|call| Phase::Call(call, Vec::new())).collect();
             return choice.protocol.is_coded().then(phases);
         }

@@ -14,7 +14,6 @@ pub(super) struct Rings {
 pub(super) struct Around {
     pub(super) order: RankOrder,
     rank_count: u32,
-    /// Where the rank is.
     pub(super) position: u32,
     /// To whom it hands on.
     pub(super) next: Rank,
@@ -32,12 +31,10 @@ impl Rings {
         Self { orders: (0..channels).map(order).collect(), rank_count }
     }
 
-    /// How many there are.
     pub(super) fn count(&self) -> u32 {
         self.orders.len() as u32
     }
 
-    /// Their orders.
     pub(super) fn orders(&self) -> impl Iterator<Item = RankOrder> {
         self.orders.iter().copied()
     }

@@ -90,7 +90,7 @@ fn nearest(value: f32) -> f32 {
     }
 }
 
-/// What each of nine ranks contributes to one value: BF16 values of which a few differ much in size, so that order and rounding show.
+/// Contributions of nine ranks to one value: BF16 values of which a few differ much in size, so that order and rounding show.
 const VALUES: [f32; 9] = [1.0, 0.003_906_25, -0.011_718_75, 96.0, 0.5, -95.5, 3.0, 0.007_812_5, 0.031_25];
 
 fn value(sum: Sum) -> f32 {
@@ -248,7 +248,7 @@ fn what_a_sum_is_of_adds_up_to_its_bits() {
     assert!(said_no > 1000, "{said_no} were refused");
 }
 
-/// What ranks do along rings, on two levels and along trees is accepted: a check that refuses everything would be no check.
+/// The sums of rings, two levels and trees are accepted: a check that refuses everything would be no check.
 #[test]
 fn what_algorithms_add_up_is_accepted() {
     for partials in [DType::F32, DType::Bf16] {

@@ -4,7 +4,6 @@
 //! calls is edited by what was measured, and the least cost wins. It never stops to learn: now and then an arm that is not
 //! in use is tried in one call, for a bounded share of the time.
 
-mod budget;
 mod class;
 mod model;
 mod table;
@@ -13,7 +12,6 @@ pub use class::{Class, classes};
 pub use model::{LinearModel, Prior};
 pub use table::Observation;
 
-use budget::Budget;
 use table::CostTable;
 
 use crate::SegmentId;
@@ -37,7 +35,7 @@ pub struct Arm {
 pub struct ClassModel {
     /// The class.
     pub class: Class,
-    /// What each arm is made of.
+    /// Modelled costs of each arm.
     pub priors: Vec<Prior>,
     /// Seconds that the network takes per raw byte, by the model.
     pub beta_s_per_byte: f64,
@@ -82,7 +80,7 @@ pub struct Decision {
     pub reason: Reason,
 }
 
-/// What an iteration does.
+/// Arms of the calls of one iteration, and the decisions behind them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Round {
     /// The arm of each segment; 0 for those of no class.
@@ -93,7 +91,7 @@ pub struct Round {
     pub decisions: Vec<Decision>,
 }
 
-/// What became of an iteration, the same on all ranks.
+/// Outcome of an iteration, the same on all ranks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// Seconds of the iteration.
@@ -168,7 +166,7 @@ impl Switcher {
         u32::try_from(most).expect("arms are few")
     }
 
-    /// What the next iteration does; iterations come in order.
+    /// Plans the next iteration; iterations come in order.
     pub fn choose(&mut self, iteration: u32) -> Round {
         let mut round = Round { arms: vec![0; self.segment_count], exchanges: false, decisions: Vec::new() };
         if iteration < self.warm_up() {
@@ -292,7 +290,7 @@ impl Switcher {
         (1..self.arms.len()).fold(0, |best, arm| if cost_s(arm) < cost_s(best) { arm } else { best })
     }
 
-    /// What the probe of a class did to the call that follows it.
+    /// Effect of the probe of a class on the call that follows it.
     fn spill(&self, class: usize, report: &Report) -> Option<Spill> {
         let (probed, ..) = self.probes[class]?;
         let is_probed =
@@ -308,8 +306,8 @@ impl Switcher {
         Some(Spill { segment, seconds: call.seconds - call.seconds / table.factor(&call) })
     }
 
-    /// Learns from the calls of a class; `spill_s` is what its probe cost the call behind it, and the calls `hit` by such a thing
-    /// say nothing about their own arms. Whether what codes has changed.
+    /// Learns from the calls of a class; `spill_s` is what its probe cost the call behind it, and calls `hit` by such a spill say
+    /// nothing about their own arms. Returns whether the coded size has changed.
     fn observe_class(
         &mut self,
         iteration: u32,
@@ -343,13 +341,13 @@ impl Switcher {
     }
 }
 
-/// What a probe did to the call behind it: ranks enter that one earlier or later, and not all by the same.
+/// Effect of a probe on the call behind it: ranks enter that one earlier or later, and not all by the same.
 struct Spill {
     segment: SegmentId,
     seconds: f64,
 }
 
-/// What calls took on average.
+/// Mean of calls.
 fn mean(calls: &[Observation]) -> Option<Observation> {
     let count = calls.len() as u64;
     let sum = |of: fn(&Observation) -> u64| calls.iter().map(of).sum::<u64>();
@@ -358,4 +356,27 @@ fn mean(calls: &[Observation]) -> Option<Observation> {
         raw_bytes: sum(|call| call.raw_bytes) / count,
         wire_bytes: sum(|call| call.wire_bytes) / count,
     })
+}
+
+/// A share of the elapsed time that may be spent, and the seconds that were.
+#[derive(Clone, Copy, Debug)]
+struct Budget {
+    share: f64,
+    spent_s: f64,
+}
+
+impl Budget {
+    fn new(share: f64) -> Self {
+        Self { share, spent_s: 0.0 }
+    }
+
+    /// Whether so much more is within the share of the time that has elapsed.
+    fn allows(&self, seconds: f64, elapsed_s: f64) -> bool {
+        self.spent_s + seconds <= self.share * elapsed_s
+    }
+
+    /// Spends; less than nothing is given back.
+    fn spend(&mut self, seconds: f64) {
+        self.spent_s = (self.spent_s + seconds).max(0.0);
+    }
 }

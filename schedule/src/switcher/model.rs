@@ -1,7 +1,7 @@
-//! What a call costs before it was ever measured: the linear model of ZipCCL, formulas (6) and (7), with what the paper
-//! leaves out.
+//! Modelled cost of a call before it was ever measured: the linear model of ZipCCL, formulas (6) and (7), with the terms that the
+//! paper leaves out.
 
-/// What a cluster and a codec cost, for one class of calls.
+/// Costs of a cluster and a codec, for one class of calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinearModel {
     /// `a`: seconds of an exchange that moves nothing.
@@ -12,7 +12,7 @@ pub struct LinearModel {
     pub coded_s: f64,
 }
 
-/// What the model says about one arm, in the parts that change for different reasons.
+/// Modelled cost of one arm, in the parts that change for different reasons.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prior {
     /// Seconds that depend on nothing.
@@ -62,8 +62,8 @@ impl Prior {
         self.fixed_s + raw_bytes * (self.codec_s_per_byte + beta_s_per_byte * self.wire_fraction)
     }
 
-    /// What the network must take per byte if a call that uses its links took `seconds`. No less than a twentieth of them is the network's: the rest
-    /// may be overestimated.
+    /// Seconds per byte that the network must take if a call that uses its links took `seconds`. At least a twentieth of them is
+    /// counted as the network's: the rest may be overestimated.
     pub fn beta_s_per_byte(&self, raw_bytes: f64, seconds: f64) -> f64 {
         let network_s = seconds - self.fixed_s - raw_bytes * self.codec_s_per_byte;
         network_s.max(0.05 * seconds) / (raw_bytes * self.wire_fraction).max(f64::MIN_POSITIVE)

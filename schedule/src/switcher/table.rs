@@ -13,7 +13,7 @@ const HYSTERESIS: f64 = 0.005;
 /// Iterations between two probes of an arm: at first, and at most.
 const INTERVALS: [u32; 2] = [2, 16];
 
-/// What is known about one arm.
+/// Knowledge about one arm.
 #[derive(Clone, Debug)]
 struct Entry {
     prior: Prior,
@@ -43,7 +43,7 @@ pub struct Observation {
 pub(super) struct CostTable {
     entries: Vec<Entry>,
     raw_bytes: f64,
-    /// What the network takes per raw byte, as the arm in use shows it.
+    /// Seconds per raw byte that the network takes, as the arm in use shows it.
     beta_s_per_byte: f64,
     /// Mean square of measured over expected - 1.
     noise: f64,
@@ -102,7 +102,7 @@ impl CostTable {
         }
     }
 
-    /// What a probe of an arm is expected to cost beyond the arm in use; an arm that is due and could be the best after all comes
+    /// Probe to make next, with its expected cost beyond the arm in use: an arm that is due and could be the best after all comes
     /// first, then the cheapest, then the first.
     pub(super) fn probe(&self, iteration: u32) -> Option<(usize, f64)> {
         let used_s = self.cost_s(self.used);
@@ -119,8 +119,8 @@ impl CostTable {
         (self.noise * (of_used + of_arm)).sqrt()
     }
 
-    /// What a first measurement says: how the arm compares with the model, once the first arm of all has said how fast the
-    /// network is.
+    /// Takes in a first measurement: how the arm compares with the model, once the first arm of all has shown how fast the network
+    /// is.
     pub(super) fn calibrate(&mut self, arm: usize, observed: &Observation) {
         let says_how_fast = |entry: &Entry| entry.prior.uses_links();
         let known = self.entries.iter().any(|entry| entry.count > 0 && says_how_fast(entry));
@@ -133,8 +133,8 @@ impl CostTable {
         self.correct(arm, observed.seconds / self.expected_s(arm, raw_bytes));
     }
 
-    /// What the arm in use took on average: it tells how fast the network is now, for all arms; a call of a library tells it of itself.
-    /// Whether something has changed.
+    /// Takes in the mean of the arm in use: it shows how fast the network is now, for all arms; a call of a library shows it only
+    /// for itself. Returns whether something has changed.
     pub(super) fn follow(&mut self, observed: &Observation) -> bool {
         let (arm, raw_bytes) = (self.used, observed.raw_bytes as f64);
         let ratio_changed = self.take_fraction(arm, observed);
@@ -158,8 +158,8 @@ impl CostTable {
         changed || ratio_changed
     }
 
-    /// What a probe took. `others` is measured over expected of the arm in use in the same iteration, 1 if it was in no call: what
-    /// both have in common says nothing about the arm. Whether something has changed.
+    /// Takes in a probe. `others` is measured over expected of the arm in use in the same iteration, 1 if it was in no call: a
+    /// factor common to both says nothing about the arm. Returns whether something has changed.
     pub(super) fn learn(&mut self, iteration: u32, arm: usize, observed: &Observation, others: f64) -> bool {
         let ratio_changed = self.take_fraction(arm, observed);
         let factor = observed.seconds / self.expected_s(arm, observed.raw_bytes as f64) / others;

@@ -1,14 +1,13 @@
-//! What a plan brings each rank is what its job says, whatever the way.
+//! Deliveries: the plan brings each rank exactly the bytes that its job says, whatever the way.
 
 use crate::members::Members;
-use crate::plan::{Effects, Program, Region};
-use crate::validate::PlanError;
+use crate::plan::{Effects, PlanError, Program, Region};
 use crate::{CallKind, Flow, Job, Rank, Segment, Work};
 
-/// What the ranks of a job wait for.
+/// Bytes that the ranks of a job wait for.
 pub(super) struct Deliveries<'a> {
     job: &'a Job,
-    /// Of each segment, what each rank gets by explicit flows; nothing of collectives.
+    /// Flows that each rank gets, by segment; none for collectives.
     flows: Vec<Vec<Vec<(Rank, u64)>>>,
 }
 

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::PlanError;
 use super::transfers::{Shape, Sizes, shape};
-use crate::plan::{CallKey, Chunk, Library, Plan, Share};
+use crate::plan::{CallKey, Chunk, Library, Plan, PlanError, Share};
 use crate::{Channel, Collective, OpId, Rank, Sum};
 
 /// The op of each rank, by call.
@@ -56,13 +55,14 @@ fn are_distinct(ranks: impl Iterator<Item = Rank>) -> bool {
     ranks.windows(2).all(|pair| pair[0] < pair[1])
 }
 
-/// What ranks must agree on: the collective, its channel and ranks, and of what it moves everything but whose rank it is.
+/// Parameters on which ranks must agree: the collective, its channel and ranks, and everything about the bytes that it moves but
+/// the rank that contributes them.
 #[derive(PartialEq)]
 struct Agreed {
     collective: Collective,
     ranks: u32,
     channel: Channel,
-    /// Of an All-Gather what each origin gives; of a reduction each shard that is added up.
+    /// Blocks of each origin in an All-Gather; shards that are added up in a reduction.
     shares: Vec<Shape>,
 }
 

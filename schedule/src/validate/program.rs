@@ -1,10 +1,11 @@
-//! What can be said of a program without the others.
+//! Checks of a single program, without the others.
 
 use std::collections::HashMap;
 
-use crate::builder::ProgramBuilder;
-use crate::plan::{Chunk, Content, Effects, Exchange, Local, Maximum, Op, OpKind, Program, Transfer};
-use crate::validate::PlanError;
+use crate::hazards::Hazards;
+use crate::plan::{
+    Chunk, Content, Effects, Exchange, Local, Maximum, Op, OpKind, PlanError, Program, Transfer,
+};
 use crate::validate::deliveries::Deliveries;
 use crate::validate::library::is_collective;
 use crate::validate::transfers;
@@ -131,9 +132,9 @@ fn check_forwards(program: &Program) -> Result<(), PlanError> {
 
 /// Derives the dependencies once more and compares.
 fn check_dependencies(program: &Program, effects: Vec<Effects>) -> Result<(), PlanError> {
-    let mut builder = ProgramBuilder::without_ops_of(program);
+    let mut hazards = Hazards::of_sizes(program.size_count);
     for (op, effects) in program.ops.iter().zip(effects) {
-        let expected = builder.depend(op.id, &op.kind, effects);
+        let expected = hazards.depend(op.id, &op.kind, effects, &program.maxima);
         if expected != op.deps {
             let (rank, op, found) = (program.rank, op.id, op.deps.clone());
             return Err(PlanError::Dependencies { rank, op, found, expected });

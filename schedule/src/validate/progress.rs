@@ -8,8 +8,8 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use super::library::Calls;
 use super::transfers::Pair;
 use crate::machine::{Capabilities, Direction, Input, Machine, Readiness, Step, TransferId, TransferOrder};
-use crate::plan::{CallKey, OpKind, Plan, TransferKey};
-use crate::validate::{Checked, PlanError};
+use crate::plan::{CallKey, OpKind, Plan, PlanError, TransferKey};
+use crate::validate::Checked;
 use crate::{Channel, OpId, Rank};
 
 /// Steps of machines between two looks at whether the caller wants to stop.
@@ -73,86 +73,127 @@ pub(super) fn find_cycle(
 ///
 /// `proceed` is asked now and then; `false` ends the play.
 pub(super) fn play(plan: &Plan, proceed: &dyn Fn() -> bool) -> Result<Checked, PlanError> {
-    let capabilities = Capabilities {
-        readiness: Readiness::Completed,
-        transfer_order: TransferOrder::Machine,
-        timed: false,
-    };
-    let machine = |program: &Arc<_>| Machine::new(Arc::clone(program), capabilities, 0.0);
-    let mut machines: Vec<Machine> = plan.programs.iter().map(machine).collect();
-    let mut calls: BTreeMap<CallKey, Vec<(usize, OpId)>> = BTreeMap::new();
-    let mut open: Vec<Option<OpId>> = vec![None; machines.len()];
-    let mut offers: HashMap<TransferKey, TransferId> = HashMap::new();
-    let mut pending: Vec<usize> = (0..machines.len()).rev().collect();
-    let mut done = vec![false; machines.len()];
+    let mut play = Play::new(plan);
     let mut steps = 0_u32;
-    while let Some(rank) = pending.pop() {
+    while let Some(rank) = play.pending.pop() {
         loop {
             steps = steps.wrapping_add(1);
             if steps.is_multiple_of(STEPS_PER_CHECK) && !proceed() {
                 return Ok(Checked::Stopped);
             }
-            match machines[rank].poll(0.0) {
-                Step::Issue(op) => match &machines[rank].op(op).kind {
-                    OpKind::Exchange(_) => open[rank] = Some(op),
-                    OpKind::Library(library) => {
-                        open[rank] = Some(op);
-                        let call = calls.entry(library.key(machines[rank].op(op).segment)).or_default();
-                        call.push((rank, op));
-                        if call.len() < machines.len() {
-                            continue;
-                        }
-                        for (rank, op) in std::mem::take(call) {
-                            open[rank] = None;
-                            let sizes = machines[rank].op(op).kind.effects().defines.into_iter();
-                            let sizes = sizes.map(|size| (size, 1)).collect();
-                            machines[rank].handle(Input::Completed { op, sizes });
-                            pending.push(rank);
-                        }
-                    }
-                    kind @ (OpKind::Compute(_) | OpKind::Local(_)) => {
-                        let sizes = kind.effects().defines.into_iter().map(|size| (size, 1)).collect();
-                        machines[rank].handle(Input::Completed { op, sizes });
-                    }
-                },
-                Step::Announce(id) => {
-                    let key = machines[rank].key(id);
-                    machines[key.dst.index()].handle(Input::PeerReady { key });
-                    pending.push(key.dst.index());
-                }
-                Step::Transfer(id) => {
-                    let key = machines[rank].key(id);
-                    let peer = machines[rank].transfer(id).0.peer.index();
-                    let Some(other) = offers.remove(&key) else {
-                        offers.insert(key, id);
-                        machines[peer].handle(Input::PeerReady { key });
-                        pending.push(peer);
-                        continue;
-                    };
-                    for (rank, id) in [(rank, id), (peer, other)] {
-                        let receives_size = id.direction == Direction::Receive
-                            && machines[rank].transfer(id).0.content.brings().is_some();
-                        machines[rank]
-                            .handle(Input::Transferred { transfer: id, size: receives_size.then_some(1) });
-                    }
-                    pending.push(peer);
-                }
-                Step::Close(op) => {
-                    open[rank] = None;
-                    machines[rank].handle(Input::Completed { op, sizes: Vec::new() });
-                }
-                Step::Wait { .. } => break,
-                Step::Done => {
-                    done[rank] = true;
-                    break;
-                }
-                Step::Abort(failure) => unreachable!("nothing was reported to fail: {failure}"),
+            let step = play.machines[rank].poll(0.0);
+            if !play.carry_out(rank, step) {
+                break;
             }
         }
     }
-    let stuck = (0..).map(Rank).zip(done).zip(open).find(|((_, done), _)| !done);
+    let stuck = (0..).map(Rank).zip(play.done).zip(play.open).find(|((_, done), _)| !done);
     match stuck {
         None => Ok(Checked::Valid),
         Some(((rank, _), op)) => Err(PlanError::Blocked { rank, op: op.unwrap_or(OpId(0)) }),
+    }
+}
+
+/// The machines of a plan that is played.
+struct Play {
+    machines: Vec<Machine>,
+    /// Ranks that have issued a call of a library, and their ops.
+    calls: BTreeMap<CallKey, Vec<(usize, OpId)>>,
+    /// The last exchange or call of each rank that is open.
+    open: Vec<Option<OpId>>,
+    /// Transfers that one end has on offer.
+    offers: HashMap<TransferKey, TransferId>,
+    /// Ranks to poll.
+    pending: Vec<usize>,
+    done: Vec<bool>,
+}
+
+impl Play {
+    fn new(plan: &Plan) -> Self {
+        let capabilities = Capabilities {
+            readiness: Readiness::Completed,
+            transfer_order: TransferOrder::Machine,
+            timed: false,
+        };
+        let machine = |program: &Arc<_>| Machine::new(Arc::clone(program), capabilities, 0.0);
+        let machines: Vec<Machine> = plan.programs.iter().map(machine).collect();
+        Self {
+            calls: BTreeMap::new(),
+            open: vec![None; machines.len()],
+            offers: HashMap::new(),
+            pending: (0..machines.len()).rev().collect(),
+            done: vec![false; machines.len()],
+            machines,
+        }
+    }
+
+    /// Carries out a step of a rank. Returns whether it may have another one.
+    fn carry_out(&mut self, rank: usize, step: Step) -> bool {
+        match step {
+            Step::Issue(op) => self.issue(rank, op),
+            Step::Announce(id) => {
+                let key = self.machines[rank].key(id);
+                self.machines[key.dst.index()].handle(Input::PeerReady { key });
+                self.pending.push(key.dst.index());
+            }
+            Step::Transfer(id) => self.offer(rank, id),
+            Step::Close(op) => {
+                self.open[rank] = None;
+                self.machines[rank].handle(Input::Completed { op, sizes: Vec::new() });
+            }
+            Step::Wait { .. } => return false,
+            Step::Done => {
+                self.done[rank] = true;
+                return false;
+            }
+            Step::Abort(failure) => unreachable!("nothing was reported to fail: {failure}"),
+        }
+        true
+    }
+
+    fn issue(&mut self, rank: usize, op: OpId) {
+        let machine = &self.machines[rank];
+        match &machine.op(op).kind {
+            OpKind::Exchange(_) => self.open[rank] = Some(op),
+            OpKind::Library(library) => {
+                self.open[rank] = Some(op);
+                let call = self.calls.entry(library.key(machine.op(op).segment)).or_default();
+                call.push((rank, op));
+                if call.len() < self.machines.len() {
+                    return;
+                }
+                for (rank, op) in std::mem::take(call) {
+                    self.open[rank] = None;
+                    self.complete(rank, op);
+                    self.pending.push(rank);
+                }
+            }
+            OpKind::Compute(_) | OpKind::Local(_) => self.complete(rank, op),
+        }
+    }
+
+    /// An op ends with sizes of 1.
+    fn complete(&mut self, rank: usize, op: OpId) {
+        let sizes = self.machines[rank].op(op).kind.effects().defines.into_iter();
+        let sizes = sizes.map(|size| (size, 1)).collect();
+        self.machines[rank].handle(Input::Completed { op, sizes });
+    }
+
+    /// A transfer ends as soon as both ends are on offer.
+    fn offer(&mut self, rank: usize, id: TransferId) {
+        let key = self.machines[rank].key(id);
+        let peer = self.machines[rank].transfer(id).0.peer.index();
+        self.pending.push(peer);
+        let Some(other) = self.offers.remove(&key) else {
+            self.offers.insert(key, id);
+            self.machines[peer].handle(Input::PeerReady { key });
+            return;
+        };
+        for (rank, transfer) in [(rank, id), (peer, other)] {
+            let machine = &mut self.machines[rank];
+            let receives_size = transfer.direction == Direction::Receive
+                && machine.transfer(transfer).0.content.brings().is_some();
+            machine.handle(Input::Transferred { transfer, size: receives_size.then_some(1) });
+        }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::{Chunk, Content, Local, Misnumbered, Numbers, OpKind, Plan, Program, TransferKey};
-use crate::validate::PlanError;
+use crate::plan::{
+    Chunk, Content, Local, Misnumbered, Numbers, OpKind, Plan, PlanError, Program, TransferKey,
+};
 use crate::{OpId, Rank, SegmentId, SizeId};
 
 /// The exchanges that hold the two ends of a transfer.
@@ -13,7 +14,7 @@ pub(crate) struct Pair {
     pub(crate) receive: OpId,
 }
 
-/// What both ends must plan alike: the chunk, the kind of content, its capacity, and whose frames its size measures.
+/// Properties that both ends must plan alike: the chunk, the kind of content, its capacity, and the frames that its size measures.
 pub(super) type Shape = (Chunk, Kind, u64, Option<usize>);
 
 /// Which [`Content`] it is.
@@ -140,7 +141,7 @@ fn disagreement(plan: &Plan, send: End, receive: End) -> PlanError {
     }
 }
 
-/// What an end plans, in words.
+/// The plan of one end, in words.
 fn describe(plan: &Plan, End { key, shape: (chunk, kind, capacity, _), .. }: End) -> String {
     let content = match kind {
         Kind::Values | Kind::Whole => format!("{capacity} bytes"),

@@ -1,10 +1,8 @@
 //! Calls have memory of their own for what they code and add up, so one call does not wait for another one's frames.
 
-use crate::common;
-
 use std::collections::BTreeSet;
 
-use common::choice;
+use crate::common::choice;
 use zipwire_codec::DType;
 use zipwire_schedule::plan::{Local, OpKind, Plan, Program};
 use zipwire_schedule::{
@@ -30,14 +28,14 @@ fn prefetched(call: impl Fn(Slot, Slot) -> Work) -> Job {
 fn gathers() -> Job {
     prefetched(|input, output| {
         let bytes = vec![40_000; RANKS as usize];
-        Work::Call { dtype: DType::Bf16, input, output, kind: CallKind::AllGather { bytes } }
+        Work::of_call(DType::Bf16, [input, output], CallKind::AllGather { bytes })
     })
 }
 
 fn reductions() -> Job {
     prefetched(|input, output| {
         let bytes = vec![40_000; RANKS as usize];
-        Work::Call { dtype: DType::Bf16, input, output, kind: CallKind::ReduceScatter { bytes } }
+        Work::of_call(DType::Bf16, [input, output], CallKind::ReduceScatter { bytes })
     })
 }
 

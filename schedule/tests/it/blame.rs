@@ -1,24 +1,17 @@
 //! Who is blamed, in runs that stood still at a given point: machines are played up to there by hand.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use common::{choice, layer, uniform};
+use crate::common::{THREADS, choice, layer, uniform};
 use zipwire_schedule::machine::{Direction, Input, Step, TransferId};
 use zipwire_schedule::plan::{Content, OpKind, Plan, TransferKey};
 use zipwire_schedule::{
-    Capabilities, Deadlines, Failure, FailureKind, Machine, OpId, Protocol, Rank, RankEnd, Readiness,
-    RootCause, RunFailure, SegmentId, Slack, Stage, TransferOrder, TransferSite, plan,
+    Deadlines, Failure, FailureKind, Machine, OpId, Protocol, Rank, RankEnd, RootCause, RunFailure,
+    SegmentId, Slack, Stage, TransferSite, plan,
 };
 
-const THREADS: Capabilities =
-    Capabilities { readiness: Readiness::Completed, transfer_order: TransferOrder::Machine, timed: true };
-
-/// What never ends.
+/// Ops and transfers that never end.
 #[derive(Default)]
 struct Stuck {
     ops: Vec<(Rank, OpId)>,
@@ -195,8 +188,7 @@ fn whoever_has_not_issued_a_call_is_to_blame() {
     use zipwire_schedule::{Algorithm, CallKind, DType, Job, Segment, Slot, Work};
     let phase = Work::Compute { phase: "phase", reads: vec![], writes: vec![Slot(0), Slot(1)] };
     let (input, output) = (Slot(0), Slot(1));
-    let gather =
-        Work::Call { dtype: DType::Bf16, input, output, kind: CallKind::AllGather { bytes: vec![64; 4] } };
+    let gather = Work::of_call(DType::Bf16, [input, output], CallKind::AllGather { bytes: vec![64; 4] });
     let segments = vec![Segment::new("phase", phase), Segment::new("gather", gather)];
     let job = Job { name: "case", rank_count: 4, slots: vec!["input", "output"], segments };
     let native = choice(Protocol::Native, None);

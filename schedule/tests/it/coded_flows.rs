@@ -1,20 +1,12 @@
 //! Plans of explicit flows that are coded: what they hold, in which order, and that they wait for no more than uncoded ones.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
+use crate::common::{flow, transfers};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_codec::DType;
 use zipwire_schedule::plan::{OpKind, Plan};
-use zipwire_schedule::{
-    Choice, Flow, Job, Pace, Protocol, Rank, Segment, Selection, Slot, Stage, Work, plan,
-};
+use zipwire_schedule::{Choice, Flow, Job, Pace, Protocol, Rank, Selection, Stage, plan};
 
 const PACES: [Pace; 3] = [Pace::Burst, Pace::Chain, Pace::SendReceive];
-
-fn flow(src: u32, dst: u32, bytes: u64, not_before_s: f64) -> Flow {
-    Flow { src: Rank(src), dst: Rank(dst), bytes, not_before_s }
-}
 
 fn choice(protocol: Protocol) -> Choice {
     let speculative_capacity = (protocol == Protocol::Speculative).then_some(0.5);
@@ -22,10 +14,7 @@ fn choice(protocol: Protocol) -> Choice {
 }
 
 fn planned(flows: &[Flow], pace: Pace, choice: &Choice) -> (Job, Plan) {
-    let (dtype, flows) = (DType::Bf16, flows.to_vec());
-    let work = Work::Transfers { dtype, flows, pace, input: Slot(0), output: Slot(1) };
-    let segments = vec![Segment::new("transfers", work)];
-    let job = Job { name: "transfers", rank_count: 4, slots: vec!["sent", "received"], segments };
+    let job = transfers(4, flows, pace);
     let plan = plan(&job, choice);
     (job, plan)
 }

@@ -1,13 +1,9 @@
 //! Plans in which a token crosses the network once for each node: who gets what, and that nothing blocks.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use common::{choice, layer};
+use crate::common::{choice, layer, uniform};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_schedule::plan::{Content, Exchange, Leg, Local, OpKind, Plan};
@@ -132,7 +128,7 @@ fn a_gateway_holds_exactly_these_ops() {
 
 #[test]
 fn without_tokens_nothing_changes() {
-    let job = layer(common::uniform(4, 2048));
+    let job = layer(uniform(4, 2048));
     let plain = plan(&job, &choice(Protocol::StaticFirst, None));
     assert_eq!(plan(&job, &dedup(Protocol::StaticFirst, 2, 1)).digest(), plain.digest());
 }

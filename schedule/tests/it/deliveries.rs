@@ -1,27 +1,18 @@
 //! A plan that is valid by itself may still be that of another job: what its ranks wait for is compared.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
-
 use std::sync::Arc;
 
-use common::{layer, uniform};
+use crate::common::{self, collective as job, layer, uniform};
 use ndarray::array;
 use zipwire_codec::DType;
 use zipwire_schedule::plan::{Local, OpKind, Plan};
 use zipwire_schedule::{
-    Algorithm, CallKind, Choice, Flow, Job, Pace, PlanError, Protocol, Rank, RankRange, Segment, Slot, Sum,
-    TokenMap, Work, plan,
+    Algorithm, CallKind, Choice, Flow, Job, Pace, PlanError, Protocol, Rank, RankRange, Slot, Sum, TokenMap,
+    Work, plan,
 };
 
-fn job(rank_count: u32, work: Work) -> Job {
-    let segments = vec![Segment::new("call", work)];
-    Job { name: "call", rank_count, slots: vec!["input", "output"], segments }
-}
-
 fn call(kind: CallKind) -> Work {
-    Work::Call { dtype: DType::Bf16, input: Slot(0), output: Slot(1), kind }
+    common::call(DType::Bf16, kind)
 }
 
 fn choice(protocol: Protocol) -> Choice {

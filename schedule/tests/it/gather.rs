@@ -1,44 +1,25 @@
 //! Plans of All-Gather and broadcast: what each algorithm holds, how it reads, and what of it crosses between nodes.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
-
 use std::sync::Arc;
 
-use common::choice;
+use crate::common::{self, choice, collective};
 use zipwire_codec::DType;
 use zipwire_schedule::machine::{Input, Machine, Step};
 use zipwire_schedule::plan::{Batch, Content, Exchange, Local, Op, OpKind, Plan, Program};
 use zipwire_schedule::{
     Algorithm, CallKind, Capabilities, Choice, Job, OpId, Order, Protocol, Rank, RankRange, Readiness,
-    Segment, SizeId, Slot, Stage, TransferOrder, Work, plan,
+    SizeId, Stage, TransferOrder, plan,
 };
 
 const CODED: [Protocol; 2] = [Protocol::SizeFirst, Protocol::StaticFirst];
 
-fn job(rank_count: u32, work: Work) -> Job {
-    let segments = vec![Segment::new("call", work)];
-    Job { name: "collective", rank_count, slots: vec!["input", "output"], segments }
-}
-
 fn all_gather(bytes: &[u64]) -> Job {
-    let (bytes, rank_count) = (bytes.to_vec(), u32::try_from(bytes.len()).unwrap());
-    job(
-        rank_count,
-        Work::Call {
-            dtype: DType::Bf16,
-            input: Slot(0),
-            output: Slot(1),
-            kind: CallKind::AllGather { bytes },
-        },
-    )
+    collective(u32::try_from(bytes.len()).unwrap(), common::all_gather(bytes))
 }
 
 fn broadcast(rank_count: u32, bytes: u64, root: u32) -> Job {
-    let (dtype, input, output) = (DType::Bf16, Slot(0), Slot(1));
     let kind = CallKind::Broadcast { bytes, root: Rank(root), to: RankRange::all(rank_count) };
-    job(rank_count, Work::Call { dtype, input, output, kind })
+    collective(rank_count, common::call(DType::Bf16, kind))
 }
 
 fn planned(job: &Job, protocol: Protocol, algorithm: Algorithm) -> Plan {
@@ -350,7 +331,7 @@ fn libraries_take_rings_and_trees_and_no_order_of_groups_that_overtakes() {
     }
 }
 
-/// What `validate` says of a plan after a change to rank 0 behind the planner's back.
+/// Verdict of `validate` on a plan after a change to rank 0 behind the planner's back.
 fn tampered(protocol: Protocol, algorithm: Algorithm, change: impl FnOnce(&mut Program)) -> String {
     let mut plan = planned(&all_gather(&[512, 600, 700]), protocol, algorithm);
     change(Arc::make_mut(&mut plan.programs[0]));

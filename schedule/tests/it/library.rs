@@ -1,40 +1,14 @@
 //! Plans that call a communication library's own collectives: which calls there are, and what makes a plan of them wrong.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
-
 use std::sync::Arc;
 
-use common::choice;
+use crate::common::{all_gather, all_reduce, choice, reduce_scatter};
 use zipwire_codec::DType;
 use zipwire_schedule::plan::{Content, Library, OpKind, Plan};
 use zipwire_schedule::{
-    Algorithm, CallKind, Choice, Collective, Job, OpId, PlanError, Protocol, Rank, Segment, Selection, Slot,
-    Stage, Sum, Work, plan, plan_each,
+    Algorithm, Choice, Collective, Job, OpId, PlanError, Protocol, Rank, Segment, Selection, Stage, Sum,
+    Work, plan, plan_each,
 };
-
-fn all_gather(bytes: &[u64]) -> Work {
-    Work::Call {
-        dtype: DType::Bf16,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::AllGather { bytes: bytes.to_vec() },
-    }
-}
-
-fn reduce_scatter(dtype: DType, bytes: &[u64]) -> Work {
-    Work::Call {
-        dtype,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::ReduceScatter { bytes: bytes.to_vec() },
-    }
-}
-
-fn all_reduce(dtype: DType, bytes: u64) -> Work {
-    Work::Call { dtype, input: Slot(0), output: Slot(1), kind: CallKind::AllReduce { bytes } }
-}
 
 fn job(work: Work) -> Job {
     let segments = vec![Segment::new("call", work.clone()), Segment::new("again", work)];
@@ -233,8 +207,8 @@ fn libraries_add_up_values_only() {
     );
 }
 
-/// What joins the transfers before it shares their window; a call of a library stands between the signs and mantissas of `split-send` and the
-/// next segment, so nothing does.
+/// An exchange that joins the transfers before it shares their window; a call of a library stands between the signs and mantissas
+/// of `split-send` and the next segment, so nothing joins.
 #[test]
 fn nothing_joins_what_was_before_a_call() {
     let work = all_gather(&[64, 0, 128]);

@@ -1,7 +1,5 @@
 //! The model of a library: which ways it finds the best, and what it takes from the hardware.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 use zipwire_cluster::library::{Constant, Generation, Hardware, LibraryModel, Operation};
 use zipwire_cluster::{CallCost, DeclaredCost, LibraryCost};
 use zipwire_schedule::Collective;
@@ -123,7 +121,7 @@ fn calls_of_plans_count_by_the_bytes_of_a_ring() {
     }
 }
 
-/// What is declared goes before the model, and is what it was: one latency and one bandwidth, to the last bit.
+/// Declared costs go before the model, and are unchanged: one latency and one bandwidth, to the last bit.
 #[test]
 fn declared_costs_are_as_declared() {
     let declared = DeclaredCost { latency_s: 30e-6, per_rank_s: 6e-6, bytes_per_s: 22e9 };

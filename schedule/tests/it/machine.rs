@@ -1,21 +1,13 @@
 //! The machine against a toy executor: readiness rules, windows, sizes, and misuse.
 
-use crate::common;
-
 use std::sync::Arc;
 
-use common::{choice, layer, uniform};
+use crate::common::{STREAMS, THREADS, choice, layer, uniform};
 use zipwire_schedule::machine::{Direction, Input, Step, TransferId};
 use zipwire_schedule::plan::{Content, OpKind, Program};
 use zipwire_schedule::{
-    Capabilities, Choice, Failure, FailureKind, Machine, OpId, Order, Protocol, Rank, Readiness,
-    TransferOrder, plan,
+    Capabilities, Choice, Failure, FailureKind, Machine, OpId, Order, Protocol, Rank, plan,
 };
-
-const THREADS: Capabilities =
-    Capabilities { readiness: Readiness::Completed, transfer_order: TransferOrder::Machine, timed: true };
-const STREAMS: Capabilities =
-    Capabilities { readiness: Readiness::Issued, transfer_order: TransferOrder::Library, timed: true };
 
 fn program(protocol: Protocol, window: Option<u32>) -> Arc<Program> {
     Arc::clone(&plan(&layer(uniform(4, 2048)), &choice(protocol, window)).programs[0])

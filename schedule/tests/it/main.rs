@@ -1,4 +1,5 @@
 //! Plans, planners and the machine.
+
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 mod arenas;

@@ -1,13 +1,9 @@
 //! Numbers of transfers: dense for each pair of ranks, equal at both ends, and what plans that break this are told.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::{choice, layer, uniform};
+use crate::common::{choice, flow, layer, native_transfers, uniform};
 use ndarray::Array2;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -19,10 +15,10 @@ use zipwire_schedule::{
     Selection, Slot, Stage, SumType, TokenMap, Work, plan, plan_each,
 };
 
-/// What both ends say about a transfer.
+/// Description of a transfer by one of its ends.
 type Said = (u32, &'static str, Chunk, &'static str);
 
-/// What the ends of each pair of ranks say, by number.
+/// Descriptions by both ends of each pair of ranks, by number.
 #[derive(Default)]
 struct Pair {
     sends: BTreeMap<u32, Said>,
@@ -80,34 +76,29 @@ const ROW_BYTES: u64 = 128;
 fn random_work(random: &mut ChaCha8Rng, ranks: u32) -> Work {
     let (dtype, input, output) = (DType::Bf16, Slot(0), Slot(1));
     let of_each = |random: &mut ChaCha8Rng| (0..ranks).map(|_| bytes(random)).collect::<Vec<_>>();
+    let call = |kind| Work::of_call(dtype, [input, output], kind);
     match random.random_range(0..7) {
         0 => {
             let n = ranks as usize;
             let bytes = Array2::from_shape_fn((n, n), |_| bytes(random));
-            Work::Call { dtype, input, output, kind: CallKind::AllToAll { bytes, tokens: None } }
+            call(CallKind::AllToAll { bytes, tokens: None })
         }
         1 => {
             let copies = 3;
             let destinations = (0..ranks * 10 * copies).map(|_| random.random_range(0..ranks)).collect();
             let tokens = TokenMap::new(ranks, copies, ROW_BYTES, destinations);
-            Work::Call {
-                dtype,
-                input,
-                output,
-                kind: CallKind::AllToAll { bytes: tokens.bytes(), tokens: Some(Arc::new(tokens)) },
-            }
+            call(CallKind::AllToAll { bytes: tokens.bytes(), tokens: Some(Arc::new(tokens)) })
         }
-        2 => Work::Call { dtype, input, output, kind: CallKind::AllGather { bytes: of_each(random) } },
+        2 => call(CallKind::AllGather { bytes: of_each(random) }),
         3 => {
             let root = Rank(random.random_range(0..ranks));
             let begin = random.random_range(0..ranks);
             let some = RankRange { begin: Rank(begin), end: Rank(random.random_range(begin + 1..=ranks)) };
             let to = if random.random() { RankRange::all(ranks) } else { some };
-            let kind = CallKind::Broadcast { bytes: bytes(random), root, to };
-            Work::Call { dtype, input, output, kind }
+            call(CallKind::Broadcast { bytes: bytes(random), root, to })
         }
-        4 => Work::Call { dtype, input, output, kind: CallKind::ReduceScatter { bytes: of_each(random) } },
-        5 => Work::Call { dtype, input, output, kind: CallKind::AllReduce { bytes: bytes(random) } },
+        4 => call(CallKind::ReduceScatter { bytes: of_each(random) }),
+        5 => call(CallKind::AllReduce { bytes: bytes(random) }),
         _ => {
             let flow = |random: &mut ChaCha8Rng| {
                 let src = random.random_range(0..ranks);
@@ -184,23 +175,12 @@ fn numbers_are_dense_for_each_pair_and_equal_at_both_ends() {
     assert_eq!(algorithms.collect::<Vec<_>>(), []);
 }
 
-fn transfers(flows: Vec<Flow>, pace: Pace) -> Plan {
-    let work = Work::Transfers { dtype: DType::Bf16, flows, pace, input: Slot(0), output: Slot(1) };
-    let segments = vec![Segment::new("transfers", work)];
-    let job = Job { name: "transfers", rank_count: 3, slots: vec!["sent", "received"], segments };
-    plan(&job, &Choice::of(Protocol::Native, None))
-}
-
-fn flow(src: u32, dst: u32, bytes: u64, not_before_s: f64) -> Flow {
-    Flow { src: Rank(src), dst: Rank(dst), bytes, not_before_s }
-}
-
 /// The sender of a chain lists flows as given, the receiver by their start.
 #[test]
 fn flows_are_numbered_as_given_in_whatever_order_their_ends_list_them() {
     let flows = vec![flow(0, 1, 10, 2.0), flow(0, 2, 10, 0.0), flow(0, 1, 0, 0.0), flow(0, 1, 10, 0.0)];
     for pace in [Pace::Burst, Pace::Chain, Pace::SendReceive] {
-        let plan = transfers(flows.clone(), pace);
+        let plan = native_transfers(3, &flows, pace);
         check(&plan);
         let to_1 = plan.programs[0].ops.iter().filter_map(|op| op.kind.exchange());
         let mut numbers: Vec<_> =
@@ -216,7 +196,8 @@ fn flows_are_numbered_as_given_in_whatever_order_their_ends_list_them() {
 fn plans_with_more_transfers_than_tags_are_refused_with_their_number() {
     let of = |count: usize| {
         let rest = [flow(1, 2, 8, 0.0), flow(1, 2, 8, 0.0)];
-        transfers(std::iter::repeat_n(flow(0, 1, 8, 0.0), count).chain(rest).collect(), Pace::Burst)
+        let flows: Vec<Flow> = std::iter::repeat_n(flow(0, 1, 8, 0.0), count).chain(rest).collect();
+        native_transfers(3, &flows, Pace::Burst)
     };
     assert_eq!(of(0).transfer_numbers(), 2);
     assert_eq!(of(32_768).check_tags(Plan::MPI_TAG_LIMIT), Ok(()));
@@ -231,7 +212,7 @@ fn plans_with_more_transfers_than_tags_are_refused_with_their_number() {
     let one_too_many =
         PlanError::TooManyTransfers { src: Rank(0), dst: Rank(1), count: 32_769, largest: 32_767 };
     assert_eq!(of(32_769).check_tags(Plan::MPI_TAG_LIMIT), Err(one_too_many));
-    assert_eq!(transfers(Vec::new(), Pace::Burst).check_tags(0), Ok(()));
+    assert_eq!(native_transfers(3, &[], Pace::Burst).check_tags(0), Ok(()));
 }
 
 /// The plan of four ranks with one exchange of rank 1 changed.

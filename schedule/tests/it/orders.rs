@@ -1,14 +1,10 @@
 //! Transfer orders: how plans list transfers, what machines do with the news of their peers, and that no window ever
 //! blocks, whatever the timing.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
-
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use common::{choice, layer, uniform};
+use crate::common::{choice, layer, uniform};
 use ndarray::{Array2, array};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

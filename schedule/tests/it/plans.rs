@@ -1,16 +1,12 @@
 //! Plans of the All-to-All protocols: what they hold, what they do not, and how they read.
 
-use crate::common;
-
 use std::sync::Arc;
 
-use common::{choice, layer, uniform};
+use crate::common::{choice, flow, layer, native_transfers, uniform};
 use ndarray::array;
 use zipwire_codec::{DType, FrameShape, Layout};
-use zipwire_schedule::plan::{Exchange, Local, Op, OpKind, Plan};
-use zipwire_schedule::{
-    Choice, Flow, Job, Lane, Order, Pace, Protocol, Rank, Segment, Slot, Stage, Work, plan,
-};
+use zipwire_schedule::plan::{Exchange, Local, Op, OpKind};
+use zipwire_schedule::{Choice, Lane, Order, Pace, Protocol, Rank, Stage, plan};
 
 /// Lane and stage of each op of a program.
 fn shape(ops: &[Op]) -> Vec<String> {
@@ -50,7 +46,7 @@ fn protocols_hold_exactly_these_ops() {
     assert_eq!(ops, [&size_first[..], &["expert"], &size_first].concat());
 }
 
-/// What a codec leaves as it is moves while it codes the rest: the exchange waits for the split and for nothing else.
+/// Signs and mantissas move while the rest is coded: the exchange waits for the split and for nothing else.
 #[test]
 fn split_send_sends_signs_and_mantissas_before_anything_is_coded() {
     let choice = Choice { parts: 2, ..choice(Protocol::SplitSend, None) };
@@ -158,26 +154,15 @@ fn the_digest_tells_plans_apart() {
     assert_eq!(std::collections::BTreeSet::from(digests).len(), Order::ALL.len());
 }
 
-fn transfers(flows: Vec<Flow>, rank_count: u32, pace: Pace) -> Plan {
-    let work = Work::Transfers { dtype: DType::Bf16, flows, pace, input: Slot(0), output: Slot(1) };
-    let segments = vec![Segment::new("transfers", work)];
-    let job = Job { name: "transfers", rank_count, slots: vec!["sent", "received"], segments };
-    plan(&job, &Choice::of(Protocol::Native, None))
-}
-
-fn flow(src: u32, dst: u32, bytes: u64, not_before_s: f64) -> Flow {
-    Flow { src: Rank(src), dst: Rank(dst), bytes, not_before_s }
-}
-
 #[test]
 fn explicit_flows_keep_their_order_and_start() {
-    let flows = vec![flow(0, 1, 10, 2e-6), flow(0, 1, 20, 0.0), flow(1, 0, 30, 0.0), flow(0, 2, 0, 0.0)];
-    let burst = transfers(flows.clone(), 3, Pace::Burst);
+    let flows = [flow(0, 1, 10, 2e-6), flow(0, 1, 20, 0.0), flow(1, 0, 30, 0.0), flow(0, 2, 0, 0.0)];
+    let burst = native_transfers(3, &flows, Pace::Burst);
     insta::assert_snapshot!(burst.text(Some(Rank(0))));
-    let chain = transfers(flows.clone(), 3, Pace::Chain);
+    let chain = native_transfers(3, &flows, Pace::Chain);
     let OpKind::Exchange(exchange) = &chain.programs[0].ops[0].kind else { panic!("one exchange") };
     assert_eq!((exchange.window.sends, exchange.sends[0].number, exchange.sends[1].number), (1, 0, 1));
-    let steps = transfers(flows, 3, Pace::SendReceive);
+    let steps = native_transfers(3, &flows, Pace::SendReceive);
     assert_eq!(shape(&steps.programs[0].ops), ["exchange raw", "exchange raw"]);
     assert_eq!(steps.programs[2].ops.len(), 0, "empty flows are left out");
     for plan in [burst, chain, steps] {
@@ -187,23 +172,18 @@ fn explicit_flows_keep_their_order_and_start() {
 
 #[test]
 fn ranks_that_wait_in_a_circle_are_found() {
-    let ring = vec![flow(0, 1, 8, 0.0), flow(1, 2, 8, 0.0), flow(2, 0, 8, 0.0)];
-    transfers(ring, 3, Pace::SendReceive).validate().unwrap();
+    let ring = [flow(0, 1, 8, 0.0), flow(1, 2, 8, 0.0), flow(2, 0, 8, 0.0)];
+    native_transfers(3, &ring, Pace::SendReceive).validate().unwrap();
     // Rank 0 cannot start its second send before it has received from rank 1, which sends to rank 0 only in
     // its third step, and cannot end its second step before it has received that second send.
-    let circle = vec![
-        flow(0, 1, 8, 0.0),
-        flow(0, 1, 8, 0.0),
-        flow(1, 2, 8, 0.0),
-        flow(1, 2, 8, 0.0),
-        flow(1, 0, 8, 0.0),
-    ];
-    transfers(circle.clone(), 3, Pace::Burst).validate().unwrap();
-    let error = transfers(circle, 3, Pace::SendReceive).validate().unwrap_err().to_string();
+    let circle =
+        [flow(0, 1, 8, 0.0), flow(0, 1, 8, 0.0), flow(1, 2, 8, 0.0), flow(1, 2, 8, 0.0), flow(1, 0, 8, 0.0)];
+    native_transfers(3, &circle, Pace::Burst).validate().unwrap();
+    let error = native_transfers(3, &circle, Pace::SendReceive).validate().unwrap_err().to_string();
     assert!(error.contains("wait for one another"), "{error}");
 }
 
-/// What `validate` says of a plan in which an op of rank 1 was changed behind the planner's back.
+/// Verdict of `validate` on a plan in which an op of rank 1 was changed behind the planner's back.
 fn tampered(protocol: Protocol, window: Option<u32>, op: usize, change: impl FnOnce(&mut Op)) -> String {
     let mut plan = plan(&layer(uniform(3, 512)), &choice(protocol, window));
     change(&mut Arc::make_mut(&mut plan.programs[1]).ops[op]);

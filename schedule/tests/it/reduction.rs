@@ -1,9 +1,8 @@
 //! Plans of Reduce-Scatter and All-Reduce: which ops each algorithm has, what it moves, and that sums are what they say.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::sync::Arc;
 
+use crate::common::{self, collective as job};
 use zipwire_codec::DType;
 use zipwire_schedule::plan::{Addition, Local, OpKind, Plan};
 use zipwire_schedule::{
@@ -14,33 +13,17 @@ use zipwire_schedule::{
 const DTYPES: [DType; 2] = [DType::Bf16, DType::F32];
 
 fn reduce_scatter(dtype: DType, values: &[u64]) -> Work {
-    let bytes = values.iter().map(|count| count * dtype.width() as u64).collect();
-    Work::Call { dtype, input: Slot(0), output: Slot(1), kind: CallKind::ReduceScatter { bytes } }
+    let bytes: Vec<u64> = values.iter().map(|count| count * dtype.width() as u64).collect();
+    common::reduce_scatter(dtype, &bytes)
 }
 
 fn all_reduce(dtype: DType, values: u64) -> Work {
-    Work::Call {
-        dtype,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::AllReduce { bytes: values * dtype.width() as u64 },
-    }
-}
-
-fn job(rank_count: u32, work: Work) -> Job {
-    let segments = vec![Segment::new("call", work)];
-    Job { name: "collective", rank_count, slots: vec!["input", "output"], segments }
+    common::all_reduce(dtype, values * dtype.width() as u64)
 }
 
 fn choice(protocol: Protocol, algorithm: Option<Algorithm>) -> Choice {
-    let slot = (protocol == Protocol::Speculative).then_some(0.8);
-    let ranks_per_node = 2;
-    Choice {
-        algorithm,
-        speculative_capacity: slot,
-        ranks_per_node,
-        ..Choice::of(protocol, Some("window7".parse().unwrap()))
-    }
+    let speculative_capacity = (protocol == Protocol::Speculative).then_some(0.8);
+    Choice { algorithm, speculative_capacity, ranks_per_node: 2, ..common::choice(protocol, None) }
 }
 
 fn planned(rank_count: u32, work: Work, protocol: Protocol, algorithm: Algorithm) -> Plan {
@@ -198,12 +181,9 @@ fn all_plans_are_valid() {
                         writes: vec![Slot(0), Slot(1)],
                     };
                     let background = match reduce_scatter(dtype, &counts) {
-                        Work::Call { dtype, kind: CallKind::ReduceScatter { bytes }, .. } => Work::Call {
-                            dtype,
-                            input: Slot(2),
-                            output: Slot(3),
-                            kind: CallKind::ReduceScatter { bytes },
-                        },
+                        Work::Call { dtype, kind: CallKind::ReduceScatter { bytes }, .. } => {
+                            Work::of_call(dtype, [Slot(2), Slot(3)], CallKind::ReduceScatter { bytes })
+                        }
                         _ => unreachable!(),
                     };
                     let segments = vec![

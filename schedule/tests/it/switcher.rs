@@ -1,5 +1,4 @@
 //! The switcher against calls whose cost the test knows.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use zipwire_schedule::SegmentId;
 use zipwire_schedule::switcher::{
@@ -10,7 +9,7 @@ const RAW_BYTES: u64 = 100_000_000;
 const MODEL: LinearModel = LinearModel { alpha_s: 1e-5, gamma_s_per_byte: 1e-11, coded_s: 2e-5 };
 const EXCHANGE_S: f64 = 1e-5;
 
-/// What calls really cost: the world that the switcher does not see.
+/// True costs of calls: the world that the switcher does not see.
 #[derive(Clone, Copy)]
 struct World {
     ratio: f64,

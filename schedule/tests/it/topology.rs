@@ -1,7 +1,5 @@
 //! Routes and capacities of every topology, by the names of links.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

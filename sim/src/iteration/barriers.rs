@@ -9,9 +9,9 @@ use std::collections::{HashMap, HashSet};
 use zipwire_schedule::plan::{Program, TransferKey};
 use zipwire_schedule::{OpId, Rank, SegmentId, Stage};
 
-use super::transit::End;
+use super::transfers::End;
 
-/// What starts together: segment, stage and part.
+/// Transfers that start together: segment, stage and part.
 type Key = (SegmentId, Stage, u32);
 
 /// All stages of all calls of an iteration.

@@ -206,7 +206,7 @@ impl Bundles {
         &self.outgoing[link as usize].awake
     }
 
-    /// As [`Bundles::outgoing`], of other links that sleep.
+    /// The same bundles, of other links that sleep.
     pub(super) fn outgoing_asleep(&self, link: u32) -> &List {
         &self.outgoing[link as usize].asleep
     }
@@ -228,12 +228,12 @@ impl Bundles {
         bundle.map_or(0.0, |bundle| f64::from(self.bundles[bundle as usize].flows))
     }
 
-    /// Whether there are any.
+    /// Whether any flow bottlenecked at one link crosses another.
     pub(super) fn is_shared(&self, bottleneck: u32, other: u32) -> bool {
         self.index_of.get(bottleneck, other).is_some()
     }
 
-    /// Appends them.
+    /// Appends the flows that are bottlenecked at one link and cross another.
     pub(super) fn collect_shared(&self, bottleneck: u32, other: u32, flows: &mut Vec<u32>) {
         if let Some(bundle) = self.index_of.get(bottleneck, other) {
             self.collect_bundle(bundle, flows);

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::TIE;
-use crate::ordered::Ordered;
+use crate::queue::Ordered;
 
 /// The bottleneck of a flow that is not in the network.
 const NOWHERE: u32 = u32::MAX;

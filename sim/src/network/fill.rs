@@ -11,13 +11,11 @@
 //! tell a good ceiling, and their order settles ties, so that a flow does not move between two equally full
 //! links by rounding.
 
-use super::TIE;
 use super::bundle::Bundles;
 use super::clock::Clocks;
 use super::mark::Marks;
-use super::share::Share;
 use super::sleep::Sleepers;
-use super::work::Work;
+use super::{TIE, Work};
 
 /// Height of a band above the lowest share where the last filling tells none.
 const STRETCH: f64 = 1.02;
@@ -25,6 +23,20 @@ const STRETCH: f64 = 1.02;
 pub(super) const FAR: f64 = 1e3;
 /// The position of a link that is not in the order.
 pub(super) const NOWHERE: u32 = u32::MAX;
+
+/// Capacity left for the flows that are still open, and how many there are.
+#[derive(Clone, Copy)]
+struct Share {
+    left: f64,
+    open: f64,
+}
+
+impl Share {
+    /// Share of each open flow; no bound where none is open.
+    fn value(self) -> f64 {
+        if self.open > 0.0 { self.left / self.open } else { f64::INFINITY }
+    }
+}
 
 /// A link of the band, with a lower bound of its share; infinite once the link is fixed or has no open flow.
 struct Candidate {

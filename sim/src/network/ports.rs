@@ -6,9 +6,9 @@
 
 use zipwire_cluster::NetworkModel;
 
+use super::Work;
 use super::bundle::Bundles;
 use super::clock::Clocks;
-use super::work::Work;
 
 /// How many flows cross each link, and what each of them can have.
 pub(super) struct Ports {

@@ -111,7 +111,7 @@ impl Filling {
         left < limit * own || is_likely && left < limit * (own + bundles.flows(before, link))
     }
 
-    /// What each flow of its own would get at a link whose turn it is; no bound without any.
+    /// Share that each flow of its own would get at a link whose turn it is; no bound without any.
     fn share(&self, link: u32, clocks: &Clocks) -> f64 {
         let own = clocks.count(link);
         if own == 0 { f64::INFINITY } else { self.left[link as usize] / f64::from(own) }

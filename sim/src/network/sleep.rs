@@ -18,12 +18,12 @@ const LOOK: u64 = 32;
 /// Where the product of factors starts again from 1, long before it overflows.
 const MOST_GROWTH: f64 = 1e100;
 
-/// Who sleeps, and until when.
+/// Links that sleep, and until when.
 pub(super) struct Sleepers {
     sleepers: Vec<u32>,
     /// The product of factors at which each sleeper must be looked at.
     wake_at: Vec<f64>,
-    /// The lowest of these.
+    /// The lowest of `wake_at`.
     first: f64,
     /// Product of the factors so far.
     growth: f64,

@@ -3,17 +3,17 @@
 /// Seconds of a run by rank: each a union of intervals, so what overlaps counts once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RankTimes {
-    /// The rank computes.
+    /// Seconds in which the rank computes.
     pub compute_s: Vec<f64>,
-    /// The rank encodes or decodes.
+    /// Seconds in which it encodes or decodes.
     pub codec_s: Vec<f64>,
-    /// A transfer of the rank is in latency or moving.
+    /// Seconds in which a transfer of the rank is in latency or moving.
     pub comm_s: Vec<f64>,
-    /// It does any of these.
+    /// Seconds in which it does any of these.
     pub busy_s: Vec<f64>,
 }
 
-/// What a rank can be busy with.
+/// Kind of work that a rank can be busy with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     Compute,

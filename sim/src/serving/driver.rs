@@ -10,24 +10,24 @@ use zipwire_serving::{Computing, DecodeStep, Input, Machine, PrefillStep, Record
 use zipwire_timeline::{IterationTime, Timeline};
 
 use super::busy::{Busy, Work};
-use super::flows::Transits;
+use super::moving::Transits;
 use super::spans::{Note, Spans, segment};
 use super::{Served, Setup};
 use crate::SimError;
 use crate::network::{FlowId, Network};
-use crate::ordered::Ordered;
+use crate::queue::Ordered;
 
 /// How many events pass between two questions whether to go on.
 const EVENTS_PER_CHECK: u64 = 4096;
 
-/// What happens at a known time.
+/// Event at a known time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
     /// A prefill instance has computed a group of layers.
     Computed { instance: u32, version: u32 },
     /// A decode instance has ended its step.
     Stepped { instance: u32, version: u32 },
-    /// What a shard waits for is over.
+    /// The wait of a shard is over.
     Transit(u32),
 }
 

@@ -7,7 +7,6 @@
 
 mod busy;
 mod driver;
-mod flows;
 mod moving;
 mod spans;
 
@@ -26,7 +25,7 @@ pub struct Setup<'a> {
     pub requests: &'a Requests,
     /// Pools and rules.
     pub config: Config,
-    /// What computing takes.
+    /// Durations of prefill and decode.
     pub compute: ComputeTime,
     /// Who sends what to whom.
     pub shards: &'a Shards,
@@ -40,9 +39,9 @@ pub struct Setup<'a> {
     pub handshake_s: f64,
     /// How caches are coded; `None` moves them as they are.
     pub coding: Option<Coding>,
-    /// What goes wrong, in the order of time.
+    /// Troubles, in the order of time.
     pub troubles: &'a [Trouble],
-    /// When the run ends at the latest, whoever is still served; `None` is when all have ended.
+    /// Time at which the run is cut, even if requests are still being served; `None` ends it with the last request.
     pub until_s: Option<f64>,
     /// Spans that are kept at the most.
     pub span_limit: usize,
@@ -51,7 +50,7 @@ pub struct Setup<'a> {
 /// How caches are coded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Coding {
-    /// What coding costs a rank. Its launch is paid once for each flow and end: a launch codes many pieces.
+    /// Cost of coding for a rank. Its launch is paid once for each flow and end: a launch codes many pieces.
     pub cost: CodecCost,
     /// Coded bytes over raw ones.
     pub size: f64,
@@ -61,16 +60,16 @@ pub struct Coding {
     pub is_pipelined: bool,
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Served {
     /// When things happened to requests.
     pub recorder: Recorder,
-    /// What ranks did.
+    /// Timeline of the ranks.
     pub timeline: Timeline,
     /// Spans that are not in it.
     pub spans_left_out: u64,
-    /// What ranks were busy with: exact, whatever was left out.
+    /// Busy times of ranks: exact, whatever was left out.
     pub times: RankTimes,
     /// Bytes of caches that have moved, before coding.
     pub bytes_raw: u64,
@@ -95,7 +94,7 @@ pub fn run(setup: &Setup<'_>, proceed: &dyn Fn() -> bool) -> Result<Served, SimE
     run_observed(setup, proceed, &mut |_, _| {})
 }
 
-/// As [`run`]; `observe` sees the time and the machine after everything that has happened.
+/// Simulates like [`run`]; `observe` sees the time and the machine after everything that has happened.
 ///
 /// # Errors
 /// As [`run`].

@@ -1,4 +1,4 @@
-//! The timeline of a run of serving: what of it is kept.
+//! Timeline of a run of serving, up to a limit of spans.
 
 use zipwire_schedule::{Lane, OpId, Rank, SegmentId, Stage};
 use zipwire_serving::RequestId;
@@ -11,7 +11,7 @@ pub(super) struct Spans {
     pub(super) left_out: u64,
 }
 
-/// What is worth a span.
+/// Facts of a span.
 pub(super) struct Note {
     pub(super) rank: Rank,
     pub(super) lane: Lane,
@@ -22,7 +22,7 @@ pub(super) struct Note {
     pub(super) end_s: f64,
     pub(super) bytes: u64,
     pub(super) bytes_coded: Option<u64>,
-    /// Of a transfer: its other end, its number and what it carries.
+    /// Other end, number and stage of a transfer.
     pub(super) transfer: Option<(Rank, u32, Stage)>,
 }
 

@@ -1,19 +1,14 @@
 //! Barriers of all collectives, algorithms and protocols: no byte of a stage moves before all its ranks are there, and no rank waits
 //! for ever. What they cost is in `closed_forms.rs`.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::setup;
+use crate::common::{all_to_all, call, job, nodes, setup, start};
 use ndarray::Array2;
-use zipwire_cluster::{CodecCost, Fabric, HostCost, Topology, TransferStart};
-use zipwire_codec::DType;
+use zipwire_cluster::{CodecCost, HostCost, TransferStart};
 use zipwire_schedule::{
     Algorithm, CallKind, Choice, CostModel, Durations, Job, Lane, Order, Plan, Protocol, Rank, RankRange,
-    Segment, SegmentId, Slot, Stage, Work, plan,
+    SegmentId, Stage, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_timeline::Timeline;
@@ -23,49 +18,27 @@ const LAUNCH_S: f64 = 2e-6;
 
 /// Calls with pieces of all lengths, some of them empty.
 fn works() -> Vec<Work> {
-    let (dtype, input, output) = (DType::Bf16, Slot(0), Slot(1));
     let shards: Vec<u64> = [40_000, 0, 1_000_000, 10, 300_000, 0].into();
     let ranks = RANKS as usize;
     let bytes = Array2::from_shape_fn((ranks, ranks), |(src, dst)| ((src * 5 + dst * 7) % 4) as u64 * 60_000);
     vec![
-        Work::Call { dtype, input, output, kind: CallKind::AllToAll { bytes, tokens: None } },
-        Work::Call { dtype, input, output, kind: CallKind::AllGather { bytes: shards.clone() } },
-        Work::Call {
-            dtype,
-            input,
-            output,
-            kind: CallKind::Broadcast { bytes: 500_000, root: Rank(4), to: RankRange::all(RANKS) },
-        },
-        Work::Call { dtype, input, output, kind: CallKind::ReduceScatter { bytes: shards } },
-        Work::Call { dtype, input, output, kind: CallKind::AllReduce { bytes: 600_000 } },
+        all_to_all(bytes),
+        call(CallKind::AllGather { bytes: shards.clone() }),
+        call(CallKind::Broadcast { bytes: 500_000, root: Rank(4), to: RankRange::all(RANKS) }),
+        call(CallKind::ReduceScatter { bytes: shards }),
+        call(CallKind::AllReduce { bytes: 600_000 }),
     ]
 }
 
 /// A call behind a phase for which ranks are late, twice, so that calls follow one another.
-fn job(work: &Work) -> Job {
-    let start = || Work::Compute { phase: "start", reads: Vec::new(), writes: vec![Slot(0), Slot(1)] };
+fn twice(work: &Work) -> Job {
     let segments =
         [("start", start()), ("call", work.clone()), ("again", start()), ("call again", work.clone())];
-    Job {
-        name: "case",
-        rank_count: RANKS,
-        slots: vec!["in", "out"],
-        segments: segments.map(|(name, work)| Segment::new(name, work)).into(),
-    }
+    job(RANKS, segments)
 }
 
 fn simulate(plan: &Plan) -> Timeline {
-    let topology = Topology {
-        nodes: 2,
-        gpus_per_node: RANKS / 2,
-        nics_per_node: 1,
-        gpu_bandwidth: 20e9,
-        nic_bandwidth: 10e9,
-        latency_intra_s: 5e-6,
-        latency_inter_s: 1e-5,
-        fabric: Fabric::Nodes,
-        link_bandwidths: BTreeMap::new(),
-    };
+    let topology = nodes(2, RANKS / 2, [20e9, 10e9], [5e-6, 1e-5]);
     let mut durations = Durations::zeros(1, 4, RANKS);
     for rank in 0..RANKS {
         durations.set(0, 0, Rank(rank), f64::from(rank * 7 % 5) * 1e-4);
@@ -148,7 +121,7 @@ fn choices(work: &Work) -> impl Iterator<Item = Choice> + use<> {
 fn nothing_moves_before_all_are_there() {
     for work in works() {
         for choice in choices(&work) {
-            let plan = plan(&job(&work), &choice);
+            let plan = plan(&twice(&work), &choice);
             plan.validate().unwrap();
             check(&plan, &simulate(&plan));
         }

@@ -1,9 +1,7 @@
 //! Flows that come, end and are taken out in bursts and one by one, over few and over hundreds of links: every rate, and what
 //! every flow has left, against textbook filling after every change.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::oracle::filling;
+use crate::oracle;
 
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
@@ -111,7 +109,7 @@ impl Pair<'_> {
     fn check(&mut self) {
         let Self { world, network, active, case, .. } = self;
         let routes: Vec<&[LinkId]> = active.iter().map(|flow| &world.routes[flow.route][..]).collect();
-        self.rates = filling::rates(&world.capacities, &routes);
+        self.rates = oracle::rates(&world.capacities, &routes);
         let mut carried = vec![0.0; world.capacities.len()];
         for ((flow, route), expected) in active.iter().zip(&routes).zip(&self.rates) {
             let rate = network.rate(flow.flow);

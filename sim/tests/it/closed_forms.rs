@@ -1,26 +1,17 @@
 //! Whole plans in virtual time against closed forms: simulation.md of the design, ZipCCL Fig. 8, and the cost rules of
 //! the protocols.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
-
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::setup;
+use crate::common::{THREADS, all_to_all, assert_close, call, flat, job, nodes, setup, start};
 use ndarray::Array2;
 use zipwire_cluster::{CodecCost, Fabric, Graph, GraphLink, HostCost, Topology, TransferStart, Vertex};
-use zipwire_codec::DType;
 use zipwire_schedule::{
-    Algorithm, CallKind, Capabilities, Choice, CostModel, Durations, Job, Lane, Order, Plan, Protocol, Rank,
-    RankRange, Readiness, Segment, Slot, Stage, TransferOrder, Work, plan,
+    Algorithm, CallKind, Capabilities, Choice, CostModel, Durations, Lane, Order, Plan, Protocol, Rank,
+    RankRange, Readiness, Stage, TransferOrder, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_timeline::{Span, Timeline};
-
-const THREADS: Capabilities =
-    Capabilities { readiness: Readiness::Completed, transfer_order: TransferOrder::Machine, timed: true };
 
 /// One collective after a compute phase that lets ranks start at different times.
 struct Case {
@@ -37,15 +28,7 @@ struct Case {
 
 impl Case {
     fn native(topology: Topology, bytes: Array2<u64>) -> Self {
-        Self::of(
-            topology,
-            Work::Call {
-                dtype: DType::Bf16,
-                input: Slot(0),
-                output: Slot(1),
-                kind: CallKind::AllToAll { bytes, tokens: None },
-            },
-        )
+        Self::of(topology, all_to_all(bytes))
     }
 
     fn of(topology: Topology, work: Work) -> Self {
@@ -67,13 +50,7 @@ impl Case {
     }
 
     fn all_gather(topology: Topology, bytes: Vec<u64>, algorithm: Algorithm) -> Self {
-        let work = Work::Call {
-            dtype: DType::Bf16,
-            input: Slot(0),
-            output: Slot(1),
-            kind: CallKind::AllGather { bytes },
-        };
-        let case = Self::of(topology, work);
+        let case = Self::of(topology, call(CallKind::AllGather { bytes }));
         Self { choice: Choice { algorithm: Some(algorithm), layout: None, ..case.choice }, ..case }
     }
 
@@ -88,9 +65,7 @@ impl Case {
         (root, to): (Rank, RankRange),
         algorithm: Algorithm,
     ) -> Self {
-        let (dtype, input, output) = (DType::Bf16, Slot(0), Slot(1));
-        let kind = CallKind::Broadcast { bytes, root, to };
-        let case = Self::of(topology, Work::Call { dtype, input, output, kind });
+        let case = Self::of(topology, call(CallKind::Broadcast { bytes, root, to }));
         Self { choice: Choice { algorithm: Some(algorithm), layout: None, ..case.choice }, ..case }
     }
 
@@ -101,15 +76,8 @@ impl Case {
     }
 
     fn plan(&self) -> Plan {
-        // As in scenarios: a late rank neither sends nor receives.
-        let start = Work::Compute { phase: "start", reads: Vec::new(), writes: vec![Slot(0), Slot(1)] };
-        let job = Job {
-            name: "case",
-            rank_count: self.topology.ranks(),
-            slots: vec!["in", "out"],
-            segments: vec![Segment::new("start", start), Segment::new("exchange", self.work.clone())],
-        };
-        plan(&job, &self.choice)
+        let segments = [("start", start()), ("exchange", self.work.clone())];
+        plan(&job(self.topology.ranks(), segments), &self.choice)
     }
 
     fn timeline(&self) -> Timeline {
@@ -135,32 +103,8 @@ impl Case {
     }
 }
 
-fn flat(ranks: u32, bandwidth: f64, latency_s: f64) -> Topology {
-    nodes(1, ranks, bandwidth, bandwidth, latency_s, latency_s)
-}
-
-fn nodes(nodes: u32, gpus: u32, gpu: f64, nic: f64, intra_s: f64, inter_s: f64) -> Topology {
-    Topology {
-        nodes,
-        gpus_per_node: gpus,
-        nics_per_node: 1,
-        gpu_bandwidth: gpu,
-        nic_bandwidth: nic,
-        latency_intra_s: intra_s,
-        latency_inter_s: inter_s,
-        fabric: Fabric::Nodes,
-        link_bandwidths: BTreeMap::new(),
-    }
-}
-
 fn equal(ranks: usize, bytes: u64) -> Array2<u64> {
     Array2::from_elem((ranks, ranks), bytes)
-}
-
-#[track_caller]
-fn assert_close(got: f64, expected: f64) {
-    let error = (got - expected).abs() / expected;
-    assert!(error <= 1e-9, "got {got}, expected {expected}, relative error {error:e}");
 }
 
 #[test]
@@ -190,7 +134,7 @@ fn two_level_burst() {
     let (bytes, gpu, nic, inter_s) = (1_048_576, 50e9, 25e9, 1e-5);
     for node_count in [2, 4] {
         let ranks = 8 * node_count;
-        let topology = nodes(node_count, 8, gpu, nic, 5e-6, inter_s);
+        let topology = nodes(node_count, 8, [gpu, nic], [5e-6, inter_s]);
         let case = Case::native(topology, equal(ranks as usize, bytes));
         assert_close(case.seconds(), inter_s + f64::from(8 * (ranks - 8)) * bytes as f64 / nic);
     }
@@ -212,7 +156,7 @@ fn all_gather_all_at_once() {
     let (bytes, latency_s) = (1_048_576, 5e-6);
     let case = Case::all_gather(flat(7, 25e9, latency_s), vec![bytes; 7], Algorithm::Direct);
     assert_close(case.seconds(), latency_s + 6.0 * bytes as f64 / 25e9);
-    let topology = nodes(2, 4, 50e9, 25e9, latency_s, 2.0 * latency_s);
+    let topology = nodes(2, 4, [50e9, 25e9], [latency_s, 2.0 * latency_s]);
     let case = Case::all_gather(topology, vec![bytes; 8], Algorithm::Direct);
     assert_close(case.seconds(), 2.0 * latency_s + f64::from(4 * 4) * bytes as f64 / 25e9);
 }
@@ -233,7 +177,7 @@ fn broadcast_along_a_binomial_tree() {
 fn a_tree_enters_each_node_once() {
     // The first round crosses to the other node, all later ones stay inside.
     let (bytes, gpu, nic, intra_s, inter_s) = (1_048_576, 50e9, 10e9, 5e-6, 1e-5);
-    let case = Case::broadcast(nodes(2, 4, gpu, nic, intra_s, inter_s), bytes, 0, Algorithm::Tree);
+    let case = Case::broadcast(nodes(2, 4, [gpu, nic], [intra_s, inter_s]), bytes, 0, Algorithm::Tree);
     assert_close(case.seconds(), inter_s + bytes as f64 / nic + 2.0 * (intra_s + bytes as f64 / gpu));
 }
 
@@ -444,7 +388,7 @@ fn device_order_costs_the_same_time_without_host_costs() {
         Capabilities { readiness: Readiness::Issued, transfer_order: TransferOrder::Library, timed: true };
     for protocol in [Protocol::SizeFirst, Protocol::StaticFirst] {
         let bytes = Array2::from_shape_fn((6, 6), |(src, dst)| 1000 * (1 + (7 * src + 3 * dst) as u64 % 5));
-        let topology = || nodes(2, 3, 2e9, 1e9, 1e-6, 2e-6);
+        let topology = || nodes(2, 3, [2e9, 1e9], [1e-6, 2e-6]);
         let shards = vec![9000, 0, 2, 70_000, 4000, 9000];
         for case in [
             Case::native(topology(), bytes),
@@ -491,6 +435,6 @@ fn a_rank_that_receives_no_sizes_waits_for_none() {
 fn the_same_setup_gives_the_same_timeline() {
     let bytes = Array2::from_shape_fn((6, 6), |(src, dst)| 1000 * (1 + (5 * src + 3 * dst) as u64 % 7));
     let case =
-        Case::native(nodes(2, 3, 2e9, 1e9, 1e-6, 2e-6), bytes).coded(Protocol::StaticFirst, CODEC, 1.3);
+        Case::native(nodes(2, 3, [2e9, 1e9], [1e-6, 2e-6]), bytes).coded(Protocol::StaticFirst, CODEC, 1.3);
     assert_eq!(case.timeline(), case.timeline());
 }

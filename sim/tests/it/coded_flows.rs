@@ -1,17 +1,9 @@
 //! Explicit flows that are coded, against closed forms: what one takes alone, and what it waits for where there are others.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
-
-use std::collections::BTreeMap;
-
-use common::setup;
-use zipwire_cluster::{CodecCost, Fabric, HostCost, Topology, TransferStart};
+use crate::common::{flat, job, setup};
+use zipwire_cluster::{CodecCost, HostCost, TransferStart};
 use zipwire_codec::DType;
-use zipwire_schedule::{
-    Choice, CostModel, Durations, Flow, Job, Pace, Protocol, Rank, Segment, Slot, Work, plan,
-};
+use zipwire_schedule::{Choice, CostModel, Durations, Flow, Pace, Protocol, Rank, Slot, Work, plan};
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_timeline::Span;
 
@@ -32,8 +24,8 @@ fn decode_s() -> f64 {
     CODEC.launch_s + BYTES as f64 / CODEC.decode_bytes_per_s
 }
 
-/// What the exchanges of a flow take that has its links to itself: each is launched and crosses the cluster once, they move the frame and
-/// its size, and one of them ends when the receiver's host knows that.
+/// Seconds of the exchanges of a flow that has its links to itself: each is launched and crosses the cluster once, they move the
+/// frame and its size, and one of them ends when the receiver's host knows that.
 fn exchanges_s(count: f64) -> f64 {
     count * (LAUNCH_S + LATENCY_S) + (BYTES as f64 / RATIO + 8.0) / BANDWIDTH + SYNC_S
 }
@@ -44,21 +36,10 @@ fn flow(src: u32, dst: u32, not_before_s: f64) -> Flow {
 
 /// When the last value of each flow is decoded, in their order.
 fn finish_s(flows: &[Flow], pace: Pace, protocol: Protocol, start: TransferStart) -> Vec<f64> {
-    let topology = Topology {
-        nodes: 1,
-        gpus_per_node: 4,
-        nics_per_node: 1,
-        gpu_bandwidth: BANDWIDTH,
-        nic_bandwidth: BANDWIDTH,
-        latency_intra_s: LATENCY_S,
-        latency_inter_s: LATENCY_S,
-        fabric: Fabric::Nodes,
-        link_bandwidths: BTreeMap::new(),
-    };
+    let topology = flat(4, BANDWIDTH, LATENCY_S);
     let (dtype, input, output) = (DType::Bf16, Slot(0), Slot(1));
     let work = Work::Transfers { dtype, flows: flows.to_vec(), pace, input, output };
-    let segments = vec![Segment::new("transfers", work)];
-    let job = Job { name: "transfers", rank_count: 4, slots: vec!["in", "out"], segments };
+    let job = job(4, [("transfers", work)]);
     let plan = plan(&job, &Choice::of(protocol, Some("window7".parse().unwrap())));
     plan.validate_for(&job).unwrap();
     let durations = Durations::zeros(1, 1, 4);

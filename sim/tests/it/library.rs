@@ -1,14 +1,8 @@
 //! Calls of a communication library's own collectives in virtual time, against closed forms: they begin with the last rank, take
 //! their declared time, end everywhere at once, and neither see nor cause contention.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
-
-use std::collections::BTreeMap;
-
-use common::setup;
-use zipwire_cluster::{CodecCost, DeclaredCost, Fabric, HostCost, LibraryCost, Slowdown, Topology};
+use crate::common::{assert_close, call, nodes, setup};
+use zipwire_cluster::{CodecCost, DeclaredCost, HostCost, LibraryCost, Slowdown};
 use zipwire_codec::DType;
 use zipwire_schedule::{
     Algorithm, CallKind, Choice, CostModel, Durations, Job, Lane, Protocol, Rank, Segment, Slot, Work, plan,
@@ -20,7 +14,7 @@ const RANKS: u32 = 4;
 const LATENCY_S: f64 = 30e-6;
 const PER_RANK_S: f64 = 6e-6;
 const BUS: f64 = 2e9;
-/// What every call takes that moves nothing.
+/// Seconds of every call that moves nothing.
 const FIXED_S: f64 = LATENCY_S + 3.0 * PER_RANK_S;
 const CODEC: CodecCost = CodecCost { encode_bytes_per_s: 2e9, decode_bytes_per_s: 4e9, launch_s: 3e-6 };
 const REDUCE: f64 = 8e9;
@@ -56,17 +50,7 @@ fn simulated(
     let plan = plan(&job, &Choice { algorithm: Some(Algorithm::Library), ..Choice::of(protocol, codec) });
     plan.validate().unwrap();
     // Links that would be noticed.
-    let topology = Topology {
-        nodes: 2,
-        gpus_per_node: 2,
-        nics_per_node: 1,
-        gpu_bandwidth: 1e6,
-        nic_bandwidth: 1e6,
-        latency_intra_s: 0.0,
-        latency_inter_s: 0.0,
-        fabric: Fabric::Nodes,
-        link_bandwidths: BTreeMap::new(),
-    };
+    let topology = nodes(2, 2, [1e6; 2], [0.0; 2]);
     let setup = Setup {
         costs: CostModel { host, codec: Some(CODEC) },
         sizes: FrameSizes::Ratio(1.25),
@@ -76,28 +60,16 @@ fn simulated(
 }
 
 fn all_gather(bytes: [u64; RANKS as usize]) -> Segment {
-    let work = Work::Call {
-        dtype: DType::Bf16,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::AllGather { bytes: bytes.to_vec() },
-    };
-    Segment::new("gather", work)
+    Segment::new("gather", call(CallKind::AllGather { bytes: bytes.to_vec() }))
 }
 
 fn reduce_scatter(dtype: DType, input: u32) -> Segment {
     let (input, output, bytes) = (Slot(input), Slot(input + 1), vec![SHARD; RANKS as usize]);
-    Segment::new("scatter", Work::Call { dtype, input, output, kind: CallKind::ReduceScatter { bytes } })
+    Segment::new("scatter", Work::of_call(dtype, [input, output], CallKind::ReduceScatter { bytes }))
 }
 
 fn seconds(call: Segment) -> f64 {
     simulated([0.0; 4], vec![call], Protocol::Native, host()).iterations[0].length_s
-}
-
-#[track_caller]
-fn assert_close(got: f64, expected: f64) {
-    let error = (got - expected).abs() / expected;
-    assert!(error <= 1e-9, "got {got}, expected {expected}, relative error {error:e}");
 }
 
 #[test]
@@ -108,23 +80,17 @@ fn a_call_takes_a_latency_and_its_ring_bytes_at_bus_bandwidth() {
     assert_close(seconds(reduce_scatter(DType::F32, 0)), FIXED_S + 3.0 * s / BUS);
     let widened_s = 4.0 * s / REDUCE;
     assert_close(seconds(reduce_scatter(DType::Bf16, 0)), widened_s + FIXED_S + 3.0 * 2.0 * s / BUS);
-    let work = Work::Call {
-        dtype: DType::Bf16,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::AllReduce { bytes: 4 * SHARD },
-    };
+    let work = call(CallKind::AllReduce { bytes: 4 * SHARD });
     assert_close(seconds(Segment::new("reduce", work)), FIXED_S + 2.0 * 3.0 * s / BUS);
 }
 
 /// No rank has anything, which all of them know: nobody calls, and nobody waits for a late one.
 #[test]
 fn a_call_of_nothing_takes_no_time() {
-    let (late_s, [input, output]) = ([0.0, 2e-3, 0.0, 0.0], [Slot(0), Slot(1)]);
+    let late_s = [0.0, 2e-3, 0.0, 0.0];
     let nothing = vec![0; RANKS as usize];
-    let scatter =
-        Work::Call { dtype: DType::F32, input, output, kind: CallKind::ReduceScatter { bytes: nothing } };
-    let reduce = Work::Call { dtype: DType::Bf16, input, output, kind: CallKind::AllReduce { bytes: 0 } };
+    let scatter = Work::of_call(DType::F32, [Slot(0), Slot(1)], CallKind::ReduceScatter { bytes: nothing });
+    let reduce = call(CallKind::AllReduce { bytes: 0 });
     let calls = [all_gather([0; 4]), Segment::new("scatter", scatter), Segment::new("reduce", reduce)];
     for call in calls {
         for protocol in [Protocol::Native, Protocol::SizeFirst] {
@@ -197,7 +163,7 @@ fn calls_do_not_slow_one_another_down() {
     assert_close(after.iterations[0].length_s, 2.0 * (FIXED_S + 3e6 / BUS));
 }
 
-/// As an exchange does, from when the call begins.
+/// A call slows compute like an exchange, from when it begins.
 #[test]
 fn a_call_slows_compute_beside_it() {
     let slowdown = Slowdown { exchange: 2.0, ..Slowdown::default() };

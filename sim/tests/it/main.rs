@@ -1,4 +1,5 @@
 //! The simulator against closed forms, an independent solver and hand calculations.
+
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 mod agreement;

@@ -7,7 +7,7 @@ use zipwire_sim::{FlowId, Network};
 
 const AGREEMENT: f64 = 1e-12;
 
-/// What a flow over `route` moves at, if all of `routes` are under way.
+/// Rate of a flow over `route`, if all of `routes` are under way.
 fn defined(model: NetworkModel, capacities: &[f64], routes: &[Vec<LinkId>], route: &[LinkId]) -> f64 {
     let users = |link| match model {
         NetworkModel::Ports => routes.iter().filter(|route| route.contains(&link)).count(),

@@ -1,20 +1,11 @@
 //! Transfer orders in virtual time: what they have in common, and what a narrow window costs each of them.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
-
-use std::collections::BTreeMap;
-
-use common::setup;
+use crate::common::{all_to_all, assert_close, flat, job, nodes, setup};
 use ndarray::Array2;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_cluster::{CodecCost, Fabric, HostCost, Topology};
-use zipwire_codec::DType;
-use zipwire_schedule::{
-    CallKind, Choice, CostModel, Durations, Job, Order, Protocol, Rank, Segment, Slot, Work, plan,
-};
+use zipwire_cluster::{CodecCost, HostCost, Topology};
+use zipwire_schedule::{Choice, CostModel, Durations, Order, Protocol, Rank, Slot, Work, plan};
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_timeline::Timeline;
 
@@ -28,19 +19,10 @@ struct Case {
 
 impl Case {
     fn timeline(&self, order: Order, window: Option<u32>) -> Timeline {
-        let work = Work::Call {
-            dtype: DType::Bf16,
-            input: Slot(0),
-            output: Slot(1),
-            kind: CallKind::AllToAll { bytes: self.bytes.clone(), tokens: None },
-        };
+        // A late rank sends late, and receives in time.
         let start = Work::Compute { phase: "start", reads: Vec::new(), writes: vec![Slot(0)] };
-        let job = Job {
-            name: "case",
-            rank_count: self.topology.ranks(),
-            slots: vec!["in", "out"],
-            segments: vec![Segment::new("start", start), Segment::new("exchange", work)],
-        };
+        let segments = [("start", start), ("exchange", all_to_all(self.bytes.clone()))];
+        let job = job(self.topology.ranks(), segments);
         let codec = Some("window7".parse().unwrap());
         let plan = plan(
             &job,
@@ -70,21 +52,7 @@ impl Case {
     }
 }
 
-fn flat(ranks: u32) -> Topology {
-    Topology {
-        nodes: 1,
-        gpus_per_node: ranks,
-        nics_per_node: 1,
-        gpu_bandwidth: 5e9,
-        nic_bandwidth: 5e9,
-        latency_intra_s: 30e-6,
-        latency_inter_s: 30e-6,
-        fabric: Fabric::Nodes,
-        link_bandwidths: BTreeMap::new(),
-    }
-}
-
-/// Of mean 1.
+/// Exponential variate of mean 1.
 fn exponential(random: &mut ChaCha8Rng) -> f64 {
     -libm::log1p(-random.random::<f64>())
 }
@@ -93,7 +61,7 @@ fn exponential(random: &mut ChaCha8Rng) -> f64 {
 fn uneven(seed: u64, protocol: Protocol) -> Case {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let per_node = random.random_range(1..=5);
-    let topology = Topology { nodes: 2, gpus_per_node: per_node, latency_inter_s: 50e-6, ..flat(0) };
+    let topology = nodes(2, per_node, [5e9; 2], [30e-6, 50e-6]);
     let ranks = topology.ranks() as usize;
     let bytes = Array2::from_shape_fn((ranks, ranks), |_| match random.random_range(0..3) {
         0 => 0,
@@ -101,12 +69,6 @@ fn uneven(seed: u64, protocol: Protocol) -> Case {
     });
     let start_s = (0..ranks).map(|_| 1e-3 * exponential(&mut random)).collect();
     Case { topology, bytes, start_s, protocol }
-}
-
-#[track_caller]
-fn assert_close(got: f64, expected: f64) {
-    let error = (got - expected).abs() / expected;
-    assert!(error <= 1e-9, "got {got}, expected {expected}, relative error {error:e}");
 }
 
 #[test]
@@ -124,7 +86,7 @@ fn shifted_rounds_are_a_rotation_with_a_window_of_one() {
 fn equal_chunks_go_in_perfect_rounds_under_every_order() {
     let (ranks, bytes) = (9, 1_000_000_u64);
     let case = Case {
-        topology: flat(ranks),
+        topology: flat(ranks, 5e9, 30e-6),
         bytes: Array2::from_elem((ranks as usize, ranks as usize), bytes),
         start_s: vec![0.0; ranks as usize],
         protocol: Protocol::Native,
@@ -170,7 +132,7 @@ fn any_ready_serves_those_who_wait() {
     let mut bytes = Array2::zeros((4, 4));
     (bytes[[1, 3]], bytes[[2, 3]]) = (5_000_000, 5_000_000);
     let start_s = vec![0.0, 0.0, 10e-3, 0.0];
-    let case = Case { topology: flat(4), bytes, start_s, protocol: Protocol::Native };
+    let case = Case { topology: flat(4, 5e9, 30e-6), bytes, start_s, protocol: Protocol::Native };
     let transfer_s = 30e-6 + 1e-3;
     assert_close(case.seconds(Order::Rotation, Some(1)), 10e-3 + 2.0 * transfer_s);
     assert_close(case.seconds(Order::AnyReady, Some(1)), 10e-3 + transfer_s);
@@ -185,7 +147,7 @@ fn late_ranks_do_not_occupy_the_windows_of_any_ready() {
     let chunk = |(src, dst)| if is_late(src) || is_late(dst) { bytes } else { 4 * bytes };
     let start_s = (0..16).map(|rank| if is_late(rank) { 20.0 * bytes as f64 / 5e9 } else { 0.0 }).collect();
     let bytes = Array2::from_shape_fn((16, 16), chunk);
-    let case = Case { topology: flat(ranks), bytes, start_s, protocol: Protocol::Native };
+    let case = Case { topology: flat(ranks, 5e9, 30e-6), bytes, start_s, protocol: Protocol::Native };
     let unbounded_s = case.seconds(Order::Rotation, None);
     let rotation = case.seconds(Order::Rotation, Some(2)) / unbounded_s;
     let any_ready = case.seconds(Order::AnyReady, Some(2)) / unbounded_s;
@@ -208,7 +170,7 @@ fn window_of_eight(ranks: u32, size: impl Fn(&mut ChaCha8Rng, f64) -> f64) -> [f
             2 * (5.24e5 * size(&mut random, popular[dst])) as u64
         });
         let start_s = (0..ranks).map(|_| 1e-3 * exponential(&mut random)).collect();
-        let case = Case { topology: flat(ranks), bytes, start_s, protocol: Protocol::Native };
+        let case = Case { topology: flat(ranks, 5e9, 30e-6), bytes, start_s, protocol: Protocol::Native };
         let unbounded_s = case.seconds(Order::Rotation, None);
         for (mean, order) in means.iter_mut().zip([Order::Rotation, Order::AnyReady, Order::LargestFirst]) {
             *mean += case.seconds(order, Some(8)) / unbounded_s / SEEDS as f64;

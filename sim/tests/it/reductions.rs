@@ -1,19 +1,11 @@
 //! Reduce-Scatter and All-Reduce in virtual time against closed forms.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
-
-use std::collections::BTreeMap;
-
-use common::setup;
-use zipwire_cluster::{CodecCost, Fabric, HostCost, Topology};
+use crate::common::{self, assert_close, flat, job, setup};
+use zipwire_cluster::{CodecCost, HostCost};
 use zipwire_codec::DType;
 use zipwire_schedule::switcher::{LinearModel, Prior};
-use zipwire_schedule::{
-    Algorithm, CallKind, Choice, CostModel, Durations, Job, Protocol, Segment, Slot, Work, plan,
-};
-use zipwire_sim::{FrameSizes, Setup, run};
+use zipwire_schedule::{Algorithm, CallKind, Choice, CostModel, Durations, Protocol, Slot, Work, plan};
+use zipwire_sim::{FrameSizes, Setup};
 
 const LATENCY_S: f64 = 5e-6;
 const BANDWIDTH: f64 = 1e9;
@@ -23,37 +15,16 @@ const RATIO: f64 = 1.25;
 /// Bytes of a shard of BF16 values.
 const SHARD: u64 = 1_000_000;
 
-fn flat(ranks: u32) -> Topology {
-    Topology {
-        nodes: 1,
-        gpus_per_node: ranks,
-        nics_per_node: 1,
-        gpu_bandwidth: BANDWIDTH,
-        nic_bandwidth: BANDWIDTH,
-        latency_intra_s: LATENCY_S,
-        latency_inter_s: LATENCY_S,
-        fabric: Fabric::Nodes,
-        link_bandwidths: BTreeMap::new(),
-    }
-}
-
 fn reduce_scatter(ranks: u32, dtype: DType, shard: u64) -> Work {
-    Work::Call {
-        dtype,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::ReduceScatter { bytes: vec![shard; ranks as usize] },
-    }
+    Work::of_call(dtype, [Slot(0), Slot(1)], CallKind::ReduceScatter { bytes: vec![shard; ranks as usize] })
 }
 
 fn seconds(ranks: u32, work: Work, protocol: Protocol, algorithm: Algorithm, launch_s: f64) -> f64 {
-    let slots = vec!["input", "output"];
-    let job = Job { name: "case", rank_count: ranks, slots, segments: vec![Segment::new("call", work)] };
     let choice =
         Choice { algorithm: Some(algorithm), ..Choice::of(protocol, Some("window7".parse().unwrap())) };
-    let plan = plan(&job, &choice);
+    let plan = plan(&job(ranks, [("call", work)]), &choice);
     plan.validate().unwrap();
-    let (topology, durations) = (flat(ranks), Durations::zeros(1, 1, ranks));
+    let (topology, durations) = (flat(ranks, BANDWIDTH, LATENCY_S), Durations::zeros(1, 1, ranks));
     let setup = Setup {
         costs: CostModel {
             host: HostCost { launch_s, reduce_bytes_per_s: REDUCE, ..HostCost::default() },
@@ -62,13 +33,7 @@ fn seconds(ranks: u32, work: Work, protocol: Protocol, algorithm: Algorithm, lau
         sizes: FrameSizes::Ratio(RATIO),
         ..setup(&plan, &topology, &durations)
     };
-    run(&setup, &|| true).unwrap().iterations[0].length_s
-}
-
-#[track_caller]
-fn assert_close(got: f64, expected: f64) {
-    let error = (got - expected).abs() / expected;
-    assert!(error <= 1e-9, "got {got}, expected {expected}, relative error {error:e}");
+    common::seconds(&setup)
 }
 
 #[test]
@@ -119,12 +84,7 @@ fn a_zipped_reduce_scatter_adds_codec_and_sizes() {
 #[test]
 fn an_all_reduce_is_a_reduce_scatter_and_an_all_gather() {
     let (ranks, n, s) = (4, 4.0, SHARD as f64);
-    let work = || Work::Call {
-        dtype: DType::F32,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::AllReduce { bytes: 4 * SHARD },
-    };
+    let work = || Work::of_call(DType::F32, [Slot(0), Slot(1)], CallKind::AllReduce { bytes: 4 * SHARD });
     let scatter = reduce_scatter(ranks, DType::F32, SHARD);
     let of = |work, algorithm| seconds(ranks, work, Protocol::Native, algorithm, 0.0);
     let gather_s = (n - 1.0) * (LATENCY_S + s / BANDWIDTH);

@@ -1,14 +1,10 @@
 //! Compute that overlaps with codec ops and transfers of its rank, against closed forms and a plain integration over spans.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
-
-use common::setup;
+use crate::common::{flat, setup};
 use ndarray::Array2;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_cluster::{CodecCost, Fabric, HostCost, Slowdown, Topology};
+use zipwire_cluster::{CodecCost, HostCost, Slowdown};
 use zipwire_codec::DType;
 use zipwire_schedule::{
     CallKind, Choice, CostModel, Durations, Job, Lane, Order, Protocol, Rank, Segment, Slot, Work, plan,
@@ -44,12 +40,8 @@ fn timeline(case: &Case, slowdown: Slowdown) -> Timeline {
     let mut segments: Vec<Segment> = case.compute_s.iter().map(compute).collect();
     for (call, bytes) in (0..).zip(&case.bytes) {
         let (input, output) = (Slot(2 * call), Slot(2 * call + 1));
-        let work = Work::Call {
-            dtype: DType::Bf16,
-            input,
-            output,
-            kind: CallKind::AllToAll { bytes: bytes.clone(), tokens: None },
-        };
+        let kind = CallKind::AllToAll { bytes: bytes.clone(), tokens: None };
+        let work = Work::of_call(DType::Bf16, [input, output], kind);
         segments.push(Segment::new("call", work));
     }
     let mut durations = Durations::zeros(1, segments.len(), ranks);
@@ -62,17 +54,7 @@ fn timeline(case: &Case, slowdown: Slowdown) -> Timeline {
     let (protocol, order) = (case.protocol, Order::Rotation);
     let plan = plan(&job, &Choice { order, speculative_capacity: Some(0.5), ..Choice::of(protocol, codec) });
     plan.validate().unwrap();
-    let topology = Topology {
-        nodes: 1,
-        gpus_per_node: ranks,
-        nics_per_node: 1,
-        gpu_bandwidth: BANDWIDTH,
-        nic_bandwidth: BANDWIDTH,
-        latency_intra_s: LATENCY_S,
-        latency_inter_s: LATENCY_S,
-        fabric: Fabric::Nodes,
-        link_bandwidths: [].into(),
-    };
+    let topology = flat(ranks, BANDWIDTH, LATENCY_S);
     let setup = Setup {
         costs: CostModel {
             host: HostCost { launch_s: 0.5, compute_slowdown: slowdown, ..HostCost::default() },

@@ -1,19 +1,12 @@
 //! Whole plans on every topology against closed forms: an All-to-All of N ranks that each send S bytes to every other one, all
 //! at once, on G GPUs per node. Which link is the narrowest follows from how many flows cross it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
-
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::setup;
+use crate::common::{self, all_to_all, assert_close, job, setup};
 use ndarray::Array2;
 use zipwire_cluster::{CrossRail, Fabric, FatTree, Graph, GraphLink, Pods, Rail, Topology, Uplink, Vertex};
-use zipwire_codec::DType;
-use zipwire_schedule::{CallKind, Choice, Durations, Job, Protocol, Rank, Segment, Slot, Work, plan};
-use zipwire_sim::run;
+use zipwire_schedule::{Choice, Durations, Protocol, Rank, plan};
 
 /// Bytes from each rank to each other.
 const S: u64 = 1 << 20;
@@ -24,17 +17,7 @@ const GPU: f64 = 400e9;
 const INTER_S: f64 = 10e-6;
 
 fn cluster(nodes: u32, gpus_per_node: u32, nics_per_node: u32, fabric: Fabric) -> Topology {
-    Topology {
-        nodes,
-        gpus_per_node,
-        nics_per_node,
-        gpu_bandwidth: GPU,
-        nic_bandwidth: NIC,
-        latency_intra_s: 0.0,
-        latency_inter_s: INTER_S,
-        fabric,
-        link_bandwidths: BTreeMap::new(),
-    }
+    Topology { nics_per_node, fabric, ..common::nodes(nodes, gpus_per_node, [GPU, NIC], [0.0, INTER_S]) }
 }
 
 /// Seconds of one native All-to-All in which `bytes` go from each rank to each other.
@@ -42,18 +25,10 @@ fn seconds(topology: &Topology, bytes: impl Fn(u32, u32) -> u64) -> f64 {
     let ranks = topology.ranks();
     let bytes =
         Array2::from_shape_fn((ranks as usize, ranks as usize), |(src, dst)| bytes(src as u32, dst as u32));
-    let work = Work::Call {
-        dtype: DType::Bf16,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::AllToAll { bytes, tokens: None },
-    };
-    let segments = vec![Segment::new("exchange", work)];
-    let job = Job { name: "case", rank_count: ranks, slots: vec!["in", "out"], segments };
+    let job = job(ranks, [("exchange", all_to_all(bytes))]);
     let plan = plan(&job, &Choice::of(Protocol::Native, None));
     let durations = Durations::zeros(1, 1, ranks);
-    let setup = setup(&plan, topology, &durations);
-    run(&setup, &|| true).unwrap().iterations[0].length_s
+    common::seconds(&setup(&plan, topology, &durations))
 }
 
 fn burst(topology: &Topology) -> f64 {
@@ -63,12 +38,6 @@ fn burst(topology: &Topology) -> f64 {
 /// Seconds to move `chunks` chunks over a link.
 fn over(chunks: u32, bandwidth: f64) -> f64 {
     f64::from(chunks) * S as f64 / bandwidth
-}
-
-#[track_caller]
-fn assert_close(got: f64, expected: f64) {
-    let error = (got - expected).abs() / expected;
-    assert!(error <= 1e-9, "got {got}, expected {expected}, relative error {error:e}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What links carry, against a plain sum over flows.
+//! Link usage, against a plain sum over flows.
 
 use crate::oracle;
 

@@ -1,6 +1,10 @@
-//! Constants of the model: what each is called, in which unit it is, and what it says.
+//! Constants of the model: their names and units, and their values by generation of GPUs, fitted to public logs of nccl-tests.
+//!
+//! Constants about GPUs of a node come from logs of one node, and those about the network from logs of several nodes with InfiniBand or
+//! Ethernet NICs that do RDMA: [validation](../../../../docs/validation-library.md) lists them, and says how well each is met. Constants
+//! that no log determines are near those of NCCL 2.30 (`src/graph/tuning.cc`).
 
-/// What a constant is measured in.
+/// Unit of a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConstantUnit {
     /// Seconds.
@@ -43,7 +47,7 @@ macro_rules! constants {
                 match self { $(Self::$name => ConstantUnit::$unit,)+ }
             }
 
-            /// What it says, in one line.
+            /// Description in one line.
             pub fn about(self) -> &'static str {
                 match self { $(Self::$name => concat!($($about),+).trim_ascii(),)+ }
             }
@@ -76,7 +80,7 @@ constants! {
     PairShare "pair_share" Ratio;
     /// Time that the slowest channel of a ring or a tree lags behind: the square root of this times the time at full bandwidth.
     Lag "lag" Time;
-    /// What a rank copies to itself takes this share of what it would take to send it.
+    /// Share of the time of a send that a rank's copy to itself takes.
     OwnShare "own_share" Ratio;
     /// Trees within a node: bandwidth as a share of half a ring's.
     TreeShare "tree_share" Ratio;
@@ -86,11 +90,11 @@ constants! {
     NvlsBase "nvls_base" Time;
     /// With NVLS: time for each rank of the call.
     NvlsStep "nvls_step" Time;
-    /// As `lag`, of NVLS.
+    /// Lag of NVLS, see `lag`.
     NvlsLag "nvls_lag" Time;
     /// Rings between nodes: bus bandwidth as a share of the node's NICs.
     NicShare "nic_share" Ratio;
-    /// As `lag`, more of it between nodes.
+    /// Lag between nodes, beyond `lag`.
     NicLag "nic_lag" Time;
     /// Ring with LL: one step between nodes.
     RingLlHop "ring_ll_hop" Time;
@@ -124,7 +128,7 @@ constants! {
     PeerLinkShare "peer_link_share" Ratio;
     /// One channel of a send, of which a short one has few: bandwidth as a share of a GPU's link.
     PeerChannelShare "peer_channel_share" Ratio;
-    /// As `lag`, of grouped sends.
+    /// Lag of grouped sends, see `lag`.
     PeerLag "peer_lag" Time;
     /// Grouped sends to other nodes: time for each peer there.
     PeerHop "peer_hop" Time;
@@ -153,6 +157,92 @@ impl Constants {
     }
 }
 
+const US: f64 = 1e-6;
+const GB: f64 = 1e9;
+const COUNT: usize = Constant::ALL.len();
+
+/// A generation of GPUs, and how NVLink connects those of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Generation {
+    /// A100: third-generation NVLink, no NVLS.
+    Ampere,
+    /// H100 and H200: fourth-generation NVLink with switches that add (NVLS).
+    Hopper,
+    /// B200 and GB200: fifth-generation NVLink with NVLS.
+    Blackwell,
+    /// GPUs without NVLink.
+    Pcie,
+}
+
+impl Generation {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Ampere, Self::Hopper, Self::Blackwell, Self::Pcie];
+
+    /// Name in cluster files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ampere => "ampere",
+            Self::Hopper => "hopper",
+            Self::Blackwell => "blackwell",
+            Self::Pcie => "pcie",
+        }
+    }
+
+    /// Its constants.
+    pub fn constants(self) -> Constants {
+        let column = self as usize;
+        let mut constants = Constants::new([0.0; COUNT]);
+        for (constant, values) in TABLE {
+            constants.set(constant, values[column]);
+        }
+        constants
+    }
+}
+
+/// Each constant for all generations, in the order of [`Generation::ALL`].
+#[rustfmt::skip]
+const TABLE: [(Constant, [f64; 4]); COUNT] = [
+    (Constant::Launch, [9.23 * US, 5.05 * US, 8.27 * US, 3.96 * US]),
+    (Constant::LlStep, [0.903 * US, 0.808 * US, 1.24 * US, 1.58 * US]),
+    (Constant::LlBandwidth, [57.8 * GB, 128.0 * GB, 231.0 * GB, 13.1 * GB]),
+    (Constant::LlNicShare, [0.06, 0.07, 0.1, 0.12]),
+    (Constant::Ll128Base, [10.9 * US, 6.76 * US, 1.41 * US, 19.9 * US]),
+    (Constant::Ll128Step, [0.331 * US, 0.461 * US, 6.79 * US, 0.895 * US]),
+    (Constant::Ll128Share, [0.825, 0.99, 0.975, 0.796]),
+    (Constant::SimpleBase, [8.31 * US, 10.2 * US, 14.1 * US, 5.42 * US]),
+    (Constant::SimpleStep, [1.78 * US, 1.57 * US, 4.86 * US, 2.53 * US]),
+    (Constant::LinkShare, [0.759, 0.834, 0.799, 0.386]),
+    (Constant::PairShare, [0.925, 0.924, 0.803, 1.51]),
+    (Constant::Lag, [11.6 * US, 13.2 * US, 0.319 * US, 0.831 * US]),
+    (Constant::OwnShare, [0.163, 0.204, 0.304, 0.133]),
+    (Constant::TreeShare, [0.913, 0.896, 0.9, 0.9]),
+    (Constant::NvlsShare, [0.0, 0.831, 0.72, 0.0]),
+    (Constant::NvlsBase, [14.0 * US, 15.8 * US, 4.0 * US, 14.0 * US]),
+    (Constant::NvlsStep, [2.0 * US, 1.26 * US, 5.0 * US, 2.0 * US]),
+    (Constant::NvlsLag, [10.0 * US, 11.6 * US, 20.0 * US, 10.0 * US]),
+    (Constant::NicShare, [0.97, 0.999, 0.97, 0.97]),
+    (Constant::NicLag, [21.1 * US, 21.1 * US, 21.1 * US, 21.1 * US]),
+    (Constant::RingLlHop, [7.0 * US, 7.0 * US, 7.0 * US, 7.0 * US]),
+    (Constant::RingLl128Hop, [1.92 * US, 1.92 * US, 1.92 * US, 1.92 * US]),
+    (Constant::RingSimpleHop, [12.7 * US, 12.7 * US, 12.7 * US, 12.7 * US]),
+    (Constant::RingCrowd, [2.0 * US, 2.0 * US, 2.0 * US, 2.0 * US]),
+    (Constant::TreeNicShare, [0.878, 0.878, 0.95, 0.878]),
+    (Constant::TreeLlHop, [7.99 * US, 9.36 * US, 9.36 * US, 9.36 * US]),
+    (Constant::TreeLl128Hop, [25.0 * US, 42.5 * US, 42.5 * US, 42.5 * US]),
+    (Constant::TreeSimpleHop, [30.0 * US, 45.0 * US, 45.0 * US, 45.0 * US]),
+    (Constant::TreeLl128Share, [0.7, 0.7, 0.7, 0.7]),
+    (Constant::NvlsTreeHop, [35.3 * US, 45.0 * US, 29.4 * US, 35.3 * US]),
+    (Constant::SharpShare, [0.0, 0.0, 0.0, 0.0]),
+    (Constant::PeerLlBase, [4.37 * US, 2.01 * US, 1.87 * US, 5.0 * US]),
+    (Constant::PeerBase, [2.83 * US, 4.7 * US, 6.58 * US, 3.64 * US]),
+    (Constant::PeerLlBandwidth, [69.2 * GB, 8.06 * GB, 14.3 * GB, 11.1 * GB]),
+    (Constant::PeerLinkShare, [1.04, 0.99, 0.808, 0.83]),
+    (Constant::PeerChannelShare, [0.045, 0.045, 0.045, 0.045]),
+    (Constant::PeerLag, [23.6 * US, 7.78 * US, 2.92 * US, 4.29 * US]),
+    (Constant::PeerHop, [2.91 * US, 2.91 * US, 2.91 * US, 2.91 * US]),
+    (Constant::PeerNicShare, [0.922, 0.922, 0.922, 0.922]),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,6 +253,14 @@ mod tests {
             assert_eq!(constant as usize, index);
             assert!(!Constant::KEYS[..index].contains(&constant.key()), "{}", constant.key());
             assert!(constant.about().ends_with('.'), "{}", constant.key());
+        }
+    }
+
+    #[test]
+    fn every_constant_is_in_the_table_once() {
+        for (index, (constant, values)) in TABLE.into_iter().enumerate() {
+            assert_eq!(constant as usize, index, "{}", constant.key());
+            assert!(values.into_iter().all(|value| value >= 0.0 && value.is_finite()), "{}", constant.key());
         }
     }
 }

@@ -7,9 +7,8 @@
 //! tree needs at the same time add up as [`together`] says. It does not know how NCCL's choice errs, and so never calls slower
 //! than the best one.
 
-use super::candidate::{Algorithm, Candidate, FewChannels, WireProtocol};
 use super::constants::{Constant, Constants};
-use super::cost::ModelledCost;
+use super::cost::{Algorithm, Candidate, FewChannels, ModelledCost, WireProtocol};
 use super::operation::Operation;
 use super::shape::{Hardware, Shape};
 
@@ -33,7 +32,7 @@ impl LibraryModel {
     /// Name in cluster files: the library, and the version whose tuning model gave the structure.
     pub const NAME: &'static str = "nccl-2.30";
 
-    /// What an operation among `ranks` ranks, those of the first nodes, costs.
+    /// Cost of an operation among `ranks` ranks, those of the first nodes.
     ///
     /// # Panics
     /// If there are fewer than 2 ranks.

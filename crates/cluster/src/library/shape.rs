@@ -1,5 +1,5 @@
-//! What of a cluster the model of a library looks at: how many GPUs NVLink connects, how many such domains there are, and what
-//! connects each of these.
+//! Shape of a cluster as the model of a library sees it: how many GPUs NVLink connects, how many such domains there are, and the
+//! links of each.
 
 /// Hardware of a cluster, nominal.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -45,34 +45,20 @@ pub struct GraphLink {
 /// Why a graph is no cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum GraphError {
     /// A table of all routes would be too large.
     #[error("a graph has at most `{}` ranks, not `{ranks}`", Graph::MAX_RANKS)]
-    Ranks {
-        /// Ranks of the cluster.
-        ranks: u32,
-    },
+    Ranks { ranks: u32 },
     /// Two ranks that are not connected in this direction.
     #[error("no route leads from `gpu {src}` to `gpu {dst}`")]
-    Disconnected {
-        /// The sender.
-        src: Rank,
-        /// The receiver.
-        dst: Rank,
-    },
+    Disconnected { src: Rank, dst: Rank },
     /// Even the shortest route of two ranks has too many links.
     #[error(
         "the route from `gpu {src}` to `gpu {dst}` has `{links}` links, and at most `{}` are possible",
         Route::MAX_LINKS
     )]
-    Long {
-        /// The sender.
-        src: Rank,
-        /// The receiver.
-        dst: Rank,
-        /// Links of the shortest route.
-        links: usize,
-    },
+    Long { src: Rank, dst: Rank, links: usize },
 }
 
 impl Graph {
@@ -105,7 +91,7 @@ impl Graph {
         self.links.iter().map(|link| link.bandwidth)
     }
 
-    /// What a vertex is called.
+    /// Name of a vertex.
     pub fn vertex_name(&self, vertex: Vertex) -> String {
         match vertex {
             Vertex::Gpu(rank) => format!("gpu {rank}"),

@@ -1,23 +1,14 @@
 //! Links of a cluster and the routes of transfers over them. Capacities only: no time passes here.
 
 mod fabric;
-mod fat_tree;
 mod graph;
-mod link;
-mod rail;
-mod route;
 
 use std::collections::BTreeMap;
 
-pub use fabric::{Fabric, Uplink};
-pub use fat_tree::{FatTree, Pods};
+pub use fabric::{CrossRail, Fabric, FatTree, Pods, Rail, Uplink};
 pub use graph::{Graph, GraphError, GraphLink, Vertex};
-pub use link::LinkId;
-pub use rail::{CrossRail, Rail};
-pub use route::Route;
 
 use crate::Rank;
-use link::{Family, direction};
 
 /// Directed links and latencies of a cluster of equal nodes, some of whose links may differ.
 ///
@@ -39,7 +30,7 @@ pub struct Topology {
     pub latency_intra_s: f64,
     /// Seconds before the first byte moves between nodes.
     pub latency_inter_s: f64,
-    /// What connects GPUs and nodes. A graph has its own links and as many ranks as the cluster.
+    /// Fabric between GPUs and nodes. A graph has its own links and as many ranks as the cluster.
     pub fabric: Fabric,
     /// Bytes per second of the links that differ from the others of their kind; each a link of this cluster.
     pub link_bandwidths: BTreeMap<LinkId, f64>,
@@ -97,8 +88,8 @@ impl Topology {
         (0..count).map(LinkId)
     }
 
-    /// What a link is, in scenarios, messages and counters: `gpu 3 up`, `nic 1 down`, `leaf 0 up`. GPUs and NICs are counted
-    /// over the whole cluster; `up` leads away from the GPU, `down` towards it. In a graph: `gpu 0 -> switch a`.
+    /// Name of a link in scenarios, messages and counters: `gpu 3 up`, `nic 1 down`, `leaf 0 up`. GPUs and NICs are counted over
+    /// the whole cluster; `up` leads away from the GPU, `down` towards it. In a graph: `gpu 0 -> switch a`.
     ///
     /// # Panics
     /// If it is no link of this cluster.
@@ -134,7 +125,8 @@ impl Topology {
         (family.name == "nic").then_some(index / 2)
     }
 
-    /// What has links up and down, by name, and how many there are of each: `("gpu", 16)`, `("nic", 2)`. Empty for a graph.
+    /// Kinds of things with links up and down, by name, and how many there are of each: `("gpu", 16)`, `("nic", 2)`. Empty for a
+    /// graph.
     pub fn kinds(&self) -> impl Iterator<Item = (&'static str, u32)> + use<> {
         let families = self.families();
         families.into_iter().filter(|family| family.count > 0).map(|family| (family.name, family.count))
@@ -176,12 +168,11 @@ impl Topology {
         (up, [LinkId(self.nic(dst) + 1), LinkId(2 * dst.0 + 1)])
     }
 
-    /// Position of a rank in its node.
     fn local(&self, rank: Rank) -> u32 {
         rank.0 % self.gpus_per_node
     }
 
-    /// Which of the NICs of its node a rank uses.
+    /// NIC of its node that a rank uses.
     fn rail(&self, rank: Rank) -> u32 {
         self.local(rank) * self.nics_per_node / self.gpus_per_node
     }
@@ -197,7 +188,7 @@ impl Topology {
         2 * (self.ranks() + nics)
     }
 
-    /// What has links, in the order in which they are numbered. Nothing in a graph, whose links are single ones.
+    /// Families of links, in the order in which they are numbered. Empty ones in a graph, whose links are single ones.
     fn families(&self) -> [Family; 4] {
         let port = |name, count| Family { name, count, is_port: true };
         let switch = |name, count| Family { name, count, is_port: false };
@@ -223,4 +214,70 @@ impl Topology {
         }
         panic!("link {} is none of this cluster's", link.0);
     }
+}
+
+/// The links that a transfer crosses, in order, and its latency.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Route {
+    links: [LinkId; Self::MAX_LINKS],
+    count: u8,
+    /// Seconds before the first byte moves.
+    pub latency_s: f64,
+}
+
+impl Route {
+    /// Most links of a route: GPU, NIC, leaf and pod, up and down.
+    pub const MAX_LINKS: usize = 8;
+
+    /// A route over `links`, at most [`MAX_LINKS`](Self::MAX_LINKS).
+    pub(super) fn over(links: &[LinkId], latency_s: f64) -> Self {
+        // What is behind the route's end is the same in equal routes.
+        let mut all = [LinkId(0); Self::MAX_LINKS];
+        all[..links.len()].copy_from_slice(links);
+        Self { links: all, count: links.len() as u8, latency_s }
+    }
+
+    /// The same way with `seconds` more before the first byte moves.
+    pub(super) fn later(self, seconds: f64) -> Self {
+        Self { latency_s: self.latency_s + seconds, ..self }
+    }
+
+    /// The links crossed.
+    pub fn links(&self) -> &[LinkId] {
+        &self.links[..usize::from(self.count)]
+    }
+}
+
+/// A directed link, by position in [`Topology::capacities`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u32);
+
+impl LinkId {
+    /// Position in a table of links.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Things of one kind that have a link up and a link down each.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Family {
+    /// Name of each: `gpu`, `nic`, `host`, `rail`, `leaf`, `pod`.
+    name: &'static str,
+    /// How many there are.
+    count: u32,
+    /// Whether they are ports of ranks and nodes, and not switches between them.
+    is_port: bool,
+}
+
+impl Family {
+    /// Links of the family: each member's up link, then its down link.
+    fn links(self) -> u32 {
+        2 * self.count
+    }
+}
+
+/// `up` leads away from the GPUs, `down` towards them.
+fn direction(index: u32) -> &'static str {
+    if index.is_multiple_of(2) { "up" } else { "down" }
 }

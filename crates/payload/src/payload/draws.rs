@@ -1,4 +1,4 @@
-//! What the draws of a chunk select of rows, piece by piece.
+//! Rows that the draws of a chunk select, piece by piece.
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -7,7 +7,7 @@ use super::first_difference;
 use crate::Rows;
 
 impl Rows {
-    /// Writes the rows that a stream selects, one behind the other; the last one is cut.
+    /// Writes the rows that a stream selects, one after another; the last one is cut.
     pub fn fill(&self, stream: ChaCha8Rng, out: &mut [u8]) {
         let mut draws = RowDraws { source: self, rng: stream, skipped: 0 };
         for piece in out.chunks_mut(self.row_bytes()) {
@@ -26,7 +26,7 @@ impl Rows {
     }
 }
 
-/// What a chunk is made of, piece by piece.
+/// Rows or tokens of a chunk, piece by piece.
 pub(super) enum Draws<'a> {
     Rows(RowDraws<'a, ChaCha8Rng>),
     Tokens(TokenDraws<'a>),
@@ -53,7 +53,7 @@ impl<'a> Draws<'a> {
 pub(super) struct TokenDraws<'a> {
     pub(super) source: &'a Rows,
     pub(super) rng: ChaCha8Rng,
-    /// Those of the whole chunk.
+    /// Tokens of the whole chunk.
     pub(super) tokens: Vec<u32>,
     pub(super) token_bytes: usize,
     /// First byte of the next piece, in the whole chunk.

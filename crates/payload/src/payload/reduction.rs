@@ -46,7 +46,7 @@ mod tests {
         out
     }
 
-    /// What a rank contributes to shard 1, widened by hand.
+    /// Contribution of a rank to shard 1, widened by hand.
     fn widened(origin: u32, count: usize) -> Vec<f32> {
         let rows = bytes(Chunk::between(Rank(origin), Rank(1)), 2 * count);
         rows.chunks(2).map(|two| f32::from_le_bytes([0, 0, two[0], two[1]])).collect()

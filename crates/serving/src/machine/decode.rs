@@ -5,21 +5,20 @@ use std::collections::BTreeMap;
 use super::{DecodeStep, Machine, Place, Step};
 use crate::{FailReason, FirstToken, Moment, Move, Placement, RequestId};
 
-/// A decode instance.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DecodeInstance {
     /// Tokens that are reserved.
     pub(super) reserved: u64,
     /// Requests that have room reserved.
     pub(super) requests: u32,
-    /// Whose caches are here and who wait for the next step.
+    /// Requests whose caches are here and that wait for the next step.
     pub(super) joining: Vec<RequestId>,
-    /// Who got the first token of this instance in the step that runs.
+    /// Requests that get their first token of this instance in the step that runs.
     joined: Vec<RequestId>,
-    /// Who gets the last token in which step.
+    /// Requests that get their last token, by step.
     pub(super) leaving: BTreeMap<u64, Vec<RequestId>>,
-    /// Who leaves the batch with the step that runs, and the step in which the last token would have come. Until then the step writes to
-    /// their caches, so their room is not free.
+    /// Requests that leave the batch with the step that runs, and the step in which the last token would have come. Until then the
+    /// step writes to their caches, so their room is not free.
     dropped: Vec<(RequestId, u64)>,
     sequences: u32,
     context_tokens: u64,
@@ -130,7 +129,6 @@ impl Machine<'_> {
         self.steps.push_back(Step::Decode(DecodeStep { instance: index, sequences, context_tokens }));
     }
 
-    /// An instance has ended its step.
     pub(super) fn stepped(&mut self, index: u32) {
         let instance = &mut self.decode[index as usize];
         if instance.is_lost {
@@ -198,7 +196,6 @@ impl Machine<'_> {
         *instance = DecodeInstance { reserved, requests, is_lost, ..DecodeInstance::default() };
     }
 
-    /// A decode instance has room again.
     pub(super) fn release_decode(&mut self, request: RequestId) {
         let tokens = self.decode_tokens(request);
         let state = &mut self.states[request.index()];

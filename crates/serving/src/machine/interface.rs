@@ -1,4 +1,4 @@
-//! What a machine is told, and what it says.
+//! Messages between a machine and its driver, and troubles that become messages at known times.
 
 use std::ops::Range;
 
@@ -17,39 +17,29 @@ impl FlowId {
     }
 }
 
-/// What has happened.
+/// News from the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "fields are named by the docs of their variants")]
 pub enum Input {
     /// A request is there; requests arrive in the order of their ids.
     Arrived(RequestId),
     /// A prefill instance has computed the next group of layers of its [`PrefillStep`].
-    Computed {
-        /// Which.
-        instance: u32,
-    },
+    Computed { instance: u32 },
     /// All shards of a flow are decoded where they belong.
     Moved(FlowId),
     /// A decode instance has ended its step.
-    Stepped {
-        /// Which.
-        instance: u32,
-    },
+    Stepped { instance: u32 },
     /// A user does not want an answer any more.
     Cancelled(RequestId),
     /// A prefill instance is gone, and with it all caches that it had.
-    PrefillLost {
-        /// Which.
-        instance: u32,
-    },
+    PrefillLost { instance: u32 },
     /// A decode instance is gone.
-    DecodeLost {
-        /// Which.
-        instance: u32,
-    },
+    DecodeLost { instance: u32 },
 }
 
-/// What is to be done.
+/// Next action of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "fields are named by the docs of their variants")]
 pub enum Step {
     /// A prefill instance computes; [`Input::Computed`] is expected once for each group of layers, in their order.
     Prefill(PrefillStep),
@@ -62,7 +52,6 @@ pub enum Step {
     /// A decode instance has ended a step, in which so many sequences got a token that had one in its step before; those that somebody
     /// still waits for.
     Tokens {
-        /// Which.
         instance: u32,
         /// How many.
         continuing: u32,
@@ -108,4 +97,35 @@ pub struct DecodeStep {
     pub sequences: u32,
     /// Tokens that they have so far.
     pub context_tokens: u64,
+}
+
+/// A user who does not want an answer any more, or an instance that is gone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Trouble {
+    /// When, in seconds of the run.
+    pub at_s: f64,
+    /// Kind.
+    pub what: Loss,
+}
+
+/// Loss that a machine is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// The interest in an answer.
+    Request(RequestId),
+    /// A prefill instance.
+    Prefill(u32),
+    /// A decode instance.
+    Decode(u32),
+}
+
+impl Loss {
+    /// Message to a [`Machine`](crate::Machine).
+    pub fn input(self) -> Input {
+        match self {
+            Self::Request(request) => Input::Cancelled(request),
+            Self::Prefill(instance) => Input::PrefillLost { instance },
+            Self::Decode(instance) => Input::DecodeLost { instance },
+        }
+    }
 }

@@ -6,7 +6,6 @@ use super::{Flow, Machine, Place, PrefillStep, Step};
 use crate::prefix::PrefixCache;
 use crate::{FailReason, FirstToken, Moment, Move, Placement, RequestId};
 
-/// A prefill instance.
 #[derive(Clone, Debug)]
 pub(super) struct PrefillInstance {
     pub(super) queue: VecDeque<RequestId>,
@@ -44,7 +43,6 @@ impl PrefillInstance {
 }
 
 impl Machine<'_> {
-    /// A request may be computed.
     pub(super) fn want_prefill(&mut self, request: RequestId) {
         self.states[request.index()].place = Place::PrefillQueue;
         if self.prefill.iter().all(|instance| instance.is_lost) {

@@ -1,7 +1,5 @@
 //! Where requests go, in cases that are small enough to follow by hand.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use zipwire_serving::{
     Config, FailReason, FirstToken, FlowId, Input, Machine, Moment, Move, Placement, Pool, Request,
     RequestId, Requests, Step,
@@ -30,7 +28,7 @@ fn requests(list: &[(u32, u32, &[u64])]) -> Requests {
     Requests::new(list.iter().map(request).collect(), 10)
 }
 
-/// What follows from an input.
+/// Steps that follow from an input.
 fn tell(machine: &mut Machine<'_>, input: Input) -> Vec<Step> {
     machine.handle(input);
     std::iter::from_fn(|| machine.poll()).collect()

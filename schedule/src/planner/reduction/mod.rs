@@ -2,11 +2,8 @@
 //!
 //! An All-Reduce is a Reduce-Scatter, whose sums are rounded to the type of the contributions, and an All-Gather of these.
 
-mod library;
-mod ring;
-mod straight;
+mod scatter;
 mod tree;
-mod two_level;
 
 use zipwire_codec::DType;
 
@@ -19,7 +16,7 @@ use crate::plan::{Addition, Chunk, Reduce, Region, Term};
 use crate::rank_order::RankOrder;
 use crate::{Algorithm, BufferId, Order, Rank, Sum, Window};
 
-/// What a reduction is of.
+/// Operands and type of a reduction.
 pub(super) struct Operands {
     /// Type of the contributions: BF16 or FP32.
     pub(super) dtype: DType,
@@ -29,7 +26,6 @@ pub(super) struct Operands {
     /// The buffer for what others contribute.
     pub(super) summands: BufferId,
     pub(super) algorithm: Algorithm,
-    /// Ranks of a node.
     pub(super) ranks_per_node: u32,
     /// Type in which partial sums leave a rank, and that of the sums of a Reduce-Scatter.
     pub(super) sums: DType,
@@ -112,7 +108,7 @@ impl Operands {
         len / self.dtype.width() as u64 * dtype.width() as u64
     }
 
-    /// What all ranks contribute to a shard, where the shard does not say in which order; in FP32.
+    /// Sum over all ranks where its order does not depend on the shard; in FP32.
     fn total(&self) -> Sum {
         let all = Sum::all(self.rank_count(), DType::F32);
         match self.algorithm {
@@ -124,24 +120,23 @@ impl Operands {
         }
     }
 
-    /// What all ranks contribute to the shard of a rank on a ring: the sum begins behind that rank and ends with it. In FP32.
+    /// Sum over all ranks for the shard of a rank on a ring: it begins behind that rank and ends with it. In FP32.
     fn total_around(&self, ring: Around) -> Sum {
         self.partial_around(ring.order, ring.position, self.rank_count())
     }
 
-    /// What the first `count` ranks behind a position of a ring contribute, in FP32.
+    /// Sum over the first `count` ranks behind a position of a ring, in FP32.
     fn partial_around(&self, order: RankOrder, position: u32, count: u32) -> Sum {
         let ranks = self.rank_count();
         Sum::along(order, (position + 1) % ranks, count, ranks).with_partials(self.sums)
     }
 }
 
-/// A Reduce-Scatter on one rank.
 struct Scatter<'a> {
     operands: &'a Operands,
     rank: Rank,
     rank_count: u32,
-    /// What the rank contributes, by shard.
+    /// Contributions of this rank, by shard.
     own: Vec<Region>,
     /// Where the sum of its shard goes, and its type.
     output: Region,
@@ -180,23 +175,23 @@ impl<'a> Scatter<'a> {
         Addition { terms: vec![term], chunk, values }
     }
 
-    /// What this rank contributes to all shards.
+    /// Contributions of this rank to all shards.
     fn contributions(&self) -> Vec<Term> {
         (0..self.rank_count).map(|shard| self.contribution(Rank(shard))).collect()
     }
 
-    /// What a rank contributes is a sum, too: of one.
+    /// Contribution of a rank, as a sum of one.
     fn one(&self, rank: Rank) -> Sum {
         Sum::one(rank, self.rank_count, self.operands.dtype)
     }
 
-    /// What this rank contributes to a shard.
+    /// Contribution of this rank to a shard.
     fn contribution(&self, shard: Rank) -> Term {
         let chunk = Chunk::between(self.rank, shard).with_sum(self.one(self.rank));
         Term { chunk, values: self.own[shard.index()] }
     }
 
-    /// A part of that.
+    /// A part of this rank's contribution to a shard.
     fn contribution_part(&self, shard: Rank, part: u32, parts: u32) -> Term {
         let Term { chunk, values } = self.contribution(shard);
         let (begin, end) = range(values.len, part, parts, PART_ALIGN);
@@ -227,7 +222,7 @@ fn reduce_in(mut additions: Vec<Addition>, fused: bool) -> Option<Phase> {
     (!additions.is_empty()).then_some(Phase::Reduce(Reduce { additions, fused }))
 }
 
-/// What goes to peers and what comes from them, each straight and all at once; what is empty does not move.
+/// Exchange with peers, each straight and all at once; empty terms do not move.
 fn exchange(dtype: DType, sends: &[(Rank, Term)], receives: &[(Rank, Term)]) -> Call {
     let mut pieces = Vec::new();
     let mut hops = |ends: &[(Rank, Term)]| -> Vec<Hop> {
@@ -244,7 +239,7 @@ fn exchange(dtype: DType, sends: &[(Rank, Term)], receives: &[(Rank, Term)]) -> 
     Call::at_once(dtype, pieces, Step { order: Order::Rotation, window, sends, receives, fused: false })
 }
 
-/// The same as a step of a kernel, which the call before has launched if it goes on.
+/// The same exchange as a step of a kernel, which the call before has launched if it goes on.
 fn exchange_in_kernel(
     dtype: DType,
     sends: &[(Rank, Term)],

@@ -59,7 +59,7 @@ impl Tree {
     }
 }
 
-/// What moves in one step, and what is added up behind it.
+/// Transfers of one step, and the sums behind them.
 #[derive(Default)]
 struct Tick {
     sends: Vec<(Rank, Term)>,
@@ -106,7 +106,7 @@ impl Scatter<'_> {
         phases
     }
 
-    /// What this rank does with a shard, whose sum goes to `output`.
+    /// Adds this rank's part in a shard, whose sum goes to `output`.
     fn along(&mut self, tree: &Tree, shard: Rank, output: Region, ticks: &mut [Tick]) {
         let own = self.contribution(shard);
         if own.values.len == 0 {

@@ -1,19 +1,23 @@
-//! Jobs that several tests plan.
-#![allow(dead_code, reason = "each test file uses its part")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+//! Jobs that several tests plan, and who carries them out.
 
 use ndarray::Array2;
 use zipwire_codec::DType;
-use zipwire_schedule::{CallKind, Choice, Job, Protocol, Segment, Slot, Work};
+use zipwire_schedule::plan::Plan;
+use zipwire_schedule::{
+    CallKind, Capabilities, Choice, Flow, Job, Pace, Protocol, Rank, Readiness, Segment, Slot, TransferOrder,
+    Work, plan,
+};
+
+pub(crate) const THREADS: Capabilities =
+    Capabilities { readiness: Readiness::Completed, transfer_order: TransferOrder::Machine, timed: true };
+pub(crate) const STREAMS: Capabilities =
+    Capabilities { readiness: Readiness::Issued, transfer_order: TransferOrder::Library, timed: true };
 
 /// A layer of experts: dispatch, compute, combine. `bytes` goes from source (row) to destination.
 pub(crate) fn layer(bytes: Array2<u64>) -> Job {
     let rank_count = u32::try_from(bytes.nrows()).unwrap();
-    let all_to_all = |bytes, input, output| Work::Call {
-        dtype: DType::Bf16,
-        input,
-        output,
-        kind: CallKind::AllToAll { bytes, tokens: None },
+    let all_to_all = |bytes, input, output| {
+        Work::of_call(DType::Bf16, [input, output], CallKind::AllToAll { bytes, tokens: None })
     };
     let combined = bytes.t().to_owned();
     Job {
@@ -41,4 +45,44 @@ pub(crate) fn choice(protocol: Protocol, window: Option<u32>) -> Choice {
         speculative_capacity: Some(0.5),
         ..Choice::of(protocol, Some("window7".parse().unwrap()))
     }
+}
+
+/// One call, from `input` to `output`.
+pub(crate) fn collective(rank_count: u32, work: Work) -> Job {
+    let segments = vec![Segment::new("call", work)];
+    Job { name: "collective", rank_count, slots: vec!["input", "output"], segments }
+}
+
+/// Explicit flows, from `sent` to `received`.
+pub(crate) fn transfers(rank_count: u32, flows: &[Flow], pace: Pace) -> Job {
+    let (dtype, flows) = (DType::Bf16, flows.to_vec());
+    let work = Work::Transfers { dtype, flows, pace, input: Slot(0), output: Slot(1) };
+    let segments = vec![Segment::new("transfers", work)];
+    Job { name: "transfers", rank_count, slots: vec!["sent", "received"], segments }
+}
+
+/// The native plan of explicit flows.
+pub(crate) fn native_transfers(rank_count: u32, flows: &[Flow], pace: Pace) -> Plan {
+    plan(&transfers(rank_count, flows, pace), &Choice::of(Protocol::Native, None))
+}
+
+pub(crate) fn flow(src: u32, dst: u32, bytes: u64, not_before_s: f64) -> Flow {
+    Flow { src: Rank(src), dst: Rank(dst), bytes, not_before_s }
+}
+
+/// A call from the first slot to the second.
+pub(crate) fn call(dtype: DType, kind: CallKind) -> Work {
+    Work::of_call(dtype, [Slot(0), Slot(1)], kind)
+}
+
+pub(crate) fn all_gather(bytes: &[u64]) -> Work {
+    call(DType::Bf16, CallKind::AllGather { bytes: bytes.to_vec() })
+}
+
+pub(crate) fn reduce_scatter(dtype: DType, bytes: &[u64]) -> Work {
+    call(dtype, CallKind::ReduceScatter { bytes: bytes.to_vec() })
+}
+
+pub(crate) fn all_reduce(dtype: DType, bytes: u64) -> Work {
+    call(dtype, CallKind::AllReduce { bytes })
 }

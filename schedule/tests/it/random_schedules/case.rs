@@ -127,6 +127,7 @@ fn work(random: &mut ChaCha8Rng, ranks: u32, scope: Scope) -> Work {
     let (input, output) = (Slot(input), Slot(output));
     let dtype = if random.random() { DType::Bf16 } else { DType::F32 };
     let each = |random: &mut ChaCha8Rng| (0..ranks).map(|_| bytes(random)).collect::<Vec<u64>>();
+    let call = |kind| Work::of_call(dtype, [input, output], kind);
     match random.random_range(0..if scope == Scope::Devices { 7 } else { 8 }) {
         0 => {
             let slot = |random: &mut ChaCha8Rng| Slot(random.random_range(0..SLOTS.len() as u32));
@@ -137,29 +138,23 @@ fn work(random: &mut ChaCha8Rng, ranks: u32, scope: Scope) -> Work {
             let destinations = (0..ranks * tokens * copies).map(|_| random.random_range(0..ranks)).collect();
             let row_bytes = 4 * random.random_range(1..=512);
             let tokens = TokenMap::new(ranks, copies, row_bytes, destinations);
-            Work::Call {
-                dtype,
-                input,
-                output,
-                kind: CallKind::AllToAll { bytes: tokens.bytes(), tokens: Some(Arc::new(tokens)) },
-            }
+            call(CallKind::AllToAll { bytes: tokens.bytes(), tokens: Some(Arc::new(tokens)) })
         }
         2 => {
             let shape = (ranks as usize, ranks as usize);
             let bytes = Array2::from_shape_fn(shape, |_| bytes(random));
-            Work::Call { dtype, input, output, kind: CallKind::AllToAll { bytes, tokens: None } }
+            call(CallKind::AllToAll { bytes, tokens: None })
         }
-        3 => Work::Call { dtype, input, output, kind: CallKind::AllGather { bytes: each(random) } },
+        3 => call(CallKind::AllGather { bytes: each(random) }),
         4 => {
             let root = Rank(random.random_range(0..ranks));
             let begin = random.random_range(0..ranks);
             let some = RankRange { begin: Rank(begin), end: Rank(random.random_range(begin + 1..=ranks)) };
             let to = if random.random() { RankRange::all(ranks) } else { some };
-            let kind = CallKind::Broadcast { bytes: bytes(random), root, to };
-            Work::Call { dtype, input, output, kind }
+            call(CallKind::Broadcast { bytes: bytes(random), root, to })
         }
-        5 => Work::Call { dtype, input, output, kind: CallKind::ReduceScatter { bytes: each(random) } },
-        6 => Work::Call { dtype, input, output, kind: CallKind::AllReduce { bytes: bytes(random) } },
+        5 => call(CallKind::ReduceScatter { bytes: each(random) }),
+        6 => call(CallKind::AllReduce { bytes: bytes(random) }),
         _ => {
             // What is drawn here changes nothing that is drawn later.
             let mut own = random.clone();

@@ -50,7 +50,7 @@ impl End {
     }
 }
 
-/// What was played.
+/// Counts of the plans and schedules that were played.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) schedules: u64,

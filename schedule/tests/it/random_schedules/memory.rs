@@ -1,4 +1,4 @@
-//! What the memory of a rank holds: for every byte, which op's result it is. Nothing is computed, so two schedules have the same
+//! Symbolic memory of a rank: for every byte, the op whose result it is. Nothing is computed, so two schedules have the same
 //! results if and only if every op has read what it reads in the other one.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub(crate) fn tag(of: impl Hash) -> Tag {
 }
 
 impl Memory {
-    /// What a region holds: first bytes, relative to its own, lengths and tags.
+    /// Content of a region: first bytes, relative to its own, lengths and tags.
     pub(crate) fn read(&self, region: &Region) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();
         let Some(buffer) = self.buffers.get(region.buffer.index()) else { return pieces };

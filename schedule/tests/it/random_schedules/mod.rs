@@ -4,8 +4,6 @@
 //! `ZIPWIRE_SCHEDULES` is the number of schedules (a short run by default), or `ZIPWIRE_SECONDS` how long to play, and `ZIPWIRE_SEED` the
 //! first seed. A schedule that fails prints the command that plays its plan again.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 mod case;
 mod counts;
 mod memory;
@@ -91,7 +89,7 @@ fn of_plan(seed: u64, defect: Defect, counts: &mut Counts) -> Result<(), String>
     Ok(())
 }
 
-/// What goes wrong in a schedule of a plan of which a healthy one is known: nothing, in two of five.
+/// Draws the fault of a schedule of a plan of which a healthy one is known: none, in two of five.
 fn draw_fault(random: &mut ChaCha8Rng, plan: &Plan, known: &Outcome) -> Fault {
     let kind = random.random_range(0..5);
     let (rank, at) = (random.random_range(0..plan.programs.len()), random.random_range(0..=known.now));

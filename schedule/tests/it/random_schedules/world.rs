@@ -4,7 +4,6 @@
 mod accesses;
 mod conditions;
 mod ending;
-mod planted;
 mod transfers;
 
 use std::cmp::Reverse;
@@ -24,7 +23,7 @@ use crate::random_schedules::memory::{Memory, Tag, tag};
 /// How a schedule has ended.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// What all ranks hold in the end.
+    /// Digest of the memory of all ranks in the end.
     pub(crate) digest: Tag,
     /// When each op ended, by rank and op, in seconds.
     pub(crate) ends_s: Vec<(Rank, OpId, f64)>,
@@ -105,7 +104,7 @@ impl<'p> World<'p> {
         let Conditions { capabilities, timing, fault, repeats, defect, deadlines } = conditions;
         let rank = |program: &Arc<_>| {
             let program = match defect {
-                Defect::WidensWindows => Arc::new(planted::with_wider_windows(program)),
+                Defect::WidensWindows => Arc::new(conditions::with_wider_windows(program)),
                 _ => Arc::clone(program),
             };
             let mut machine = Machine::new(program, capabilities, 0.0);
@@ -323,7 +322,7 @@ impl<'p> World<'p> {
         }
     }
 
-    /// What is first in its lane begins when what it depends on has ended.
+    /// Begins the first op of each lane whose dependencies have ended.
     fn begin_ready(&mut self, rank: usize) -> Result<(), String> {
         for lane in 0..Lane::ALL.len() {
             let state = &self.ranks[rank];

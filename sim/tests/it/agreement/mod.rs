@@ -3,16 +3,12 @@
 //! The rules of the oracle's inputs (who sends what in which order, and when a rank waits) are written down here once
 //! more, from the documents, not taken from plans.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
-use crate::oracle::filling;
 mod ranks;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::setup;
+use crate::common::{self, setup};
 use ndarray::Array2;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
@@ -22,8 +18,7 @@ use zipwire_cluster::{
 };
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    CallKind, Choice, CostModel, Durations, Flow, Job, Lane, Order, Pace, Plan, Protocol, Rank, Segment,
-    Slot, Work, plan,
+    Choice, CostModel, Durations, Flow, Job, Lane, Order, Pace, Plan, Protocol, Rank, Slot, Work, plan,
 };
 use zipwire_sim::{Setup, run};
 use zipwire_timeline::Timeline;
@@ -156,15 +151,8 @@ fn all_to_all(random: &mut ChaCha8Rng) -> Case {
     let host =
         HostCost { launch_s: *[0.0, 3e-6].choose(random).unwrap(), sync_s: 1e-4, ..HostCost::default() };
 
-    let start = Work::Compute { phase: "start", reads: Vec::new(), writes: vec![Slot(0), Slot(1)] };
-    let work = Work::Call {
-        dtype: DType::Bf16,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::AllToAll { bytes: bytes.clone(), tokens: None },
-    };
-    let segments = vec![Segment::new("start", start), Segment::new("exchange", work)];
-    let job = Job { name: "case", rank_count: topology.ranks(), slots: vec!["in", "out"], segments };
+    let segments = [("start", common::start()), ("exchange", common::all_to_all(bytes.clone()))];
+    let job = common::job(topology.ranks(), segments);
 
     let mut transfers = Vec::new();
     let mut numbers = BTreeMap::new();
@@ -233,8 +221,7 @@ fn explicit_flows(random: &mut ChaCha8Rng) -> Case {
     };
     let flows = transfers.iter().map(flow).collect();
     let work = Work::Transfers { dtype: DType::Bf16, flows, pace, input: Slot(0), output: Slot(1) };
-    let segments = vec![Segment::new("transfers", work)];
-    let job = Job { name: "case", rank_count: topology.ranks(), slots: vec!["in", "out"], segments };
+    let job = common::job(topology.ranks(), [("transfers", work)]);
 
     let program = |rank: usize| {
         let list = |end: fn(&Transfer) -> usize| -> Vec<usize> {

@@ -6,9 +6,9 @@
 
 use zipwire_cluster::LinkId;
 
-use crate::agreement::filling::rates;
+use crate::oracle::rates;
 
-/// What moves from one rank to another.
+/// Transfer from one rank to another.
 #[derive(Clone, Debug)]
 pub(crate) struct Transfer {
     pub(crate) src: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Transfer {
     pub(crate) not_before_s: f64,
 }
 
-/// What a rank does until the next phase.
+/// Occupation of a rank until the next phase.
 #[derive(Clone, Debug)]
 pub(crate) enum Phase {
     /// It is busy for these seconds.

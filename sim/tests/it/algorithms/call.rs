@@ -1,18 +1,17 @@
 //! One call on one cluster.
 
-use std::collections::BTreeMap;
-
-use zipwire_cluster::{CodecCost, Fabric, HostCost, Topology};
+use zipwire_cluster::{CodecCost, HostCost, Topology};
 use zipwire_codec::DType;
 use zipwire_schedule::estimate::{Costs, Way, best};
 use zipwire_schedule::{
-    Algorithm, CallKind, Choice, CostModel, Durations, Job, Plan, Protocol, Rank, RankRange, Segment, Slot,
-    SumType, Work, plan,
+    Algorithm, CallKind, Choice, CostModel, Durations, Plan, Protocol, Rank, RankRange, Slot, SumType, Work,
+    plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_timeline::Timeline;
 
-use crate::common::setup;
+pub(crate) use crate::common::assert_close;
+use crate::common::{self, call, job, setup};
 
 /// Bytes per second of a GPU's link, of a NIC, and at which values are added up.
 pub(crate) const GPU: f64 = 100e9;
@@ -40,40 +39,19 @@ pub(crate) struct Call {
 
 /// Nodes of GPUs with NICs.
 pub(crate) fn nodes(nodes: u32, gpus: u32, nics: u32) -> Topology {
-    Topology {
-        nodes,
-        gpus_per_node: gpus,
-        nics_per_node: nics,
-        gpu_bandwidth: GPU,
-        nic_bandwidth: NIC,
-        latency_intra_s: INTRA_S,
-        latency_inter_s: INTER_S,
-        fabric: Fabric::Nodes,
-        link_bandwidths: BTreeMap::new(),
-    }
+    Topology { nics_per_node: nics, ..common::nodes(nodes, gpus, [GPU, NIC], [INTRA_S, INTER_S]) }
 }
 
 pub(crate) fn all_gather(ranks: u32, shard: u64) -> Work {
-    let bytes = vec![shard; ranks as usize];
-    Work::Call { dtype: DType::Bf16, input: Slot(0), output: Slot(1), kind: CallKind::AllGather { bytes } }
+    call(CallKind::AllGather { bytes: vec![shard; ranks as usize] })
 }
 
 pub(crate) fn reduce_scatter(ranks: u32, dtype: DType, shard: u64) -> Work {
-    Work::Call {
-        dtype,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::ReduceScatter { bytes: vec![shard; ranks as usize] },
-    }
+    Work::of_call(dtype, [Slot(0), Slot(1)], CallKind::ReduceScatter { bytes: vec![shard; ranks as usize] })
 }
 
 pub(crate) fn all_reduce(ranks: u32, dtype: DType, shard: u64) -> Work {
-    Work::Call {
-        dtype,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::AllReduce { bytes: u64::from(ranks) * shard },
-    }
+    Work::of_call(dtype, [Slot(0), Slot(1)], CallKind::AllReduce { bytes: u64::from(ranks) * shard })
 }
 
 pub(crate) fn broadcast(ranks: u32, bytes: u64, root: u32) -> Work {
@@ -82,12 +60,7 @@ pub(crate) fn broadcast(ranks: u32, bytes: u64, root: u32) -> Work {
 
 /// To these ranks only.
 pub(crate) fn broadcast_to(to: RankRange, bytes: u64, root: u32) -> Work {
-    Work::Call {
-        dtype: DType::Bf16,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::Broadcast { bytes, root: Rank(root), to },
-    }
+    call(CallKind::Broadcast { bytes, root: Rank(root), to })
 }
 
 impl Call {
@@ -138,9 +111,8 @@ impl Call {
     }
 
     pub(crate) fn plan(&self) -> Plan {
-        let segments = vec![Segment::new("call", self.work.clone())];
-        let (rank_count, slots) = (self.topology.ranks(), vec!["input", "output"]);
-        let plan = plan(&Job { name: "case", rank_count, slots, segments }, &self.choice);
+        let job = job(self.topology.ranks(), [("call", self.work.clone())]);
+        let plan = plan(&job, &self.choice);
         plan.validate().unwrap_or_else(|error| panic!("{self:?}: {error}"));
         plan
     }
@@ -169,18 +141,12 @@ impl Call {
         best(&self.work, &choice, &costs, (None, slices), false)
     }
 
-    /// What is predicted for the call as it is.
+    /// Predicted seconds of the call as it is.
     pub(crate) fn predicted_s(&self) -> f64 {
         let (way, seconds) = self.best(self.choice.algorithm, Some(self.choice.slices)).unwrap();
         assert_eq!(Some(way.algorithm), self.choice.algorithm);
         seconds
     }
-}
-
-#[track_caller]
-pub(crate) fn assert_close(got: f64, expected: f64) {
-    let error = (got - expected).abs() / expected;
-    assert!(error <= 1e-9, "got {got}, expected {expected}, relative error {error:e}");
 }
 
 /// That a closed form is what is simulated and, to the digits that a choice needs, what is predicted.

@@ -1,4 +1,4 @@
-//! What is predicted of each way, against its simulation; and what is lost by going the way that is predicted to be best.
+//! Predictions of each way against its simulation, and the loss of going the way that is predicted to be best.
 
 use zipwire_cluster::{CrossRail, Fabric, FatTree, Rail, Topology, Uplink};
 use zipwire_codec::DType;

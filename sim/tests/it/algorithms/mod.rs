@@ -1,8 +1,6 @@
 //! Algorithms over several NICs, in slices and along trees, in virtual time: against closed forms, and against what a choice between
 //! them rests on.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 mod call;
 mod chains;
 mod estimates;

@@ -121,7 +121,7 @@ fn an_all_reduce_goes_on_in_the_same_kernel() {
     }
 }
 
-/// What each NIC sends and receives in a plan, by the links of its routes.
+/// Bytes that each NIC sends and receives in a plan, by the links of its routes.
 fn nic_bytes(call: &Call) -> BTreeMap<String, u64> {
     let topology = &call.topology;
     let nics = topology.links().filter(|&link| topology.link_name(link).starts_with("nic"));

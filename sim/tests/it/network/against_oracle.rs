@@ -8,7 +8,8 @@ use rand_chacha::ChaCha8Rng;
 use zipwire_cluster::{Fabric, LinkId, Topology};
 use zipwire_sim::{FlowId, Network};
 
-use crate::network::play::{AGREEMENT, all_to_all, assert_close, difference, links, nodes, play};
+use crate::common::assert_close;
+use crate::network::play::{all_to_all, links, nodes, play};
 use crate::oracle::{self, Transfer};
 
 /// The worst relative difference between the finish times of the network and of the oracle.
@@ -18,14 +19,14 @@ fn disagreement(capacities: &[f64], transfers: &[Transfer]) -> f64 {
     found
         .iter()
         .zip(&expected)
-        .map(|(&a, &b)| difference(a, b))
+        .map(|(&a, &b)| (a - b).abs() / b.abs())
         .fold(0.0, |worst, d| if d > worst { d } else { worst })
 }
 
 #[track_caller]
 fn assert_agrees(capacities: &[f64], transfers: &[Transfer], case: &str) {
     let worst = disagreement(capacities, transfers);
-    assert!(worst <= AGREEMENT, "{case}: finish times differ by {worst:e}");
+    assert!(worst <= 1e-9, "{case}: finish times differ by {worst:e}");
 }
 
 /// Uniform in the exponent.

@@ -3,5 +3,4 @@
 mod against_oracle;
 mod closed_forms;
 mod fixed_cases;
-mod many_transfers;
 mod play;

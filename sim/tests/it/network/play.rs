@@ -1,16 +1,13 @@
 //! Networks, transfers on them, and when these end.
 
-use std::collections::BTreeMap;
-
-use zipwire_cluster::{Fabric, LinkId, Topology};
+use zipwire_cluster::{LinkId, Topology};
 use zipwire_schedule::Rank;
 use zipwire_sim::Network;
 
+use crate::common;
 use crate::oracle::Transfer;
 
-pub(crate) const AGREEMENT: f64 = 1e-9;
-
-/// What became of a list of transfers.
+/// Outcome of a list of transfers.
 pub(crate) struct Run {
     pub(crate) finish_s: Vec<f64>,
     /// Moments at which transfers ended.
@@ -61,32 +58,13 @@ pub(crate) fn links<const N: usize>(ids: [u32; N]) -> [LinkId; N] {
     ids.map(LinkId)
 }
 
-pub(crate) fn difference(a: f64, b: f64) -> f64 {
-    (a - b).abs() / b.abs()
-}
-
-#[track_caller]
-pub(crate) fn assert_close(a: f64, b: f64) {
-    assert!(difference(a, b) <= AGREEMENT, "{a} is not {b}: they differ by {:e}", difference(a, b));
-}
-
 pub(crate) fn flat(ranks: u32, bandwidth: f64) -> Topology {
-    Topology { nodes: 1, gpus_per_node: ranks, nics_per_node: 1, ..nodes(1, bandwidth, 1.0) }
+    common::flat(ranks, bandwidth, 5e-6)
 }
 
 /// Nodes of 8 GPUs with one NIC each.
 pub(crate) fn nodes(nodes: u32, gpu_bandwidth: f64, nic_bandwidth: f64) -> Topology {
-    Topology {
-        nodes,
-        gpus_per_node: 8,
-        nics_per_node: 1,
-        gpu_bandwidth,
-        nic_bandwidth,
-        latency_intra_s: 5e-6,
-        latency_inter_s: 2e-5,
-        fabric: Fabric::Nodes,
-        link_bandwidths: BTreeMap::new(),
-    }
+    common::nodes(nodes, 8, [gpu_bandwidth, nic_bandwidth], [5e-6, 2e-5])
 }
 
 /// One transfer per ordered pair of ranks; `size` gives its bytes and when its ends are ready.

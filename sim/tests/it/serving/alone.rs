@@ -193,7 +193,7 @@ fn the_first_token_of_prefill_waits_for_no_cache() {
     close(records[0].e2e_s().unwrap(), moved_s + steps_s);
     close(records[0].tpot_s(3).unwrap(), (moved_s + steps_s - chunk_s(0..INPUT)) / 2.0);
     // The move is between the first two tokens.
-    let gaps = served.recorder.gaps();
+    let gaps = served.recorder.inter_token_s();
     assert_eq!(gaps.len(), 2);
     close(gaps[0].0, moved_s + STEP_S + 1e-4 - chunk_s(0..INPUT));
     close(gaps[1].0, STEP_S + 2e-4);

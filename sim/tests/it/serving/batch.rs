@@ -43,7 +43,7 @@ fn all_of_a_batch_step_together() {
     let of_first: f64 = (2..=output).map(step_s).sum();
     let of_others: f64 = (3..=output + 1).map(step_s).sum();
     close(metrics.itl_s.unwrap().mean, (of_first + f64::from(count - 1) * of_others) / gaps);
-    let counted: u64 = served.recorder.gaps().iter().map(|(_, count)| count).sum();
+    let counted: u64 = served.recorder.inter_token_s().iter().map(|(_, count)| count).sum();
     assert_eq!(counted, u64::from(count * (output - 1)));
     assert_eq!((metrics.finished, metrics.in_flight), (count, 0));
     let tokens = f64::from(count * output);

@@ -1,11 +1,13 @@
-//! What simulations of serving in tests have in common.
+//! Setups that tests of simulated serving share.
 
-use zipwire_cluster::{Fabric, HostCost, NetworkModel, Topology};
+use zipwire_cluster::{HostCost, NetworkModel, Topology};
 use zipwire_serving::{
     ComputeTime, Config, DecodeTime, FirstToken, Move, Placement, Pool, PrefillTime, Record, Request,
     Requests, Shards,
 };
 use zipwire_sim::serving::{Coding, Served, Setup, run};
+
+use crate::common::nodes;
 
 /// A setup that owns what it is of. Every test changes what it is about.
 #[derive(Clone)]
@@ -55,17 +57,7 @@ impl Case {
             },
             compute: ComputeTime { prefill: PrefillTime::default(), decode: DecodeTime::default() },
             shards: Shards::grouped(LAYERS, 1, TOKEN_BYTES / 2, prefill, [1, 1]).unwrap(),
-            topology: Topology {
-                nodes: prefill + decode,
-                gpus_per_node: 1,
-                nics_per_node: 1,
-                gpu_bandwidth: 1e12,
-                nic_bandwidth: BANDWIDTH,
-                latency_intra_s: LATENCY_S,
-                latency_inter_s: LATENCY_S,
-                fabric: Fabric::Nodes,
-                link_bandwidths: [].into(),
-            },
+            topology: nodes(prefill + decode, 1, [1e12, BANDWIDTH], [LATENCY_S; 2]),
             host: HostCost::default(),
             handshake_s: 0.0,
             coding: None,

@@ -1,4 +1,4 @@
-//! What is true at every event of any run, and what a run that is repeated has in common with itself.
+//! Invariants of every event of any run, and the equality of a run that is repeated.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -76,7 +76,7 @@ fn observed(case: &Case) -> Served {
     run_observed(&case.setup(), &|| true, &mut observe).unwrap()
 }
 
-/// What the records, bytes and stopwatches of a run say of one another.
+/// Checks that the records, bytes and stopwatches of a run agree.
 fn check(case: &Case, served: &Served) {
     let records = served.recorder.records();
     let mut moved = 0;
@@ -126,7 +126,7 @@ fn nothing_is_lost_and_a_run_is_the_same_again() {
             check(&case, &served);
             let again = case.run();
             assert_eq!(served.recorder.records(), again.recorder.records());
-            assert_eq!(served.recorder.gaps(), again.recorder.gaps());
+            assert_eq!(served.recorder.inter_token_s(), again.recorder.inter_token_s());
             assert_eq!(served.times, again.times);
             assert_eq!(served.timeline.spans, again.timeline.spans);
             assert_eq!(

@@ -19,7 +19,6 @@ use super::case::{BANDWIDTH, Case, LATENCY_S, LAYERS, TOKEN_BYTES, request};
 
 const PIECE_TOKENS: u32 = 256;
 
-/// A flow of pieces.
 #[derive(Clone, Debug)]
 struct Pieces {
     ready_s: f64,
@@ -60,14 +59,40 @@ impl Coder {
     }
 }
 
+/// Pieces `(flow, number, bytes left)` on a link, in the order in which they came.
+#[derive(Clone, Default)]
+struct Link(Vec<(usize, usize, f64)>);
+
+impl Link {
+    /// The pieces that move, and at which rate: of each flow the first one, or with one piece at a time the first of all.
+    fn moving(&self, stages: &Stages) -> (Vec<usize>, f64) {
+        let flow = |at: usize| self.0[at].0;
+        let is_first = |&at: &usize| (0..at).all(|before| stages.is_fair && flow(before) != flow(at));
+        let moving: Vec<usize> = (0..self.0.len()).filter(is_first).collect();
+        let rate = stages.bandwidth / moving.len() as f64;
+        (moving, rate)
+    }
+
+    /// Ends of the pieces that move.
+    fn ends_s(&self, now_s: f64, stages: &Stages) -> Vec<f64> {
+        let (moving, rate) = self.moving(stages);
+        moving.into_iter().map(|at| now_s + self.0[at].2 / rate).collect()
+    }
+
+    fn advance(&mut self, seconds: f64, stages: &Stages) {
+        let (moving, rate) = self.moving(stages);
+        moving.into_iter().for_each(|at| self.0[at].2 -= rate * seconds);
+    }
+}
+
 /// When the last piece of each flow is decoded.
 fn one_by_one(flows: &[Pieces], stages: &Stages) -> Vec<f64> {
-    let Stages { cost, size, bandwidth, is_fair } = *stages;
+    let Stages { cost, size, .. } = *stages;
     let count = 1 + flows.iter().flat_map(|flow| [flow.encoder, flow.link, flow.decoder]).max().unwrap();
     let mut encoders = vec![Coder::default(); count];
     let mut decoders = vec![Coder::default(); count];
-    // Pieces on links with the bytes that are left, in the order in which they came; and pieces in latency.
-    let mut links: Vec<Vec<(usize, usize, f64)>> = vec![Vec::new(); count];
+    let mut links = vec![Link::default(); count];
+    // Pieces in latency, with its end.
     let mut latency: Vec<(f64, usize, usize)> = Vec::new();
     let mut ready: Vec<(f64, usize)> = flows.iter().enumerate().map(|(i, flow)| (flow.ready_s, i)).collect();
     ready.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -83,14 +108,14 @@ fn one_by_one(flows: &[Pieces], stages: &Stages) -> Vec<f64> {
         }
         for encoder in &mut encoders {
             if let Some((flow, piece)) = encoder.take(now_s) {
-                links[flows[flow].link].push((flow, piece, flows[flow].bytes[piece] * size));
+                links[flows[flow].link].0.push((flow, piece, flows[flow].bytes[piece] * size));
             }
             encoder.begin(now_s, |flow, piece| {
                 launch_s(piece) + flows[flow].bytes[piece] / cost.encode_bytes_per_s
             });
         }
         for link in &mut links {
-            link.retain(|&(flow, piece, left)| {
+            link.0.retain(|&(flow, piece, left)| {
                 if left <= 1e-6 {
                     latency.push((now_s + LATENCY_S, flow, piece));
                 }
@@ -112,28 +137,15 @@ fn one_by_one(flows: &[Pieces], stages: &Stages) -> Vec<f64> {
                 launch_s(piece) + flows[flow].bytes[piece] / cost.decode_bytes_per_s
             });
         }
-        // Of each flow the first piece on its link moves; with one piece at a time, the first of all.
-        let moving = |link: &[(usize, usize, f64)]| -> Vec<usize> {
-            let is_first = |&at: &usize| (0..at).all(|before| is_fair && link[before].0 != link[at].0);
-            (0..link.len()).filter(is_first).collect()
-        };
         let coders = encoders.iter().chain(&decoders).filter_map(|coder| coder.end_s);
         let mut next_s = coders.fold(f64::INFINITY, f64::min);
         next_s = next_s.min(ready.front().map_or(f64::INFINITY, |(at_s, _)| *at_s));
         next_s = latency.iter().map(|(at_s, ..)| *at_s).fold(next_s, f64::min);
-        for link in &links {
-            let moving = moving(link);
-            let rate = bandwidth / moving.len() as f64;
-            next_s = moving.iter().map(|&at| now_s + link[at].2 / rate).fold(next_s, f64::min);
-        }
+        next_s = links.iter().flat_map(|link| link.ends_s(now_s, stages)).fold(next_s, f64::min);
         if next_s.is_infinite() {
             return ended_s;
         }
-        for link in &mut links {
-            let moving = moving(link);
-            let rate = bandwidth / moving.len() as f64;
-            moving.iter().for_each(|&at| link[at].2 -= rate * (next_s - now_s));
-        }
+        links.iter_mut().for_each(|link| link.advance(next_s - now_s, stages));
         now_s = next_s;
     }
 }

@@ -1,4 +1,4 @@
-//! What a random schedule is played with.
+//! Parameters of a random schedule.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -9,11 +9,11 @@ use zipwire_serving::{Config, FirstToken, Move, Placement, Pool, Request, Reques
 pub(crate) struct Case {
     pub(crate) config: Config,
     pub(crate) requests: Requests,
-    /// Of an arrival, the end of a group of layers, of a flow and of a step of decoding.
+    /// Weights of an arrival, the end of a group of layers, of a flow and of a step of decoding.
     pub(crate) weights: [u32; 4],
-    /// Of a cancellation, in thousandths of an event.
+    /// Chance of a cancellation, in thousandths of an event.
     pub(crate) cancels: u32,
-    /// Of the loss of an instance, in thousandths of an event.
+    /// Chance of the loss of an instance, in thousandths of an event.
     pub(crate) losses: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What should be true, kept beside the machine from what it says alone.
+//! Invariants, kept beside the machine from what it says alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ struct Followed {
     tokens: u32,
     /// Computed so far, by the steps of prefill.
     computed: u32,
-    /// What has been sent of each group of layers, up to which token.
+    /// Tokens sent of each group of layers.
     sent: Vec<u32>,
     open_flows: u32,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Batch {
     continuing: Option<u32>,
 }
 
-/// What an instance computes, and how many groups of layers of it are done.
+/// Step that an instance computes, and how many groups of layers of it are done.
 pub(crate) type Computing = (PrefillStep, u32);
 
 pub(crate) struct Follower<'a> {

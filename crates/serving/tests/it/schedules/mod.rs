@@ -1,7 +1,5 @@
 //! Random schedules of the machine: whatever order things happen in, nothing is lost, served twice or kept for ever.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 mod case;
 mod follow;
 mod play;

@@ -93,7 +93,7 @@ fn positions(are: impl Iterator<Item = bool>) -> Vec<u32> {
     (0..).zip(are).filter_map(|(index, is)| is.then_some(index)).collect()
 }
 
-/// What is true after every event.
+/// Checks the invariants after every event.
 fn check(machine: &Machine<'_>, follower: &Follower<'_>, arrived: u32) {
     let census = machine.census();
     assert_eq!(census.arrived, arrived);

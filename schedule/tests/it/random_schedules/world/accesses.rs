@@ -29,7 +29,7 @@ impl World<'_> {
         Access { id: Self::id_of_transfer(id), region, writes, by }
     }
 
-    /// What an op reads and writes from now on until it ends.
+    /// Notes the regions that an op reads and writes from now on until it ends.
     pub(super) fn access(
         &mut self,
         rank: usize,

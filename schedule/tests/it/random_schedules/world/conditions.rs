@@ -1,8 +1,11 @@
-//! Under which circumstances a plan is played.
+//! Circumstances under which a plan is played: faults, silence, and defects planted in machines and devices.
 
-use zipwire_schedule::{Capabilities, Deadlines};
+use zipwire_schedule::plan::{OpKind, Program};
+use zipwire_schedule::{Capabilities, Deadlines, Lane};
 
-/// What goes wrong in a schedule.
+use super::World;
+
+/// Fault of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
@@ -43,7 +46,7 @@ pub(crate) enum Defect {
     AltersSizes,
 }
 
-/// Under which circumstances a plan is played.
+/// Circumstances under which a plan is played.
 #[derive(Clone, Copy)]
 pub(crate) struct Conditions<'a> {
     pub(crate) capabilities: Capabilities,
@@ -54,4 +57,27 @@ pub(crate) struct Conditions<'a> {
     pub(crate) repeats: bool,
     pub(crate) defect: Defect,
     pub(crate) deadlines: Option<&'a Deadlines>,
+}
+
+/// The same program with windows that admit one transfer more, in both directions.
+pub(super) fn with_wider_windows(program: &Program) -> Program {
+    let mut program = program.clone();
+    for op in &mut program.ops {
+        if let OpKind::Exchange(exchange) = &mut op.kind {
+            exchange.window.sends += 1;
+            exchange.window.receives += 1;
+        }
+    }
+    program
+}
+
+impl World<'_> {
+    /// Brings what has been issued on a lane of rank 0, and has not begun, into the opposite order.
+    pub(super) fn reverse(&mut self, lane: Lane) {
+        let state = &mut self.ranks[0];
+        let running = &state.running;
+        let queue = state.lanes[lane as usize].make_contiguous();
+        let first = queue.iter().position(|op| !running.contains(op)).unwrap_or(queue.len());
+        queue[first..].sort_by(|a, b| b.cmp(a));
+    }
 }

@@ -50,7 +50,7 @@ impl World<'_> {
         status
     }
 
-    /// What is overdue first; that a rank says nothing, if all others have ended.
+    /// Failure of the op that is overdue first, or, if all others have ended, of the rank that says nothing.
     fn first_failure(&mut self) -> Result<Failure, String> {
         let mut first: Option<(f64, usize)> = None;
         for rank in 0..self.ranks.len() {

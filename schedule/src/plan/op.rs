@@ -1,26 +1,9 @@
-//! What an op does. Each kind says its [`Effects`] in a file of its own; hazards, validation, verification and memory estimates
-//! follow from these.
+//! Ops. Each kind states its [`Effects`]; hazards, validation, verification and memory estimates follow from these.
 
-mod batch;
-mod compute;
-mod effects;
-mod exchange;
-mod gather_rows;
-mod local;
-mod reduce;
+use super::{Batch, Chunk, Exchange, Library, Local, Region};
+use crate::{Lane, Rank, SizeId, Stage};
 
-pub use self::batch::{Batch, Block};
-pub use self::compute::Compute;
-pub use self::effects::Effects;
-pub use self::exchange::Exchange;
-pub use self::gather_rows::{Gather, GatherRows};
-pub use self::local::{Local, LocalKind};
-pub use self::reduce::{Addition, Reduce, Term};
-
-use super::Library;
-use crate::{Lane, SizeId, Stage};
-
-/// What an op does.
+/// Kind of an op, with its operands.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OpKind {
     /// The model's own computation; its duration is an input of the run, not of the plan.
@@ -34,7 +17,7 @@ pub enum OpKind {
 }
 
 impl OpKind {
-    /// What it does to memory, sizes and peers.
+    /// Effects on memory, sizes and peers.
     pub fn effects(&self) -> Effects {
         match self {
             Self::Compute(compute) => compute.effects(),
@@ -54,7 +37,7 @@ impl OpKind {
         if let Self::Library(library) = self { Some(library) } else { None }
     }
 
-    /// What a rank does by itself, if it is that.
+    /// The local work, if it is that.
     pub fn local(&self) -> Option<&Local> {
         if let Self::Local(local) = self { Some(local) } else { None }
     }
@@ -64,7 +47,7 @@ impl OpKind {
         if let Self::Local(Local::Encode(batch)) = self { Some(batch) } else { None }
     }
 
-    /// What it carries, if it is an exchange or a call of a library.
+    /// Stage that it carries, if it is an exchange or a call of a library.
     pub fn stage(&self) -> Option<Stage> {
         self.exchange().map(|exchange| exchange.stage).or(self.library().map(|library| library.stage))
     }
@@ -114,5 +97,45 @@ impl OpKind {
             Self::Exchange(_) => "exchange",
             Self::Library(_) => "library",
         }
+    }
+}
+
+/// Everything that hazards, checks, verification and estimates need to know about an op; each kind of op states it once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Effects {
+    /// Regions whose content it needs.
+    pub reads: Vec<Region>,
+    /// Regions that it fills.
+    pub writes: Vec<Region>,
+    /// Sizes that it defines.
+    pub defines: Vec<SizeId>,
+    /// Sizes that it reads.
+    pub uses: Vec<SizeId>,
+    /// Ranks that it names, whether it moves something to them or codes it for them.
+    pub peers: Vec<Rank>,
+    /// Values that it takes from the model, or hands on, and where they are.
+    pub takes: Vec<(Chunk, Region)>,
+    /// Values of other ranks that it puts where the rank, or a gateway, wants them, and where that is.
+    pub delivers: Vec<(Chunk, Region)>,
+    /// Sums that it makes, and where it puts them.
+    pub sums: Vec<(Chunk, Region)>,
+}
+
+/// A compute phase.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compute {
+    /// Low-cardinality name.
+    pub name: &'static str,
+    /// Regions that it needs.
+    pub reads: Vec<Region>,
+    /// Regions that it fills.
+    pub writes: Vec<Region>,
+    /// Whether no collective of the main channel overlaps it.
+    pub is_exclusive: bool,
+}
+
+impl Compute {
+    pub(super) fn effects(&self) -> Effects {
+        Effects { reads: self.reads.clone(), writes: self.writes.clone(), ..Effects::default() }
     }
 }

@@ -1,9 +1,14 @@
-//! Explicit flows: raw transfers in the order and at the times that the job lists.
+//! Explicit flows, in the order and at the times that the job lists: raw transfers, or coded calls.
+//!
+//! A coded flow is a call of two ranks, on a channel of its own. So any number of them is open at a time, and a flow waits for nothing but
+//! its time, before which it is not encoded, and the pace of its ranks, at which exchanges are opened.
 
-use super::call::align;
+use zipwire_codec::DType;
+
+use super::call::{Buffers, Call, Hop, Piece, Step, align};
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Content, Exchange, OpKind, Region, Transfer};
-use crate::{BufferId, Channel, Flow, Order, Pace, Rank, Stage, Window};
+use crate::{BufferId, Channel, Flow, FlowChannel, Order, Pace, Rank, Stage, Window};
 
 /// The flows that each rank sends and receives, in the order of the list. Empty flows are left out.
 #[derive(Default)]
@@ -21,7 +26,7 @@ pub(super) struct FlowsByRank<'a> {
 pub(super) struct FlowEnd {
     pub(super) peer: Rank,
     pub(super) chunk: Chunk,
-    /// What it sends, or where it gets it.
+    /// Region that is sent, or into which the flow arrives.
     pub(super) values: Region,
     pub(super) not_before_s: f64,
 }
@@ -48,12 +53,12 @@ impl<'a> FlowsByRank<'a> {
         (end(&self.sent[rank.index()]), end(&self.received[rank.index()]))
     }
 
-    /// What a rank sends, in issue order.
+    /// Flows that a rank sends, in issue order.
     pub(super) fn sends(&self, rank: Rank, input: BufferId) -> Vec<FlowEnd> {
         ends(&self.sent[rank.index()], input, |flow| flow.dst)
     }
 
-    /// What a rank receives, in issue order.
+    /// Flows that a rank receives, in issue order.
     pub(super) fn receives(&self, rank: Rank, output: BufferId) -> Vec<FlowEnd> {
         ends(&self.received[rank.index()], output, |flow| flow.src)
     }
@@ -64,7 +69,8 @@ impl<'a> FlowsByRank<'a> {
     }
 }
 
-pub(super) fn build(
+/// Pushes the flows of a rank as raw transfers.
+pub(super) fn build_raw(
     builder: &mut ProgramBuilder,
     flows: &FlowsByRank<'_>,
     pace: Pace,
@@ -125,4 +131,47 @@ impl FlowEnd {
         let Self { peer, chunk, values, not_before_s } = self;
         Transfer { not_before_s, ..Transfer::new(peer, chunk, Content::Values(values)) }
     }
+}
+
+/// The calls of a rank in the order of its program: those between two ranks are in the same order at both.
+pub(super) fn coded_calls(
+    flows: &FlowsByRank<'_>,
+    pace: Pace,
+    dtype: DType,
+    rank: Rank,
+    Buffers { input, output }: Buffers,
+) -> Vec<Call> {
+    // Numbers of steps go on where those of the segment before end, so that no two segments have the same step.
+    let sends = (flows.first..).zip(flows.sends(rank, input)).map(|(turn, end)| {
+        let step = (pace != Pace::Burst).then_some(turn);
+        coded_call(flows, dtype, rank, end, step)
+    });
+    let receives = (flows.first..).zip(flows.receives(rank, output)).map(|(turn, end)| {
+        let step = (pace == Pace::SendReceive).then_some(turn);
+        coded_call(flows, dtype, rank, end, step)
+    });
+    let mut calls: Vec<(FlowChannel, Call)> = sends.chain(receives).collect();
+    // Of what it could do next, a codec does what comes first in the program.
+    calls.sort_by(|(a, one), (b, other)| match pace {
+        Pace::Burst => one.not_before_s.total_cmp(&other.not_before_s).then(a.number.cmp(&b.number)),
+        Pace::Chain => a.number.cmp(&b.number),
+        Pace::SendReceive => a.step.cmp(&b.step),
+    });
+    calls.into_iter().map(|(_, call)| call).collect()
+}
+
+/// One end of a flow as a call of one piece.
+fn coded_call(
+    flows: &FlowsByRank<'_>,
+    dtype: DType,
+    rank: Rank,
+    end: FlowEnd,
+    step: Option<u32>,
+) -> (FlowChannel, Call) {
+    let FlowEnd { peer, chunk, values, not_before_s } = end;
+    let hop = Some(Hop { peer, piece: 0 });
+    let single = if chunk.origin == rank { Step::single(hop, None) } else { Step::single(None, hop) };
+    let flow = FlowChannel { number: flows.first + chunk.flow, step };
+    let call = Call::at_once(dtype, vec![Piece::new(chunk, values)], single);
+    (flow, Call { channel: Channel::Flow(flow), not_before_s, ..call })
 }

@@ -1,12 +1,11 @@
-//! Blocks of values and their frames: what is split, encoded and decoded.
+//! Blocks of values and their frames: the operands of split, encode and decode.
 
 use std::fmt;
 
 use zipwire_codec::{DType, Layout};
 
-use super::Effects;
+use super::{Chunk, Effects, Region};
 use crate::SizeId;
-use crate::plan::{Chunk, Region};
 
 /// The blocks of one split, encode or decode call.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +25,7 @@ pub struct Block {
     pub chunk: Chunk,
     /// The values, in full.
     pub values: Region,
-    /// What of the values travels apart from the frame, a byte per value; empty if nothing does.
+    /// Region of the signs and mantissas when they are sent apart from the frame, a byte per value; empty otherwise.
     pub sign_mantissa: Region,
     /// The static section of the frame, in full but for signs and mantissas that travel by themselves; empty in the `compact` layout.
     pub static_section: Region,
@@ -37,7 +36,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Bytes whose number is known before anything is coded: those of signs and mantissas that travel by themselves, and of the static section.
+    /// Bytes whose number is known before anything is coded: signs and mantissas that travel by themselves, and the static section.
     /// Together they are the static section of a whole frame.
     pub fn known_len(&self) -> u64 {
         self.sign_mantissa.len + self.static_section.len
@@ -50,18 +49,15 @@ impl Batch {
         self.blocks.iter().map(|block| block.values.len).sum()
     }
 
-    /// Those of taking out signs and mantissas.
     pub(super) fn split_effects(&self) -> Effects {
         Effects { writes: self.sign_mantissa().collect(), ..self.sender_effects() }
     }
 
-    /// Those of encoding.
     pub(super) fn encode_effects(&self) -> Effects {
         let defines = self.blocks.iter().map(|block| block.size).collect();
         Effects { writes: self.frames().collect(), defines, ..self.sender_effects() }
     }
 
-    /// Those of decoding.
     pub(super) fn decode_effects(&self) -> Effects {
         let values = || self.blocks.iter().map(|block| (block.chunk, block.values));
         Effects {
@@ -74,7 +70,6 @@ impl Batch {
         }
     }
 
-    /// What splitting and encoding have in common.
     fn sender_effects(&self) -> Effects {
         Effects {
             reads: self.blocks.iter().map(|block| block.values).collect(),
@@ -101,7 +96,7 @@ impl Batch {
         self.blocks.iter().flat_map(|block| [block.static_section, block.dynamic_section])
     }
 
-    /// What of a plan's text is said of each block that is split.
+    /// Writes each block that is split into a plan's text.
     pub(super) fn write_split(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.blocks.iter().try_for_each(|block| {
             write!(
@@ -116,12 +111,10 @@ impl Batch {
         })
     }
 
-    /// The same of each block that is encoded.
     pub(super) fn write_encode(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_frames(f, receiver)
     }
 
-    /// The same of each block that is decoded.
     pub(super) fn write_decode(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_frames(f, |chunk| format!("from {}", chunk.origin))
     }

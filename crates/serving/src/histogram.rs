@@ -1,27 +1,27 @@
-//! Times between tokens: many, so what is alike is kept once.
+//! Histogram of inter-token latencies with bounded memory.
 
-/// How many different times are kept before those that are alike become one.
+/// Distinct times kept before equal ones are merged.
 const LIMIT: usize = 1 << 20;
 
-/// Seconds between two tokens of a sequence, and how often each.
+/// Inter-token latencies in seconds, and how often each was seen.
 ///
 /// Memory is bounded: when there are more than a million entries, equal ones are merged, and if that does not halve them, all are rounded to
-/// fewer and fewer bits until it does. [`Self::error`] says what that may have cost.
+/// fewer and fewer bits until it does. [`Self::error`] bounds the error of that.
 #[derive(Clone, Debug)]
-pub(crate) struct Gaps {
+pub(crate) struct LatencyHistogram {
     list: Vec<(f64, u64)>,
     limit: usize,
     /// Bits of mantissas that are rounded off.
     rounded_bits: u32,
 }
 
-impl Default for Gaps {
+impl Default for LatencyHistogram {
     fn default() -> Self {
         Self::new(LIMIT)
     }
 }
 
-impl Gaps {
+impl LatencyHistogram {
     fn new(limit: usize) -> Self {
         Self { list: Vec::new(), limit, rounded_bits: 0 }
     }
@@ -77,27 +77,31 @@ mod tests {
 
     #[test]
     fn equal_ones_are_merged_and_nothing_is_rounded() {
-        let mut gaps = Gaps::new(8);
-        (0..1000).for_each(|index| gaps.push(f64::from(index % 4) * 0.1, 1 + index as u64 % 2));
-        assert!(gaps.list().len() <= 8);
-        assert_eq!(gaps.error(), 0.0);
-        assert_eq!(gaps.list().iter().map(|(_, count)| count).sum::<u64>(), 1500);
+        let mut histogram = LatencyHistogram::new(8);
+        (0..1000).for_each(|index| histogram.push(f64::from(index % 4) * 0.1, 1 + index as u64 % 2));
+        assert!(histogram.list().len() <= 8);
+        assert_eq!(histogram.error(), 0.0);
+        assert_eq!(histogram.list().iter().map(|(_, count)| count).sum::<u64>(), 1500);
     }
 
     #[test]
     fn different_ones_are_rounded_by_no_more_than_is_said() {
         let value = |index: u32| 1e-3 * f64::from(1 + index * 7919 % 10_007);
-        let mut gaps = Gaps::new(4096);
-        (0..10_000).for_each(|index| gaps.push(value(index), 1));
+        let mut histogram = LatencyHistogram::new(4096);
+        (0..10_000).for_each(|index| histogram.push(value(index), 1));
         let (mut kept, mut exact): (Vec<f64>, Vec<f64>) = (Vec::new(), (0..10_000).map(value).collect());
-        for &(seconds, count) in gaps.list() {
+        for &(seconds, count) in histogram.list() {
             (0..count).for_each(|_| kept.push(seconds));
         }
         kept.sort_by(f64::total_cmp);
         exact.sort_by(f64::total_cmp);
-        assert!(gaps.list().len() <= 4096 && gaps.error() > 0.0 && gaps.error() < 4e-3, "{}", gaps.error());
+        assert!(
+            histogram.list().len() <= 4096 && histogram.error() > 0.0 && histogram.error() < 4e-3,
+            "{}",
+            histogram.error()
+        );
         for (kept, exact) in kept.iter().zip(&exact) {
-            assert!((kept - exact).abs() <= gaps.error() * exact, "{kept} for {exact}");
+            assert!((kept - exact).abs() <= histogram.error() * exact, "{kept} for {exact}");
         }
     }
 }

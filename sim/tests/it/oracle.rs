@@ -3,11 +3,34 @@
 //! Every flow keeps the bytes that it has left. At each event all rates are filled afresh, all flows move
 //! until the next one ends or starts, and nothing merges ties. Cost grows like flows squared times links.
 
-pub(crate) mod filling;
-
 use zipwire_cluster::LinkId;
 
-pub(crate) use filling::rates;
+/// Max-min fair rates of flows over these routes, in bytes per second.
+pub(crate) fn rates(capacities: &[f64], routes: &[&[LinkId]]) -> Vec<f64> {
+    let mut rates = vec![f64::INFINITY; routes.len()];
+    let mut left = capacities.to_vec();
+    loop {
+        let mut open = vec![0u32; capacities.len()];
+        for (route, _) in routes.iter().zip(&rates).filter(|(_, rate)| rate.is_infinite()) {
+            for link in *route {
+                open[link.index()] += 1;
+            }
+        }
+        let shares =
+            (0..capacities.len()).filter(|&l| open[l] > 0).map(|l| (left[l] / f64::from(open[l]), l));
+        let Some((share, fullest)) = shares.min_by(|a, b| a.0.total_cmp(&b.0)) else {
+            return rates;
+        };
+        for (route, rate) in routes.iter().zip(&mut rates).filter(|(_, rate)| rate.is_infinite()) {
+            if route.iter().any(|link| link.index() == fullest) {
+                *rate = share;
+                for link in *route {
+                    left[link.index()] -= share;
+                }
+            }
+        }
+    }
+}
 
 /// A flow from the moment its first byte moves.
 #[derive(Clone, Debug)]

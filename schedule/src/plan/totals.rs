@@ -1,6 +1,6 @@
-//! What a plan amounts to, in bytes: of memory, of values that are delivered, and of sums.
+//! Totals of a plan: bytes of memory, of values that are delivered and of sums; and counts of what it is made of.
 
-use super::{Chunk, Library, Op, OpKind, Plan, Program, Region};
+use super::{Block, Chunk, Content, Library, Op, OpKind, Plan, Program, Region, Share, Transfer};
 use crate::{Protocol, Rank};
 
 impl Plan {
@@ -63,5 +63,56 @@ impl OpKind {
         let mut values = self.effects().delivers;
         values.retain(|(chunk, _)| chunk.is_delivered(rank));
         values
+    }
+}
+
+/// Counts of the parts that make up a plan, over all ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlanSize {
+    /// Ends of transfers: two of each.
+    pub ends: u64,
+    /// Blocks that are coded, at all who code them.
+    pub blocks: u64,
+    /// Inputs and outputs of calls of a library.
+    pub shares: u64,
+    /// Spans of an iteration: of ops, of ends of transfers, and two of each call of a library. Overflow of slots is counted as if
+    /// it happened.
+    pub spans: u64,
+}
+
+impl PlanSize {
+    /// Size of a plan.
+    pub fn of(plan: &Plan) -> Self {
+        let mut size = Self::default();
+        plan.programs.iter().flat_map(|program| &program.ops).for_each(|op| size.add(&op.kind));
+        size
+    }
+
+    /// Bytes that the plan takes, at the least.
+    pub fn bytes(&self) -> u64 {
+        self.ends * size_of::<Transfer>() as u64
+            + self.blocks * size_of::<Block>() as u64
+            + self.shares * size_of::<Share>() as u64
+    }
+
+    pub(crate) fn add(&mut self, kind: &OpKind) {
+        self.spans += 1;
+        match kind {
+            OpKind::Exchange(exchange) => {
+                let ends = exchange.sends.iter().chain(&exchange.receives);
+                self.ends += ends.clone().count() as u64;
+                // What slots could not hold moves only if there is any.
+                let moves = ends.filter(|end| !matches!(end.content, Content::Overflow { .. }));
+                self.spans += moves.count() as u64;
+            }
+            OpKind::Library(library) => {
+                self.shares += library.shares().count() as u64;
+                self.spans += 2;
+            }
+            OpKind::Local(local) => {
+                self.blocks += local.batch().map_or(0, |batch| batch.blocks.len() as u64);
+            }
+            OpKind::Compute(_) => {}
+        }
     }
 }
