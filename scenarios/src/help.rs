@@ -1,4 +1,4 @@
-//! What to do about a problem.
+//! Remedies of problems.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use crate::quantity::Dimension;
 use crate::words::{counted, list, meant, sentence, shortened_names};
 
 impl Problem {
-    /// What would be right, where the message does not say so already.
+    /// The remedy, where the message does not name it already.
     pub fn help(&self) -> Option<String> {
         match self {
             Self::UnknownKey { key, table, valid } => {
@@ -155,7 +155,7 @@ impl Problem {
     }
 }
 
-/// What would be right in the text of a codec, with what a mistyped name was probably meant to be.
+/// Remedy for a wrong codec text, with the nearest valid name if one was mistyped.
 pub fn spec_help(error: &SpecError) -> Option<String> {
     let near = match error {
         SpecError::UnknownId { id, .. } => nearest(id, Spec::ids()),

@@ -24,7 +24,7 @@ impl Noise {
         Ok(Self { deviation: field.number(DEVIATION_LIMITS)? })
     }
 
-    /// What [`read`](Self::read) reads.
+    /// Schema of the numbers that [`read`](Self::read) accepts.
     pub(crate) fn schema() -> Schema {
         schema::number(DEVIATION_LIMITS)
     }

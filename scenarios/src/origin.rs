@@ -1,4 +1,4 @@
-//! What an experiment came from: little, and shared by all that came from the same text.
+//! Origin of an experiment: text, arguments and files, shared by all experiments from the same text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use zipwire_schedule::DType;
 use crate::parcel::Parcel;
 use crate::source::Source;
 
-/// What an experiment came from, which [`Experiment::parcel`](crate::Experiment::parcel) sends on.
+/// Origin of an experiment, which [`Experiment::parcel`](crate::Experiment::parcel) sends on.
 ///
 /// It is no part of what the experiment is: `Debug` says nothing of it, so that equal experiments look equal.
 #[derive(Clone)]
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     pub(crate) seed: Option<u64>,
 }
 
-/// What was loaded on this host.
+/// Origin of an experiment that was loaded on this host.
 #[derive(Clone)]
 pub(crate) struct Loaded {
     pub(crate) arguments: Arc<Arguments>,

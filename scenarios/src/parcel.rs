@@ -1,4 +1,4 @@
-//! What one host sends to others, so that they resolve the same experiment: the text, what was set in it, and the files that it
+//! Parcels from one host to others, so that they resolve the same experiment: the text, the values set in it, and the files that it
 //! names. Resolving is deterministic, so that its result need not travel.
 //!
 //! It sends nothing: whoever runs ranks on several hosts has a way to do that.
@@ -69,7 +69,7 @@ pub struct Parcel {
 }
 
 impl Experiment {
-    /// What another host needs to resolve this experiment as it was loaded, with the variants that are [selected](Self::select).
+    /// Packs all that another host needs to resolve this experiment as it was loaded, with the variants that are [selected](Self::select).
     /// Whatever else has been changed in it since is not sent.
     ///
     /// The files that the scenario names are read once more; tensors are not, because they can be large: whether theirs are the same

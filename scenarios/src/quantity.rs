@@ -2,7 +2,7 @@
 
 use crate::nearest::nearest;
 
-/// What a quantity measures, and so which units it takes.
+/// Dimension of a quantity, which decides the units that it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
     /// Bytes per second.

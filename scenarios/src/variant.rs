@@ -92,7 +92,7 @@ const ARM_LIMIT: usize = 16;
 pub(crate) struct ParsedVariant {
     pub(crate) variant: Variant,
     pub(crate) protocol: Place,
-    /// What needs the speed of a codec, also where nothing is coded.
+    /// The key that needs the speed of a codec, also where nothing is coded.
     pub(crate) dedup: Option<Place>,
     /// The header of its own codec.
     pub(crate) codec: Option<Place>,
@@ -353,7 +353,7 @@ fn read_one(
     Ok((placed, name_field.place()))
 }
 
-/// What [`read`] reads.
+/// Schema of the array that [`read`] accepts.
 pub(crate) fn schema() -> Schema {
     array(table(KEYS.all).with(rules())).at_most(LIMIT)
 }

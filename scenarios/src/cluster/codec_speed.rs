@@ -38,10 +38,10 @@ impl SpeedBasis {
     }
 }
 
-/// What a hardware file says of a codec's speed.
+/// Speed of a codec as a hardware file declares it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeclaredSpeed {
-    /// What encoding and decoding cost.
+    /// Time of encoding and decoding, by size.
     pub cost: CodecCost,
     /// How that is known.
     pub basis: SpeedBasis,
@@ -81,7 +81,7 @@ pub(super) fn read(field: &Field<'_>) -> Result<CodecSpeeds> {
     Ok(speeds)
 }
 
-/// What [`read`] reads.
+/// Schema of the tables that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     map(table(&speed_keys()))
 }

@@ -22,7 +22,7 @@ use gate::Limit;
 use synthetic::Popularity;
 use tokens::Rows;
 
-/// What routing needs to know about everything else.
+/// Inputs of routing from the rest of the scenario.
 pub(crate) struct Context<'a> {
     pub(crate) files: &'a Files,
     pub(crate) seed: u64,
@@ -78,7 +78,7 @@ impl Place {
 
 /// The routing that needs no number.
 const UNIFORM: &str = "uniform";
-/// What one can write, for messages.
+/// Forms of the key `routing`, for messages.
 const ROUTINGS: [&str; 5] =
     [UNIFORM, "{ zipf = 0.8 }", "{ dirichlet = 16.0 }", "{ trace = \"F.csv\" }", "{ matrix = \"F.jsonl\" }"];
 
@@ -151,7 +151,7 @@ pub(crate) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Routed> {
     })
 }
 
-/// What [`read`] reads.
+/// Schema of the values that [`read`] accepts.
 pub(crate) fn schema() -> Schema {
     one_of([names([UNIFORM]), table(KEYS.all).with(rules())])
 }

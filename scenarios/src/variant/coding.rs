@@ -11,7 +11,7 @@ use crate::problem::FlowProblem;
 use crate::language::named;
 
 named! {
-    /// What a coded variant codes.
+    /// Calls that a coded variant codes.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(super) enum Compress {
         All = "all",

@@ -4,7 +4,7 @@ use zipwire_schedule::{Flow, Rank};
 
 use crate::problem::{FlowProblem, Problem};
 
-/// What is wrong with a flow, and which part of it.
+/// A problem of a flow, by the part of the flow that it concerns.
 pub(super) enum FlowError {
     Pair(Problem),
     Start(Problem),
@@ -24,7 +24,7 @@ pub(super) struct Starts {
 }
 
 impl Starts {
-    /// Of so many ranks, if flows wait for them to be ready.
+    /// No starts yet; `ranks` is given if flows wait for their ranks to be ready.
     pub(super) fn new(ranks: Option<u32>) -> Self {
         Self { ready_s: ranks.map(|ranks| vec![None; ranks as usize]) }
     }

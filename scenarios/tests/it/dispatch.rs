@@ -26,7 +26,7 @@ fn call<'a>(experiment: &'a Experiment, name: &str) -> (DType, &'a Array2<u64>) 
     }
 }
 
-/// What rank 0 has for rank 1.
+/// Chunk from rank 0 to rank 1.
 fn chunk(experiment: &Experiment, segment: u32, len: usize) -> Vec<u8> {
     let mut out = vec![0; len];
     let id = ChunkId::new(SegmentId(segment), Rank(0), Rank(1));

@@ -62,7 +62,7 @@ fn rings_of_the_library_are_those_of_the_fit() {
     assert_eq!((h800.all_reduce.is_some(), h800.model), (true, None));
 }
 
-/// What is on the box: 371 GB/s of NVLink for rings of eight GPUs, 482 GB/s with NVLS, and a NIC of 400 Gb/s for each GPU.
+/// Published figures of the box: 371 GB/s of NVLink for rings of eight GPUs, 482 GB/s with NVLS, and a NIC of 400 Gb/s for each GPU.
 #[test]
 fn presets_model_the_library_for_any_number_of_nodes() {
     let cost = |cluster: &str, operation, ranks| {
@@ -200,7 +200,7 @@ fn speeds_of_codecs_follow_their_rule() {
     }
 }
 
-/// What decides is stated and not left to defaults; sums read two thirds of what memory moves, but in the paper's two clusters.
+/// Decisive costs are stated and not left to defaults; sums read two thirds of what memory moves, but in the paper's two clusters.
 #[test]
 fn presets_state_what_a_host_costs() {
     for (preset, (name, memory)) in presets().iter().zip(MEMORY) {

@@ -1,4 +1,4 @@
-//! What scenarios become: jobs, durations, payloads and variants.
+//! Resolved scenarios: jobs, durations, payloads and variants.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
@@ -329,7 +329,7 @@ fn equal_chunks_are_whole_values() {
     assert_eq!(chunk("31 B", "F8_E4M3"), 7);
 }
 
-/// As `alltoallv_perf` of nccl-tests takes it.
+/// Format of `alltoallv_perf` of nccl-tests.
 #[test]
 fn matrices_may_have_blanks_and_comments() {
     let of = |file: &str| {

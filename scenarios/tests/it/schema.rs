@@ -26,7 +26,7 @@ impl Validator {
         Self { schemas, index }
     }
 
-    /// What is wrong, `None` if nothing is.
+    /// The validator's complaint; `None` if the scenario is valid.
     fn refusal(&self, scenario: &Value) -> Option<String> {
         self.schemas.validate(scenario, self.index).err().map(|error| format!("{error:#}"))
     }
@@ -205,7 +205,7 @@ fn is_of_shape(problem: &Problem) -> bool {
     )
 }
 
-/// Of each fourth one. [`whole`] takes all.
+/// Every fourth scenario; [`whole`] takes all.
 #[test]
 fn schema_and_reader_agree_about_every_change_of_a_shipped_scenario() {
     agree_about(&shipped().into_iter().step_by(4).collect::<Vec<_>>());

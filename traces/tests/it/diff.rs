@@ -274,7 +274,7 @@ mod differences {
 mod bad_files {
     use super::*;
 
-    /// What reading `text` complains about.
+    /// Error message of reading `text`.
     fn message(text: impl AsRef<[u8]>) -> String {
         let (folder, path) = file(text);
         let error = read_chrome(&path).expect_err("the file is wrong");

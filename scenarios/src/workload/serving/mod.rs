@@ -207,7 +207,7 @@ fn check_tensors(payload: &Field<'_>, is_latent: bool) -> Result<()> {
     Ok(())
 }
 
-/// What [`read`] reads.
+/// Schema of the table that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     Kind::Serving.table(KEYS.all).with(rules())
 }

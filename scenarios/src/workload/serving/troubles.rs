@@ -20,12 +20,12 @@ fn one_instance() -> Rule {
     Rule::one_of(&[LOST.prefill, LOST.decode])
 }
 
-/// What `lost` may say.
+/// Schema of `lost`.
 pub(super) fn lost_schema() -> Schema {
     array(table(LOST.all).with(vec![one_instance()]))
 }
 
-/// What `cancelled` may say.
+/// Schema of `cancelled`.
 pub(super) fn cancelled_schema() -> Schema {
     array(table(CANCELLED.all))
 }

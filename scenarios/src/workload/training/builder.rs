@@ -37,7 +37,7 @@ pub(super) enum Time {
     PerRank(Vec<f64>),
     /// Drawn, before phases that take so many seconds.
     Skew(f64),
-    /// What a call takes is not known.
+    /// Before a call, whose time is not known.
     Unknown,
 }
 

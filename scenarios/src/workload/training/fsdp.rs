@@ -62,7 +62,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     iteration.builder.finish(Kind::Fsdp.name(), field, dtypes, rows)
 }
 
-/// What [`read`] reads.
+/// Schema of the table that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     let whens = WHEN.iter().map(|when| when.name());
     Kind::Fsdp.table(&keys()).only(gradients::KEYS.gradients.name, whens)
@@ -98,7 +98,7 @@ struct Iteration<'a> {
     when: When,
     /// All passes over layers, in order.
     uses: Vec<Use>,
-    /// What has been gathered, by pass.
+    /// Gathered layers, by pass.
     gathered: Vec<Gathered>,
     root: Option<Gathered>,
     /// Buffers of gathered layers, used in turn.

@@ -80,7 +80,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     iteration.finish(field, dtypes, rows)
 }
 
-/// What ranks send to experts in one call.
+/// Token copies that ranks send to experts in one call.
 struct Dispatch {
     /// Token copies from source rank (row) to destination rank.
     copies: Array2<u64>,
@@ -146,11 +146,11 @@ struct Iteration<'a> {
     row: DispatchRow,
     builder: Builder<'a>,
     sums: Option<Sums>,
-    /// What a layer sends to the experts, and gets back backward.
+    /// Input of a layer's dispatch; backward, the gradient that returns from the experts.
     tokens: Slot,
-    /// What experts get and give.
+    /// Input and output of the experts.
     expert: Slot,
-    /// What comes back from the experts: the input of the next layer, and its gradient.
+    /// Output of the combine: the input of the next layer, and its gradient.
     combined: Slot,
 }
 
@@ -281,7 +281,7 @@ impl<'a> Iteration<'a> {
         self.builder.call(name, work, Channel::Main, tensor);
     }
 
-    /// What went to the experts, back to where it came from. No two rows are equal: each is of an expert of its own.
+    /// Sends the copies of a dispatch back to where they came from. No two rows are equal: each is of another expert.
     fn send_back(&mut self, name: String, dispatch: &Dispatch, [input, output]: [Slot; 2], tensor: usize) {
         let bytes = dispatch.copies.t().as_standard_layout().into_owned() * token_bytes(self.settings);
         let work = Work::of_call(DType::Bf16, [input, output], CallKind::AllToAll { bytes, tokens: None });
