@@ -1,5 +1,4 @@
 //! Adaptive variants and drift: what they resolve to, and what is wrong with them.
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 use zipwire_scenarios::{Experiment, ScenarioError, Source, load};
 use zipwire_schedule::Protocol;
