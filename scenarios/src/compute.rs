@@ -173,7 +173,7 @@ impl Compute {
         table(LAYERS).with(Self::rules(KEYS.layer))
     }
 
-    /// The dense part of a layer, of so many operations in its forward pass.
+    /// The dense part of a layer, by the operations of its forward pass.
     pub(crate) fn dense(&self, flops: f64) -> Passes {
         let Passes { forward_s, backward_s } = self.dense.passes(flops);
         Passes {
@@ -187,7 +187,7 @@ impl Compute {
         self.experts.passes(flops)
     }
 
-    /// Seconds of embedding, head and loss, both passes; if they are not given, those of a head of so many operations, and
+    /// Seconds of embedding, head and loss, both passes; if they are not given, those of a head with `flops` operations, and
     /// none if layers have times.
     pub(crate) fn head_s(&self, flops: f64) -> f64 {
         let passes = match self.dense {

@@ -9,7 +9,7 @@ use crate::problem::Problem;
 
 pub(crate) type Result<T> = std::result::Result<T, ScenarioError>;
 
-/// Why a scenario cannot be run, and where it says so.
+/// A problem of a scenario, and the places in its text that it concerns.
 ///
 /// `Display` gives one line, `path:line:column: what is wrong`; [`render`](Self::render) shows the source.
 #[derive(Debug, Error)]

@@ -61,7 +61,7 @@ pub struct Experiment {
     pub durations: Durations,
     /// Update cycle, if an iteration brings weights of some ranks to others.
     pub cycle: Option<UpdateCycle>,
-    /// Requests and who serves them, in place of what an iteration does.
+    /// Requests and the pools that serve them, in place of iterations.
     pub serving: Option<Serving>,
     /// Values that transfers carry: the scenario's payload, or noise if no variant is coded. `None` only with coded
     /// variants whose ratio is stated: they can be simulated and not run.
@@ -205,22 +205,9 @@ pub(crate) fn resolve(
         variants.push(variant::default());
     }
 
-    if adds_nothing_up(&workload.job) {
-        table.refuse(KEYS.partial_sums, "the workload adds nothing up")?;
-    }
-    let sums = table.get(KEYS.partial_sums)?.unwrap_or(SumType::Sent);
-    if workload.serving.is_some() {
-        let reason = "serving has no plan: `workload.lost` and `workload.cancelled` say what goes wrong";
-        table.refuse_all(&[KEYS.fault, KEYS.deadline, KEYS.drift], reason)?;
-    }
-    let faults = table.field(KEYS.fault).map(|field| fault::read(&field, &workload.job, iterations));
-    let faults = faults.transpose()?.unwrap_or_default();
+    let sums = sums(&table, &workload.job)?;
+    let faults = faults(&table, &workload, iterations)?;
     let slack = table.get(KEYS.deadline)?.unwrap_or(fault::SLACK);
-
-    if !faults.is_empty() {
-        let reason = "ranks with faults have deadlines, which a cluster that changes would break";
-        table.refuse(KEYS.drift, reason)?;
-    }
     let ratio = codec.as_ref().and_then(|(choice, _)| choice.ratio);
     let drifts = table.field(KEYS.drift).map(|field| drift::read(&field, iterations, &topology, ratio));
     let drifts = drifts.transpose()?.unwrap_or_default();
@@ -254,8 +241,26 @@ pub(crate) fn resolve(
     Ok(Resolved { experiment, rows, tensors, fp8_values })
 }
 
-fn adds_nothing_up(job: &Job) -> bool {
-    job.segments.iter().all(|segment| !segment.work.is_reduction())
+/// The faults; refuses keys that mean nothing beside them, or in serving.
+fn faults(table: &Reader<'_>, workload: &Workload, iterations: u32) -> Result<Vec<Fault>> {
+    if workload.serving.is_some() {
+        let reason = "serving has no plan: `workload.lost` and `workload.cancelled` say what goes wrong";
+        table.refuse_all(&[KEYS.fault, KEYS.deadline, KEYS.drift], reason)?;
+    }
+    let faults = table.field(KEYS.fault).map(|field| fault::read(&field, &workload.job, iterations));
+    let faults = faults.transpose()?.unwrap_or_default();
+    if !faults.is_empty() {
+        let reason = "ranks with faults have deadlines, which a cluster that changes would break";
+        table.refuse(KEYS.drift, reason)?;
+    }
+    Ok(faults)
+}
+
+fn sums(table: &Reader<'_>, job: &Job) -> Result<SumType> {
+    if job.segments.iter().all(|segment| !segment.work.is_reduction()) {
+        table.refuse(KEYS.partial_sums, "the workload adds nothing up")?;
+    }
+    Ok(table.get(KEYS.partial_sums)?.unwrap_or(SumType::Sent))
 }
 
 impl Resolved {

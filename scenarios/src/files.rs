@@ -109,7 +109,7 @@ fn unzipped(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// A hash of a file, of which little is in memory at a time.
+/// Hash of a file, read in small pieces.
 fn digest_of_file(path: &Path) -> io::Result<u128> {
     let mut file = open_input(path)?;
     let (mut hash, mut chunk) = (Xxh3::new(), vec![0; 1 << 16]);

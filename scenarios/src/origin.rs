@@ -14,10 +14,10 @@ use crate::source::Source;
 ///
 /// It is no part of what the experiment is: `Debug` says nothing of it, so that equal experiments look equal.
 #[derive(Clone)]
-pub struct Origin(pub(crate) Whence);
+pub struct Origin(pub(crate) OriginKind);
 
 #[derive(Clone)]
-pub(crate) enum Whence {
+pub(crate) enum OriginKind {
     /// From files of this host.
     Loaded(Loaded),
     /// From those of another one.
@@ -83,7 +83,7 @@ impl Loaded {
 impl Origin {
     pub(crate) fn loaded(arguments: &Arc<Arguments>, point: Option<usize>, used: Used) -> Self {
         let (arguments, used) = (Arc::clone(arguments), Arc::new(used));
-        Self(Whence::Loaded(Loaded { arguments, point, used }))
+        Self(OriginKind::Loaded(Loaded { arguments, point, used }))
     }
 }
 

@@ -190,8 +190,8 @@ impl Rowset {
         }
     }
 
-    /// One source per segment of the job, which carries the tensor of that position, quantized to rows of so many FP8 values
-    /// where `fp8_values` says so; random bits stay as they are. Segments that do not communicate get one that is never used.
+    /// One source per segment of the job, which carries the tensor of that position, quantized to FP8 in rows of
+    /// `fp8_values` values where that is given; random bits stay as they are. Segments that do not communicate get one that is never used.
     pub(crate) fn into_payload(
         self,
         tensors: &[Option<usize>],

@@ -41,7 +41,7 @@ pub enum Problem {
     /// A key that is always needed.
     #[error("missing key `{key}`{}", in_table(table))]
     MissingKey { key: String, table: String, example: String },
-    /// None or several of keys of which exactly one is needed.
+    /// Keys of which exactly one is needed, and none or several are there.
     #[error(
         "`{table}` needs exactly one of {}, found {}",
         list(choices.iter().copied()),
@@ -165,7 +165,7 @@ pub enum Problem {
     /// A coded variant in a scenario without codec.
     #[error("protocol `{protocol}` needs a codec, and the scenario has none")]
     NoCodec { protocol: &'static str },
-    /// A codec of which nothing says how fast it is.
+    /// A codec without a speed.
     #[error("how fast is codec `{codec}`? neither the scenario nor its cluster says so")]
     NoCodecSpeed { codec: String, presets: Vec<&'static str> },
     /// Rows that are put together in a scenario without codec.

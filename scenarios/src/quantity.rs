@@ -1,6 +1,6 @@
 //! Numbers with units: `25 GB/s`, `5 us`, `16 MiB`, `60 TFLOP/s`.
 
-use crate::nearest::nearest;
+use zipwire_traces::nearest;
 
 /// Dimension of a quantity, which decides the units that it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,6 +26,6 @@ pub struct Serving {
     pub is_pipelined: bool,
     /// Losses of instances and cancelled requests, in the order of time.
     pub troubles: Vec<Trouble>,
-    /// When the run ends, whoever is still served.
+    /// End of the run, even if requests are still served.
     pub until_s: Option<f64>,
 }

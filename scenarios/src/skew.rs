@@ -9,7 +9,7 @@ use zipwire_schedule::{Durations, Rank};
 
 use crate::error::Result;
 use crate::language::{Condition, Field, Rule, Schema, choice, keys, names, number, table, time};
-use crate::lognormal;
+use crate::noise::draw_lognormal;
 
 /// Delay before a compute phase, drawn per iteration and rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,7 +95,7 @@ impl Spread {
     fn draw(self, rng: &mut impl Rng) -> f64 {
         match self {
             Self::Exponential => Exp1.sample(rng),
-            Self::Lognormal { sigma } => lognormal::draw(sigma, rng),
+            Self::Lognormal { sigma } => draw_lognormal(sigma, rng),
         }
     }
 }

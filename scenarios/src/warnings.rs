@@ -175,7 +175,7 @@ fn mistaken(key: &str, value: f64, why: &str, is_large: bool) -> String {
     format!("`{key}` is {bytes} GB/s ({bits} Gb/s), {why}: if {instead}")
 }
 
-/// Speeds that the scenario does not state and that nobody saw.
+/// Speeds that the scenario does not state and that nobody has measured.
 fn unmeasured(used: &[&CodecChoice]) -> Option<String> {
     let mut named: Vec<String> = Vec::new();
     for choice in used {

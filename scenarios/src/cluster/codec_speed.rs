@@ -15,7 +15,7 @@ named! {
     /// How a codec's speed is known, the best known first.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum SpeedBasis {
-        /// Measured by whoever wrote the file, on this GPU.
+        /// Measured by the author of the file, on this GPU.
         Measured = "measured",
         /// Published for this GPU.
         Published = "published",
@@ -29,7 +29,7 @@ named! {
 }
 
 impl SpeedBasis {
-    /// Whether results that rest on it rest on an assumption: nobody saw the codec run so fast on this GPU.
+    /// Whether results that rest on it rest on an assumption: the speed was not measured on this GPU.
     pub fn is_assumption(self) -> bool {
         match self {
             Self::Measured | Self::Published => false,

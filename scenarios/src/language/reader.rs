@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The value of a key as a field, for whoever wants its place, or knows more about it than its kind.
+    /// The value of a key as a field, for readers that need its place, or know more about it than its kind.
     pub(crate) fn field(&self, key: &dyn AnyKey) -> Option<Field<'a>> {
         debug_assert!(self.names.contains(&key.name()), "`{}` is no key of `{}`", key.name(), self.path());
         self.table.get(key.name()).map(|entry| self.field.below(entry))

@@ -2,11 +2,8 @@
 
 mod amounts;
 mod collective;
-mod flows_file;
-mod matrix_file;
 mod moe;
 mod serving;
-mod starts;
 mod table_file;
 mod training;
 mod transfers;
@@ -48,7 +45,7 @@ pub(crate) struct Workload {
     pub(crate) fp8_values: Option<usize>,
     /// Update cycle, if an iteration brings weights up to date.
     pub(crate) cycle: Option<UpdateCycle>,
-    /// Requests and who serves them, in place of iterations.
+    /// Requests and the pools that serve them, in place of iterations.
     pub(crate) serving: Option<Serving>,
 }
 

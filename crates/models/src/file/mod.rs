@@ -32,7 +32,7 @@ pub use frames::Frames;
 pub use header::{Header, HeaderError, TensorInfo};
 pub use input::{buffer, open_input};
 pub use model::Model;
-pub use nearest::nearest;
+pub use nearest::{nearest, nearest_names};
 pub use note::FORMAT_VERSION;
 pub use output::{Output, STAGED, folder, stage, sync_folder};
 pub use parts::{FOR_BYTES, LEAST_BYTES, LEAST_SAVING};

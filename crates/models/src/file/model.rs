@@ -12,7 +12,7 @@ use zipwire_codec::{ContainerIndex, DType};
 use crate::file::archive::begins_as_archive;
 use crate::file::chunks::{Chunks, in_tensor, read_index};
 use crate::file::header::{Header, TensorInfo};
-use crate::file::nearest::nearest;
+use crate::file::nearest::nearest_names;
 use crate::file::note::{Digest, Note, PIECE, PartNote};
 use crate::file::{FileError, at, buffer, open_input, znn};
 
@@ -279,7 +279,8 @@ impl Model {
 
     fn number(&self, name: &str) -> Result<usize, FileError> {
         self.numbers.get(name).copied().ok_or_else(|| {
-            let nearest = nearest(name, self.tensors.iter().map(|tensor| tensor.name.clone()).collect());
+            let nearest =
+                nearest_names(name, self.tensors.iter().map(|tensor| tensor.name.clone()).collect());
             FileError::NoTensor { path: self.path.clone(), tensor: name.to_owned(), nearest }
         })
     }

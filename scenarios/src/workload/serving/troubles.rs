@@ -1,4 +1,4 @@
-//! `lost` and `cancelled`: instances that are gone, and requests that nobody wants any more.
+//! `lost` and `cancelled`: instances that fail, and requests that are cancelled.
 
 use zipwire_serving::{Config, Loss, RequestId, Requests, Trouble};
 
@@ -61,7 +61,7 @@ pub(super) fn read(
     Ok(troubles)
 }
 
-/// A number of one of so many things, counted from 0.
+/// Index of one of `count` things, from 0.
 fn below(field: &Field<'_>, count: u32, what: &str) -> Result<u32> {
     let index = field.integer_u32(0..=u32::MAX)?;
     if index < count {

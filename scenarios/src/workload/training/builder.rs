@@ -35,7 +35,7 @@ pub(super) enum Time {
     Equal(f64),
     /// By rank.
     PerRank(Vec<f64>),
-    /// Drawn, before phases that take so many seconds.
+    /// Drawn, before phases that take this many seconds.
     Skew(f64),
     /// Before a call, whose time is not known.
     Unknown,

@@ -232,7 +232,7 @@ impl<'a> Iteration<'a> {
     }
 }
 
-/// Bytes of each rank's part of so many values: as equal as whole values can be.
+/// Bytes of each rank's part of `values` values: as equal as whole values can be.
 fn shards(values: u64, ranks: u32, dtype: DType) -> Vec<u64> {
     let (each, more) = (values / u64::from(ranks), values % u64::from(ranks));
     let values = (0..u64::from(ranks)).map(|rank| each + u64::from(rank < more));

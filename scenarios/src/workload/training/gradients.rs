@@ -1,4 +1,4 @@
-//! Gradients that all ranks sum up: when, and as values of which type.
+//! Sums of gradients over all ranks: their time and their type of values.
 
 use zipwire_codec::DType;
 use zipwire_schedule::{CallKind, Channel, Slot, Work};

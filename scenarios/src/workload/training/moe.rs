@@ -20,10 +20,10 @@ use super::settings::{Phase, Settings};
 use crate::compute::Pass;
 use crate::dispatch::{self, DispatchRow};
 use crate::error::Result;
-use crate::experts::Experts;
 use crate::language::{AnyKey, Field, Raw, keys, raw};
 use crate::model::{self, VALUE_BYTES};
 use crate::payload::{Carried, Rowset, TENSORS};
+use crate::placement::Experts;
 use crate::routing::tokens::{self, Rows};
 use crate::routing::{self, OF_EXPERTS, Place};
 
@@ -266,7 +266,7 @@ impl<'a> Iteration<'a> {
         [self.tokens, self.expert, self.combined]
     }
 
-    /// Rows of a type and so many bytes, to the experts.
+    /// Sends rows of `dtype` and `row_bytes` bytes to the experts.
     fn send_out(
         &mut self,
         name: String,
