@@ -276,77 +276,78 @@ mod tests {
         executors.insert("sim", true, "alpha", metrics(1.6), "2233", None);
         executors.insert("threads", false, "native", metrics(0.25), "0011", Some(true));
         let summary = Summary::new("quickstart", 7, executors);
-        insta::assert_snapshot!(written(&summary), @r#"
-        {
-          "scenario": "quickstart",
-          "seed": 7,
-          "version": "(version)",
-          "executors": {
-            "sim": {
-              "native": {
-                "iteration_s": {
-                  "mean": 2.0,
-                  "sd": 0.1,
-                  "min": 1.0,
-                  "max": 4.0
-                },
-                "comm_s": 1e-7,
-                "wait_s": 0.0,
-                "codec_s": 0.3333333333333333,
-                "reduce_s": 0.25,
-                "compute_s": 0.0005,
-                "bytes_raw": 1000000,
-                "bytes_wire": 700000,
-                "ratio": null,
-                "speedup": 1.0,
-                "plan_digest": "0011",
-                "verified": null
-              },
-              "alpha": {
-                "iteration_s": {
-                  "mean": 1.6,
-                  "sd": 0.1,
-                  "min": 0.8,
-                  "max": 3.2
-                },
-                "comm_s": 1e-7,
-                "wait_s": 0.0,
-                "codec_s": 0.3333333333333333,
-                "reduce_s": 0.25,
-                "compute_s": 0.0005,
-                "bytes_raw": 1000000,
-                "bytes_wire": 700000,
-                "ratio": 1.4285714285714286,
-                "speedup": 1.25,
-                "plan_digest": "2233",
-                "verified": null
-              }
-            },
-            "threads": {
-              "native": {
-                "iteration_s": {
-                  "mean": 0.25,
-                  "sd": 0.1,
-                  "min": 0.125,
-                  "max": 0.5
-                },
-                "comm_s": 1e-7,
-                "wait_s": 0.0,
-                "codec_s": 0.3333333333333333,
-                "reduce_s": 0.25,
-                "compute_s": 0.0005,
-                "bytes_raw": 1000000,
-                "bytes_wire": 700000,
-                "ratio": 1.4285714285714286,
-                "speedup": null,
-                "plan_digest": "0011",
-                "verified": true
-              }
-            }
-          }
-        }
-        "#);
+        assert_eq!(written(&summary), GOLDEN);
     }
+
+    const GOLDEN: &str = r#"{
+  "scenario": "quickstart",
+  "seed": 7,
+  "version": "(version)",
+  "executors": {
+    "sim": {
+      "native": {
+        "iteration_s": {
+          "mean": 2.0,
+          "sd": 0.1,
+          "min": 1.0,
+          "max": 4.0
+        },
+        "comm_s": 1e-7,
+        "wait_s": 0.0,
+        "codec_s": 0.3333333333333333,
+        "reduce_s": 0.25,
+        "compute_s": 0.0005,
+        "bytes_raw": 1000000,
+        "bytes_wire": 700000,
+        "ratio": null,
+        "speedup": 1.0,
+        "plan_digest": "0011",
+        "verified": null
+      },
+      "alpha": {
+        "iteration_s": {
+          "mean": 1.6,
+          "sd": 0.1,
+          "min": 0.8,
+          "max": 3.2
+        },
+        "comm_s": 1e-7,
+        "wait_s": 0.0,
+        "codec_s": 0.3333333333333333,
+        "reduce_s": 0.25,
+        "compute_s": 0.0005,
+        "bytes_raw": 1000000,
+        "bytes_wire": 700000,
+        "ratio": 1.4285714285714286,
+        "speedup": 1.25,
+        "plan_digest": "2233",
+        "verified": null
+      }
+    },
+    "threads": {
+      "native": {
+        "iteration_s": {
+          "mean": 0.25,
+          "sd": 0.1,
+          "min": 0.125,
+          "max": 0.5
+        },
+        "comm_s": 1e-7,
+        "wait_s": 0.0,
+        "codec_s": 0.3333333333333333,
+        "reduce_s": 0.25,
+        "compute_s": 0.0005,
+        "bytes_raw": 1000000,
+        "bytes_wire": 700000,
+        "ratio": 1.4285714285714286,
+        "speedup": null,
+        "plan_digest": "0011",
+        "verified": true
+      }
+    }
+  }
+}
+"#;
 
     #[test]
     fn bandwidths_follow_all_other_keys() {

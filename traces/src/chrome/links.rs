@@ -4,7 +4,7 @@ use zipwire_timeline::{Link, LinkUsage};
 
 use super::track::nanoseconds;
 
-/// More tracks than this nobody reads.
+/// Most tracks: more are not readable.
 const MOST_TRACKS: usize = 64;
 /// At least as many bytes as a counter event takes, name included.
 const EVENT_BYTES: u64 = 128;

@@ -64,7 +64,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Most bytes of a file, unless somebody wants another limit: viewers in a browser become slow beyond.
+    /// Most bytes of a file, by default: viewers in a browser become slow beyond.
     pub const BYTES: u64 = 50_000_000;
 }
 

@@ -16,7 +16,7 @@ const WAITING: usize = STATES.len() - 1;
 const EVENT_BYTES: u64 = 128;
 const MOST_ROWS: u64 = 4096;
 
-/// Bytes of a trace that are enough for so many changes.
+/// Upper bound of the bytes that these changes take in a trace.
 pub(super) fn most_bytes(changes: &[(i64, usize, u32)]) -> u64 {
     changes.len() as u64 * EVENT_BYTES
 }

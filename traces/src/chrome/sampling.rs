@@ -61,7 +61,9 @@ pub(super) struct Sizes<'t> {
     /// Names of segments.
     segments: Vec<usize>,
     codec: usize,
-    /// Widest id or count, widest number of bytes, widest time.
+    /// Digits of the largest rank; op, tag or iteration; thread, arrow or count of spans; number of bytes; time.
+    rank: usize,
+    op: usize,
     id: usize,
     bytes: usize,
     time: usize,
@@ -70,9 +72,9 @@ pub(super) struct Sizes<'t> {
 impl<'t> Sizes<'t> {
     pub(super) fn of(timeline: &'t Timeline, meta: &TraceMeta) -> Self {
         let spans = &timeline.spans;
-        let counts = spans.iter().map(|span| span.op.0.max(span.tag).max(span.iteration)).max();
+        let ops = spans.iter().map(|span| span.op.0.max(span.tag).max(span.iteration)).max();
         // A span has an arrow, a thread and a call of its own at the most.
-        let ids = 2 * spans.len() as u64 + u64::from(timeline.rank_count) + 3;
+        let ids = 2 * spans.len() as u64 + u64::from(timeline.rank_count);
         let of_span = |span: &Span| span.bytes.max(span.bytes_coded.unwrap_or(0));
         let slices = spans.iter().map(|span| Slice::unplaced(span, timeline));
         let longest_ns =
@@ -81,7 +83,9 @@ impl<'t> Sizes<'t> {
             timeline,
             segments: timeline.segments.iter().map(|name| text(name)).collect(),
             codec: meta.codec.as_deref().map_or(0, text),
-            id: digits(ids.max(counts.unwrap_or(0).into())),
+            rank: digits(timeline.rank_count.into()),
+            op: digits(ops.unwrap_or(0).into()),
+            id: digits(ids),
             bytes: digits(spans.iter().fold(0, |sum, span| sum.saturating_add(of_span(span)))),
             time: "-.000".len() + digits(longest_ns.unwrap_or(0) / 500),
         }
@@ -94,7 +98,7 @@ impl<'t> Sizes<'t> {
             r#"."peer":,{"ph":"s","bp":"e","id":,"pid":,"tid":,"ts":,"cat":"transfer","name":"transfer"},."#;
         const COUNTER: &str = r#",.{"ph":"C","pid":,"ts":,"name":"bytes in flight","args":{"tx":}}"#;
         let segment = self.segments.get(span.segment.index()).copied().unwrap_or(0);
-        let mut size = SLICE.len() + 4 * self.id + 2 * self.time + self.bytes;
+        let mut size = SLICE.len() + self.rank + self.id + 2 * self.op + 2 * self.time + self.bytes;
         size += span.lane.name().len() + text(span.name) + segment;
         if count > 1 {
             size += r#"merged (merged)"spans":,"#.len() + self.id;
@@ -103,16 +107,16 @@ impl<'t> Sizes<'t> {
             size += r#" "stage":"","#.len() + 2 * stage.name().len();
         }
         if span.tag > 0 {
-            size += r#""tag":,"#.len() + self.id;
+            size += r#""tag":,"#.len() + self.op;
         }
         if span.bytes_coded.is_some() {
             let longest_ratio = 24;
             size += r#""bytes_coded":,"ratio":,"codec":"","#.len() + self.bytes + longest_ratio + self.codec;
         }
         if span.peer.is_some() {
-            size += ARROW.len() + 4 * self.id + self.time;
+            size += ARROW.len() + 2 * self.rank + 2 * self.id + self.time;
             if span.lane == Lane::Tx {
-                size += 2 * (COUNTER.len() + self.id + self.time + self.bytes);
+                size += 2 * (COUNTER.len() + self.rank + self.time + self.bytes);
             }
         }
         size as u64
@@ -122,19 +126,19 @@ impl<'t> Sizes<'t> {
         let slice =
             r#",.{"ph":"X","pid":,"tid":,"ts":,"dur":,"cat":"","name":"","args":{"iteration":}}"#.len();
         let segment = self.segments.get(call.segment.index()).copied().unwrap_or(0);
-        (slice + CALL.len() + segment + 3 * self.id + 2 * self.time) as u64
+        (slice + CALL.len() + segment + self.rank + self.id + self.op + 2 * self.time) as u64
     }
 
     /// The process of a rank, and its number in the list of those that are drawn.
     pub(super) fn process(&self) -> u64 {
         let text = r#",.{"ph":"M","name":"process_name","pid":,"args":{"name":"rank  (spans merged)"}},.{"ph":"M","name":"process_sort_index","pid":,"args":{"sort_index":}},"#;
-        (text.len() + 5 * self.id) as u64
+        (text.len() + 5 * self.rank) as u64
     }
 
     /// All threads and calls.
     pub(super) fn tracks(&self, tracks: &Tracks) -> u64 {
         let text = r#",.{"ph":"M","name":"thread_name","pid":,"tid":,"args":{"name":" "}},.{"ph":"M","name":"thread_sort_index","pid":,"tid":,"args":{"sort_index":}}"#;
-        let thread = |name: &str| (text.len() + name.len() + 6 * self.id) as u64;
+        let thread = |name: &str| (text.len() + name.len() + 2 * self.rank + 4 * self.id) as u64;
         let threads: u64 = tracks.tracks.iter().map(|track| thread(track.row.name())).sum();
         threads + tracks.calls.iter().map(|call| self.call(call)).sum::<u64>()
     }
@@ -397,7 +401,7 @@ mod tests {
         ((text.len() - counters) as u64, spans + sizes.tracks(&Tracks::assign(timeline)) + sizes.frame())
     }
 
-    /// What remains is `otherData` and the process of all ranks.
+    /// Bytes of `otherData` and of the process of all ranks, which the bound leaves out.
     const REST: u64 = 400;
 
     #[test]

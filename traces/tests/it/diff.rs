@@ -1,5 +1,4 @@
 //! Traces, written and read back: what differs is found exactly, what is no trace is refused by place.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
