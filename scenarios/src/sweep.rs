@@ -121,7 +121,7 @@ impl Sweep {
     /// A point, resolved.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// See [`check`](Self::check).
     ///
     /// # Panics
     /// If there is no such point.

@@ -243,7 +243,7 @@ fn read_arms(field: &Field<'_>) -> Result<Vec<(String, Place)>> {
     let items = field.array()?;
     if !(2..=ARM_LIMIT).contains(&items.len()) {
         let (what, limits) =
-            (format!("the number of `{}`", field.path), format!("from 2 to {ARM_LIMIT} names of variants"));
+            (format!("the number of {}", field.path), format!("from 2 to {ARM_LIMIT} names of variants"));
         return Err(field.error(Problem::out_of_range(what, items.len(), limits)));
     }
     items.iter().map(|item| Ok((item.string()?.to_owned(), item.place()))).collect()
