@@ -20,11 +20,10 @@ pub use preset::{Preset, presets};
 use crate::error::Result;
 use crate::files::Files;
 use crate::language::{
-    Condition, Field, Raw, Schema, bandwidth, choice, count, custom, integer, keys, map, raw, schema, table,
-    time,
+    Condition, Field, Raw, Reader, Schema, bandwidth, choice, count, custom, integer, keys, map, number, raw,
+    schema, table, time,
 };
 use crate::problem::Problem;
-use crate::slowdown;
 
 /// Most ranks of a cluster: plans are held whole, and a matrix of rank pairs takes 128 MiB at this size.
 pub(crate) const RANK_LIMIT: u32 = 4096;
@@ -41,13 +40,27 @@ keys! { static KEYS =
     latency_inter: f64 = time(), "time before the first byte moves between nodes; needed for 2 nodes and more", example = "\"10 us\"";
     launch: f64 = time(), "time from issuing a compute phase or an exchange until it begins; none by default";
     host_sync: f64 = time(), "time from the arrival of an exchange's last size until the host knows it; none by default";
-    compute_slowdown: Slowdown = custom(slowdown::read, || table(slowdown::KEYS.all)), "how many times as long compute takes while other lanes of its rank are busy; 1 by default";
+    compute_slowdown: Slowdown = custom(read_slowdown, || table(SLOWDOWN.all)), "how many times as long compute takes while other lanes of its rank are busy; 1 by default";
     reduce: f64 = bandwidth(), "bytes per second that a GPU reads where it adds values up; `400 GB/s` by default";
     library: Raw = raw(library::schema), "what calls of a communication library's own collectives cost; needed where a variant has the algorithm `library`";
     codec_speed: CodecSpeeds = custom(codec_speed::read, codec_speed::schema), "how fast the GPUs code, by codec; for scenarios whose `[codec]` has no `speed`";
     links: Raw = raw(|| map(schema::bandwidth())), "single links that differ, by name: `gpu 3 up`, `nic 0 down`, `leaf 1 up`";
     model: NetworkModel = choice("network model", &NetworkModel::ALL, NetworkModel::name), "how the rates of transfers follow from the links that they share; `max-min` by default";
     start: TransferStart = choice("start of transfers", &TransferStart::ALL, TransferStart::name), "whom a transfer waits for once its exchange is open: its two ranks, or all that take part; `rendezvous` by default";
+}
+
+/// Other work on the rank makes nothing faster; and work that takes a thousand times as long does not overlap.
+const SLOWDOWN_LIMITS: std::ops::RangeInclusive<f64> = 1.0..=1000.0;
+
+keys! { static SLOWDOWN =
+    codec: f64 = number(SLOWDOWN_LIMITS), "factor while the rank encodes or decodes; 1 by default";
+    exchange: f64 = number(SLOWDOWN_LIMITS), "factor while a transfer of the rank is in latency or moving; 1 by default";
+}
+
+fn read_slowdown(field: &Field<'_>) -> Result<Slowdown> {
+    let table = field.table(SLOWDOWN.all)?;
+    let (codec, exchange) = (table.get(SLOWDOWN.codec)?, table.get(SLOWDOWN.exchange)?);
+    Ok(Slowdown { codec: codec.unwrap_or(1.0), exchange: exchange.unwrap_or(1.0) })
 }
 
 /// A resolved `[cluster]`.
@@ -57,7 +70,7 @@ pub(crate) struct Cluster {
     /// At least 2 ranks.
     pub(crate) topology: Topology,
     pub(crate) host: HostCost,
-    /// How fast its GPUs code, as far as it says so.
+    /// Speeds of codecs on its GPUs, as far as they are stated.
     pub(crate) codec_speeds: CodecSpeeds,
     pub(crate) model: NetworkModel,
     pub(crate) start: TransferStart,
@@ -104,17 +117,7 @@ pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
         node_bytes_per_s: nic_bandwidth * f64::from(nics_per_node),
         nvlink_domain: 0,
     };
-    let host = HostCost {
-        compute_slowdown: table.get(KEYS.compute_slowdown)?.unwrap_or_default(),
-        reduce_bytes_per_s: table.get(KEYS.reduce)?.unwrap_or(HostCost::REDUCE_BYTES_PER_S),
-        library: table
-            .field(KEYS.library)
-            .map(|field| library::read(&field, hardware))
-            .transpose()?
-            .unwrap_or_default(),
-        launch_s: table.get(KEYS.launch)?.unwrap_or(0.0),
-        sync_s: table.get(KEYS.host_sync)?.unwrap_or(0.0),
-    };
+    let host = read_host(&table, hardware)?;
     let mut topology = Topology {
         nodes,
         gpus_per_node,
@@ -139,7 +142,18 @@ pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
     })
 }
 
-/// NICs of each node: at most one per GPU. Whoever takes fewer GPUs than the hardware has is told so there, and not where the
+fn read_host(table: &Reader<'_>, hardware: Hardware) -> Result<HostCost> {
+    let library = table.field(KEYS.library).map(|field| library::read(&field, hardware)).transpose()?;
+    Ok(HostCost {
+        compute_slowdown: table.get(KEYS.compute_slowdown)?.unwrap_or_default(),
+        reduce_bytes_per_s: table.get(KEYS.reduce)?.unwrap_or(HostCost::REDUCE_BYTES_PER_S),
+        library: library.unwrap_or_default(),
+        launch_s: table.get(KEYS.launch)?.unwrap_or(0.0),
+        sync_s: table.get(KEYS.host_sync)?.unwrap_or(0.0),
+    })
+}
+
+/// NICs of each node: at most one per GPU. If the scenario takes fewer GPUs than the hardware has, the error points there, and not where the
 /// hardware has its NICs.
 fn read_nics(nics: &Field<'_>, gpus: &Field<'_>, most: u32, are_gpus_own: bool) -> Result<u32> {
     if !are_gpus_own {
@@ -154,7 +168,7 @@ fn read_nics(nics: &Field<'_>, gpus: &Field<'_>, most: u32, are_gpus_own: bool) 
     }
 }
 
-/// What [`read`] reads.
+/// Schema of the tables that [`read`] accepts.
 pub(crate) fn schema() -> Schema {
     use Condition::{All, Fits, Lacks, Misfits};
     // With a preset or a file, only what they leave open is needed, and that is not in the scenario.

@@ -22,7 +22,7 @@ pub struct CodecChoice {
     pub spec: Spec,
     /// The share of values that this table does not serve, by its file.
     pub table_misses: Option<f64>,
-    /// What encoding and decoding cost.
+    /// Time of encoding and decoding, by size.
     pub cost: CodecCost,
     /// How that is known, if the cluster says it and not the scenario.
     pub declared: Option<DeclaredSpeed>,

@@ -6,7 +6,7 @@ use crate::language::{
 };
 use crate::noise::Noise;
 
-/// What workload `moe` computes.
+/// Compute time of workload `moe`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ExpertTime {
     /// Seconds of the expert computation at mean load.
@@ -82,9 +82,9 @@ keys! { pub(crate) static KEYS =
     noise: Noise = custom(Noise::read, Noise::schema), "relative standard deviation of each computation, drawn anew per rank and iteration; 0 by default";
 }
 
-/// What workload `moe` reads.
+/// Keys of workload `moe`.
 static ONE_LAYER: Keys<'static> = &[KEYS.expert, KEYS.noise];
-/// What layers with experts on several ranks have.
+/// Keys for layers whose experts are on several ranks.
 static EXPERTS: Keys<'static> = &[
     KEYS.attention,
     KEYS.dense,
@@ -95,7 +95,7 @@ static EXPERTS: Keys<'static> = &[
     KEYS.head,
     KEYS.noise,
 ];
-/// What layers have that each rank computes alike.
+/// Keys for layers that every rank computes alike.
 static LAYERS: Keys<'static> =
     &[KEYS.layer, KEYS.dense, KEYS.floor_forward, KEYS.floor_backward, KEYS.head, KEYS.noise];
 
@@ -109,7 +109,7 @@ impl ExpertTime {
         Ok(Self { expert_s, noise: table.get(KEYS.noise)?.unwrap_or_default() })
     }
 
-    /// What [`read`](Self::read) reads.
+    /// Schema of the table that [`read`](Self::read) accepts.
     pub(crate) fn schema() -> Schema {
         table(ONE_LAYER).with(vec![Self::rule()])
     }
@@ -163,17 +163,17 @@ impl Compute {
         [vec![times], Self::rules(KEYS.attention)].concat()
     }
 
-    /// What [`of_experts`](Self::of_experts) reads.
+    /// Schema of the table that [`of_experts`](Self::of_experts) accepts.
     pub(crate) fn schema_of_experts() -> Schema {
         table(EXPERTS).with(Self::rules_of_experts())
     }
 
-    /// What [`of_layers`](Self::of_layers) reads.
+    /// Schema of the table that [`of_layers`](Self::of_layers) accepts.
     pub(crate) fn schema_of_layers() -> Schema {
         table(LAYERS).with(Self::rules(KEYS.layer))
     }
 
-    /// The dense part of a layer, of so many operations in its forward pass.
+    /// The dense part of a layer, by the operations of its forward pass.
     pub(crate) fn dense(&self, flops: f64) -> Passes {
         let Passes { forward_s, backward_s } = self.dense.passes(flops);
         Passes {
@@ -187,7 +187,7 @@ impl Compute {
         self.experts.passes(flops)
     }
 
-    /// Seconds of embedding, head and loss, both passes; if they are not given, those of a head of so many operations, and
+    /// Seconds of embedding, head and loss, both passes; if they are not given, those of a head with `flops` operations, and
     /// none if layers have times.
     pub(crate) fn head_s(&self, flops: f64) -> f64 {
         let passes = match self.dense {

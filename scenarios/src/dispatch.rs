@@ -14,7 +14,7 @@ keys! { pub(crate) static KEYS =
     dispatch_dtype: DType = choice("type of dispatched values", &DTYPES, DType::name), "what the forward dispatch carries of a token: its values, or FP8 values with an F32 scale for every 128; `BF16` by default";
 }
 
-/// What a forward dispatch carries of a token.
+/// Row of a token in a forward dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DispatchRow {
     pub(crate) dtype: DType,

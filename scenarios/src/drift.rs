@@ -25,7 +25,7 @@ pub struct Drift {
     pub links: BTreeMap<LinkId, f64>,
 }
 
-/// What an iteration finds.
+/// Links and ratio that hold in one iteration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conditions {
     /// The cluster's links.
@@ -65,7 +65,7 @@ pub(crate) fn read(
     Ok(drifts)
 }
 
-/// What [`read`] reads.
+/// Schema of the array that [`read`] accepts.
 pub(crate) fn schema() -> Schema {
     array(table(KEYS.all)).at_most(LIMIT)
 }
@@ -121,7 +121,7 @@ impl Conditions {
     }
 }
 
-/// What an iteration finds, given what the first one would without drift.
+/// Conditions of an iteration, from those of a run without drift.
 pub(crate) fn conditions(drifts: &[Drift], mut first: Conditions, iteration: u32) -> Conditions {
     drifts.iter().for_each(|drift| first.apply(drift, iteration));
     first

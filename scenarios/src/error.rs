@@ -9,7 +9,7 @@ use crate::problem::Problem;
 
 pub(crate) type Result<T> = std::result::Result<T, ScenarioError>;
 
-/// Why a scenario cannot be run, and where it says so.
+/// A problem of a scenario, and the places in its text that it concerns.
 ///
 /// `Display` gives one line, `path:line:column: what is wrong`; [`render`](Self::render) shows the source.
 #[derive(Debug, Error)]
@@ -80,7 +80,7 @@ impl ScenarioError {
         })
     }
 
-    /// What is wrong, as data.
+    /// The problem as data.
     pub fn problem(&self) -> &Problem {
         &self.0.problem
     }
@@ -95,7 +95,7 @@ impl ScenarioError {
         self.0.places.first().map(|(place, _)| place.column())
     }
 
-    /// What is wrong, where, the source with a mark under it, and what would be right; several lines, without
+    /// Message, place, the source line with a mark under it, and the remedy; several lines, without
     /// a final newline. With `colour`, ANSI escapes for a terminal.
     pub fn render(&self, colour: bool) -> String {
         // What a file or an argument says is shown, and not obeyed.

@@ -55,30 +55,30 @@ pub struct Experiment {
     pub host: HostCost,
     /// The codec of coded variants that have none of their own ([`codec_of`](Self::codec_of)).
     pub codec: Option<CodecChoice>,
-    /// What an iteration does.
+    /// Segments of an iteration.
     pub job: Job,
     /// How long its compute segments take.
     pub durations: Durations,
-    /// What an iteration is, if it brings weights of some ranks to others.
+    /// Update cycle, if an iteration brings weights of some ranks to others.
     pub cycle: Option<UpdateCycle>,
-    /// Requests and who serves them, in place of what an iteration does.
+    /// Requests and the pools that serve them, in place of iterations.
     pub serving: Option<Serving>,
-    /// What transfers carry: the scenario's payload, or noise if no variant is coded. `None` only with coded
+    /// Values that transfers carry: the scenario's payload, or noise if no variant is coded. `None` only with coded
     /// variants whose ratio is stated: they can be simulated and not run.
     pub payload: Option<Payload>,
     /// In which type partial sums travel, in all variants.
     pub sums: SumType,
-    /// What is compared, at least one; speedups are over the first.
+    /// Variants to compare, at least one; speedups are over the first.
     pub variants: Vec<Variant>,
-    /// What goes wrong in a run.
+    /// Faults of ranks, links and bytes during a run.
     pub faults: Vec<Fault>,
     /// How much later than expected ops may end, where there are deadlines.
     pub slack: Slack,
-    /// What becomes different in the course of the run, in order; only simulations can do that.
+    /// Changes of links or ratio in the course of the run, in order; simulations only.
     pub drifts: Vec<Drift>,
     /// Points of the scenario's `[sweep]`, which this experiment leaves out; 0 if it has none, or is one of them.
     pub points_left_out: usize,
-    /// What all of this came from.
+    /// Text, arguments and files from which the experiment was loaded.
     pub origin: Origin,
 }
 
@@ -118,7 +118,7 @@ pub fn load(source: &Source, sets: &[String], seed: Option<u64>) -> Result<Exper
     load_real(source, sets, &[], seed)
 }
 
-/// As [`load`], for a real run that differs from the scenario: `real_sets` are the arguments of `--real-set`, applied
+/// Like [`load`], for a real run that differs from the scenario: `real_sets` are the arguments of `--real-set`, applied
 /// after `sets`.
 ///
 /// # Errors
@@ -132,7 +132,7 @@ pub fn load_real(
     load_from(&Arguments::new(source, sets, real_sets, seed), &Files::new(&source.base))
 }
 
-/// As [`load_real`], with files from wherever they are.
+/// Like [`load_real`], with files from disk or from a parcel.
 pub(crate) fn load_from(arguments: &Arc<Arguments>, files: &Files) -> Result<Experiment> {
     let (mut root, _) = parse(arguments)?;
     let axes = axes::take(&mut root)?;
@@ -205,22 +205,9 @@ pub(crate) fn resolve(
         variants.push(variant::default());
     }
 
-    if adds_nothing_up(&workload.job) {
-        table.refuse(KEYS.partial_sums, "the workload adds nothing up")?;
-    }
-    let sums = table.get(KEYS.partial_sums)?.unwrap_or(SumType::Sent);
-    if workload.serving.is_some() {
-        let reason = "serving has no plan: `workload.lost` and `workload.cancelled` say what goes wrong";
-        table.refuse_all(&[KEYS.fault, KEYS.deadline, KEYS.drift], reason)?;
-    }
-    let faults = table.field(KEYS.fault).map(|field| fault::read(&field, &workload.job, iterations));
-    let faults = faults.transpose()?.unwrap_or_default();
+    let sums = sums(&table, &workload.job)?;
+    let faults = faults(&table, &workload, iterations)?;
     let slack = table.get(KEYS.deadline)?.unwrap_or(fault::SLACK);
-
-    if !faults.is_empty() {
-        let reason = "ranks with faults have deadlines, which a cluster that changes would break";
-        table.refuse(KEYS.drift, reason)?;
-    }
     let ratio = codec.as_ref().and_then(|(choice, _)| choice.ratio);
     let drifts = table.field(KEYS.drift).map(|field| drift::read(&field, iterations, &topology, ratio));
     let drifts = drifts.transpose()?.unwrap_or_default();
@@ -254,8 +241,26 @@ pub(crate) fn resolve(
     Ok(Resolved { experiment, rows, tensors, fp8_values })
 }
 
-fn adds_nothing_up(job: &Job) -> bool {
-    job.segments.iter().all(|segment| !segment.work.is_reduction())
+/// The faults; refuses keys that mean nothing beside them, or in serving.
+fn faults(table: &Reader<'_>, workload: &Workload, iterations: u32) -> Result<Vec<Fault>> {
+    if workload.serving.is_some() {
+        let reason = "serving has no plan: `workload.lost` and `workload.cancelled` say what goes wrong";
+        table.refuse_all(&[KEYS.fault, KEYS.deadline, KEYS.drift], reason)?;
+    }
+    let faults = table.field(KEYS.fault).map(|field| fault::read(&field, &workload.job, iterations));
+    let faults = faults.transpose()?.unwrap_or_default();
+    if !faults.is_empty() {
+        let reason = "ranks with faults have deadlines, which a cluster that changes would break";
+        table.refuse(KEYS.drift, reason)?;
+    }
+    Ok(faults)
+}
+
+fn sums(table: &Reader<'_>, job: &Job) -> Result<SumType> {
+    if job.segments.iter().all(|segment| !segment.work.is_reduction()) {
+        table.refuse(KEYS.partial_sums, "the workload adds nothing up")?;
+    }
+    Ok(table.get(KEYS.partial_sums)?.unwrap_or(SumType::Sent))
 }
 
 impl Resolved {
@@ -461,7 +466,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// What an iteration finds.
+    /// Links and ratio in `iteration`, with the drifts of the scenario.
     pub fn conditions(&self, iteration: u32) -> Conditions {
         let ratio = self.codec.as_ref().and_then(|choice| choice.ratio);
         drift::conditions(&self.drifts, Conditions { topology: self.topology.clone(), ratio }, iteration)
@@ -479,7 +484,7 @@ impl Experiment {
         stated.into_iter().chain(drifts.filter_map(|drift| drift.ratio)).reduce(f64::max)
     }
 
-    /// What each communication segment moves in one iteration.
+    /// Bytes that each communication segment moves in one iteration.
     pub fn traffic(&self) -> Vec<Traffic> {
         Traffic::of(&self.job, self.topology.gpus_per_node)
     }

@@ -27,10 +27,10 @@ const LONGEST_TEXT: u64 = 1 << 30;
 /// How files of gzip begin.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// What spreadsheets put in front of UTF-8.
+/// First character of UTF-8 files that spreadsheets write.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// What one experiment reads, relative to the folder of the scenario. What was read is shared by the points of a sweep, on several
+/// Files of one experiment, relative to the folder of the scenario. Read contents are shared by the points of a sweep, on several
 /// threads.
 #[derive(Debug)]
 pub(crate) struct Files {
@@ -52,7 +52,7 @@ struct Cache {
 struct Kept {
     key: Key,
     content: Content,
-    /// What is drawn has none.
+    /// Hash of the file; `None` for values that are drawn.
     digest: Option<u128>,
 }
 
@@ -96,7 +96,7 @@ fn text_of(bytes: Vec<u8>) -> io::Result<String> {
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
 }
 
-/// What gzip has compressed, or else the bytes themselves.
+/// The bytes, decompressed if they are gzip.
 fn unzipped(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
     if !bytes.starts_with(&GZIP) {
         return Ok(bytes);
@@ -109,7 +109,7 @@ fn unzipped(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// A hash of a file, of which little is in memory at a time.
+/// Hash of a file, read in small pieces.
 fn digest_of_file(path: &Path) -> io::Result<u128> {
     let mut file = open_input(path)?;
     let (mut hash, mut chunk) = (Xxh3::new(), vec![0; 1 << 16]);
@@ -127,7 +127,7 @@ impl Files {
         Self { base: base.to_owned(), carried: None, cache: Arc::default(), used: Mutex::default() }
     }
 
-    /// Those of a parcel, and no others; errors call them as if they lay in `base`.
+    /// Files of a parcel, and no others; errors name them as if they lay in `base`.
     pub(crate) fn carried(base: &Path, carried: Carried) -> Self {
         Self { carried: Some(Arc::new(carried)), ..Self::new(base) }
     }
@@ -216,7 +216,7 @@ impl Files {
         self.cache().digests.clone()
     }
 
-    /// What this one has been asked for so far.
+    /// Files asked for through this handle so far.
     pub(crate) fn used(&self) -> Used {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -245,7 +245,7 @@ impl Files {
         Ok((records, digest_of_file(&path).map_err(unreadable)?))
     }
 
-    /// What is kept, or what `make` makes: without the lock, so that two threads may make the same at once.
+    /// The cached value, or the result of `make`, which runs without the lock: two threads may compute the same value at once.
     fn get<E>(
         &self,
         key: Key,

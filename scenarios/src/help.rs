@@ -1,57 +1,137 @@
-//! What to do about a problem.
+//! Remedies of problems.
 
 use std::io;
 
 use serde_json::Value;
 use zipwire_codec::{DType, Spec, SpecError, sign_mantissa_len};
 use zipwire_schedule::{Algorithm, Protocol};
+use zipwire_traces::nearest;
 
 use crate::example::example;
-use crate::nearest::nearest;
 use crate::problem::Problem;
 use crate::quantity::Dimension;
 use crate::words::{counted, list, meant, sentence, shortened_names};
 
 impl Problem {
-    /// What would be right, where the message does not say so already.
+    /// The remedy, where the message does not name it already.
     pub fn help(&self) -> Option<String> {
         match self {
+            Self::AtPoint { problem, .. } => problem.help(),
+            Self::Codec(error) => spec_help(error),
+            Self::Recording(error) => error.help(),
+            Self::Graph(problem) => Some(problem.help()),
+            Self::Payload(problem) => problem.help(),
+            Self::Flow(problem) => problem.help(),
+            Self::Table(problem) => problem.help(),
+            Self::Serving(problem) => problem.help(),
+            Self::Parcel(problem) => Some(problem.help()),
+            _ => {
+                let fixed = self.fixed_help().map(str::to_owned);
+                fixed
+                    .or_else(|| self.name_help())
+                    .or_else(|| self.value_help())
+                    .or_else(|| self.coding_help())
+            }
+        }
+    }
+
+    /// Remedies that are the same whatever the values.
+    fn fixed_help(&self) -> Option<&'static str> {
+        let help = match self {
+            Self::Unreadable { source, .. } => match source.kind() {
+                io::ErrorKind::IsADirectory => "name a file in it",
+                io::ErrorKind::InvalidData => "a scenario is a text in TOML",
+                _ => return None,
+            },
+            Self::Syntax { is_json: true, .. } => "this is JSON, and a scenario is TOML",
+            Self::WrongType { expected: "an integer" | "a number", found: "a string", .. } => {
+                "write a number, without quotation marks"
+            }
+            Self::BadName { .. } => {
+                "1 to 100 letters, digits, `-`, `_` and `.`, with a letter or digit first: it names output files"
+            }
+            Self::NotPath { .. } => "like `\"cluster.nodes\" = [2, 4]`",
+            Self::ArmCodecs { .. } => "a plan has one codec: choose arms that share theirs",
+            Self::DuplicateVariant { .. } => "give each variant a name of its own",
+            Self::LibraryArm { .. } => {
+                "leave it out, or give it another algorithm; uncompressed calls of a library can be an arm"
+            }
+            Self::NoCodec { .. } | Self::NoCopySpeed => {
+                "add a table `[codec]` with `id = \"window7\"`, and its `speed` where the cluster has no `codec_speed`"
+            }
+            // With `dedup+` in front of it, too.
+            Self::NoCodecSpeed { codec, .. }
+                if codec.rsplit('+').next().unwrap_or(codec).starts_with("auto") =>
+            {
+                "`auto` makes frames of several codecs, of different speeds: state `speed = { encode = \"... GB/s\", decode = \"... GB/s\" }`, \
+                 which then is that of every chunk, or name the codec"
+            }
+            // It is one of values and base together.
+            Self::NoCodecSpeed { codec, .. } if codec.starts_with("delta+") => {
+                "state `speed = { encode = \"... GB/s\", decode = \"... GB/s\" }`: hardware files have no speed of differences, which \
+                 depends on how far values are from their base, and GPUs have no kernels for them yet; the example `deltas` of \
+                 `zipwire-codec` measures that of a CPU"
+            }
+            // Payloads are BF16: other values have only the ratio.
+            Self::NoPayload { dtype, .. } if *dtype != DType::Bf16.name() => {
+                "state the ratio here, `ratio = 1.3`"
+            }
+            Self::NoPayload { .. } => {
+                "give the workload data to compress, `payload = { gaussian = 0.02 }`, or state the ratio here, `ratio = 1.3`"
+            }
+            _ => return None,
+        };
+        Some(help)
+    }
+
+    /// Remedies for keys, names and paths.
+    fn name_help(&self) -> Option<String> {
+        let help = match self {
             Self::UnknownKey { key, table, valid } => {
                 let elsewhere = tables_with(key, table);
-                let elsewhere = elsewhere.map_or_else(String::new, |tables| format!("it is a key of {tables}; "));
-                Some(elsewhere + &choose(key, valid, "the valid keys are"))
+                let elsewhere =
+                    elsewhere.map_or_else(String::new, |tables| format!("it is a key of {tables}; "));
+                elsewhere + &choose(key, valid, "the valid keys are")
             }
-            Self::RenamedKey { new, values, .. } => Some(format!("write `{new}`; {values}")),
-            Self::UnknownName { name, valid, .. } => Some(choose(name, valid, "it must be one of")),
-            Self::NicsPerNode { gpus, .. } => Some(format!(
-                "a GPU uses one NIC, so there are at most as many as GPUs: set `cluster.nics_per_node = {gpus}`, too, for a NIC \
-                 for each"
-            )),
+            Self::RenamedKey { new, values, .. } => format!("write `{new}`; {values}"),
+            Self::UnknownName { name, valid, .. } => choose(name, valid, "it must be one of"),
             Self::NoSuchPath { path, valid } => {
-                let last = path.rsplit('.').next().unwrap_or(path);
-                Some(choose(last, valid, "there are"))
+                choose(path.rsplit('.').next().unwrap_or(path), valid, "there are")
             }
-            Self::Unreadable { source, .. } => match source.kind() {
-                io::ErrorKind::IsADirectory => Some("name a file in it".to_owned()),
-                io::ErrorKind::InvalidData => Some("a scenario is a text in TOML".to_owned()),
-                _ => None,
-            },
-            Self::Syntax { is_json: true, .. } => Some("this is JSON, and a scenario is TOML".to_owned()),
             Self::MissingKey { key, table, example } if table.is_empty() && example.starts_with('{') => {
-                Some(format!("add a table `[{key}]`, or on one line `{key} = {example}`"))
+                format!("add a table `[{key}]`, or on one line `{key} = {example}`")
             }
             Self::MissingKey { key, table, example } if table.is_empty() => {
-                Some(format!("add `{key} = {example}` before the first table"))
+                format!("add `{key} = {example}` before the first table")
             }
-            Self::MissingKey { key, table, example } => Some(format!("add `{key} = {example}` to `{table}`")),
-            Self::WrongType { path, expected, found } => match (*expected, *found) {
-                ("an integer" | "a number", "a string") => Some("write a number, without quotation marks".to_owned()),
-                _ => Some(format!("like `{}`", example(path, expected)?)),
-            },
-            Self::BadHeader { expected, example, .. } => Some(format!(
+            Self::MissingKey { key, table, example } => format!("add `{key} = {example}` to `{table}`"),
+            Self::UnknownLink { nearest, kinds, edges, .. } if kinds.is_empty() => {
+                format!("{}there are {}", meant(nearest.as_deref()), shortened_names(edges))
+            }
+            Self::UnknownLink { nearest, kinds, .. } => {
+                let kinds: Vec<String> = kinds.iter().map(|&(kind, count)| counted(kind, count)).collect();
+                format!("{}there are {}, each `up` and `down`", meant(nearest.as_deref()), sentence(&kinds))
+            }
+            Self::BareTopology { example, .. } => format!("write it as a table, like `{example}`"),
+            Self::NotAssignment { flag } => format!("like `{flag} \"cluster.host_sync=60 us\"`"),
+            Self::BarePath { key } => format!("write `\"{key}.KEY\" = [...]`"),
+            _ => return None,
+        };
+        Some(help)
+    }
+
+    /// Remedies for values, their units and their files.
+    fn value_help(&self) -> Option<String> {
+        let help = match self {
+            Self::NicsPerNode { gpus, .. } => format!(
+                "a GPU uses one NIC, so there are at most as many as GPUs: set `cluster.nics_per_node = {gpus}`, too, for a NIC \
+                 for each"
+            ),
+            Self::WrongType { path, expected, .. } => format!("like `{}`", example(path, expected)?),
+            Self::BadHeader { expected, example, .. } => format!(
                 "write the names of the columns, `{expected}`, in the first line, and a line like `{example}` for each row"
-            )),
-            Self::NoRows { example, .. } => Some(format!("add a line like `{example}` for each row")),
+            ),
+            Self::NoRows { example, .. } => format!("add a line like `{example}` for each row"),
             Self::MissingUnit { number, dimension, .. } => {
                 // A number of bytes without a unit is meant as bytes.
                 let unit = match dimension {
@@ -59,103 +139,63 @@ impl Problem {
                     _ => dimension.example().rsplit(' ').next().unwrap_or_default(),
                 };
                 let units = list(dimension.units());
-                Some(format!("write it as a string with a unit, like `\"{number} {unit}\"`; the units are {units}"))
+                format!("write it as a string with a unit, like `\"{number} {unit}\"`; the units are {units}")
             }
             Self::UnknownUnit { unit, dimension, .. } => {
-                let units = format!("the units are {}", list(dimension.units()));
-                let lead = match dimension {
-                    Dimension::Bandwidth => "`b` is a bit and `B` a byte: ",
-                    _ => "",
-                };
-                Some(format!("{}{lead}{units}", meant(dimension.meant(unit))))
+                let is_bandwidth = matches!(dimension, Dimension::Bandwidth);
+                let lead = if is_bandwidth { "`b` is a bit and `B` a byte: " } else { "" };
+                format!("{}{lead}the units are {}", meant(dimension.meant(unit)), list(dimension.units()))
             }
-            Self::NotQuantity { dimension, .. } => Some(format!("like `\"{}\"`", dimension.example())),
-            Self::OutOfRange { limits, .. } => Some(format!("it must be {limits}")),
-            Self::BadName { .. } => Some(
-                "1 to 100 letters, digits, `-`, `_` and `.`, with a letter or digit first: it names output files"
-                    .to_owned(),
-            ),
-            Self::ArmCodecs { .. } => Some("a plan has one codec: choose arms that share theirs".to_owned()),
-            Self::DuplicateVariant { .. } => Some("give each variant a name of its own".to_owned()),
-            Self::UnknownLink { nearest, kinds, edges, .. } if kinds.is_empty() => {
-                Some(format!("{}there are {}", meant(nearest.as_deref()), shortened_names(edges)))
-            }
-            Self::UnknownLink { nearest, kinds, .. } => {
-                let kinds: Vec<String> = kinds.iter().map(|&(kind, count)| counted(kind, count)).collect();
-                Some(format!("{}there are {}, each `up` and `down`", meant(nearest.as_deref()), sentence(&kinds)))
-            }
-            Self::BareTopology { example, .. } => Some(format!("write it as a table, like `{example}`")),
-            Self::Graph(problem) => Some(problem.help()),
-            Self::NotAssignment { flag } => Some(format!("like `{flag} \"cluster.host_sync=60 us\"`")),
-            Self::NotPath { .. } => Some("like `\"cluster.nodes\" = [2, 4]`".to_owned()),
-            Self::BarePath { key } => Some(format!("write `\"{key}.KEY\" = [...]`")),
-            Self::AtPoint { problem, .. } => problem.help(),
-            Self::NotOneRecord { available, .. } => Some(format!("the file has {}", shortened(available))),
-            Self::ExpertCount { found, .. } => Some(format!("set `experts = {found}`, or name another record")),
-            Self::NoCodec { .. } | Self::NoCopySpeed => {
-                Some("add a table `[codec]` with `id = \"window7\"`, and its `speed` where the cluster has no `codec_speed`".to_owned())
-            }
-            // With `dedup+` in front of it, too.
-            Self::NoCodecSpeed { codec, .. } if codec.rsplit('+').next().unwrap_or(codec).starts_with("auto") => Some(
-                "`auto` makes frames of several codecs, of different speeds: state `speed = { encode = \"... GB/s\", decode = \"... GB/s\" }`, \
-                 which then is that of every chunk, or name the codec"
-                    .to_owned(),
-            ),
-            // It is one of values and base together.
-            Self::NoCodecSpeed { codec, .. } if codec.starts_with("delta+") => Some(
-                "state `speed = { encode = \"... GB/s\", decode = \"... GB/s\" }`: hardware files have no speed of differences, which \
-                 depends on how far values are from their base, and GPUs have no kernels for them yet; the example `deltas` of \
-                 `zipwire-codec` measures that of a CPU"
-                    .to_owned(),
-            ),
-            Self::NoCodecSpeed { presets, .. } => Some(codec_speed(presets)),
+            Self::NotQuantity { dimension, .. } => format!("like `\"{}\"`", dimension.example()),
+            Self::OutOfRange { limits, .. } => format!("it must be {limits}"),
+            Self::NotOneRecord { available, .. } => format!("the file has {}", shortened(available)),
+            Self::ExpertCount { found, .. } => format!("set `experts = {found}`, or name another record"),
+            _ => return None,
+        };
+        Some(help)
+    }
+
+    /// Remedies for codecs, protocols and algorithms.
+    fn coding_help(&self) -> Option<String> {
+        let help = match self {
+            Self::NoCodecSpeed { presets, .. } => codec_speed(presets),
             Self::NoRests { .. } => {
                 let codec = |id: &str| id.parse::<Spec>().expect("ids are specs").codec();
-                let has_sign_mantissa = |id: &&str| sign_mantissa_len(codec(id).as_ref(), DType::Bf16, 1).is_some();
+                let has_sign_mantissa =
+                    |id: &&str| sign_mantissa_len(codec(id).as_ref(), DType::Bf16, 1).is_some();
                 let codecs = list(Spec::ids().filter(has_sign_mantissa));
-                Some(format!("the codecs {codecs} have one of BF16 values; `in-band` takes any codec and type"))
+                format!("the codecs {codecs} have one of BF16 values; `in-band` takes any codec and type")
             }
-            // Payloads are BF16: other values have only the ratio.
-            Self::NoPayload { dtype, .. } if *dtype != DType::Bf16.name() => {
-                Some("state the ratio here, `ratio = 1.3`".to_owned())
-            }
-            Self::NoPayload { .. } => Some(
-                "give the workload data to compress, `payload = { gaussian = 0.02 }`, or state the ratio here, \
-                 `ratio = 1.3`"
-                    .to_owned(),
-            ),
-            Self::NoAlgorithms { path } => Some(format!("leave `{path}` out")),
+            Self::NoAlgorithms { path } => format!("leave `{path}` out"),
             Self::FixedOrder { path, free, .. } => {
-                Some(format!("leave `{path}` out, or set `algorithm = \"{free}\"`"))
+                format!("leave `{path}` out, or set `algorithm = \"{free}\"`")
             }
-            Self::NoCallCost { collective, gpus_per_node, example } => Some(format!(
+            Self::NoCallCost { collective, gpus_per_node, example } => format!(
                 "add `{collective} = {example}` to `[cluster.library]`, or if it is there, `{gpus_per_node} = \"22 GB/s\"` to its \
                  `bandwidth`"
-            )),
-            Self::LibraryArm { .. } => Some("leave it out, or give it another algorithm; uncompressed calls of a library can be an arm".to_owned()),
-            Self::PaddedValues { .. } => Some(format!(
+            ),
+            Self::PaddedValues { .. } => format!(
                 "set `algorithm = \"{}\"`, in which each block has its own length, or a protocol with frames: {}",
                 Algorithm::Ring.name(),
-                list(Protocol::ALL.iter().filter(|protocol| protocol.is_coded()).map(|protocol| protocol.name()))
-            )),
-            Self::CodedSums { .. } => Some(format!(
+                list(
+                    Protocol::ALL
+                        .iter()
+                        .filter(|protocol| protocol.is_coded())
+                        .map(|protocol| protocol.name())
+                )
+            ),
+            Self::CodedSums { .. } => format!(
                 "set `algorithm = \"{}\"`, which is the default of protocols with frames, or `protocol = \"{}\"`",
                 Algorithm::Direct.name(),
                 Protocol::Native.name()
-            )),
-            Self::Codec(error) => spec_help(error),
-            Self::Recording(error) => error.help(),
-            Self::Payload(problem) => problem.help(),
-            Self::Flow(problem) => problem.help(),
-            Self::Table(problem) => problem.help(),
-            Self::Serving(problem) => problem.help(),
-            Self::Parcel(problem) => Some(problem.help()),
-            _ => None,
-        }
+            ),
+            _ => return None,
+        };
+        Some(help)
     }
 }
 
-/// What would be right in the text of a codec, with what a mistyped name was probably meant to be.
+/// Remedy for a wrong codec text, with the nearest valid name if one was mistyped.
 pub fn spec_help(error: &SpecError) -> Option<String> {
     let near = match error {
         SpecError::UnknownId { id, .. } => nearest(id, Spec::ids()),

@@ -16,7 +16,7 @@ use crate::source::Source;
 use crate::tree;
 
 impl Experiment {
-    /// The same work, planned as it is, on hosts of which a hardware file says the constants: links, costs of hosts, and speeds of all codecs,
+    /// The same work, planned as it is, on hosts with the constants of a hardware file: links, costs of hosts, and speeds of all codecs,
     /// whatever the scenario says of them. How many nodes the file has does not matter.
     ///
     /// # Errors

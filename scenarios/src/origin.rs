@@ -1,4 +1,4 @@
-//! What an experiment came from: little, and shared by all that came from the same text.
+//! Origin of an experiment: text, arguments and files, shared by all experiments from the same text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,14 +10,14 @@ use zipwire_schedule::DType;
 use crate::parcel::Parcel;
 use crate::source::Source;
 
-/// What an experiment came from, which [`Experiment::parcel`](crate::Experiment::parcel) sends on.
+/// Origin of an experiment, which [`Experiment::parcel`](crate::Experiment::parcel) sends on.
 ///
 /// It is no part of what the experiment is: `Debug` says nothing of it, so that equal experiments look equal.
 #[derive(Clone)]
-pub struct Origin(pub(crate) Whence);
+pub struct Origin(pub(crate) OriginKind);
 
 #[derive(Clone)]
-pub(crate) enum Whence {
+pub(crate) enum OriginKind {
     /// From files of this host.
     Loaded(Loaded),
     /// From those of another one.
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     pub(crate) seed: Option<u64>,
 }
 
-/// What was loaded on this host.
+/// Origin of an experiment that was loaded on this host.
 #[derive(Clone)]
 pub(crate) struct Loaded {
     pub(crate) arguments: Arc<Arguments>,
@@ -83,7 +83,7 @@ impl Loaded {
 impl Origin {
     pub(crate) fn loaded(arguments: &Arc<Arguments>, point: Option<usize>, used: Used) -> Self {
         let (arguments, used) = (Arc::clone(arguments), Arc::new(used));
-        Self(Whence::Loaded(Loaded { arguments, point, used }))
+        Self(OriginKind::Loaded(Loaded { arguments, point, used }))
     }
 }
 

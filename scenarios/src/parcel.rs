@@ -1,7 +1,7 @@
-//! What one host sends to others, so that they resolve the same experiment: the text, what was set in it, and the files that it
+//! Parcels from one host to others, so that they resolve the same experiment: the text, the values set in it, and the files that it
 //! names. Resolving is deterministic, so that its result need not travel.
 //!
-//! It sends nothing: whoever runs ranks on several hosts has a way to do that.
+//! It sends nothing: that is for the program that runs ranks on several hosts.
 
 mod carried;
 
@@ -19,7 +19,7 @@ use self::carried::CarriedTensor;
 use crate::error::Result;
 use crate::experiment::{Experiment, load_from};
 use crate::files::Files;
-use crate::origin::{Arguments, Loaded, Origin, Whence};
+use crate::origin::{Arguments, Loaded, Origin, OriginKind};
 use crate::problem::{ParcelProblem, Problem};
 use crate::source::Source;
 use crate::sweep::load_unchecked;
@@ -69,7 +69,7 @@ pub struct Parcel {
 }
 
 impl Experiment {
-    /// What another host needs to resolve this experiment as it was loaded, with the variants that are [selected](Self::select).
+    /// Packs all that another host needs to resolve this experiment as it was loaded, with the variants that are [selected](Self::select).
     /// Whatever else has been changed in it since is not sent.
     ///
     /// The files that the scenario names are read once more; tensors are not, because they can be large: whether theirs are the same
@@ -80,8 +80,8 @@ impl Experiment {
     /// with the scenario, or if the path of a tensor's file is not UTF-8.
     pub fn parcel(&self) -> Result<Parcel> {
         let parcel = match &self.origin.0 {
-            Whence::Loaded(loaded) => pack(loaded)?,
-            Whence::Parcel(parcel) => Parcel::clone(parcel),
+            OriginKind::Loaded(loaded) => pack(loaded)?,
+            OriginKind::Parcel(parcel) => Parcel::clone(parcel),
         };
         let variants = self.variants.iter().map(|variant| variant.name.clone()).collect();
         Ok(Parcel { points_left_out: self.points_left_out, variants, ..parcel })
@@ -111,7 +111,7 @@ impl Parcel {
         };
         experiment.select(&self.variants)?;
         experiment.points_left_out = self.points_left_out;
-        experiment.origin = Origin(Whence::Parcel(parcel));
+        experiment.origin = Origin(OriginKind::Parcel(parcel));
         Ok(experiment)
     }
 }

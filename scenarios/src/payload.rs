@@ -38,7 +38,7 @@ const NOISE: &str = "noise";
 /// Standard deviations that leave BF16 room on both sides.
 const STD_LIMITS: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
 
-/// What a tensor's key says.
+/// Meaning of a tensor's key.
 const TENSOR: &str = "name of the tensor whose rows the call carries";
 
 keys! { static KEYS =
@@ -64,7 +64,7 @@ keys! { pub(crate) static TENSORS =
 
 /// The `payload` of a workload: the tensors that its calls can carry, by their keys.
 pub(crate) struct Carried {
-    /// Of `TENSORS`.
+    /// Subset of `TENSORS`.
     pub(crate) tensors: Keys<'static>,
     /// How many of them, the first ones, are carried whatever the workload says.
     pub(crate) always: usize,
@@ -118,7 +118,7 @@ impl Carried {
         Ok(Some(Rowset::Recorded(recorded)))
     }
 
-    /// What [`read`](Self::read) reads.
+    /// Schema of the values that [`read`](Self::read) accepts.
     pub(crate) fn schema(&self) -> Schema {
         one_of([names([NOISE]), table(&self.keys()).with(self.rules().into())])
     }
@@ -190,8 +190,8 @@ impl Rowset {
         }
     }
 
-    /// One source per segment of the job, which carries the tensor of that position, quantized to rows of so many FP8 values
-    /// where `fp8_values` says so; random bits stay as they are. Segments that do not communicate get one that is never used.
+    /// One source per segment of the job, which carries the tensor of that position, quantized to FP8 in rows of
+    /// `fp8_values` values where that is given; random bits stay as they are. Segments that do not communicate get one that is never used.
     pub(crate) fn into_payload(
         self,
         tensors: &[Option<usize>],

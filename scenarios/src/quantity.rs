@@ -1,8 +1,8 @@
 //! Numbers with units: `25 GB/s`, `5 us`, `16 MiB`, `60 TFLOP/s`.
 
-use crate::nearest::nearest;
+use zipwire_traces::nearest;
 
-/// What a quantity measures, and so which units it takes.
+/// Dimension of a quantity, which decides the units that it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
     /// Bytes per second.

@@ -12,20 +12,20 @@ pub struct Serving {
     pub requests: Arc<Requests>,
     /// Pools and rules.
     pub config: Config,
-    /// What computing takes.
+    /// Compute time of prefill and decode.
     pub compute: ComputeTime,
     /// Which rank sends what of a cache to which.
     pub shards: Shards,
-    /// What a shard is: its heads of keys and values, or the latent. Its groups are the pieces that are coded by themselves.
+    /// Layout of a shard: its heads of keys and values, or the latent. Groups are coded separately.
     pub geometry: Geometry,
-    /// What users are promised.
+    /// Latencies that users are promised.
     pub slo: Slo,
     /// Seconds before the first flow of each request, in which both ends agree.
     pub handshake_s: f64,
     /// Whether pieces move while others are coded.
     pub is_pipelined: bool,
-    /// What goes wrong, in the order of time.
+    /// Losses of instances and cancelled requests, in the order of time.
     pub troubles: Vec<Trouble>,
-    /// When the run ends, whoever is still served.
+    /// End of the run, even if requests are still served.
     pub until_s: Option<f64>,
 }

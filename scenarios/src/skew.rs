@@ -9,7 +9,7 @@ use zipwire_schedule::{Durations, Rank};
 
 use crate::error::Result;
 use crate::language::{Condition, Field, Rule, Schema, choice, keys, names, number, table, time};
-use crate::lognormal;
+use crate::noise::draw_lognormal;
 
 /// Delay before a compute phase, drawn per iteration and rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,7 +65,7 @@ impl Skew {
         Ok(Self { base_s, per_compute, distribution })
     }
 
-    /// What [`read`](Self::read) reads.
+    /// Schema of the table that [`read`](Self::read) accepts.
     pub(crate) fn schema() -> Schema {
         table(KEYS.all).with(rules())
     }
@@ -95,7 +95,7 @@ impl Spread {
     fn draw(self, rng: &mut impl Rng) -> f64 {
         match self {
             Self::Exponential => Exp1.sample(rng),
-            Self::Lognormal { sigma } => lognormal::draw(sigma, rng),
+            Self::Lognormal { sigma } => draw_lognormal(sigma, rng),
         }
     }
 }

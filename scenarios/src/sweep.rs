@@ -43,7 +43,7 @@ pub fn load_sweep(source: &Source, sets: &[String], seed: Option<u64>) -> Result
     Ok(sweep)
 }
 
-/// As [`load_sweep`], with files from wherever they are, and without reading those that only the scenario without the sweep needs.
+/// Like [`load_sweep`], with files from disk or from a parcel, and without reading those that only the scenario without the sweep needs.
 pub(crate) fn load_unchecked(arguments: &Arc<Arguments>, files: Files) -> Result<Option<Sweep>> {
     let (mut root, paths) = experiment::parse(arguments)?;
     let axes = take(&mut root)?;
@@ -89,7 +89,7 @@ impl Sweep {
         self.axes.iter().map(|axis| axis.key.as_str())
     }
 
-    /// What a point sets: one value per path. Points count from 0; the last path changes fastest.
+    /// Values that a point sets, one per path. Points count from 0; the last path changes fastest.
     ///
     /// # Panics
     /// If there is no such point.
@@ -121,7 +121,7 @@ impl Sweep {
     /// A point, resolved.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// See [`check`](Self::check).
     ///
     /// # Panics
     /// If there is no such point.

@@ -21,7 +21,7 @@ pub struct Traffic {
     pub between_nodes: Option<BetweenNodes>,
 }
 
-/// What crosses from node to node if every copy of a token does, and if of those for one node only one does.
+/// Bytes between nodes if every copy of a token crosses, and if only one copy per destination node does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BetweenNodes {
     /// Bytes of all copies.

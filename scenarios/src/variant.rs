@@ -92,7 +92,7 @@ const ARM_LIMIT: usize = 16;
 pub(crate) struct ParsedVariant {
     pub(crate) variant: Variant,
     pub(crate) protocol: Place,
-    /// What needs the speed of a codec, also where nothing is coded.
+    /// The key that needs the speed of a codec, also where nothing is coded.
     pub(crate) dedup: Option<Place>,
     /// The header of its own codec.
     pub(crate) codec: Option<Place>,
@@ -243,7 +243,7 @@ fn read_arms(field: &Field<'_>) -> Result<Vec<(String, Place)>> {
     let items = field.array()?;
     if !(2..=ARM_LIMIT).contains(&items.len()) {
         let (what, limits) =
-            (format!("the number of `{}`", field.path), format!("from 2 to {ARM_LIMIT} names of variants"));
+            (format!("the number of {}", field.path), format!("from 2 to {ARM_LIMIT} names of variants"));
         return Err(field.error(Problem::out_of_range(what, items.len(), limits)));
     }
     items.iter().map(|item| Ok((item.string()?.to_owned(), item.place()))).collect()
@@ -353,7 +353,7 @@ fn read_one(
     Ok((placed, name_field.place()))
 }
 
-/// What [`read`] reads.
+/// Schema of the array that [`read`] accepts.
 pub(crate) fn schema() -> Schema {
     array(table(KEYS.all).with(rules())).at_most(LIMIT)
 }

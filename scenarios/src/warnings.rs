@@ -1,5 +1,5 @@
-//! What a reader of an experiment's results should know about its inputs: quantities that no hardware has, and codec speeds that
-//! nobody saw on the cluster's GPUs.
+//! Warnings to readers of an experiment's results: quantities that no hardware has, and codec speeds that
+//! nobody measured on the cluster's GPUs.
 
 use std::ops::RangeInclusive;
 
@@ -124,14 +124,14 @@ impl Experiment {
         })
     }
 
-    /// What the cluster's preset says of a codec whose speed the scenario states.
+    /// Speed in the cluster's preset of a codec whose speed the scenario states.
     fn speed_of_preset(&self, choice: &CodecChoice) -> Option<(Preset, CodecCost)> {
         let preset = self.preset.filter(|_| choice.declared.is_none())?;
         Some((preset, declared(&preset, choice)?.cost))
     }
 }
 
-/// What a preset says of the speed of a codec.
+/// Speed of a codec in a preset.
 fn declared(preset: &Preset, choice: &CodecChoice) -> Option<DeclaredSpeed> {
     preset.codec_speeds().ok()?.remove(choice.spec.codec().id())
 }
@@ -164,7 +164,7 @@ fn off_by_bits(key: &str, value: f64, usual: f64, preset: &str) -> Option<String
     }
 }
 
-/// What to write instead of a bandwidth that is too large, because bits were meant, or too small, because bytes were.
+/// Proposed value in place of a bandwidth that is too large, because bits were meant, or too small, because bytes were.
 fn mistaken(key: &str, value: f64, why: &str, is_large: bool) -> String {
     let (bytes, bits) = (gb(value), gb(value * BITS));
     let instead = if is_large {
@@ -175,7 +175,7 @@ fn mistaken(key: &str, value: f64, why: &str, is_large: bool) -> String {
     format!("`{key}` is {bytes} GB/s ({bits} Gb/s), {why}: if {instead}")
 }
 
-/// Speeds that the scenario does not state and that nobody saw.
+/// Speeds that the scenario does not state and that nobody has measured.
 fn unmeasured(used: &[&CodecChoice]) -> Option<String> {
     let mut named: Vec<String> = Vec::new();
     for choice in used {

@@ -35,7 +35,7 @@ pub(crate) fn counted(kind: &str, count: u32) -> String {
     }
 }
 
-/// What a mistyped name was probably meant to be, in front of what there is.
+/// Suggestion for a mistyped name, to stand in front of the valid ones.
 pub(crate) fn meant(nearest: Option<&str>) -> String {
     nearest.map_or(String::new(), |name| format!("did you mean `{name}`? "))
 }
@@ -45,7 +45,7 @@ pub(crate) fn in_table(table: &str) -> String {
     if table.is_empty() { String::new() } else { format!(" in `{table}`") }
 }
 
-/// Whose tokens, if they are those of one rank.
+/// Source rank of tokens, if all are of one rank.
 pub(crate) fn from_rank(rank: Option<u32>) -> String {
     rank.map_or(String::new(), |rank| format!(" from rank `{rank}`"))
 }

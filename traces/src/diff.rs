@@ -192,7 +192,7 @@ fn groups<'t>(a: &'t Trace, b: &'t Trace) -> Vec<Group<'t>> {
     groups
 }
 
-/// What makes two spans the same.
+/// Key under which two spans count as the same.
 type Key<'t> = (u32, Rank, OpId, Lane, Option<Stage>, Option<Rank>, u32, &'t str, &'t str);
 
 fn key(span: &TracedSpan) -> Key<'_> {

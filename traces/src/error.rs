@@ -1,4 +1,6 @@
-//! Everything that can be wrong with a recording.
+//! Errors of recordings and traces.
+
+#![allow(missing_docs, reason = "fields are named by the messages")]
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,133 +14,59 @@ use zipwire_models::file::{FileError, HeaderError};
 pub enum TraceError {
     /// The file could not be opened or read.
     #[error("cannot read `{path}`: {source}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system said.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// The file has no valid safetensors header.
     #[error("`{path}` is not a safetensors file: {reason} (in the header, bytes 0 to {header_end})")]
-    NotSafetensors {
-        /// The file.
-        path: PathBuf,
-        /// End of the header as the file declares it, in bytes, or the file's length if that is less.
-        header_end: u64,
-        /// What is wrong with the header.
-        reason: String,
-    },
+    NotSafetensors { path: PathBuf, header_end: u64, reason: String },
     /// The header is valid but the data is shorter or longer than it says.
     #[error("`{path}` has `{found}` bytes where its header describes `{needed}`")]
-    WrongLength {
-        /// The file.
-        path: PathBuf,
-        /// Length of the file in bytes.
-        found: u64,
-        /// Length in bytes that header and tensors need.
-        needed: u64,
-    },
+    WrongLength { path: PathBuf, found: u64, needed: u64 },
     /// No tensor of that name.
     #[error("`{path}` has no tensor `{tensor}`")]
-    NoSuchTensor {
-        /// The file.
-        path: PathBuf,
-        /// The name asked for.
-        tensor: String,
-        /// The most similar names that the file does have, best first, at most three.
-        nearest: Vec<String>,
-    },
+    NoSuchTensor { path: PathBuf, tensor: String, nearest: Vec<String> },
     /// A compressed file that is damaged, of another version, or has differences from another file.
     #[error(transparent)]
     Compressed(Box<FileError>),
     /// The tensor holds values of another type.
     #[error("tensor `{tensor}` of `{path}` holds `{found}` values where `{needed}` is needed")]
-    WrongDtype {
-        /// The file.
-        path: PathBuf,
-        /// The tensor.
-        tensor: String,
-        /// Its dtype, by its safetensors name.
-        found: String,
-        /// The dtype needed, by its safetensors name.
-        needed: &'static str,
-    },
+    WrongDtype { path: PathBuf, tensor: String, found: String, needed: &'static str },
     /// The tensor has no values.
     #[error("tensor `{tensor}` of `{path}` is empty: its shape is `{shape:?}`")]
-    EmptyTensor {
-        /// The file.
-        path: PathBuf,
-        /// The tensor.
-        tensor: String,
-        /// Its shape, with a zero in it.
-        shape: Vec<usize>,
-    },
+    EmptyTensor { path: PathBuf, tensor: String, shape: Vec<usize> },
     /// A line is not a record of the expected shape.
     #[error("`{path}` line {line} column {column}: {reason}")]
     BadJsonl {
-        /// The file.
         path: PathBuf,
-        /// Line, from 1.
         line: u64,
         /// Column in bytes, from 1; the line's first when the record as a whole is wrong.
         column: usize,
-        /// What is wrong.
         reason: String,
     },
     /// A row of a table is wrong.
     #[error("`{path}` line {line} column `{column}`: {reason}")]
     BadCsv {
-        /// The file.
         path: PathBuf,
         /// Line, from 1; the header is line 1.
         line: u64,
-        /// Name of the column by the expected header.
         column: String,
-        /// What is wrong.
         reason: String,
     },
     /// The file ends in the middle of its JSON.
     #[error("`{path}` ends too early, at line {line} column {column}")]
-    Truncated {
-        /// The file.
-        path: PathBuf,
-        /// Last line, from 1.
-        line: usize,
-        /// Column in bytes at which it ends.
-        column: usize,
-    },
+    Truncated { path: PathBuf, line: usize, column: usize },
     /// The file is not JSON.
     #[error("`{path}` line {line} column {column} is not JSON: {reason}")]
-    NotJson {
-        /// The file.
-        path: PathBuf,
-        /// Line, from 1.
-        line: usize,
-        /// Column in bytes, from 1.
-        column: usize,
-        /// What is wrong.
-        reason: String,
-    },
+    NotJson { path: PathBuf, line: usize, column: usize, reason: String },
     /// The file is JSON but not a timeline that zipwire wrote.
     #[error("`{path}` is not a timeline of zipwire: {place}: {reason}")]
-    NotTimeline {
-        /// The file.
-        path: PathBuf,
-        /// Line and column, or the event by its index.
-        place: String,
-        /// What is wrong.
-        reason: String,
-    },
+    NotTimeline { path: PathBuf, place: String, reason: String },
     /// The file is well-formed and has no record in it.
     #[error("`{path}` holds no records")]
-    NoRecords {
-        /// The file.
-        path: PathBuf,
-    },
+    NoRecords { path: PathBuf },
 }
 
 impl TraceError {
-    /// What would be right, where that is known.
+    /// The remedy, where it is known.
     pub fn help(&self) -> Option<String> {
         let truncated = "the file is truncated; copy or download it again";
         match self {
@@ -166,7 +94,7 @@ impl TraceError {
         move |source| Self::Io { path, source }
     }
 
-    /// What is wrong with a model file, as an error of this crate.
+    /// Converts an error of a model file.
     pub(crate) fn of_file(error: FileError) -> Self {
         match error {
             FileError::Io { path, source, .. }
@@ -182,7 +110,7 @@ impl TraceError {
         }
     }
 
-    /// What a JSON parser complains about, without the place.
+    /// Message of a JSON parser, without the place.
     pub(crate) fn json_reason(error: &serde_json::Error) -> String {
         let place = format!(" at line {} column {}", error.line(), error.column());
         error.to_string().trim_end_matches(&place).to_owned()

@@ -11,7 +11,7 @@ use zipwire_models::file::{buffer, open_input};
 /// Opens an input file of at most `limit` bytes.
 ///
 /// # Errors
-/// As [`open_input`](crate::open_input), and if it is longer.
+/// See [`open_input`](crate::open_input); also if the file is longer.
 pub fn open_bounded(path: &Path, limit: u64) -> io::Result<File> {
     let file = open_input(path)?;
     let bytes = file.metadata()?.len();
@@ -27,7 +27,7 @@ pub fn open_bounded(path: &Path, limit: u64) -> io::Result<File> {
 /// The content of an input file of at most `limit` bytes.
 ///
 /// # Errors
-/// As [`open_bounded`], and if the system has no memory for it.
+/// See [`open_bounded`]; also if the system has no memory for it.
 pub fn read_input(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = open_bounded(path, limit)?;
     let mut content = buffer(file.metadata()?.len())?;

@@ -40,4 +40,4 @@ pub use table_file::{TableFile, TableFileError, parse_table, read_table};
 pub use tensor::{TensorFile, read_rows};
 pub use transfers::{TransferRow, write_transfers};
 pub use verdict::{Binds, BreakEven, Sensitivity, Verdict};
-pub use zipwire_models::file::{TensorInfo, open_input};
+pub use zipwire_models::file::{TensorInfo, nearest, open_input};

@@ -7,7 +7,7 @@ const LONGEST: usize = 1000;
 const BEGIN: usize = 600;
 const END: usize = 200;
 
-/// As [`escaped`], and lines of more than a thousand characters are cut in the middle: for errors, which show what somebody wrote.
+/// Like [`escaped`], with lines of more than a thousand characters cut in the middle: for errors that quote user input.
 ///
 /// ```
 /// # use zipwire_traces::printable;

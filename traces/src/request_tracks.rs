@@ -60,7 +60,7 @@ pub fn write_request_tracks(requests: &Requests, records: &[Record], out: impl W
     Ok(drawn)
 }
 
-/// The phases of a request, one behind the other, as far as it came; it may wait for room in front of prefill and behind it.
+/// The successive phases of a request, as far as it came; it may wait for room before prefill and after it.
 fn phases(record: &Record) -> Vec<Phase> {
     let marks = [
         ("queue", record.prefill_begin_s),

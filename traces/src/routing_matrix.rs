@@ -58,10 +58,10 @@ pub fn read_routing_matrices(path: &Path) -> Result<Vec<RoutingMatrix>, TraceErr
     parse_routing_matrices(file, path)
 }
 
-/// As [`read_routing_matrices`], of content that somebody else has opened, or has in memory; errors call it `path`.
+/// Like [`read_routing_matrices`], of content that is already open or in memory; errors call it `path`.
 ///
 /// # Errors
-/// As [`read_routing_matrices`].
+/// See [`read_routing_matrices`].
 pub fn parse_routing_matrices(content: impl Read, path: &Path) -> Result<Vec<RoutingMatrix>, TraceError> {
     let mut text = BufReader::new(content);
     let (mut matrices, mut line) = (Vec::new(), Vec::new());

@@ -35,10 +35,10 @@ pub fn read_routing_trace(path: &Path) -> Result<Vec<RoutingStep>, TraceError> {
     parse_routing_trace(file, path)
 }
 
-/// As [`read_routing_trace`], of content that somebody else has opened, or has in memory; errors call it `path`.
+/// Like [`read_routing_trace`], of content that is already open or in memory; errors call it `path`.
 ///
 /// # Errors
-/// As [`read_routing_trace`].
+/// See [`read_routing_trace`].
 pub fn parse_routing_trace(content: impl Read, path: &Path) -> Result<Vec<RoutingStep>, TraceError> {
     let bad = |(line, column, reason)| TraceError::BadCsv { path: path.to_owned(), line, column, reason };
     let from_csv = |error: csv::Error| from_csv(path, error);

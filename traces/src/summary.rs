@@ -20,7 +20,7 @@ pub struct Summary {
     pub version: &'static str,
     /// The results.
     pub executors: Executors,
-    /// What follows from them; its key is absent where nothing was looked for.
+    /// Conclusions from the results; the key is absent where none were looked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
 }
@@ -47,11 +47,11 @@ impl Summary {
 pub struct Split {
     /// Over the same variant at ratio 1 with a free codec.
     pub compression: f64,
-    /// Of that one over the first variant: what another algorithm, more exchanges and another overlap make of it.
+    /// Speedup of the same variant at ratio 1 over the first variant: due to another algorithm, more exchanges and another overlap.
     pub algorithm: f64,
 }
 
-/// What one variant did on one executor.
+/// Results of one variant on one executor.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct VariantSummary {
     /// Times and bytes.
@@ -62,7 +62,7 @@ pub struct VariantSummary {
     pub speedup: Option<f64>,
     /// Digest of the plan that ran.
     pub plan_digest: String,
-    /// What of [`Self::speedup`] is compression and what is another algorithm; `None` where nothing is coded or there is no speedup.
+    /// Parts of [`Self::speedup`] that are due to compression and to another algorithm; `None` where nothing is coded or there is no speedup.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<Split>,
     /// In which algorithms its calls travelled, by collective, in the order of first use; the key is absent where no collective has
@@ -76,7 +76,7 @@ pub struct VariantSummary {
     /// How the speed of the variant's codec is known, where the cluster says it and not the scenario; its key is absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub codec_speed_basis: Option<&'static str>,
-    /// What its iterations are bound by; the keys are absent where that is not known.
+    /// Critical path of its iterations; the keys are absent where it is not known.
     #[serde(flatten)]
     pub critical_path: Option<CriticalPath>,
     /// Whether every received byte was compared with what was sent and found equal; `None` in simulation, where there
@@ -92,10 +92,10 @@ pub struct VariantSummary {
     /// nothing.
     #[serde(flatten)]
     pub updates: Option<Updates>,
-    /// What became of requests; its key is absent for other workloads than `serving`.
+    /// Fates of requests; the key is absent for other workloads than `serving`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<zipwire_serving::Summary>,
-    /// What the switcher did; its key is absent where nothing is switched.
+    /// Decisions of the switcher; the key is absent where nothing is switched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub switcher: Option<SwitcherSummary>,
     /// Faults of the scenario that had no effect, by their positions; the key is absent where there is none.
@@ -175,7 +175,7 @@ impl Executors {
         result.split = Some(Split { compression, algorithm: speedup / compression });
     }
 
-    /// What `variant` did on `executor`, for what is known besides: its ranks, its switcher, its algorithms.
+    /// Results of `variant` on `executor`, for adding ranks, the switcher or algorithms.
     ///
     /// # Panics
     /// If it did not run there.
@@ -186,7 +186,7 @@ impl Executors {
         &mut summary.expect("a variant has results before anything is added").1
     }
 
-    /// What `variant` did on `executor`, if it ran.
+    /// Results of `variant` on `executor`, if it ran.
     pub fn get(&self, executor: &str, variant: &str) -> Option<&VariantSummary> {
         self.iter().find(|&(e, v, _)| e == executor && v == variant).map(|(.., summary)| summary)
     }
@@ -276,77 +276,78 @@ mod tests {
         executors.insert("sim", true, "alpha", metrics(1.6), "2233", None);
         executors.insert("threads", false, "native", metrics(0.25), "0011", Some(true));
         let summary = Summary::new("quickstart", 7, executors);
-        insta::assert_snapshot!(written(&summary), @r#"
-        {
-          "scenario": "quickstart",
-          "seed": 7,
-          "version": "(version)",
-          "executors": {
-            "sim": {
-              "native": {
-                "iteration_s": {
-                  "mean": 2.0,
-                  "sd": 0.1,
-                  "min": 1.0,
-                  "max": 4.0
-                },
-                "comm_s": 1e-7,
-                "wait_s": 0.0,
-                "codec_s": 0.3333333333333333,
-                "reduce_s": 0.25,
-                "compute_s": 0.0005,
-                "bytes_raw": 1000000,
-                "bytes_wire": 700000,
-                "ratio": null,
-                "speedup": 1.0,
-                "plan_digest": "0011",
-                "verified": null
-              },
-              "alpha": {
-                "iteration_s": {
-                  "mean": 1.6,
-                  "sd": 0.1,
-                  "min": 0.8,
-                  "max": 3.2
-                },
-                "comm_s": 1e-7,
-                "wait_s": 0.0,
-                "codec_s": 0.3333333333333333,
-                "reduce_s": 0.25,
-                "compute_s": 0.0005,
-                "bytes_raw": 1000000,
-                "bytes_wire": 700000,
-                "ratio": 1.4285714285714286,
-                "speedup": 1.25,
-                "plan_digest": "2233",
-                "verified": null
-              }
-            },
-            "threads": {
-              "native": {
-                "iteration_s": {
-                  "mean": 0.25,
-                  "sd": 0.1,
-                  "min": 0.125,
-                  "max": 0.5
-                },
-                "comm_s": 1e-7,
-                "wait_s": 0.0,
-                "codec_s": 0.3333333333333333,
-                "reduce_s": 0.25,
-                "compute_s": 0.0005,
-                "bytes_raw": 1000000,
-                "bytes_wire": 700000,
-                "ratio": 1.4285714285714286,
-                "speedup": null,
-                "plan_digest": "0011",
-                "verified": true
-              }
-            }
-          }
-        }
-        "#);
+        assert_eq!(written(&summary), GOLDEN);
     }
+
+    const GOLDEN: &str = r#"{
+  "scenario": "quickstart",
+  "seed": 7,
+  "version": "(version)",
+  "executors": {
+    "sim": {
+      "native": {
+        "iteration_s": {
+          "mean": 2.0,
+          "sd": 0.1,
+          "min": 1.0,
+          "max": 4.0
+        },
+        "comm_s": 1e-7,
+        "wait_s": 0.0,
+        "codec_s": 0.3333333333333333,
+        "reduce_s": 0.25,
+        "compute_s": 0.0005,
+        "bytes_raw": 1000000,
+        "bytes_wire": 700000,
+        "ratio": null,
+        "speedup": 1.0,
+        "plan_digest": "0011",
+        "verified": null
+      },
+      "alpha": {
+        "iteration_s": {
+          "mean": 1.6,
+          "sd": 0.1,
+          "min": 0.8,
+          "max": 3.2
+        },
+        "comm_s": 1e-7,
+        "wait_s": 0.0,
+        "codec_s": 0.3333333333333333,
+        "reduce_s": 0.25,
+        "compute_s": 0.0005,
+        "bytes_raw": 1000000,
+        "bytes_wire": 700000,
+        "ratio": 1.4285714285714286,
+        "speedup": 1.25,
+        "plan_digest": "2233",
+        "verified": null
+      }
+    },
+    "threads": {
+      "native": {
+        "iteration_s": {
+          "mean": 0.25,
+          "sd": 0.1,
+          "min": 0.125,
+          "max": 0.5
+        },
+        "comm_s": 1e-7,
+        "wait_s": 0.0,
+        "codec_s": 0.3333333333333333,
+        "reduce_s": 0.25,
+        "compute_s": 0.0005,
+        "bytes_raw": 1000000,
+        "bytes_wire": 700000,
+        "ratio": 1.4285714285714286,
+        "speedup": null,
+        "plan_digest": "0011",
+        "verified": true
+      }
+    }
+  }
+}
+"#;
 
     #[test]
     fn bandwidths_follow_all_other_keys() {

@@ -1,4 +1,4 @@
-//! What a switcher did in a run, for summaries.
+//! Decisions of a switcher in a run, for summaries.
 
 /// The results of a switcher.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]

@@ -25,7 +25,7 @@ pub struct TableFile {
     pub layout: Layout,
     /// Values that it was trained from, without those that are left out of frames, as zeros are.
     pub values: u64,
-    /// Those of them that it does not serve: escapes, and values that are coded by other means.
+    /// Values among them that the table does not serve: escapes, and values that are coded by other means.
     pub missed: u64,
 }
 
@@ -46,73 +46,35 @@ struct Document {
 }
 
 /// A file that holds no table.
+#[allow(missing_docs, reason = "fields are named by the messages")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TableFileError {
     /// The file cannot be read.
     #[error("cannot read table `{}`: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// The file is no such JSON object.
     #[error("`{}` holds no table: {source}", path.display())]
-    Syntax {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong, with line and column.
-        source: serde_json::Error,
-    },
+    Syntax { path: PathBuf, source: serde_json::Error },
     /// A file of another version of the format.
     #[error("table `{}` has version `{found}`, this program reads version `{VERSION}`", path.display())]
-    Version {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: u32,
-    },
+    Version { path: PathBuf, found: u32 },
     /// A codec, type or layout that is unknown.
     #[error("table `{}` is for {what} `{name}`, which is unknown", path.display())]
-    Unknown {
-        /// The file.
-        path: PathBuf,
-        /// What it is.
-        what: &'static str,
-        /// The name.
-        name: String,
-    },
+    Unknown { path: PathBuf, what: &'static str, name: String },
     /// The id is not that of the bytes.
     #[error("table `{}` is damaged: it says that its id is `{said}`, its bytes have `{found:08x}`", path.display())]
-    Id {
-        /// The file.
-        path: PathBuf,
-        /// What the file says.
-        said: String,
-        /// What follows from the bytes.
-        found: u32,
-    },
+    Id { path: PathBuf, said: String, found: u32 },
     /// The file contradicts itself.
     #[error("table `{}` is damaged: {reason}", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// How.
-        reason: String,
-    },
+    Damaged { path: PathBuf, reason: String },
     /// The bytes are no table of the codec.
     #[error("table `{}`: {source}", path.display())]
-    Table {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: TableError,
-    },
+    Table { path: PathBuf, source: TableError },
 }
 
 impl TableFileError {
-    /// What would be right, in one line.
+    /// The remedy, in one line.
     pub fn help(&self) -> Option<String> {
         match self {
             Self::Read { .. } => None,

@@ -5,23 +5,23 @@ use zipwire_timeline::CriticalPath;
 
 use crate::{Executors, VariantSummary};
 
-/// What binds the variants of a run, from when on coded ones pay, what that depends on, and what all numbers rest on.
+/// Conclusions from a run: the bottleneck of each variant, when coding pays, the most sensitive constants, and the assumptions behind all numbers.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Verdict {
-    /// What most of each simulated variant's critical path goes to, in the order of the scenario; the key is absent where no path is known.
+    /// Largest part of each simulated variant's critical path, in the order of the scenario; the key is absent where no path is known.
     #[serde(serialize_with = "as_map", skip_serializing_if = "Vec::is_empty")]
     pub binds: Vec<(String, Binds)>,
     /// Coded variants by name, in the order of the scenario; the key is absent where it was not looked for.
     #[serde(serialize_with = "as_map", skip_serializing_if = "Vec::is_empty")]
     pub break_even: Vec<(String, BreakEven)>,
-    /// What the speedup of the best coded variant depends on most, the first most of all; the key is absent with the one before.
+    /// Constants on which the speedup of the best coded variant depends, the strongest first; the key is absent with the one before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sensitivity: Vec<Sensitivity>,
     /// Assumptions on which simulated numbers rest, a sentence each that says what to do.
     pub warnings: Vec<String>,
 }
 
-/// What binds an iteration most.
+/// Bottleneck of an iteration.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Binds {
     /// A key of `critical_path_s`.
@@ -34,7 +34,7 @@ pub struct Binds {
 }
 
 impl Binds {
-    /// What most of a critical path goes to; `None` if it takes no time.
+    /// Largest part of a critical path; `None` if the path takes no time.
     fn of(path: &CriticalPath) -> Option<Self> {
         let (&cause, &most_s) = path.critical_path_s.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
         let busiest = path.busiest_link.as_ref().filter(|_| cause == "links");
@@ -47,7 +47,7 @@ impl Binds {
 }
 
 impl Verdict {
-    /// What binds each variant whose critical path is known, and nothing else yet.
+    /// Bottleneck of each variant whose critical path is known, and nothing else yet.
     pub fn on(executors: &Executors) -> Self {
         let path_of = |(_, variant, result): (&str, &str, &VariantSummary)| {
             Some((variant.to_owned(), Binds::of(result.critical_path.as_ref()?)?))
@@ -56,7 +56,7 @@ impl Verdict {
     }
 }
 
-/// What a speedup would be if a constant of the scenario were a tenth larger.
+/// Speedup that would result if a constant of the scenario were a tenth larger.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Sensitivity {
     /// The variant whose speedup it is.
@@ -67,7 +67,7 @@ pub struct Sensitivity {
     pub speedup: f64,
 }
 
-/// What a coded variant needs to take as long as the first variant, each with all else as it is.
+/// Values at which a coded variant takes as long as the first variant, each with all else unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct BreakEven {
     /// The ratio of all frames; `None` if none is low or high enough.

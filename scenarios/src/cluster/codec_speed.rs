@@ -15,7 +15,7 @@ named! {
     /// How a codec's speed is known, the best known first.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum SpeedBasis {
-        /// Measured by whoever wrote the file, on this GPU.
+        /// Measured by the author of the file, on this GPU.
         Measured = "measured",
         /// Published for this GPU.
         Published = "published",
@@ -29,7 +29,7 @@ named! {
 }
 
 impl SpeedBasis {
-    /// Whether results that rest on it rest on an assumption: nobody saw the codec run so fast on this GPU.
+    /// Whether results that rest on it rest on an assumption: the speed was not measured on this GPU.
     pub fn is_assumption(self) -> bool {
         match self {
             Self::Measured | Self::Published => false,
@@ -38,10 +38,10 @@ impl SpeedBasis {
     }
 }
 
-/// What a hardware file says of a codec's speed.
+/// Speed of a codec as a hardware file declares it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeclaredSpeed {
-    /// What encoding and decoding cost.
+    /// Time of encoding and decoding, by size.
     pub cost: CodecCost,
     /// How that is known.
     pub basis: SpeedBasis,
@@ -81,7 +81,7 @@ pub(super) fn read(field: &Field<'_>) -> Result<CodecSpeeds> {
     Ok(speeds)
 }
 
-/// What [`read`] reads.
+/// Schema of the tables that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     map(table(&speed_keys()))
 }

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use zipwire_cluster::{Graph, GraphError, GraphLink, Vertex};
 use zipwire_schedule::Rank;
+use zipwire_traces::nearest;
 
 use crate::document::Place;
 use crate::error::Result;
 use crate::language::{
     Condition, Field, Raw, Reader, Rule, Schema, array, bandwidth, keys, raw, string, table, time,
 };
-use crate::nearest::nearest;
 use crate::problem::{GraphProblem, Problem};
 
 /// Most switches, and most edges: several for each pair of the most ranks would be no network.

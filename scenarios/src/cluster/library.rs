@@ -42,7 +42,7 @@ fn rules() -> Vec<Rule> {
 const SHARES: std::ops::RangeInclusive<f64> = 0.001..=10.0;
 const SHARES_OR_NONE: std::ops::RangeInclusive<f64> = 0.0..=10.0;
 
-/// What one may add where a cost is missing.
+/// Example cost, as TOML, for messages about a missing one.
 pub(crate) const EXAMPLE: &str = r#"{ latency = "30 us", per_rank = "6 us", bandwidth = "22 GB/s" }"#;
 
 /// Reads the table, for a cluster of that hardware; what it says of NVLink domains is not looked at.
@@ -107,7 +107,7 @@ fn read_bandwidth(field: &Field<'_>, gpus_per_node: u32) -> Result<Option<f64>> 
     Ok(found)
 }
 
-/// What [`read`] reads.
+/// Schema of the table that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     table(KEYS.all).with(rules())
 }

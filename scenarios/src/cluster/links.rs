@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use zipwire_cluster::{Fabric, LinkId, Topology};
+use zipwire_traces::nearest;
 
 use crate::document::Place;
 use crate::error::Result;
 use crate::language::Field;
-use crate::nearest::nearest;
 use crate::problem::Problem;
 
 /// Bytes per second of each link that the table names.

@@ -115,7 +115,7 @@ pub(super) fn read(field: &Field<'_>, ranks: u32) -> Result<Fabric> {
     })
 }
 
-/// What [`read`] reads.
+/// Schema of the values that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     let bare = Kind::ALL.into_iter().filter(|kind| kind.example().is_none()).map(Kind::name);
     one_of([names(bare)].into_iter().chain(Kind::ALL.map(Kind::schema)))

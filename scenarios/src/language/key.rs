@@ -28,7 +28,7 @@ use crate::language::schema::Schema;
 /// A key of a table, whose value is read as a `T`.
 pub(crate) struct Key<T: 'static> {
     pub(crate) name: &'static str,
-    /// What the key says, in a line.
+    /// Meaning of the key, in a line.
     pub(crate) about: &'static str,
     /// A value for messages, as TOML; empty where none asks for the key.
     pub(crate) example: &'static str,

@@ -7,7 +7,7 @@ use crate::language::field::{BYTES_LIMIT, Field, NAME_LIMIT};
 use crate::language::schema::{self, Schema};
 use crate::quantity::Dimension;
 
-/// What the value of a key may be; reading it gives a `T`.
+/// Kind of the values of a key; reading one gives a `T`.
 pub(crate) trait Kind<T>: Sync {
     /// Reads a value, or says what is wrong with it.
     fn read(&self, field: &Field<'_>) -> Result<T>;
@@ -37,7 +37,7 @@ impl<T> Kind<T> for Custom<T> {
     }
 }
 
-/// What a value is whose key is read as a field, because more is needed to read it than the value: ranks, files, other tables.
+/// Kind of values that the table's reader takes as a field, because reading them needs more context: ranks, files, other tables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Raw;
 
@@ -101,7 +101,7 @@ fn read_file_name(field: &Field<'_>) -> Result<String> {
     field.name()
 }
 
-/// What [`Field::bytes_or_integer`] accepts.
+/// Schema of the values that [`Field::bytes_or_integer`] accepts.
 pub(crate) fn bytes_or_integer() -> Schema {
     schema::one_of([schema::bytes(), schema::integer(0..=BYTES_LIMIT)])
 }

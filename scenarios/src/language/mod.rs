@@ -3,7 +3,6 @@
 mod field;
 pub(crate) mod key;
 mod kind;
-mod named;
 mod reader;
 mod rule;
 pub(crate) mod schema;
@@ -14,7 +13,28 @@ pub(crate) use kind::{
     Raw, bandwidth, bytes_or_integer, choice, compute_rate, custom, file_name, integer, number, rate, raw,
     text, time,
 };
-pub(crate) use named::named;
 pub(crate) use reader::Reader;
 pub(crate) use rule::{Condition, Rule, Then};
 pub(crate) use schema::{Schema, any, array, count, map, names, one_of, pattern, string};
+
+/// Declares an enum and the name of each of its values: `name` gives it, and `ALL` are all values in their order.
+macro_rules! named {
+    ($(#[$about:meta])* $vis:vis enum $type:ident { $($(#[$of_value:meta])* $value:ident = $name:literal,)+ }) => {
+        $(#[$about])*
+        $vis enum $type {
+            $($(#[$of_value])* $value,)+
+        }
+
+        impl $type {
+            /// All, in their order.
+            $vis const ALL: [Self; [$($name),+].len()] = [$(Self::$value),+];
+
+            /// Name in scenarios and reports.
+            $vis fn name(self) -> &'static str {
+                match self { $(Self::$value => $name,)+ }
+            }
+        }
+    };
+}
+
+pub(crate) use named;

@@ -56,17 +56,17 @@ impl<'a> Field<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// What a key says; `None` if it is not there.
+    /// Value of an optional key; `None` if it is absent.
     pub(crate) fn get<T>(&self, key: &Key<T>) -> Result<Option<T>> {
         self.field(key).map(|field| key.kind.read(&field)).transpose()
     }
 
-    /// What a key says that must be there.
+    /// Value of a required key.
     pub(crate) fn need<T>(&self, key: &Key<T>) -> Result<T> {
         key.kind.read(&self.need_field(key)?)
     }
 
-    /// What a key says, or else the default; where there is none, the key must be there.
+    /// Value of a key, or else the default; a key without a default is required.
     pub(crate) fn get_or<T>(&self, key: &Key<T>, default: Option<T>) -> Result<T> {
         match (self.field(key), default) {
             (None, Some(default)) => Ok(default),
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The value of a key as a field, for whoever wants its place, or knows more about it than its kind.
+    /// The value of a key as a field, for readers that need its place, or know more about it than its kind.
     pub(crate) fn field(&self, key: &dyn AnyKey) -> Option<Field<'a>> {
         debug_assert!(self.names.contains(&key.name()), "`{}` is no key of `{}`", key.name(), self.path());
         self.table.get(key.name()).map(|entry| self.field.below(entry))

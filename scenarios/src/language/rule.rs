@@ -1,6 +1,6 @@
 //! Rules between keys of a table, each stated once: [`Reader::check`] enforces them, and [`Schema::with`] describes them.
 //!
-//! What depends on several tables, or on what a preset says, is no rule of a table: its reader refuses that by itself.
+//! Rules that depend on several tables, or on a preset, are not here: the reader of the table checks them by itself.
 
 use serde_json::{Map, Value, json};
 
@@ -22,7 +22,7 @@ pub(crate) enum Rule {
     If(Condition, Then),
 }
 
-/// What a rule asks before it applies.
+/// Condition under which a rule applies.
 #[derive(Clone)]
 pub(crate) enum Condition {
     /// The key is there.
@@ -37,7 +37,7 @@ pub(crate) enum Condition {
     All(Vec<Condition>),
 }
 
-/// What a rule says.
+/// Consequence of a rule whose condition holds.
 #[derive(Clone)]
 pub(crate) enum Then {
     /// These keys must be there.

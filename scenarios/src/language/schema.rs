@@ -124,7 +124,7 @@ impl Schema {
         self
     }
 
-    /// An array of exactly so many items.
+    /// An array of exactly `count` items.
     pub(crate) fn exactly(mut self, count: usize) -> Self {
         self.0["minItems"] = count.into();
         self.at_most(count)

@@ -6,7 +6,7 @@
 
 use super::{Architecture, Attention};
 
-/// What one rank computes on.
+/// Tokens of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tokens {
     /// Tokens of a sequence.
@@ -34,7 +34,7 @@ pub(crate) struct LayerFlops {
 }
 
 impl LayerFlops {
-    /// What a rank computes for its own tokens under expert parallelism.
+    /// FLOPs of a rank for its own tokens under expert parallelism.
     pub(crate) fn dense(&self) -> f64 {
         self.attention + self.gate + self.mlp
     }
@@ -45,7 +45,7 @@ impl LayerFlops {
     }
 }
 
-/// What serving costs: see [`Architecture::token_flops`].
+/// FLOPs of serving one token: see [`Architecture::token_flops`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TokenFlops {
     pub(crate) token: f64,

@@ -48,7 +48,7 @@ impl Layer {
         Ok(model)
     }
 
-    /// What [`read`](Self::read) reads.
+    /// Schema of the table that [`read`](Self::read) accepts.
     pub(crate) fn schema() -> Schema {
         let sizes = [KEYS.experts as _, KEYS.top_k as _, KEYS.hidden as _, KEYS.tokens_per_rank as _];
         let table = table(KEYS.all).with(vec![Condition::Lacks(KEYS.preset).needs(&sizes)]);

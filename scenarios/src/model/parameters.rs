@@ -16,7 +16,7 @@ pub(crate) struct LayerParameters {
 }
 
 impl LayerParameters {
-    /// Those that every rank has under expert parallelism.
+    /// Parameters that every rank has under expert parallelism.
     pub(crate) fn dense(&self) -> u64 {
         self.attention + self.gate + self.mlp
     }
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(preset("qwen3-235b-a22b").parameters(), 235_093_634_560);
     }
 
-    /// As the models' papers name them, to the last digit that they give.
+    /// Sizes that the models' papers state, to the last digit that they give.
     #[test]
     fn sizes_are_those_of_the_papers() {
         for (name, total_e9, active_e9, digit) in [

@@ -9,7 +9,7 @@ use crate::language::{
 };
 use crate::problem::Problem;
 
-/// What a workload needs of its model.
+/// Part of a model that a workload needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     /// A layer with experts.
@@ -109,7 +109,7 @@ pub(crate) fn read(field: &Field<'_>, needs: Needs) -> Result<Architecture> {
     Ok(model)
 }
 
-/// What [`read`] reads.
+/// Schema of the table that [`read`] accepts.
 pub(crate) fn schema(needs: Needs) -> Schema {
     let explicit = |condition| All(vec![Lacks(needs.preset()), condition]);
     let dense = || schema::integer(1..=LAYER_LIMIT);

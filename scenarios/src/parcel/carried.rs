@@ -1,4 +1,4 @@
-//! What comes with a parcel, in the place of files.
+//! Contents of a parcel that replace files.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -32,7 +32,7 @@ pub(super) struct CarriedTensor {
     tensor: String,
     /// Name of the type of its values.
     dtype: String,
-    /// Of its rows, in hexadecimal: not every format has integers of 128 bits.
+    /// Hash of the rows, in hexadecimal: not every format has integers of 128 bits.
     digest: String,
 }
 
@@ -52,7 +52,7 @@ impl Carried {
     }
 }
 
-/// What is asked for follows from the text: the host that has sent it has understood it differently.
+/// Error for a file that the parcel lacks: requests follow from the text, so the sending host has understood it differently.
 fn not_carried() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, "the host that sent the scenario did not send it along")
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with explicit flows, and with how they are to travel.
+//! Problems with explicit flows and their coding.
 
 use crate::document::Place;
 use crate::error::ScenarioError;
@@ -10,51 +10,31 @@ use crate::problem::Problem;
 pub enum FlowProblem {
     /// A flow from a rank to itself.
     #[error("a flow from rank `{rank}` to itself")]
-    SelfFlow {
-        /// The rank.
-        rank: u32,
-    },
+    SelfFlow { rank: u32 },
     /// `start = "rank-ready"` with two start times for one rank.
     #[error("rank `{rank}` is ready at `{second_s}` s here and at `{first_s}` s before")]
-    TwoStarts {
-        /// The sender.
-        rank: u32,
-        /// Start of its first row in seconds.
-        first_s: f64,
-        /// Start of this row in seconds.
-        second_s: f64,
-    },
+    TwoStarts { rank: u32, first_s: f64, second_s: f64 },
     /// A variant that chooses for each call.
     #[error("protocol `{protocol}` chooses anew for each collective call, and explicit flows are none")]
-    Adaptive {
-        /// The name that stands for the choice.
-        protocol: &'static str,
-    },
+    Adaptive { protocol: &'static str },
     /// A flow that is to be coded and does not end with a value.
     #[error(
         "protocol `{protocol}` codes whole values, and flow {number} of `workload`, from rank {src} to rank {dst}, has {bytes} \
          bytes: {dtype} has {width} bytes per value"
     )]
     Broken {
-        /// The protocol.
         protocol: &'static str,
-        /// Its place in the list, from 0.
         number: usize,
-        /// Sender.
         src: u32,
-        /// Receiver.
         dst: u32,
-        /// Its bytes.
         bytes: u64,
-        /// Type of the values.
         dtype: &'static str,
-        /// Bytes of a value.
         width: usize,
     },
 }
 
 impl FlowProblem {
-    /// What would be right.
+    /// The remedy, where the message does not name it already.
     pub fn help(&self) -> Option<String> {
         match self {
             Self::SelfFlow { .. } | Self::TwoStarts { .. } => None,

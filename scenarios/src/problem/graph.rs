@@ -1,75 +1,42 @@
-//! What can be wrong with a topology that is drawn vertex by vertex.
+//! Problems with a topology that is drawn vertex by vertex.
 
 use thiserror::Error;
 use zipwire_cluster::GraphError;
 
 use crate::words::{counted, list, meant, shortened_names};
 
-/// What is wrong with a graph. `Display` gives one line; `help` of the problem that it is says what would be right.
+/// A wrong graph. `Display` gives one line; [`Problem::help`](super::Problem::help) gives the remedy.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GraphProblem {
     /// A vertex that the graph does not have.
     #[error("the graph has no vertex `{name}`")]
-    UnknownVertex {
-        /// The name.
-        name: String,
-        /// The vertex that was probably meant.
-        nearest: Option<String>,
-        /// GPUs of the cluster.
-        gpus: u32,
-        /// Names of the switches.
-        switches: Vec<String>,
-    },
+    UnknownVertex { name: String, nearest: Option<String>, gpus: u32, switches: Vec<String> },
     /// A switch that cannot be called so.
     #[error("a switch cannot be called `{name}`")]
-    BadSwitch {
-        /// The name.
-        name: String,
-    },
+    BadSwitch { name: String },
     /// Two switches of one name.
     #[error("two switches are called `{name}`")]
-    TwoSwitches {
-        /// The name.
-        name: String,
-    },
+    TwoSwitches { name: String },
     /// An edge with one end, or with three.
     #[error("`{path}` names {found} ends of an edge, and it has two")]
-    NotTwoEnds {
-        /// Path of the key.
-        path: String,
-        /// Ends found.
-        found: usize,
-    },
+    NotTwoEnds { path: String, found: usize },
     /// An edge that leads nowhere.
     #[error("an edge from `{vertex}` to itself")]
-    Loop {
-        /// The vertex.
-        vertex: String,
-    },
+    Loop { vertex: String },
     /// Two edges of a graph from one vertex to another.
     #[error("two edges lead from `{src}` to `{dst}`")]
-    TwoEdges {
-        /// Where they begin.
-        src: String,
-        /// Where they end.
-        dst: String,
-    },
+    TwoEdges { src: String, dst: String },
     /// More ranks than routes of graphs are computed for.
     #[error("{error}")]
-    Ranks {
-        /// What the graph says.
-        error: GraphError,
-        /// Topologies that take more.
-        others: Vec<&'static str>,
-    },
+    Ranks { error: GraphError, others: Vec<&'static str> },
     /// A graph that is no cluster.
     #[error(transparent)]
     Graph(GraphError),
 }
 
 impl GraphProblem {
-    /// What would be right.
+    /// The remedy.
     pub(crate) fn help(&self) -> String {
         let fixed = match self {
             Self::UnknownVertex { nearest, gpus, switches, .. } => {

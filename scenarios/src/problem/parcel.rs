@@ -1,4 +1,4 @@
-//! What can be wrong when a scenario goes from one host to others.
+//! Problems with a scenario that goes from one host to others.
 
 use std::path::PathBuf;
 
@@ -8,58 +8,35 @@ use zipwire_traces::TraceError;
 use super::Problem;
 use crate::error::ScenarioError;
 
-/// What is wrong with sending an experiment, or with what was sent. `Display` gives one line; `help` of the problem that it is says
-/// what would be right.
+/// A failure to send an experiment, or a wrong parcel. `Display` gives one line; [`Problem::help`](super::Problem::help) gives the
+/// remedy.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ParcelProblem {
     /// Others would resolve something else than what is here.
     #[error("`{path}` has changed since the scenario was loaded")]
-    Changed {
-        /// The file.
-        path: PathBuf,
-    },
+    Changed { path: PathBuf },
     /// More than is sent.
     #[error("with `{path}` the scenario and the files that it names have more than {limit} bytes")]
-    TooLarge {
-        /// The first file for which there is no room.
-        path: PathBuf,
-        /// Most bytes of all.
-        limit: u64,
-    },
+    TooLarge { path: PathBuf, limit: u64 },
     /// A tensor whose place other hosts cannot be told.
     #[error("`{path}` must lie at the same path on every host, and the path is not UTF-8")]
-    NotText {
-        /// The file.
-        path: PathBuf,
-    },
+    NotText { path: PathBuf },
     /// A tensor that the host that sent the scenario could read, and this one cannot: its file, or the tensor in it, is not there.
     #[error("a tensor that every host needs is not on this one: {error}")]
     Tensor {
-        /// Why it cannot be read, with the file.
         #[source]
         error: TraceError,
     },
     /// A tensor with other rows than on the host that sent the scenario.
     #[error("tensor `{tensor}` of `{path}` has other rows on this host than where the scenario was loaded")]
-    OtherRows {
-        /// The file.
-        path: PathBuf,
-        /// The tensor.
-        tensor: String,
-    },
+    OtherRows { path: PathBuf, tensor: String },
     /// A type of values of another version.
     #[error("the scenario was sent with a tensor of `{dtype}` values, which this host does not know")]
-    UnknownType {
-        /// Name of the type.
-        dtype: String,
-    },
+    UnknownType { dtype: String },
     /// A point that the sweep does not have, as it is read here.
     #[error("point {} was sent of a sweep that does not have it on this host", point + 1)]
-    NoPoint {
-        /// The point, from 0.
-        point: usize,
-    },
+    NoPoint { point: usize },
 }
 
 impl ParcelProblem {
@@ -68,7 +45,7 @@ impl ParcelProblem {
         Problem::Parcel(self).nowhere()
     }
 
-    /// What would be right.
+    /// The remedy.
     pub(crate) fn help(&self) -> String {
         let help = match self {
             Self::Tensor { .. } | Self::OtherRows { .. } => "copy the file to the same path on every host",

@@ -1,4 +1,4 @@
-//! What can be wrong with what is sent, and with what ranks have of it before.
+//! Problems with the values that are sent, and with their base.
 
 use zipwire_traces::TraceError;
 
@@ -12,10 +12,7 @@ use crate::problem::Problem;
 pub enum PayloadProblem {
     /// Drawn values where another type is sent.
     #[error("values are drawn as BF16, and the workload sends {dtype}")]
-    DrawnType {
-        /// Type of the workload's values.
-        dtype: &'static str,
-    },
+    DrawnType { dtype: &'static str },
     /// The base cannot be read.
     #[error("the base: {0}")]
     Base(#[source] TraceError),
@@ -24,45 +21,23 @@ pub enum PayloadProblem {
         "tensor `{tensor}` of the base has {} rows of {} values, and the one that is sent {} of {}",
         .found[0], .found[1], .needed[0], .needed[1]
     )]
-    BaseShape {
-        /// Name of the tensor.
-        tensor: String,
-        /// Rows of the base, and values of a row.
-        found: [usize; 2],
-        /// Those of the tensor that is sent.
-        needed: [usize; 2],
-    },
+    BaseShape { tensor: String, found: [usize; 2], needed: [usize; 2] },
     /// A base for a workload that carries nothing but gradients.
     #[error("the workload carries gradients only, of which no rank has an earlier state")]
     GradientBase,
     /// The codec takes differences, and the payload does not say from what.
     #[error("codec `{codec}` takes differences from a base, and the payload has none")]
-    NoBase {
-        /// The codec.
-        codec: String,
-        /// Whether the payload is recorded, so that it can have one.
-        is_recorded: bool,
-    },
+    NoBase { codec: String, is_recorded: bool },
     /// A token that is no whole number of blocks with a scale each.
     #[error("FP8 values have a scale for every {block}, and a token has {hidden} values")]
-    PartialBlock {
-        /// Values of a token.
-        hidden: u32,
-        /// Values of a block.
-        block: usize,
-    },
+    PartialBlock { hidden: u32, block: usize },
     /// The codec takes differences, of sums among others.
     #[error("codec `{codec}` takes differences from a base, and no rank has one of what is added up")]
-    SumBase {
-        /// The codec.
-        codec: String,
-        /// Whether the workload has other calls than reductions.
-        has_others: bool,
-    },
+    SumBase { codec: String, has_others: bool },
 }
 
 impl PayloadProblem {
-    /// What would be right.
+    /// The remedy, where the message does not name it already.
     pub fn help(&self) -> Option<String> {
         match self {
             Self::DrawnType { dtype } => Some(format!(

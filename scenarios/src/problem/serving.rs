@@ -1,4 +1,4 @@
-//! What can be wrong with requests, pools and caches.
+//! Problems with requests, pools and caches.
 
 use zipwire_serving::ShardError;
 
@@ -8,73 +8,38 @@ use zipwire_serving::ShardError;
 pub enum ServingProblem {
     /// Iterations of what has none.
     #[error("serving has no iterations, and the scenario asks for {iterations}")]
-    Iterations {
-        /// Those of the scenario.
-        iterations: u32,
-    },
+    Iterations { iterations: u32 },
     /// Pools that the cluster has no room for.
     #[error("the pools have {needed} ranks, and the cluster has {found}")]
-    Ranks {
-        /// Of the pools.
-        needed: u32,
-        /// Of the cluster.
-        found: u32,
-    },
+    Ranks { needed: u32, found: u32 },
     /// Caches that cannot be dealt to the ranks of both pools.
     #[error(transparent)]
     Shards(ShardError),
     /// Groups of a cache that cannot be.
     #[error("{why}")]
-    Geometry {
-        /// Why.
-        why: String,
-    },
+    Geometry { why: String },
     /// Memory for no token.
     #[error("`kv_memory` of `{pool}` is less than the cache of one token takes on a rank")]
-    NoMemory {
-        /// The pool.
-        pool: &'static str,
-    },
+    NoMemory { pool: &'static str },
     /// A line of a trace that is no request.
     #[error("no request: {why}")]
-    Line {
-        /// What is wrong.
-        why: String,
-        /// A line as it should be.
-        example: &'static str,
-    },
+    Line { why: String, example: &'static str },
     /// A trace without requests.
     #[error("`{path}` has no request")]
-    Empty {
-        /// The file.
-        path: String,
-    },
+    Empty { path: String },
     /// Tensors of other caches than the model's.
     #[error("the caches of this model are not made of `{tensor}`")]
-    Tensors {
-        /// The tensor.
-        tensor: &'static str,
-        /// Whether they are latents.
-        is_latent: bool,
-    },
+    Tensors { tensor: &'static str, is_latent: bool },
     /// A protocol for collective calls.
     #[error("protocol `{protocol}` is one of collective calls, and serving has none")]
-    Protocol {
-        /// The protocol.
-        protocol: &'static str,
-    },
+    Protocol { protocol: &'static str },
     /// A codec that cannot code caches.
     #[error("codec `{codec}` cannot code caches: {why}")]
-    Codec {
-        /// The codec.
-        codec: String,
-        /// Why.
-        why: String,
-    },
+    Codec { codec: String, why: String },
 }
 
 impl ServingProblem {
-    /// What would be right.
+    /// The remedy, where the message does not name it already.
     pub fn help(&self) -> Option<String> {
         match self {
             Self::Iterations { .. } => {

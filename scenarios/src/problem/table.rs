@@ -1,4 +1,4 @@
-//! What can be wrong with a table that frames are to share.
+//! Problems with a table that frames are to share.
 
 use zipwire_codec::TableError;
 use zipwire_traces::TableFileError;
@@ -19,24 +19,14 @@ pub enum TableProblem {
     Codec(TableError),
     /// The codec names one, and no file is given.
     #[error("codec `{codec}` names a table, and no file has it")]
-    Nowhere {
-        /// The codec.
-        codec: String,
-    },
+    Nowhere { codec: String },
     /// It is for values of another type than the workload's.
     #[error("the table of codec `{codec}` is for {of_table} values, and the workload sends {dtype}")]
-    Type {
-        /// The codec.
-        codec: String,
-        /// Type that the table is for.
-        of_table: &'static str,
-        /// Type of the workload's values.
-        dtype: &'static str,
-    },
+    Type { codec: String, of_table: &'static str, dtype: &'static str },
 }
 
 impl TableProblem {
-    /// What would be right.
+    /// The remedy, where the message does not name it already.
     pub fn help(&self) -> Option<String> {
         match self {
             Self::File(error) => error.help(),

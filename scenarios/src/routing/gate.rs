@@ -15,7 +15,7 @@ use crate::language::Reader;
 pub(super) struct Limit {
     /// Groups of as many experts each, neighbours.
     groups: u32,
-    /// Those that a token reaches, at most.
+    /// Most groups that a token reaches.
     top_groups: u32,
 }
 

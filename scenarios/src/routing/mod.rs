@@ -10,19 +10,19 @@ use std::ops::RangeInclusive;
 use ndarray::Array2;
 
 use crate::error::Result;
-use crate::experts;
 use crate::files::Files;
 use crate::language::{
     Condition::Has, Field, Keys, Raw, Rule, Schema, choice, integer, keys, names, number, one_of, raw,
     string, table, text,
 };
 use crate::model::EXPERT_LIMIT;
+use crate::placement;
 use crate::problem::Problem;
 use gate::Limit;
 use synthetic::Popularity;
 use tokens::Rows;
 
-/// What routing needs to know about everything else.
+/// Inputs of routing from the rest of the scenario.
 pub(crate) struct Context<'a> {
     pub(crate) files: &'a Files,
     pub(crate) seed: u64,
@@ -78,7 +78,7 @@ impl Place {
 
 /// The routing that needs no number.
 const UNIFORM: &str = "uniform";
-/// What one can write, for messages.
+/// Forms of the key `routing`, for messages.
 const ROUTINGS: [&str; 5] =
     [UNIFORM, "{ zipf = 0.8 }", "{ dirichlet = 16.0 }", "{ trace = \"F.csv\" }", "{ matrix = \"F.jsonl\" }"];
 
@@ -88,7 +88,7 @@ const EXPONENT_LIMITS: RangeInclusive<f64> = 0.0..=10.0;
 // Keys of workloads whose tokens go to experts.
 keys! { pub(crate) static OF_EXPERTS =
     routing: Raw = raw(schema), "who sends how many tokens to which expert", needed = "\"uniform\"";
-    experts: Raw = raw(|| table(experts::KEYS.all)), "on which ranks experts are; contiguous and none twice by default";
+    experts: Raw = raw(|| table(placement::KEYS.all)), "on which ranks experts are; contiguous and none twice by default";
     tokens: Rows = choice("relation of rows", &Rows::ALL, Rows::name), "whether the copies of a token that dispatch sends are equal; `drawn`, they are not, by default";
 }
 
@@ -121,7 +121,7 @@ fn rules() -> Vec<Rule> {
     ]
 }
 
-/// Reads who sends how many tokens to which expert.
+/// Reads the tokens from each rank to each expert.
 pub(crate) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Routed> {
     if let Some(name) = field.as_string() {
         if name == UNIFORM {
@@ -151,7 +151,7 @@ pub(crate) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Routed> {
     })
 }
 
-/// What [`read`] reads.
+/// Schema of the values that [`read`] accepts.
 pub(crate) fn schema() -> Schema {
     one_of([names([UNIFORM]), table(KEYS.all).with(rules())])
 }

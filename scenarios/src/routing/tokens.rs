@@ -19,7 +19,7 @@ use crate::language::named;
 const COPIES_LIMIT: u64 = 1 << 28;
 
 named! {
-    /// What the rows that a rank sends have to do with one another.
+    /// Correlation of the rows that a rank sends.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub(crate) enum Rows {
         /// Nothing: each is drawn for itself.
@@ -43,7 +43,7 @@ impl Rows {
     }
 }
 
-/// What is known of every token.
+/// Numbers that hold for every token.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     /// Experts that it goes to.

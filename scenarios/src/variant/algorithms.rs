@@ -23,13 +23,13 @@ keys! { static COLLECTIVES =
 /// The algorithms that a variant pins, by collective; `None` where the one that is predicted to take least time is taken, call by call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Algorithms {
-    /// Of All-Gathers.
+    /// Algorithm of All-Gathers.
     pub all_gather: Option<Algorithm>,
-    /// Of broadcasts.
+    /// Algorithm of broadcasts.
     pub broadcast: Option<Algorithm>,
-    /// Of Reduce-Scatters.
+    /// Algorithm of Reduce-Scatters.
     pub reduce_scatter: Option<Algorithm>,
-    /// Of All-Reduces.
+    /// Algorithm of All-Reduces.
     pub all_reduce: Option<Algorithm>,
 }
 
@@ -56,7 +56,7 @@ fn is_called(work: &Work, key: &dyn AnyKey) -> bool {
     Algorithms::default().entry(work).is_some_and(|(own, _)| own.name == key.name())
 }
 
-/// What pins depend on.
+/// Inputs on which pins of algorithms depend.
 pub(super) struct Calls<'a> {
     pub(super) job: &'a Job,
     pub(super) protocol: Protocol,
@@ -190,7 +190,7 @@ fn check_order(table: &Reader<'_>, calls: &Calls<'_>, several: &[&Work], pinned:
     }
 }
 
-/// What [`read`] reads.
+/// Schema of the values that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     one_of([all_schema(), table(COLLECTIVES.all)])
 }

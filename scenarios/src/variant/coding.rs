@@ -11,7 +11,7 @@ use crate::problem::FlowProblem;
 use crate::language::named;
 
 named! {
-    /// What a coded variant codes.
+    /// Calls that a coded variant codes.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(super) enum Compress {
         All = "all",
@@ -38,7 +38,7 @@ pub(super) fn read_reductions(table: &Reader<'_>, job: &Job) -> Result<bool> {
     Ok(true)
 }
 
-/// Ranks of a node, if tokens cross the network once, and where that is said.
+/// Ranks of a node, if tokens cross the network once, and the place of that key.
 pub(super) fn read_dedup(table: &Reader<'_>, job: &Job, gpus_per_node: u32) -> Result<Option<(u32, Place)>> {
     if table.get(KEYS.dedup)?.is_none() {
         return Ok(None);

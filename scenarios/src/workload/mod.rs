@@ -2,11 +2,8 @@
 
 mod amounts;
 mod collective;
-mod flows_file;
-mod matrix_file;
 mod moe;
 mod serving;
-mod starts;
 mod table_file;
 mod training;
 mod transfers;
@@ -24,7 +21,7 @@ use crate::language::{AnyKey, Field, Keys, Schema, choice, keys, named, one_of, 
 use crate::payload::Rowset;
 use crate::serving::Serving;
 
-/// What workloads need to know about everything else.
+/// Inputs of workloads from the rest of the scenario.
 pub(crate) struct Context<'a> {
     pub(crate) files: &'a Files,
     pub(crate) seed: u64,
@@ -46,9 +43,9 @@ pub(crate) struct Workload {
     pub(crate) tensors: Vec<Option<usize>>,
     /// Values of a row of the calls that carry FP8; `None` if no call does.
     pub(crate) fp8_values: Option<usize>,
-    /// What an iteration is, if it brings weights up to date.
+    /// Update cycle, if an iteration brings weights up to date.
     pub(crate) cycle: Option<UpdateCycle>,
-    /// Requests and who serves them, in place of iterations.
+    /// Requests and the pools that serve them, in place of iterations.
     pub(crate) serving: Option<Serving>,
 }
 
@@ -93,7 +90,7 @@ named! {
 }
 
 impl Kind {
-    /// What `[compute]` may say; `None` if it means nothing.
+    /// Schema of `[compute]`; `None` if the workload has no such table.
     pub(crate) fn compute_schema(self) -> Option<Schema> {
         match self {
             Self::Moe => Some(ExpertTime::schema()),
@@ -142,7 +139,7 @@ pub(crate) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Resu
     }
 }
 
-/// What [`read`] reads.
+/// Schema of the tables that [`read`] accepts.
 pub(crate) fn schema() -> Schema {
     one_of(Kind::ALL.map(|kind| match kind {
         Kind::Moe => kind.table(&moe::keys()),

@@ -3,16 +3,17 @@
 use zipwire_codec::DType;
 use zipwire_schedule::{Durations, Flow, Job, Pace, Rank, Segment, Slot, Work};
 
-use super::starts::{FlowError, Starts, check};
-use super::{Context, Kind, Workload, flows_file, one_tensor_per_call};
+use super::table_file::{Cell, TableFile};
+use super::{Context, Kind, Workload, one_tensor_per_call};
 use crate::cluster::RANK_LIMIT;
 use crate::error::Result;
+use crate::files::Files;
 use crate::language::{
-    Field, Key, Raw, Rule, Schema, array, choice, custom, integer, keys, named, raw, schema, string, table,
-    time,
+    BYTES_LIMIT, Field, Key, Raw, Rule, Schema, array, choice, custom, integer, keys, named, raw, schema,
+    string, table, time,
 };
 use crate::payload::{Carried, TENSORS};
-use crate::problem::Problem;
+use crate::problem::{FlowProblem, Problem};
 
 keys! { static KEYS =
     file: Raw = raw(string), "a CSV file with the header `src,dst,bytes,start_us`";
@@ -58,7 +59,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     table.check(&[sources()])?;
     let mut starts = Starts::new((start == Start::RankReady).then_some(context.ranks));
     let mut flows = match table.field(KEYS.file) {
-        Some(field) => flows_file::read(&field, context.files, context.ranks, &mut starts)?,
+        Some(field) => read_file(&field, context.files, context.ranks, &mut starts)?,
         None => inline(&table.need_field(KEYS.flows)?, context.ranks, &mut starts)?,
     };
     if flows.is_empty() {
@@ -75,7 +76,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     Ok(Workload::new(job, durations, vec![dtype], rows, tensors))
 }
 
-/// What [`read`] reads.
+/// Schema of the table that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     Kind::Transfers.table(KEYS.all).with(vec![sources()])
 }
@@ -98,4 +99,95 @@ fn inline(field: &Field<'_>, ranks: u32, starts: &mut Starts) -> Result<Vec<Flow
         flows.push(flow);
     }
     Ok(flows)
+}
+
+const COLUMNS: [&str; 4] = ["src", "dst", "bytes", "start_us"];
+const HEADER: &str = "src,dst,bytes,start_us";
+/// A row, for messages: 1 MiB from rank 0 to rank 1, at once.
+const EXAMPLE: &str = "0,1,1048576,0";
+/// Latest start: as late as the longest time that a scenario can name.
+const START_LIMIT_US: f64 = 1e12;
+
+/// Reads a CSV file of flows, in issue order.
+fn read_file(field: &Field<'_>, files: &Files, ranks: u32, starts: &mut Starts) -> Result<Vec<Flow>> {
+    let file = TableFile::read(field, files)?;
+    let bad_header = |found| Problem::BadHeader { expected: HEADER, example: EXAMPLE, found };
+    let mut rows = file.rows();
+    let Some(header) = rows.next() else {
+        return Err(field.error(bad_header(String::new())));
+    };
+    let names: Vec<&str> = (0..header.len()).map(|index| header.cell(index).text).collect();
+    if names != COLUMNS {
+        return Err(header.error(bad_header(names.join(","))));
+    }
+    if rows.len() == 0 {
+        return Err(field.error(Problem::NoRows { path: files.path(field.string()?), example: EXAMPLE }));
+    }
+    let mut flows = Vec::with_capacity(rows.len());
+    for row in rows {
+        row.need_length(COLUMNS.len())?;
+        let [src, dst, bytes, start] = [0, 1, 2, 3].map(|index| row.cell(index));
+        let rank = |cell: &Cell<'_>, column| {
+            let rank = cell.integer(column, 0..=u64::from(ranks - 1))?;
+            Ok(Rank(u32::try_from(rank).expect("ranks are u32")))
+        };
+        let flow = Flow {
+            src: rank(&src, COLUMNS[0])?,
+            dst: rank(&dst, COLUMNS[1])?,
+            bytes: bytes.integer(COLUMNS[2], 1..=BYTES_LIMIT)?,
+            not_before_s: start.number(COLUMNS[3], 0.0..=START_LIMIT_US)? / 1e6,
+        };
+        check(&flow, starts).map_err(|error| match error {
+            FlowError::Pair(problem) => dst.error(problem),
+            FlowError::Start(problem) => start.error(problem),
+        })?;
+        flows.push(flow);
+    }
+    Ok(flows)
+}
+
+/// A problem of a flow, by the part of the flow that it concerns.
+enum FlowError {
+    Pair(Problem),
+    Start(Problem),
+}
+
+/// Checks what concerns more than one column, and takes note of the sender's start.
+fn check(flow: &Flow, starts: &mut Starts) -> std::result::Result<(), FlowError> {
+    if flow.src == flow.dst {
+        return Err(FlowError::Pair(Problem::Flow(FlowProblem::SelfFlow { rank: flow.src.0 })));
+    }
+    starts.note(flow).map_err(FlowError::Start)
+}
+
+/// Start time of each sender so far, in seconds, if flows wait for ranks to be ready.
+struct Starts {
+    ready_s: Option<Vec<Option<f64>>>,
+}
+
+impl Starts {
+    /// No starts yet; `ranks` is given if flows wait for their ranks to be ready.
+    fn new(ranks: Option<u32>) -> Self {
+        Self { ready_s: ranks.map(|ranks| vec![None; ranks as usize]) }
+    }
+
+    fn note(&mut self, flow: &Flow) -> std::result::Result<(), Problem> {
+        let Some(ready_s) = &mut self.ready_s else { return Ok(()) };
+        let (rank, second_s) = (flow.src.0, flow.not_before_s);
+        match ready_s[flow.src.index()].replace(second_s) {
+            Some(first_s) if first_s != second_s => {
+                Err(Problem::Flow(FlowProblem::TwoStarts { rank, first_s, second_s }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A flow starts when both ends are ready; a rank that sends nothing is ready at 0.
+    fn apply(&self, flows: &mut [Flow]) {
+        let Some(ready_s) = &self.ready_s else { return };
+        let ready = |rank: Rank| ready_s[rank.index()].unwrap_or(0.0);
+        for flow in flows {
+            flow.not_before_s = ready(flow.src).max(ready(flow.dst));
+        }
+    }
 }

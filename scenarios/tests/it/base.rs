@@ -1,10 +1,6 @@
 //! A payload with a base: what both ends of a transfer have already, and what a user sees when there is something wrong with it.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
-use crate::common;
-
-use common::{Folder, flat, safetensors};
+use crate::common::{Folder, flat, safetensors};
 use insta::assert_snapshot;
 use zipwire_schedule::SegmentId;
 

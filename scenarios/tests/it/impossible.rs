@@ -1,11 +1,6 @@
 //! Quantities that no cluster, matrix or window can have are errors at their own place, wherever they stand.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
-use crate::common;
-
-use common::{Folder, VALID, flat, valid_with};
-use insta::assert_snapshot;
+use crate::common::{Folder, VALID, flat, valid_with};
 
 /// The scenario is refused, and the error points at `value`, which follows `before` there and nowhere else.
 #[track_caller]
@@ -19,21 +14,21 @@ fn points_at(text: &str, before: &str, value: &str) {
     assert_eq!((error.line(), error.column()), (Some(line), Some(column)), "{}", error.render(false));
 }
 
-/// What is wrong with each number, as a quantity with this unit.
+/// Values with this unit that are no possible quantities.
 fn impossible(unit: &str) -> Vec<String> {
     let quoted = ["nan", "-nan", "inf", "-inf", "-1", "1e999", "-1e999"];
     let bare = ["nan", "-inf", "inf", "-1.5"];
     quoted.iter().map(|number| format!("\"{number} {unit}\"")).chain(bare.map(str::to_owned)).collect()
 }
 
-/// As [`points_at`], of a line that is added to `[cluster]`.
+/// Like [`points_at`], for a line that is added to `[cluster]`.
 #[track_caller]
 fn in_cluster(before: &str, value: &str, after: &str) {
     let line = format!("{before}{value}{after}\nlatency_inter");
     points_at(&valid_with("latency_inter", &line), before, value);
 }
 
-/// As [`points_at`], of another value for a key of `[cluster]`.
+/// Like [`points_at`], for another value for a key of `[cluster]`.
 #[track_caller]
 fn instead(key: &str, value: &str) {
     let old = VALID.lines().find(|line| line.starts_with(key)).unwrap();
@@ -76,27 +71,6 @@ fn oversubscription() {
         in_cluster(&format!("{tree}, oversubscription = "), value, " }");
         in_cluster(&format!("{tree}, pod_oversubscription = "), value, " }");
     }
-    let half = valid_with(
-        "latency_inter",
-        "topology = { kind = \"fat-tree\", nodes_per_leaf = 1, oversubscription = 0.5 }\nlatency_inter",
-    );
-    assert_snapshot!(common::error(&half, &[]), @r#"
-    error: `cluster.topology.oversubscription` is out of range: `0.5`
-     --> test.toml:9:72
-      |
-    9 | topology = { kind = "fat-tree", nodes_per_leaf = 1, oversubscription = 0.5 }
-      |                                                                        ^^^
-      |
-      = help: it must be a number from 1.0 to 1000000.0
-    "#);
-    assert_snapshot!(common::error(VALID, &["cluster.topology={ kind = 'rail', oversubscription = nan }"]), @r"
-    error: `cluster.topology.oversubscription` is out of range: `NaN`
-     |
-     | --set cluster.topology={ kind = 'rail', oversubscription = nan }
-     |                                                            ^^^
-     |
-     = help: it must be a number from 1.0 to 1000000.0
-    ");
 }
 
 #[test]
@@ -124,51 +98,6 @@ fn entries_of_a_matrix() {
         let error = Folder::new().with("m.csv", csv).try_load(&matrix("\"m.csv\""), &[]).unwrap_err();
         assert_eq!((error.line(), error.column()), (Some(3), Some(4)), "{}", error.render(false));
     }
-}
-
-#[test]
-fn a_matrix_that_is_not_square() {
-    assert_snapshot!(common::error(&matrix("[[0, 2, 2, 2], [2, 0, 2, 2], [2, 2, 0, 2]]"), &[]), @r"
-    error: `workload.matrix` has 3 rows for `4` ranks
-      --> test.toml:10:10
-       |
-    10 | matrix = [[0, 2, 2, 2], [2, 0, 2, 2], [2, 2, 0, 2]]
-       |          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-    ");
-    assert_snapshot!(common::error(&matrix("[[0, 2, 2, 2], [2, 0, 2], [2, 2, 0, 2], [2, 2, 2, 0]]"), &[]), @r"
-    error: `workload.matrix.1` has 3 columns for `4` ranks
-      --> test.toml:10:25
-       |
-    10 | matrix = [[0, 2, 2, 2], [2, 0, 2], [2, 2, 0, 2], [2, 2, 2, 0]]
-       |                         ^^^^^^^^^
-    ");
-    assert_snapshot!(common::error(&matrix("[[0, 2, 2, 2], [2, 0, 2, 2, 2], [2, 2, 0, 2], [2, 2, 2, 0]]"), &[]), @r"
-    error: `workload.matrix.1` has 5 columns for `4` ranks
-      --> test.toml:10:25
-       |
-    10 | matrix = [[0, 2, 2, 2], [2, 0, 2, 2, 2], [2, 2, 0, 2], [2, 2, 2, 0]]
-       |                         ^^^^^^^^^^^^^^^
-    ");
-    let csv = |text: &str| Folder::new().with("m.csv", text).error(&matrix("\"m.csv\""), &[]);
-    assert_snapshot!(csv("0,2,2,2\n2,0,2,2\n2,2,0,2\n"), @r#"
-    error: `workload.matrix` has 3 rows for `4` ranks
-      --> test.toml:10:10
-       |
-    10 | matrix = "m.csv"
-       |          ^^^^^^^
-    "#);
-    assert_snapshot!(csv("0,2,2,2\n2,0,2\n2,2,0,2\n2,2,2,0\n"), @r#"
-    error: a row of 3 fields where 4 are needed
-      --> m.csv:2:1
-       |
-     2 | 2,0,2
-       | ^^^^^
-       |
-      ::: test.toml:10:10
-       |
-    10 | matrix = "m.csv"
-       |          ------- named here
-    "#);
 }
 
 #[test]

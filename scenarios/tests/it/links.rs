@@ -1,10 +1,6 @@
 //! Single links that differ, by name: in the file, and created by `--set` and `--real-set`.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
-use crate::common;
-
-use common::{Folder, VALID, error, valid_with};
+use crate::common::{Folder, VALID, valid_with};
 use insta::assert_snapshot;
 use zipwire_scenarios::{Experiment, ScenarioError, Source, load_real};
 
@@ -47,36 +43,6 @@ fn a_path_creates_the_table() {
 fn a_real_set_comes_after_every_set() {
     let experiment = really(VALID, &["cluster.launch=2 us"]).unwrap();
     assert_eq!(experiment.host.launch_s, 2e-6);
-}
-
-#[test]
-fn links_that_the_cluster_does_not_have() {
-    let broken = LINKS.replace("nic 1 down", "nic 1 donw");
-    assert_snapshot!(error(&valid_with("latency_inter = \"10 us\"", &broken), &[]), @r#"
-    error: the cluster has no link `nic 1 donw`
-      --> test.toml:12:1
-       |
-    12 | "nic 1 donw" = "12.5 GB/s"
-       | ^^^^^^^^^^^^
-       |
-       = help: did you mean `nic 1 down`? there are `gpu 0` to `gpu 3` and `nic 0` to `nic 1`, each `up` and `down`
-    "#);
-    assert_snapshot!(error(VALID, &["cluster.links.\"rail 7\"=1 GB/s"]), @r#"
-    error: the cluster has no link `rail 7`
-     |
-     | --set cluster.links."rail 7"=1 GB/s
-     |                     ^^^^^^^^
-     |
-     = help: there are `gpu 0` to `gpu 3` and `nic 0` to `nic 1`, each `up` and `down`
-    "#);
-    assert_snapshot!(error(VALID, &["cluster.links.\"nic 0 up\"=1"]), @r#"
-    error: `cluster.links."nic 0 up"` needs a unit: `1` could be anything
-     |
-     | --set cluster.links."nic 0 up"=1
-     |                                ^
-     |
-     = help: write it as a string with a unit, like `"1 GB/s"`; the units are `B/s`, `KB/s`, `MB/s`, `GB/s`, `TB/s`, `KiB/s`, `MiB/s`, `GiB/s`, `TiB/s`, `kb/s`, `Mb/s`, `Gb/s` and `Tb/s`
-    "#);
 }
 
 #[test]

@@ -2,24 +2,21 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 mod adaptive;
+mod arguments;
 mod auto;
 mod base;
 mod common;
 mod dispatch;
-mod errors_in_algorithms;
-mod errors_in_arguments;
-mod errors_in_data;
-mod errors_in_faults;
-mod errors_in_files;
-mod errors_in_serving;
-mod errors_in_workloads;
+mod errors;
 mod impossible;
 mod links;
+mod named_files;
 mod parcel;
 mod presets;
 mod resolve;
 mod robustness;
 mod schema;
+mod serving;
 mod shipped;
 mod sweep;
 mod tables;

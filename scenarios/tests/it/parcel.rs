@@ -1,13 +1,9 @@
 //! An experiment that goes to another host in a parcel is the same there, or the host says what it lacks.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
-use crate::common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{Folder, VALID, flat, routing_record, safetensors, valid_with};
+use crate::common::{Folder, VALID, flat, routing_record, safetensors, valid_with};
 use insta::assert_snapshot;
 use zipwire_scenarios::{
     Experiment, Parcel, ParcelProblem, Problem, ScenarioError, Source, is_scenario_file, load, load_real,

@@ -1,10 +1,6 @@
-//! What scenarios become: jobs, durations, payloads and variants.
+//! Resolved scenarios: jobs, durations, payloads and variants.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
-use crate::common;
-
-use common::{Folder, VALID, flat, routing_record, safetensors, valid_with};
+use crate::common::{Folder, VALID, flat, routing_record, safetensors, valid_with};
 use ndarray::{Array2, array};
 use zipwire_codec::DType;
 use zipwire_payload::ChunkId;
@@ -329,7 +325,7 @@ fn equal_chunks_are_whole_values() {
     assert_eq!(chunk("31 B", "F8_E4M3"), 7);
 }
 
-/// As `alltoallv_perf` of nccl-tests takes it.
+/// Format of `alltoallv_perf` of nccl-tests.
 #[test]
 fn matrices_may_have_blanks_and_comments() {
     let of = |file: &str| {
@@ -444,4 +440,12 @@ fn a_broadcast_is_from_its_root() {
         assert_eq!((&*traffic.segment, traffic.sent[root], traffic.total()), ("broadcast", 3072, 3072));
         assert_eq!((traffic.received[root], traffic.transfers), (0, 3));
     }
+}
+
+/// Contributions of other ranks need memory, coded or not.
+#[test]
+fn uncompressed_sums_have_arenas() {
+    let sums = flat("kind = \"collective\"\ncollective = \"all-reduce\"\nbytes_per_rank = \"1 KiB\"");
+    let experiment = Folder::new().load(&format!("{sums}[[variant]]\nname = \"a\"\narenas = 3\n"));
+    assert_eq!(experiment.variants[0].arenas, 3);
 }

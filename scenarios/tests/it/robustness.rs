@@ -1,10 +1,6 @@
 //! Whatever is written, the answer is an experiment or an error that points into the text; never a panic.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
-use crate::common;
-
-use common::{Folder, flat, valid_with};
+use crate::common::{Folder, flat, valid_with};
 use rand::RngExt;
 use zipwire_payload::stream;
 use zipwire_scenarios::{Source, load_sweep};

@@ -1,10 +1,6 @@
 //! A table that all frames of a codec share, and what a user sees when there is something wrong with it.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
-use crate::common;
-
-use common::{Folder, VALID};
+use crate::common::{Folder, VALID};
 use insta::assert_snapshot;
 use zipwire_codec::{DType, Layout, Spec};
 use zipwire_traces::TableFile;

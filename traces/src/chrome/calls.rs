@@ -1,4 +1,4 @@
-//! What each rank was at: a slice per segment, from its first span to its last, above the lanes.
+//! Calls of each rank: a slice per segment, from its first span to its last, above the lanes.
 
 use std::collections::HashMap;
 

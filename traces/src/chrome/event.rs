@@ -19,7 +19,7 @@ pub(super) const MERGED: &str = "merged";
 /// Category of slices that stand for all spans of a segment on a rank.
 pub(super) const CALL: &str = "call";
 
-/// What a slice tells when it is clicked. Absent where it does not apply.
+/// Arguments of a slice, which viewers show when it is clicked. Absent where they do not apply.
 #[derive(Serialize)]
 pub(super) struct Args<'a> {
     pub(super) iteration: u32,
@@ -49,7 +49,7 @@ pub(super) struct Args<'a> {
     pub(super) codec: Option<&'a str>,
 }
 
-/// What the slice of a call tells when it is clicked.
+/// Arguments of the slice of a call.
 #[derive(Serialize)]
 pub(super) struct CallArgs {
     pub(super) iteration: u32,

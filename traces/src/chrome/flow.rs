@@ -18,8 +18,8 @@ pub(super) struct Flow {
     pub(super) end_ns: i64,
 }
 
-/// What both ends of a transfer agree on: iteration, segment, stage, source, destination, number. Op ids are each rank's
-/// own and not among it.
+/// Key on which both ends of a transfer agree: iteration, segment, stage, source, destination, number. Op ids are each rank's
+/// own and not part of it.
 type Key = (u32, SegmentId, Option<Stage>, Rank, Rank, u32);
 
 /// Pairs the sends and receives on which both ends agree; should there be several, the k-th send with the k-th receive

@@ -4,7 +4,7 @@ use zipwire_timeline::{Link, LinkUsage};
 
 use super::track::nanoseconds;
 
-/// More tracks than this nobody reads.
+/// Most tracks: more are not readable.
 const MOST_TRACKS: usize = 64;
 /// At least as many bytes as a counter event takes, name included.
 const EVENT_BYTES: u64 = 128;
@@ -26,7 +26,7 @@ pub(super) struct LinkTrack {
     pub(super) name: String,
     /// `% of 25 GB/s`
     pub(super) unit: String,
-    /// Those have a process of their own: viewers sort counters by name, and would show them first.
+    /// Whether the link is a GPU's. Such links have a process of their own: viewers sort counters by name, and would show them first.
     pub(super) is_of_gpu: bool,
     /// (Time in nanoseconds, use in thousandths of the capacity from then on), changes only.
     pub(super) changes: Vec<(i64, u32)>,

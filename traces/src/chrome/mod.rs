@@ -6,24 +6,21 @@
 //! shows the iterations. Below the ranks, a process of its own has a counter per link of the cluster ([`links`]); another one
 //! has the notes, as instants.
 //!
-//! A file has a limit. What every event takes is known before anything is written ([`price`]); if all of them take more
-//! than the limit, some ranks and iterations are chosen ([`sampling`]) and drawn.
+//! A file has a limit. Bounds of what events take are known before anything is written; if all of them together exceed the limit,
+//! only some ranks and iterations are drawn ([`sampling`]).
 //!
 //! Times are rounded to whole nanoseconds *before* anything is decided, so that what does not overlap here does not
 //! overlap in the viewer. The same timeline gives the same bytes.
 
-mod by_rank;
 mod calls;
 mod event;
 mod flow;
 mod in_flight;
 mod links;
-mod merge;
 mod rank_states;
 mod read;
 mod sampling;
 mod selection;
-mod size_estimate;
 #[cfg(test)]
 mod tests;
 mod track;
@@ -38,7 +35,7 @@ pub use sampling::Sampling;
 use selection::{Event, Selection};
 use zipwire_timeline::{Span, Timeline};
 
-/// What a timeline does not say about itself; it goes to the trace's `otherData`.
+/// Facts that a timeline does not hold about itself; they go to the trace's `otherData`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct TraceMeta {
     /// Name of the scenario.
@@ -51,7 +48,7 @@ pub struct TraceMeta {
     pub seed: u64,
     /// Digest of the plan that ran.
     pub plan_digest: String,
-    /// What the times are: `virtual` in simulation, `monotonic` on threads, `device` where GPUs tell them.
+    /// Clock of the times: `virtual` in simulation, `monotonic` on threads, `device` where GPUs tell them.
     pub clock: &'static str,
     /// Codec of the variant; `None` if nothing was coded.
     pub codec: Option<String>,
@@ -67,7 +64,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Most bytes of a file, unless somebody wants another limit: viewers in a browser become slow beyond.
+    /// Most bytes of a file, by default: viewers in a browser become slow beyond.
     pub const BYTES: u64 = 50_000_000;
 }
 
@@ -84,70 +81,93 @@ pub fn write_chrome(
 ) -> io::Result<Option<Sampling>> {
     let selection = Selection::of(timeline, meta, limit);
     let mut writer = Writer::begin(BufWriter::new(out))?;
-    // Behind all ranks, and no ids of threads.
-    let links_pid = u64::from(timeline.rank_count) + selection.tracks.tracks.len() as u64;
-    let (gpu_links_pid, states_pid) = (links_pid + 1, links_pid + 2);
+    let pids = Pids::of(&selection);
+    write_names(&mut writer, &selection, &pids)?;
+    for (ns, event) in selection.events() {
+        write_event(&mut writer, &selection, &pids, meta, (ns, event))?;
+    }
+    writer.end(meta, selection.links.as_ref(), selection.sampling.as_ref())?;
+    Ok(selection.sampling)
+}
+
+/// Ids of the processes that are no rank: behind all ranks, and no ids of threads.
+struct Pids {
+    links: u64,
+    gpu_links: u64,
+    states: u64,
+    notes: u64,
+}
+
+impl Pids {
+    fn of(selection: &Selection<'_>) -> Self {
+        let links = u64::from(selection.timeline.rank_count) + selection.tracks.tracks.len() as u64;
+        Self { links, gpu_links: links + 1, states: links + 2, notes: links + 3 }
+    }
+
+    fn link(&self, link: &LinkTrack) -> u64 {
+        if link.is_of_gpu { self.gpu_links } else { self.links }
+    }
+}
+
+/// Names of processes and threads.
+fn write_names(writer: &mut Writer<impl Write>, selection: &Selection<'_>, pids: &Pids) -> io::Result<()> {
     match &selection.sampling {
-        None => writer.first_process(states_pid, "all ranks")?,
-        Some(sampling) => writer.first_process(states_pid, format_args!("all ranks; drawn: {sampling}"))?,
+        None => writer.first_process(pids.states, "all ranks")?,
+        Some(sampling) => writer.first_process(pids.states, format_args!("all ranks; drawn: {sampling}"))?,
     }
     for &rank in &selection.ranks {
         let note = if selection.is_merged(rank) { " (spans merged)" } else { "" };
         writer.process(rank.into(), format_args!("rank {rank}{note}"))?;
     }
-    for track in &selection.tracks.tracks {
-        writer.thread(track)?;
-    }
-    let states_unit = format!("of {}", timeline.rank_count);
-    let pid_of = |link: &LinkTrack| if link.is_of_gpu { gpu_links_pid } else { links_pid };
-    for (pid, name) in [(links_pid, "links"), (gpu_links_pid, "links of GPUs")] {
-        if selection.link_tracks().iter().any(|link| pid_of(link) == pid) {
+    selection.tracks.tracks.iter().try_for_each(|track| writer.thread(track))?;
+    for (pid, name) in [(pids.links, "links"), (pids.gpu_links, "links of GPUs")] {
+        if selection.link_tracks().iter().any(|link| pids.link(link) == pid) {
             writer.process(pid, name)?;
         }
     }
-    let notes_pid = states_pid + 1;
     if !selection.notes().is_empty() {
-        writer.process(notes_pid, "switcher")?;
+        writer.process(pids.notes, "switcher")?;
     }
-    for (ns, event) in selection.events() {
-        match event {
-            Event::IterationEnd { .. } => writer.iteration_end(ns, states_pid)?,
-            Event::IterationBegin { iteration } => writer.iteration_begin(ns, states_pid, iteration)?,
-            Event::Call { call } => {
-                let Call { iteration, segment, slice, .. } = selection.tracks.calls[call];
-                let point = Point::on(&selection.tracks.tracks[slice.track], ns);
-                let name = timeline.segments.get(segment.index()).map_or("", |name| &**name);
-                writer.slice(point, slice.end_ns, name, event::CALL, &CallArgs { iteration })?;
-            }
-            Event::Slice { end_ns, span: index } => {
-                let (span, count) = (&selection.spans[index], selection.count(index));
-                let point = Point::of(&selection.tracks, index, ns);
-                let (name, args) = (name(span, count), args(span, count, timeline, meta));
-                let category = if count > 1 { event::MERGED } else { span.lane.name() };
-                writer.slice(point, end_ns, &name, category, &args)?;
-            }
-            Event::FlowBegin { id, span } => writer.flow("s", id, Point::of(&selection.tracks, span, ns))?,
-            Event::FlowEnd { id, span } => writer.flow("f", id, Point::of(&selection.tracks, span, ns))?,
-            Event::InFlight { rank, bytes } => writer.in_flight(ns, rank, bytes)?,
-            Event::Link { track, used } => {
-                let link = &selection.link_tracks()[track];
-                let LinkTrack { name, unit, .. } = link;
-                writer.counter(ns, pid_of(link), name, unit, format_args!("{}.{}", used / 10, used % 10))?;
-            }
-            Event::Note { note } => writer.note(ns, notes_pid, &selection.notes()[note])?,
-            Event::RankStates { state, ranks } => {
-                writer.counter(
-                    ns,
-                    states_pid,
-                    rank_states::STATES[state],
-                    &states_unit,
-                    format_args!("{ranks}"),
-                )?;
-            }
+    Ok(())
+}
+
+fn write_event(
+    writer: &mut Writer<impl Write>,
+    selection: &Selection<'_>,
+    pids: &Pids,
+    meta: &TraceMeta,
+    (ns, event): (i64, Event),
+) -> io::Result<()> {
+    let Selection { timeline, tracks, .. } = selection;
+    match event {
+        Event::IterationEnd { .. } => writer.iteration_end(ns, pids.states),
+        Event::IterationBegin { iteration } => writer.iteration_begin(ns, pids.states, iteration),
+        Event::Call { call } => {
+            let Call { iteration, segment, slice, .. } = tracks.calls[call];
+            let point = Point::on(&tracks.tracks[slice.track], ns);
+            let name = timeline.segments.get(segment.index()).map_or("", |name| &**name);
+            writer.slice(point, slice.end_ns, name, event::CALL, &CallArgs { iteration })
         }
+        Event::Slice { end_ns, span: index } => {
+            let (span, count) = (&selection.spans[index], selection.count(index));
+            let (name, args) = (name(span, count), args(span, count, timeline, meta));
+            let category = if count > 1 { event::MERGED } else { span.lane.name() };
+            writer.slice(Point::of(tracks, index, ns), end_ns, &name, category, &args)
+        }
+        Event::FlowBegin { id, span } => writer.flow("s", id, Point::of(tracks, span, ns)),
+        Event::FlowEnd { id, span } => writer.flow("f", id, Point::of(tracks, span, ns)),
+        Event::InFlight { rank, bytes } => writer.in_flight(ns, rank, bytes),
+        Event::Link { track, used } => {
+            let link = &selection.link_tracks()[track];
+            let value = format_args!("{}.{}", used / 10, used % 10);
+            writer.counter(ns, pids.link(link), &link.name, &link.unit, value)
+        }
+        Event::RankStates { state, ranks } => {
+            let unit = format!("of {}", timeline.rank_count);
+            writer.counter(ns, pids.states, rank_states::STATES[state], &unit, format_args!("{ranks}"))
+        }
+        Event::Note { note } => writer.note(ns, pids.notes, &selection.notes()[note]),
     }
-    writer.end(meta, selection.links.as_ref(), selection.sampling.as_ref())?;
-    Ok(selection.sampling)
 }
 
 /// Few different names, so that viewers colour and aggregate by them: `send static`, `exchange sizes`, `encode`.

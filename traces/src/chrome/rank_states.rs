@@ -1,13 +1,12 @@
 //! All ranks at once: how many of them compute, code, send, receive and wait, over time.
 
 use zipwire_schedule::Lane;
-use zipwire_timeline::{Series, Span, Union};
+use zipwire_timeline::{Series, Span, Timeline, Union};
 
-use super::by_rank::ByRank;
 use super::track::{Slice, nanoseconds};
 
-/// What ranks are counted in, in the order in which viewers sort counters. A rank can be in several, but for the last one: it waits if it is
-/// in a call and does none of the others.
+/// States in which ranks are counted, in the order in which viewers sort counters. A rank can be in several, but for the last one: it waits
+/// if it is in a call and does none of the others.
 pub(super) const STATES: [&str; 5] =
     ["ranks in codec", "ranks in compute", "ranks receiving", "ranks sending", "ranks waiting"];
 /// The last of the [`STATES`].
@@ -17,17 +16,17 @@ const WAITING: usize = STATES.len() - 1;
 const EVENT_BYTES: u64 = 128;
 const MOST_ROWS: u64 = 4096;
 
-/// Bytes of a trace that are enough for so many changes.
+/// Upper bound of the bytes that these changes take in a trace.
 pub(super) fn most_bytes(changes: &[(i64, usize, u32)]) -> u64 {
     changes.len() as u64 * EVENT_BYTES
 }
 
 /// How many ranks are in each of the [`STATES`]: (time in nanoseconds, state, ranks from then on), changes only, in at
 /// most `bytes` bytes of a trace.
-pub(super) fn counters(by_rank: &ByRank<'_>, bytes: u64) -> Vec<(i64, usize, u32)> {
+pub(super) fn counters(timeline: &Timeline, by_rank: &[Vec<&Span>], bytes: u64) -> Vec<(i64, usize, u32)> {
     let most_rows = MOST_ROWS.min(bytes / (STATES.len() as u64 * EVENT_BYTES));
     let mut series = Series::new(STATES.len(), usize::try_from(most_rows).expect("it is at most 4096"));
-    let edges = edges(by_rank);
+    let edges = edges(timeline, by_rank);
     let mut ranks = [0.0; STATES.len()];
     let mut groups = edges.chunk_by(|a, b| a.0 == b.0).peekable();
     while let Some(group) = groups.next() {
@@ -51,7 +50,7 @@ pub(super) fn counters(by_rank: &ByRank<'_>, bytes: u64) -> Vec<(i64, usize, u32
 }
 
 /// When a rank enters a state (+1) or leaves it (-1), by time.
-fn edges(by_rank: &ByRank<'_>) -> Vec<(i64, usize, i32)> {
+fn edges(timeline: &Timeline, by_rank: &[Vec<&Span>]) -> Vec<(i64, usize, i32)> {
     let state = |span: &Span| match span.lane {
         Lane::Codec => 0,
         Lane::Compute => 1,
@@ -60,11 +59,11 @@ fn edges(by_rank: &ByRank<'_>) -> Vec<(i64, usize, i32)> {
         Lane::Exchange | Lane::Control | Lane::Background | Lane::BackgroundControl => WAITING,
     };
     let mut edges = Vec::new();
-    for rank in by_rank.ranks() {
+    for spans in by_rank {
         let mut busy: [Vec<(f64, f64)>; STATES.len()] = Default::default();
-        for span in by_rank.spans(rank) {
+        for span in spans {
             // Exact: a run is shorter than 2^53 ns.
-            let slice = Slice::unplaced(span, by_rank.timeline());
+            let slice = Slice::unplaced(span, timeline);
             busy[state(span)].push((slice.begin_ns as f64, slice.end_ns as f64));
         }
         let mut busy = busy.map(Union::of);
@@ -83,11 +82,11 @@ fn edges(by_rank: &ByRank<'_>) -> Vec<(i64, usize, i32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chrome::selection::by_rank;
     use crate::chrome::tests::{both_ends, busy, compute, timeline, transfer};
-    use zipwire_timeline::Timeline;
 
     fn counted(timeline: &Timeline, bytes: u64) -> Vec<(i64, usize, u32)> {
-        counters(&ByRank::of(timeline), bytes)
+        counters(timeline, &by_rank(timeline), bytes)
     }
 
     #[test]

@@ -21,11 +21,11 @@ use crate::{TraceError, read_input};
 /// A timeline as its file tells it. Times are whole nanoseconds, since the file has no more.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
-    /// What ran.
+    /// Scenario, variant and executor that ran.
     pub meta: TraceMeta,
     /// Number of ranks.
     pub rank_count: u32,
-    /// What it holds of the run; `None` if it holds everything.
+    /// Part of the run that the trace holds; `None` if it holds everything.
     pub sampling: Option<Sampling>,
     /// Length of each iteration that it holds, in nanoseconds.
     pub iterations_ns: Vec<i64>,
@@ -46,7 +46,7 @@ pub struct TracedSpan {
     pub lane: Lane,
     /// The op of that rank's program.
     pub op: OpId,
-    /// What the exchange carries; `None` for compute and codec ops.
+    /// Stage that the exchange carries; `None` for compute and codec ops.
     pub stage: Option<Stage>,
     /// The other end of a transfer; `None` for everything else.
     pub peer: Option<Rank>,
@@ -233,7 +233,7 @@ struct RawArgs<'a> {
     tag: u32,
     bytes: u64,
     bytes_coded: Option<u64>,
-    /// Of a process.
+    /// Name of a process.
     #[serde(borrow)]
     name: Cow<'a, str>,
 }

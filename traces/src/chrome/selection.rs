@@ -1,15 +1,11 @@
-//! What of a timeline is drawn, and where: everything, or what fits.
+//! Selection of the spans that are drawn: all, or those that fit.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 use zipwire_timeline::{IterationTime, Note, Span, Timeline};
 
-use super::by_rank::ByRank;
 use super::links::{LinkTrack, LinkTracks};
-use super::merge::{Merged, merge};
-use super::sampling::{Choice, Sampling, choose};
-use super::size_estimate::SizeEstimates;
+use super::sampling::{Choice, Sampling, Sizes, choose};
 use super::track::{Tracks, nanoseconds};
 use super::{Limit, TraceMeta, flow, in_flight, rank_states};
 
@@ -21,7 +17,7 @@ const CROWD_BYTES: u64 = 1_500_000;
 const FRAME_BYTES: u64 = 4096;
 
 pub(super) struct Selection<'t> {
-    timeline: &'t Timeline,
+    pub(super) timeline: &'t Timeline,
     pub(super) spans: Cow<'t, [Span]>,
     /// How many spans each stands for; empty if all stand for themselves.
     counts: Vec<u32>,
@@ -35,7 +31,7 @@ pub(super) struct Selection<'t> {
     pub(super) sampling: Option<Sampling>,
 }
 
-/// What happens at one instant. Events of the same instant come in the order of the variants: a slice is open
+/// Event at one instant. Events of the same instant come in the order of the variants: a slice is open
 /// before an arrow is bound to it, and an arrow begins before it ends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
@@ -52,30 +48,30 @@ pub(super) enum Event {
 }
 
 impl<'t> Selection<'t> {
-    /// As much of `timeline` as fits into the limit.
+    /// Selects as much of `timeline` as fits into the limit.
     pub(super) fn of(timeline: &'t Timeline, meta: &TraceMeta, limit: &Limit) -> Self {
         let bytes = limit.bytes.max(1 << 16);
         let link_bytes = LINK_BYTES.min(bytes / 8);
         let links = timeline.link_usage.as_ref().map(|usage| LinkTracks::of(usage, link_bytes));
         let links = links.filter(|links| !links.tracks.is_empty());
-        let by_rank = ByRank::of(timeline);
-        let rank_states = rank_states::counters(&by_rank, CROWD_BYTES.min(bytes / 16));
+        let by_rank = by_rank(timeline);
+        let rank_states = rank_states::counters(timeline, &by_rank, CROWD_BYTES.min(bytes / 16));
         let taken = FRAME_BYTES
             + rank_states::most_bytes(&rank_states)
             + links.as_ref().map_or(0, LinkTracks::most_bytes)
             + notes_bytes(drawn_notes(timeline));
+        let sizes = Sizes::of(timeline, meta);
+        let left = bytes - taken;
+        let spans = sizes.frame() + timeline.spans.iter().map(|span| sizes.span(span, 1)).sum::<u64>();
         // Placing spans takes longer than seeing that far too many of them are there.
-        if !SizeEstimates::of(timeline, 0, meta).exceed(bytes - taken) {
+        if spans <= left {
             let tracks = Tracks::assign(timeline);
-            let estimates = SizeEstimates::of(timeline, tracks.tracks.len(), meta);
-            if estimates.whole(&tracks) + taken <= bytes {
+            if spans + sizes.tracks(&tracks) <= left {
                 return Self { rank_states, links, ..Self::whole(timeline, tracks) };
             }
         }
-        // A span is on a track and in a call, each at the most on one of its own.
-        let estimates = SizeEstimates::of(timeline, 2 * timeline.spans.len(), meta);
-        let choice = choose(&estimates, &by_rank, bytes - taken, limit.ranks_per_node);
-        Self { rank_states, links, ..Self::reduced(&by_rank, &choice, &estimates) }
+        let choice = choose(&sizes, &by_rank, left, limit.ranks_per_node);
+        Self { rank_states, links, ..Self::part(timeline, choice) }
     }
 
     fn whole(timeline: &'t Timeline, tracks: Tracks) -> Self {
@@ -91,42 +87,24 @@ impl<'t> Selection<'t> {
         }
     }
 
-    fn reduced(by_rank: &ByRank<'t>, choice: &Choice, estimates: &SizeEstimates<'_>) -> Self {
-        let timeline = by_rank.timeline();
-        let iterations: BTreeSet<u32> = choice.iterations.iter().copied().collect();
-        let mut is_drawn = vec![false; timeline.rank_count as usize];
-        choice.ranks.iter().for_each(|&rank| is_drawn[rank as usize] = true);
-        let is_kept = |span: &&Span| iterations.contains(&span.iteration);
-        let spans = timeline.spans.iter().filter(|span| is_drawn[span.rank.index()]).filter(is_kept);
-        let mut drawn: Vec<Merged> = spans.map(|span| (span.clone(), 1)).collect();
-        let mut merged_ranks = Vec::new();
-        for &(rank, bytes) in &choice.merged {
-            if let Some(merged) =
-                merge(by_rank.spans(rank).filter(is_kept).cloned().collect(), estimates, bytes)
-            {
-                drawn.extend(merged);
-                merged_ranks.push(rank);
-            }
-        }
-        let (spans, counts): (Vec<Span>, Vec<u32>) = drawn.into_iter().unzip();
-        let mut ranks = [&choice.ranks[..], &merged_ranks].concat();
-        ranks.sort_unstable();
-        Self {
-            timeline,
-            tracks: Tracks::of(&spans, timeline),
-            spans: Cow::Owned(spans),
-            counts,
-            ranks,
-            sampling: Some(Sampling {
-                rank_count: timeline.rank_count,
-                ranks: choice.ranks.clone(),
-                merged: merged_ranks,
-                iteration_count: timeline.iterations.len() as u32,
-                iterations: choice.iterations.clone(),
-            }),
-            links: None,
-            rank_states: Vec::new(),
-        }
+    fn part(timeline: &'t Timeline, choice: Choice) -> Self {
+        let Choice { iterations, ranks, merged } = choice;
+        let is_drawn = |span: &&Span| ranks.contains(&span.rank.0) && iterations.contains(&span.iteration);
+        let merged_ranks: Vec<u32> = merged.iter().map(|&(rank, _)| rank).collect();
+        let drawn = timeline.spans.iter().filter(is_drawn).map(|span| (span.clone(), 1));
+        let (spans, counts): (Vec<Span>, Vec<u32>) =
+            drawn.chain(merged.into_iter().flat_map(|(_, spans)| spans)).unzip();
+        let mut all_ranks: Vec<u32> = ranks.iter().chain(&merged_ranks).copied().collect();
+        all_ranks.sort_unstable();
+        let sampling = Sampling {
+            rank_count: timeline.rank_count,
+            ranks: ranks.into_iter().collect(),
+            merged: merged_ranks,
+            iteration_count: timeline.iterations.len() as u32,
+            iterations: iterations.into_iter().collect(),
+        };
+        let whole = Self::whole(timeline, Tracks::of(spans.iter(), timeline));
+        Self { spans: Cow::Owned(spans), counts, ranks: all_ranks, sampling: Some(sampling), ..whole }
     }
 
     /// How many spans of the run a span that is drawn stands for.
@@ -188,6 +166,13 @@ impl<'t> Selection<'t> {
     pub(super) fn notes(&self) -> &'t [Note] {
         drawn_notes(self.timeline)
     }
+}
+
+/// The spans of each rank in the order of the timeline.
+pub(super) fn by_rank(timeline: &Timeline) -> Vec<Vec<&Span>> {
+    let mut by_rank = vec![Vec::new(); timeline.rank_count as usize];
+    timeline.spans.iter().for_each(|span| by_rank[span.rank.index()].push(span));
+    by_rank
 }
 
 /// Most notes that are drawn; of more, the first ones are.

@@ -1,4 +1,4 @@
-//! What is written, read back.
+//! Traces that are written and parsed again.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -8,7 +8,7 @@ use zipwire_timeline::{Span, Timeline};
 
 use super::calls::{self, Call};
 
-/// What a thread of the trace shows, in the order of display.
+/// Row of a rank, in the order of display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Row {
     /// Calls and phases that the model waits for.
@@ -85,16 +85,15 @@ pub(super) struct Tracks {
 impl Tracks {
     /// The places of all spans.
     pub(super) fn assign(timeline: &Timeline) -> Self {
-        Self::of(&timeline.spans, timeline)
+        Self::of(timeline.spans.iter(), timeline)
     }
 
     /// The places of some spans of a timeline, which it need not hold itself, and of their calls.
-    pub(super) fn of(spans: &[Span], timeline: &Timeline) -> Self {
-        let mut slices: Vec<_> = spans.iter().map(|span| Slice::unplaced(span, timeline)).collect();
-        let mut calls = calls::of(spans.iter().zip(slices.iter().copied()));
+    pub(super) fn of<'s>(spans: impl Iterator<Item = &'s Span> + Clone, timeline: &Timeline) -> Self {
+        let mut slices: Vec<_> = spans.clone().map(|span| Slice::unplaced(span, timeline)).collect();
+        let mut calls = calls::of(spans.clone().zip(slices.iter().copied()));
         let of_calls = calls.iter_mut().map(|call| (call.rank, call.row(), &mut call.slice));
-        let of_spans =
-            spans.iter().zip(&mut slices).map(|(span, slice)| (span.rank, Row::Lane(span.lane), slice));
+        let of_spans = spans.zip(&mut slices).map(|(span, slice)| (span.rank, Row::Lane(span.lane), slice));
         let tracks = deal(of_calls.chain(of_spans).collect(), timeline.rank_count);
         Self { tracks, slices, calls }
     }

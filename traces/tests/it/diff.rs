@@ -1,5 +1,4 @@
 //! Traces, written and read back: what differs is found exactly, what is no trace is refused by place.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -274,7 +273,7 @@ mod differences {
 mod bad_files {
     use super::*;
 
-    /// What reading `text` complains about.
+    /// Error message of reading `text`.
     fn message(text: impl AsRef<[u8]>) -> String {
         let (folder, path) = file(text);
         let error = read_chrome(&path).expect_err("the file is wrong");

@@ -1,5 +1,4 @@
 //! Large timelines: whatever they hold, the trace stays below its limit, says what it leaves out, and is read back.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::io::{self, Write};
@@ -23,7 +22,6 @@ fn meta() -> TraceMeta {
 /// Iterations in which every rank encodes, exchanges `transfers` messages each way, all open at once, and computes. Rank 5
 /// ends last, rank 6 waits most, and iteration 2 is the longest.
 fn timeline(ranks: u32, iterations: u32, transfers: u32) -> Timeline {
-    let length_s = |iteration: u32| if iteration == 2 { 1.5e-3 } else { 1e-3 };
     let mut timeline = Timeline {
         rank_count: ranks,
         segments: vec!["dispatch".into(), "expert".into()],
@@ -31,57 +29,11 @@ fn timeline(ranks: u32, iterations: u32, transfers: u32) -> Timeline {
     };
     let mut begin_s = 0.0;
     for iteration in 0..iterations {
+        let length_s = if iteration == 2 { 1.5e-3 } else { 1e-3 };
         for rank in 0..ranks {
-            let op = Span {
-                iteration,
-                segment: SegmentId(0),
-                rank: Rank(rank),
-                lane: Lane::Codec,
-                op: OpId(0),
-                stage: None,
-                peer: None,
-                tag: 0,
-                name: "encode",
-                begin_s: 0.0,
-                end_s: 1e-4,
-                bytes: 1 << 20,
-                bytes_coded: Some(700_000),
-            };
-            timeline.spans.push(op.clone());
-            let (moves_s, moving_s) =
-                (f64::from(rank).mul_add(1e-9, 1.1e-4), if rank == 6 { 1e-4 } else { 3e-4 });
-            for step in 1..=transfers {
-                let peer = |rank: u32| Some(Rank(rank % ranks));
-                let end_s = moves_s + moving_s * f64::from(step) / f64::from(transfers);
-                let (stage, bytes, bytes_coded) = (Some(Stage::Dynamic), 1000, None);
-                let send =
-                    Span { op: OpId(1), stage, bytes, bytes_coded, begin_s: moves_s, end_s, ..op.clone() };
-                let (lane, name, to, from) =
-                    (Lane::Tx, "send", peer(rank + step), peer(rank + ranks - step % ranks));
-                timeline.spans.push(Span { lane, name, peer: to, tag: step / ranks, ..send.clone() });
-                let (lane, name) = (Lane::Rx, "receive");
-                timeline.spans.push(Span { lane, name, peer: from, tag: step / ranks, ..send });
-            }
-            let (lane, name, stage, op_id) = (Lane::Exchange, "exchange", Some(Stage::Dynamic), OpId(1));
-            let end_s = 7.1e-4;
-            let exchange =
-                Span { lane, name, stage, op: op_id, begin_s: 1e-4, end_s, bytes_coded: None, ..op.clone() };
-            timeline.spans.push(exchange);
-            let end_s = if rank == 5 { length_s(iteration) } else { 0.9 * length_s(iteration) };
-            let (segment, lane, name, op_id) = (SegmentId(1), Lane::Compute, "expert", OpId(2));
-            timeline.spans.push(Span {
-                segment,
-                lane,
-                name,
-                op: op_id,
-                begin_s: 7.1e-4,
-                end_s,
-                bytes: 0,
-                bytes_coded: None,
-                ..op
-            });
+            let base = Span { iteration, rank: Rank(rank), ..encode() };
+            timeline.spans.extend(spans(base, ranks, transfers, length_s));
         }
-        let length_s = length_s(iteration);
         timeline.iterations.push(IterationTime { begin_s, length_s });
         begin_s += length_s;
     }
@@ -94,6 +46,55 @@ fn timeline(ranks: u32, iterations: u32, transfers: u32) -> Timeline {
     }
     timeline.link_usage = Some(usage);
     timeline
+}
+
+fn encode() -> Span {
+    Span {
+        iteration: 0,
+        segment: SegmentId(0),
+        rank: Rank(0),
+        lane: Lane::Codec,
+        op: OpId(0),
+        stage: None,
+        peer: None,
+        tag: 0,
+        name: "encode",
+        begin_s: 0.0,
+        end_s: 1e-4,
+        bytes: 1 << 20,
+        bytes_coded: Some(700_000),
+    }
+}
+
+/// Spans of a rank in an iteration, from its `encode` span.
+fn spans(encode: Span, ranks: u32, transfers: u32, length_s: f64) -> Vec<Span> {
+    let Rank(rank) = encode.rank;
+    let (op, stage) = (OpId(1), Some(Stage::Dynamic));
+    let mut spans = vec![encode.clone()];
+    let (begin_s, moving_s) = (f64::from(rank).mul_add(1e-9, 1.1e-4), if rank == 6 { 1e-4 } else { 3e-4 });
+    for step in 1..=transfers {
+        let end_s = begin_s + moving_s * f64::from(step) / f64::from(transfers);
+        let (bytes, bytes_coded, tag) = (1000, None, step / ranks);
+        let to = |peer: u32| Span {
+            op,
+            stage,
+            bytes,
+            bytes_coded,
+            begin_s,
+            end_s,
+            tag,
+            peer: Some(Rank(peer % ranks)),
+            ..encode.clone()
+        };
+        spans.push(Span { lane: Lane::Tx, name: "send", ..to(rank + step) });
+        spans.push(Span { lane: Lane::Rx, name: "receive", ..to(rank + ranks - step % ranks) });
+    }
+    let (lane, name, bytes_coded) = (Lane::Exchange, "exchange", None);
+    spans.push(Span { lane, name, stage, op, begin_s: 1e-4, end_s: 7.1e-4, bytes_coded, ..encode.clone() });
+    let end_s = if rank == 5 { length_s } else { 0.9 * length_s };
+    let (segment, lane, name, op, bytes) = (SegmentId(1), Lane::Compute, "expert", OpId(2), 0);
+    spans.push(Span { segment, lane, name, op, begin_s: 7.1e-4, end_s, bytes, bytes_coded, ..encode });
+    spans
 }
 
 /// The trace as a file has it, and what it leaves out.

@@ -71,7 +71,7 @@ fn members((file, path): (&File, &Path), bytes: u64) -> Result<Vec<(String, Rang
         let (Some(start), len) = (member.data_start(), member.compressed_size()) else { continue };
         let is_plain = member.compression() == CompressionMethod::Stored && !member.encrypted();
         let Some(end) = start.checked_add(len).filter(|end| *end <= bytes && is_plain) else { continue };
-        members.push((member.name().map_err(unfit)?.into_owned(), start..end));
+        members.push((member.name().to_owned(), start..end));
     }
     members.sort_by_key(|(_, range)| range.start);
     Ok(members)

@@ -55,7 +55,7 @@ pub enum FileError {
     #[error("`{}` is damaged: {}{source}", path.display(), in_tensor(tensor))]
     Tensor { path: PathBuf, tensor: String, source: Box<ContainerError> },
     /// A tensor that is not there.
-    #[error("`{}` has no tensor `{tensor}`{}", path.display(), nearest_names(nearest))]
+    #[error("`{}` has no tensor `{tensor}`{}", path.display(), listed(nearest))]
     NoTensor { path: PathBuf, tensor: String, nearest: Vec<String> },
     /// A part of a tensor that is not there.
     #[error("tensor `{tensor}` of `{}` has {rows} rows, so there are no rows {} to {}", path.display(), .asked.0, .asked.1)]
@@ -121,19 +121,7 @@ fn help_for_header(error: &HeaderError) -> &'static str {
     }
 }
 
-/// How many similar names an error lists.
-const NEAREST: usize = 3;
-
-/// The names most like `wanted`, best first. Jaro-Winkler favours a common beginning, which is how a recorded
-/// name (`L2.disp[0:1536]|rows0:256`) extends the tensor's own (`L2.disp`).
-pub fn nearest(wanted: &str, mut names: Vec<String>) -> Vec<String> {
-    let distance = |name: &String| 1.0 - strsim::jaro_winkler(wanted, name);
-    names.sort_by(|a, b| distance(a).total_cmp(&distance(b)).then_with(|| a.cmp(b)));
-    names.truncate(NEAREST);
-    names
-}
-
-fn nearest_names(nearest: &[String]) -> String {
+fn listed(nearest: &[String]) -> String {
     if nearest.is_empty() {
         return String::new();
     }

@@ -10,9 +10,9 @@ use std::sync::{Arc, OnceLock};
 use zipwire_codec::{ContainerIndex, DType};
 
 use crate::file::container::{Chunks, in_tensor, read_index};
-use crate::file::error::nearest;
 use crate::file::foreign::Foreign;
 use crate::file::header::{Header, TensorInfo};
+use crate::file::nearest::nearest_names;
 use crate::file::note::{Digest, Note, PIECE, PartNote};
 use crate::file::{FileError, at, buffer, open_input};
 
@@ -273,7 +273,8 @@ impl Model {
 
     fn number(&self, name: &str) -> Result<usize, FileError> {
         self.numbers.get(name).copied().ok_or_else(|| {
-            let nearest = nearest(name, self.tensors.iter().map(|tensor| tensor.name.clone()).collect());
+            let nearest =
+                nearest_names(name, self.tensors.iter().map(|tensor| tensor.name.clone()).collect());
             FileError::NoTensor { path: self.path.clone(), tensor: name.to_owned(), nearest }
         })
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::file::{FileError, Output, nearest, sync_folder};
+use crate::file::{FileError, Output, nearest_names, sync_folder};
 use serde::{Deserialize, Serialize};
 
 use crate::store::manifest::Manifest;
@@ -135,7 +135,7 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(StoreError::NoCheckpoint {
                 path: self.root.clone(),
                 id: id.to_owned(),
-                nearest: nearest(id, self.ids()?),
+                nearest: nearest_names(id, self.ids()?),
             }),
             Err(error) => Err(FileError::io("read", &path)(error).into()),
         }

@@ -92,7 +92,7 @@ fn rules() -> Vec<Rule> {
     vec![Rule::one_of(&[KEYS.poisson, KEYS.every])]
 }
 
-/// What [`read`] reads.
+/// Schema of the table that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     table(KEYS.all).with(rules())
 }
@@ -128,7 +128,7 @@ pub(super) fn read(field: &Field<'_>, seed: u64) -> Result<Requests> {
     Ok(Requests::new((0..count).map(request).collect(), Requests::BLOCK_TOKENS))
 }
 
-/// What [`read_list`] reads.
+/// Schema of the array that [`read_list`] accepts.
 pub(super) fn list_schema() -> Schema {
     array(table(REQUEST.all)).at_least(1)
 }

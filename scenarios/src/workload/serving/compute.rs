@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::language::{Condition, Field, Keys, Rule, Schema, table};
 use crate::model::{Architecture, VALUE_BYTES};
 
-/// What the table may say.
+/// Keys of `[compute]`.
 static SERVING: Keys<'static> =
     &[KEYS.dense, KEYS.prefill_token, KEYS.prefill_step, KEYS.memory, KEYS.decode_step, KEYS.decode_sequence];
 
@@ -24,7 +24,7 @@ fn rules() -> Vec<Rule> {
     ]
 }
 
-/// What [`read`] reads.
+/// Schema of the table that [`read`] accepts.
 pub(crate) fn schema() -> Schema {
     table(SERVING).with(rules())
 }

@@ -14,18 +14,20 @@ use std::sync::Arc;
 use zipwire_codec::DType;
 use zipwire_kv::KvCodec;
 use zipwire_schedule::{Durations, Job};
-use zipwire_serving::{Config, FirstToken, Move, Placement, Slo};
+use zipwire_serving::{Config, FirstToken, Move, Placement, Requests, Slo};
 
 pub(super) use self::compute::schema as compute_schema;
 use self::pools::{PoolTable, cache};
 use super::{Context, Kind, Workload};
 use crate::codec::CodecChoice;
 use crate::error::Result;
+use crate::files::Files;
 use crate::language::{
-    AnyKey, Condition, Field, Key, Raw, Rule, Schema, choice, custom, integer, keys, named, raw, table, time,
+    AnyKey, Condition, Field, Key, Raw, Reader, Rule, Schema, choice, custom, integer, keys, named, raw,
+    table, time,
 };
 use crate::model::{self, Architecture, Needs};
-use crate::payload::{self, Carried, TENSORS};
+use crate::payload::{self, Carried, Rowset, TENSORS};
 use crate::problem::{Problem, ServingProblem};
 use crate::serving::Serving;
 
@@ -112,38 +114,20 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let model = table.need(KEYS.model)?;
     let dtype = table.get(KEYS.kv_dtype)?.unwrap_or(DType::Bf16);
     let (prefill, decode) = (table.need(KEYS.prefill)?, table.need(KEYS.decode)?);
-    let (shards, geometry) = cache(&model, dtype, [&prefill, &decode], field)?;
-    let geometry = match table.get(KEYS.piece)? {
-        None => geometry,
-        Some(piece) => geometry.with_group_tokens(piece).map_err(|source| {
+    let (shards, mut geometry) = cache(&model, dtype, [&prefill, &decode], field)?;
+    if let Some(piece) = table.get(KEYS.piece)? {
+        geometry = geometry.with_group_tokens(piece).map_err(|source| {
             let problem = ServingProblem::Geometry { why: source.to_string() };
             table.need_field(KEYS.piece).map_or_else(|error| error, |field| field.error(problem.into()))
-        })?,
-    };
+        })?;
+    }
     let ranks = shards.ranks(decode.instances);
     if ranks > context.ranks {
         let problem = ServingProblem::Ranks { needed: ranks, found: context.ranks };
         return Err(field.error(problem.into()));
     }
-    let layer_groups = match table.field(KEYS.layer_groups) {
-        None => 4.min(model.layers),
-        Some(field) => {
-            let groups = field.integer_u32(1..=GROUP_LIMIT)?;
-            if groups > model.layers {
-                let limits = format!("at most {}, the layers of the model", model.layers);
-                return Err(field.out_of_range(groups, limits));
-            }
-            groups
-        }
-    };
-
-    let requests = if let Some(field) = table.field(KEYS.trace) {
-        trace::read(&field, context.files)?
-    } else if let Some(field) = table.field(KEYS.arrivals) {
-        arrivals::read(&field, context.seed)?
-    } else {
-        arrivals::read_list(&table.need_field(KEYS.requests)?)?
-    };
+    let layer_groups = read_layer_groups(&table, &model)?;
+    let requests = read_requests(&table, context)?;
     let block_tokens = u64::from(requests.block_tokens());
     let config = Config {
         prefill: prefill.pool(&model, &shards, dtype),
@@ -164,13 +148,8 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let troubles = troubles::read(table.field(KEYS.lost), table.field(KEYS.cancelled), &requests, &config)?;
     let compute = context.compute.as_ref().expect("the kind needs it");
     let compute = compute::read(compute, &model, dtype, [&prefill, &decode])?;
-
-    let carried = if geometry.planes() == 1 { &LATENT } else { &GROUPED };
     let planes = geometry.planes();
-    if let Some(field) = table.field(KEYS.payload).filter(|field| field.as_string().is_none()) {
-        check_tensors(&field, planes == 1)?;
-    }
-    let rows = carried.read(table.field(KEYS.payload), planes, dtype, context.files)?;
+    let rows = read_payload(table.field(KEYS.payload), planes, dtype, context.files)?;
     let serving = Serving {
         requests: Arc::new(requests),
         config,
@@ -196,6 +175,39 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     Ok(Workload { serving: Some(serving), ..workload })
 }
 
+fn read_layer_groups(table: &Reader<'_>, model: &Architecture) -> Result<u32> {
+    let Some(field) = table.field(KEYS.layer_groups) else { return Ok(4.min(model.layers)) };
+    let groups = field.integer_u32(1..=GROUP_LIMIT)?;
+    if groups > model.layers {
+        let limits = format!("at most {}, the layers of the model", model.layers);
+        return Err(field.out_of_range(groups, limits));
+    }
+    Ok(groups)
+}
+
+fn read_requests(table: &Reader<'_>, context: &Context<'_>) -> Result<Requests> {
+    if let Some(field) = table.field(KEYS.trace) {
+        trace::read(&field, context.files)
+    } else if let Some(field) = table.field(KEYS.arrivals) {
+        arrivals::read(&field, context.seed)
+    } else {
+        arrivals::read_list(&table.need_field(KEYS.requests)?)
+    }
+}
+
+fn read_payload(
+    field: Option<Field<'_>>,
+    planes: usize,
+    dtype: DType,
+    files: &Files,
+) -> Result<Option<Rowset>> {
+    if let Some(field) = field.as_ref().filter(|field| field.as_string().is_none()) {
+        check_tensors(field, planes == 1)?;
+    }
+    let carried = if planes == 1 { &LATENT } else { &GROUPED };
+    carried.read(field, planes, dtype, files)
+}
+
 /// Refuses tensors that the caches of the model are not made of.
 fn check_tensors(payload: &Field<'_>, is_latent: bool) -> Result<()> {
     let others: &[&dyn AnyKey] = if is_latent { &[TENSORS.keys, TENSORS.values] } else { &[TENSORS.latent] };
@@ -207,7 +219,7 @@ fn check_tensors(payload: &Field<'_>, is_latent: bool) -> Result<()> {
     Ok(())
 }
 
-/// What [`read`] reads.
+/// Schema of the table that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     Kind::Serving.table(KEYS.all).with(rules())
 }

@@ -68,7 +68,7 @@ impl PoolTable {
     }
 }
 
-/// Bytes that a token's cache has on each of so many ranks, all layers together.
+/// Bytes of a token's cache on each of `ranks` ranks, all layers together.
 pub(super) fn rank_bytes(model: &Architecture, dtype: DType, ranks: u32) -> u64 {
     let width = dtype.width() as u64;
     let layer = match model.attention {

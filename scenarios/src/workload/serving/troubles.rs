@@ -1,4 +1,4 @@
-//! `lost` and `cancelled`: instances that are gone, and requests that nobody wants any more.
+//! `lost` and `cancelled`: instances that fail, and requests that are cancelled.
 
 use zipwire_serving::{Config, Loss, RequestId, Requests, Trouble};
 
@@ -20,12 +20,12 @@ fn one_instance() -> Rule {
     Rule::one_of(&[LOST.prefill, LOST.decode])
 }
 
-/// What `lost` may say.
+/// Schema of `lost`.
 pub(super) fn lost_schema() -> Schema {
     array(table(LOST.all).with(vec![one_instance()]))
 }
 
-/// What `cancelled` may say.
+/// Schema of `cancelled`.
 pub(super) fn cancelled_schema() -> Schema {
     array(table(CANCELLED.all))
 }
@@ -61,7 +61,7 @@ pub(super) fn read(
     Ok(troubles)
 }
 
-/// A number of one of so many things, counted from 0.
+/// Index of one of `count` things, from 0.
 fn below(field: &Field<'_>, count: u32, what: &str) -> Result<u32> {
     let index = field.integer_u32(0..=u32::MAX)?;
     if index < count {

@@ -35,9 +35,9 @@ pub(super) enum Time {
     Equal(f64),
     /// By rank.
     PerRank(Vec<f64>),
-    /// Drawn, before phases that take so many seconds.
+    /// Drawn, before phases that take this many seconds.
     Skew(f64),
-    /// What a call takes is not known.
+    /// Before a call, whose time is not known.
     Unknown,
 }
 

@@ -62,7 +62,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     iteration.builder.finish(Kind::Fsdp.name(), field, dtypes, rows)
 }
 
-/// What [`read`] reads.
+/// Schema of the table that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     let whens = WHEN.iter().map(|when| when.name());
     Kind::Fsdp.table(&keys()).only(gradients::KEYS.gradients.name, whens)
@@ -98,7 +98,7 @@ struct Iteration<'a> {
     when: When,
     /// All passes over layers, in order.
     uses: Vec<Use>,
-    /// What has been gathered, by pass.
+    /// Gathered layers, by pass.
     gathered: Vec<Gathered>,
     root: Option<Gathered>,
     /// Buffers of gathered layers, used in turn.
@@ -232,7 +232,7 @@ impl<'a> Iteration<'a> {
     }
 }
 
-/// Bytes of each rank's part of so many values: as equal as whole values can be.
+/// Bytes of each rank's part of `values` values: as equal as whole values can be.
 fn shards(values: u64, ranks: u32, dtype: DType) -> Vec<u64> {
     let (each, more) = (values / u64::from(ranks), values % u64::from(ranks));
     let values = (0..u64::from(ranks)).map(|rank| each + u64::from(rank < more));

@@ -1,4 +1,4 @@
-//! Gradients that all ranks sum up: when, and as values of which type.
+//! Sums of gradients over all ranks: their time and their type of values.
 
 use zipwire_codec::DType;
 use zipwire_schedule::{CallKind, Channel, Slot, Work};
@@ -11,10 +11,10 @@ named! {
     /// When gradients are summed.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(super) enum When {
-        /// As soon as they are there, beside the rest of the backward pass; only the end of the iteration waits for them.
+        /// Sum gradients as soon as they exist, beside the rest of the backward pass; only the end of the iteration waits for them.
         Overlapped = "overlapped",
-        /// As soon as they are there, in turn with the other calls of the iteration, as calls of one communicator: beside computation
-        /// only.
+        /// Sum gradients as soon as they exist, in turn with the other calls of the iteration, as calls of one communicator: beside
+        /// computation only.
         InOrder = "in-order",
         /// Behind the last backward pass.
         Exposed = "exposed",
@@ -70,7 +70,7 @@ pub(super) struct Sums {
     when: When,
     /// Where sums are put; nothing reads them before the end of the iteration.
     output: Slot,
-    /// What is still to be summed.
+    /// Units that are still to be summed.
     left: Vec<Unit>,
     /// Position of the tensor that gradients carry.
     tensor: usize,

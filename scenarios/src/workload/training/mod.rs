@@ -28,7 +28,7 @@ pub(super) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Resu
     }
 }
 
-/// What [`read`] reads.
+/// Schema of the table that [`read`] accepts for `kind`.
 pub(super) fn schema(kind: Kind) -> Schema {
     match kind {
         Kind::MoeTraining => kind.table(&moe::keys()),

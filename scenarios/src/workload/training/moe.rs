@@ -20,10 +20,10 @@ use super::settings::{Phase, Settings};
 use crate::compute::Pass;
 use crate::dispatch::{self, DispatchRow};
 use crate::error::Result;
-use crate::experts::Experts;
 use crate::language::{AnyKey, Field, Raw, keys, raw};
 use crate::model::{self, VALUE_BYTES};
 use crate::payload::{Carried, Rowset, TENSORS};
+use crate::placement::Experts;
 use crate::routing::tokens::{self, Rows};
 use crate::routing::{self, OF_EXPERTS, Place};
 
@@ -80,7 +80,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     iteration.finish(field, dtypes, rows)
 }
 
-/// What ranks send to experts in one call.
+/// Token copies that ranks send to experts in one call.
 struct Dispatch {
     /// Token copies from source rank (row) to destination rank.
     copies: Array2<u64>,
@@ -146,11 +146,11 @@ struct Iteration<'a> {
     row: DispatchRow,
     builder: Builder<'a>,
     sums: Option<Sums>,
-    /// What a layer sends to the experts, and gets back backward.
+    /// Input of a layer's dispatch; backward, the gradient that returns from the experts.
     tokens: Slot,
-    /// What experts get and give.
+    /// Input and output of the experts.
     expert: Slot,
-    /// What comes back from the experts: the input of the next layer, and its gradient.
+    /// Output of the combine: the input of the next layer, and its gradient.
     combined: Slot,
 }
 
@@ -266,7 +266,7 @@ impl<'a> Iteration<'a> {
         [self.tokens, self.expert, self.combined]
     }
 
-    /// Rows of a type and so many bytes, to the experts.
+    /// Sends rows of `dtype` and `row_bytes` bytes to the experts.
     fn send_out(
         &mut self,
         name: String,
@@ -281,7 +281,7 @@ impl<'a> Iteration<'a> {
         self.builder.call(name, work, Channel::Main, tensor);
     }
 
-    /// What went to the experts, back to where it came from. No two rows are equal: each is of an expert of its own.
+    /// Sends the copies of a dispatch back to where they came from. No two rows are equal: each is of another expert.
     fn send_back(&mut self, name: String, dispatch: &Dispatch, [input, output]: [Slot; 2], tensor: usize) {
         let bytes = dispatch.copies.t().as_standard_layout().into_owned() * token_bytes(self.settings);
         let work = Work::of_call(DType::Bf16, [input, output], CallKind::AllToAll { bytes, tokens: None });

@@ -1,4 +1,4 @@
-//! What all training workloads have: a model, what each rank computes on, how fast, and how late ranks are.
+//! Settings of all training workloads: a model, the tokens of each rank, compute speed, and lateness of ranks.
 
 use super::super::{Context, Kind};
 use crate::compute::{Compute, Pass};
@@ -45,7 +45,7 @@ pub(super) struct Phase {
 /// The settings.
 pub(super) struct Settings {
     pub(super) model: Architecture,
-    /// What a rank computes on in a micro-batch.
+    /// Tokens of a rank in a micro-batch.
     pub(super) tokens: Tokens,
     pub(super) micro_batches: u32,
     pub(super) compute: Compute,
@@ -95,7 +95,7 @@ impl Settings {
         }
     }
 
-    /// What names of segments begin with.
+    /// Prefix of the names of segments.
     pub(super) fn prefix(&self, micro_batch: u32) -> String {
         if self.micro_batches > 1 { format!("M{micro_batch} ") } else { String::new() }
     }

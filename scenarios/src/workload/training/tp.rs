@@ -54,7 +54,7 @@ struct Iteration<'a> {
     settings: &'a Settings,
     ranks: u32,
     builder: Builder<'a>,
-    /// What a rank has computed of a sum, and the sum.
+    /// A rank's partial sum, and the sum.
     slots: [Slot; 2],
 }
 

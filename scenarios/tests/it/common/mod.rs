@@ -1,8 +1,5 @@
 //! A scenario to break, and files to break it with.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-#![allow(dead_code, reason = "each test binary uses its own part")]
-
 use std::fs;
 use std::path::Path;
 
@@ -10,33 +7,7 @@ use tempfile::TempDir;
 use zipwire_scenarios::{Experiment, ScenarioError, Source, load};
 
 /// A valid scenario: 4 ranks on 2 nodes, coded, with drawn routing and payload.
-pub(crate) const VALID: &str = r#"name = "test"
-
-[cluster]
-nodes = 2
-gpus_per_node = 2
-gpu_bandwidth = "25 GB/s"
-nic_bandwidth = "25 GB/s"
-latency_intra = "5 us"
-latency_inter = "10 us"
-
-[workload]
-kind = "moe"
-model = { experts = 8, top_k = 2, hidden = 256, tokens_per_rank = 64 }
-routing = "uniform"
-payload = { gaussian = 0.02 }
-
-[codec]
-id = "window7"
-speed = { encode = "180 GB/s", decode = "260 GB/s" }
-
-[[variant]]
-name = "native"
-
-[[variant]]
-name = "static-first"
-protocol = "static-first"
-"#;
+pub(crate) const VALID: &str = include_str!("../errors/valid.toml");
 
 /// [`VALID`] with one part replaced; the part must be there.
 #[track_caller]
@@ -96,12 +67,6 @@ impl Folder {
     pub(crate) fn clean(&self, rendered: &str) -> String {
         rendered.replace(&format!("{}/", self.path().display()), "")
     }
-}
-
-/// The rendered error of a text that names no files.
-#[track_caller]
-pub(crate) fn error(text: &str, sets: &[&str]) -> String {
-    Folder::new().error(text, sets)
 }
 
 /// A safetensors file with one tensor of 4 x 2 values.

@@ -10,7 +10,7 @@ fn shipped(name: &str) -> Experiment {
     load(&Source::read(&path).unwrap(), &[], None).unwrap_or_else(|error| panic!("{}", error.render(false)))
 }
 
-/// What ZipCCL reports for its testbed: bytes per GPU and All-to-All, and All-to-Alls of an iteration.
+/// ZipCCL's own figures for its testbed: bytes per GPU and All-to-All, and All-to-Alls of an iteration.
 #[test]
 fn shipped_iterations_move_what_zipccl_reports() {
     for (name, megabytes, count) in [("deepseek-v3-64.toml", 117.4, 16), ("qwen3-64.toml", 67.1, 64)] {

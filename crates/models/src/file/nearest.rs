@@ -1,4 +1,4 @@
-//! The known word that a mistyped one was probably meant to be.
+//! Known names that a mistyped one was probably meant to be.
 
 /// The candidate nearest to `word`, if one is near enough to be worth a hint.
 ///
@@ -23,6 +23,19 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .or_else(|| candidates.iter().copied().find(begins))
 }
 
+/// Names that an error lists where the one that is wanted does not exist: the three with the fewest edits, best first, however far they are.
+///
+/// Edits of a name's beginning count first, because a recorded name (`L2.disp[0:1536]|rows0:256`) extends the tensor's own (`L2.disp`).
+pub fn nearest_names(wanted: &str, mut names: Vec<String>) -> Vec<String> {
+    names.sort_by_cached_key(|name| {
+        let beginning: String = name.chars().take(wanted.chars().count()).collect();
+        let edits = |name: &str| strsim::damerau_levenshtein(wanted, name);
+        (edits(&beginning), edits(name), name.clone())
+    });
+    names.truncate(3);
+    names
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,5 +49,16 @@ mod tests {
         assert_eq!(nearest("h100", ["a6000-8x8", "h100-8x"]), Some("h100-8x"));
         assert_eq!(nearest("h10", ["h100-8x"]), None, "in the middle of a word");
         assert_eq!(nearest("x", ["s"]), None, "a whole replacement is not a slip");
+    }
+
+    #[test]
+    fn lists_names_that_begin_alike_first() {
+        let names = |wanted| {
+            nearest_names(
+                wanted,
+                ["L2.counts", "L2.disp[0:1536]|rows0:256", "a", "b"].map(str::to_owned).into(),
+            )
+        };
+        assert_eq!(names("L2.dsip"), ["L2.disp[0:1536]|rows0:256", "L2.counts", "a"]);
     }
 }
