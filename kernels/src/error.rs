@@ -61,14 +61,6 @@ pub enum GpuError {
         /// The type.
         dtype: DType,
     },
-    /// Frames of this type are not added up on a GPU.
-    #[error("kernels of `{codec}` add up no `{dtype}`")]
-    NoSums {
-        /// The codec.
-        codec: &'static str,
-        /// The type.
-        dtype: DType,
-    },
     /// Values that cannot be added up.
     #[error(
         "{len} bytes of {dtype} at {address:#x} on the GPU cannot be part of this sum, which takes {needed}"

@@ -29,10 +29,6 @@ pub enum Fault {
     Words,
     /// Frequencies of symbols that are those of no table.
     Frequencies,
-    /// The frame has differences from other values than those that are there.
-    Base,
-    /// Blocks that are coded by rANS, which the kernels do not know.
-    Method,
     /// A number that this build does not know.
     Other(u32),
 }
@@ -54,8 +50,6 @@ impl Fault {
             10 => Self::Positions,
             11 => Self::Words,
             12 => Self::Frequencies,
-            20 => Self::Base,
-            21 => Self::Method,
             other => Self::Other(other),
         })
     }
@@ -78,8 +72,6 @@ impl fmt::Display for Fault {
             Self::Positions => "the positions of its blocks do not ascend, or pass the last value",
             Self::Words => "its words do not end where the next ones begin",
             Self::Frequencies => "the frequencies of its symbols are those of no table",
-            Self::Base => "it has differences from other values than those that are there",
-            Self::Method => "it has blocks that are coded by rANS, which the kernels do not know",
             Self::Other(status) => return write!(f, "the kernel reported {status}"),
         };
         f.write_str(text)

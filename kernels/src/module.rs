@@ -22,8 +22,6 @@ pub(crate) struct Module {
     pub(crate) before: Option<&'static str>,
     /// The work that the kernel behind the encoder does, with as many blocks of threads, if there is one.
     pub(crate) again: Option<&'static str>,
-    /// Whether there are kernels that add up what they decode.
-    pub(crate) has_sums: bool,
     /// What frames in the compact layout begin at multiples of.
     pub(crate) compact_align: u64,
     /// Whether there are kernels that encode the compact layout, and not only such that decode it. What comes again and what seals frames is then there for
@@ -41,7 +39,6 @@ const WINDOW7: Module = Module {
         include_str!("../cuda/window7.cu"),
         include_str!("../cuda/window7_encode.cu"),
         include_str!("../cuda/window7_decode.cu"),
-        include_str!("../cuda/window7_reduce.cu"),
         include_str!("../cuda/masks.cu"),
         include_str!("../cuda/window7_compact.cu"),
         include_str!("../cuda/compact_encode.cu"),
@@ -54,7 +51,6 @@ const WINDOW7: Module = Module {
     kept: OF_TILES,
     before: None,
     again: None,
-    has_sums: true,
     compact_align: 1,
     encodes_compact: true,
 };
@@ -79,7 +75,6 @@ const CODEBOOK16: Module = Module {
     kept: (128, 1),
     before: Some("book"),
     again: None,
-    has_sums: true,
     compact_align: 1,
     encodes_compact: true,
 };
@@ -90,7 +85,6 @@ const TIERED: Module = Module {
         include_str!("../cuda/tiered.cu"),
         include_str!("../cuda/tiered_encode.cu"),
         include_str!("../cuda/tiered_decode.cu"),
-        include_str!("../cuda/tiered_reduce.cu"),
         include_str!("../cuda/tiered_compact.cu"),
         include_str!("../cuda/tiered_compact_decode.cu"),
         include_str!("../cuda/tiered_compact_blocks.cu"),
@@ -105,7 +99,6 @@ const TIERED: Module = Module {
     kept: OF_TILES,
     before: None,
     again: None,
-    has_sums: true,
     compact_align: 1,
     encodes_compact: true,
 };
@@ -137,7 +130,6 @@ const RANS: Module = Module {
     kept: (2124, 2),
     before: Some("table"),
     again: Some("again"),
-    has_sums: false,
     compact_align: 1,
     encodes_compact: false,
 };
@@ -160,35 +152,8 @@ const HUFFMAN: Module = Module {
     kept: (1094, 2),
     before: Some("code"),
     again: None,
-    has_sums: false,
     compact_align: 16,
     encodes_compact: true,
-};
-
-/// Frames of `delta+tiered`, which are decoded only, and by [`crate::DeltaCoder`].
-const DELTA: Module = Module {
-    name: "delta",
-    // Blocks without a base are frames of `tiered`.
-    text: concat!(
-        include_str!("../cuda/tiered.cu"),
-        include_str!("../cuda/tiered_decode.cu"),
-        include_str!("../cuda/tiered_compact.cu"),
-        include_str!("../cuda/tiered_compact_decode.cu"),
-        include_str!("../cuda/tiered_compact_blocks.cu"),
-        include_str!("../cuda/tiered_compact_planes.cu"),
-        include_str!("../cuda/delta.cu"),
-        include_str!("../cuda/delta_decode.cu"),
-    ),
-    dtypes: &[DType::Bf16],
-    tile: 32768,
-    threads: 512,
-    // `Inner`, and two places of each tile.
-    kept: (15, 2),
-    before: None,
-    again: None,
-    has_sums: false,
-    compact_align: 1,
-    encodes_compact: false,
 };
 
 const FP8: &[DType] = &[DType::F8E4M3, DType::F8E5M2];
@@ -198,19 +163,16 @@ impl Module {
     /// A codec has an entry for each number of values that a block has; the entries of one have the same text.
     pub(crate) const ALL: &[Self] = &[
         WINDOW7,
-        Self { dtypes: &[DType::F32], has_sums: false, ..WINDOW7 },
+        Self { dtypes: &[DType::F32], ..WINDOW7 },
         CODEBOOK16,
-        Self { dtypes: FP8, tile: 16384, threads: 512, has_sums: false, ..CODEBOOK16 },
+        Self { dtypes: FP8, tile: 16384, threads: 512, ..CODEBOOK16 },
         TIERED,
-        Self { dtypes: F16_AND_FP8, has_sums: false, ..TIERED },
+        Self { dtypes: F16_AND_FP8, ..TIERED },
         // Byte planes have forms in `compact`.
-        Self { dtypes: &[DType::F32], has_sums: false, encodes_compact: false, ..TIERED },
+        Self { dtypes: &[DType::F32], encodes_compact: false, ..TIERED },
         RANS,
         HUFFMAN,
     ];
-
-    /// What decodes differences: no codec of its own.
-    pub(crate) const DELTA: Self = DELTA;
 
     /// The kernels for the frames of `spec`, if there are any.
     pub(crate) fn of(spec: &Spec, dtype: DType) -> Option<Self> {

@@ -7,24 +7,23 @@ use crate::module::{Module, suffix};
 const SUM: &str = include_str!("../cuda/sum.cu");
 const COMMON: &str = include_str!("../cuda/common.cuh");
 
-/// The kernels of one codec, of `delta`, or of sums: a complete translation unit.
+/// The kernels of one codec, or of sums: a complete translation unit.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Name of the codec; `delta` and `sum` are none.
+    /// Name of the codec, or `sum`.
     pub name: &'static str,
     /// CUDA C++ without includes. It begins with a definition for each type that it has kernels for, such as `#define DTYPE_F32`.
     pub text: String,
 }
 
-/// All codecs that have kernels, `delta` and `sum`: with those for all types.
+/// Sources of all codecs that have kernels, for all their types, and of `sum`.
 ///
 /// [`crate::Coder::new`] compiles those for its type only.
 pub fn sources() -> Vec<Source> {
-    let modules = || Module::ALL.iter().chain([&Module::DELTA]);
-    let mut names: Vec<&str> = modules().map(|module| module.name).collect();
+    let mut names: Vec<&str> = Module::ALL.iter().map(|module| module.name).collect();
     names.dedup();
     let source = |name: &str| {
-        let entries: Vec<&Module> = modules().filter(|module| module.name == name).collect();
+        let entries: Vec<&Module> = Module::ALL.iter().filter(|module| module.name == name).collect();
         let dtypes = entries.iter().flat_map(|module| module.dtypes).copied();
         entries[0].source(dtypes)
     };
@@ -84,9 +83,7 @@ mod tests {
         // Sums have one kernel for all types.
         for source in sources().into_iter().filter(|source| source.name != Source::sum().name) {
             let mut by_type = Vec::new();
-            for module in
-                Module::ALL.iter().chain([&Module::DELTA]).filter(|module| module.name == source.name)
-            {
+            for module in Module::ALL.iter().filter(|module| module.name == source.name) {
                 for dtype in module.dtypes {
                     let found = kernels(&module.source([*dtype]).text);
                     let own = format!("_{}", suffix(*dtype));

@@ -3,9 +3,7 @@
 use std::ops::Range;
 
 use zipwire_codec::{Codec, DType, FrameShape, Layout, Spec, decode, encode_to_vec};
-use zipwire_kernels::{
-    Block, Coder, CompactBlock, Contribution, Decoder, Device, DeviceRegion, Fault, GpuError, Stream, Sum,
-};
+use zipwire_kernels::{Block, Coder, CompactBlock, Decoder, Device, DeviceRegion, Fault, GpuError, Stream};
 
 /// What memory holds before kernels write it.
 const POISON: u8 = 0xee;
@@ -15,15 +13,6 @@ const POISON: u8 = 0xee;
 pub(crate) struct Frame {
     pub(crate) fixed: Vec<u8>,
     pub(crate) dynamic: Vec<u8>,
-}
-
-/// What contributes to a sum.
-#[derive(Clone, Debug)]
-pub(crate) enum Part {
-    /// A frame and the values in it.
-    Frame(Frame, Vec<u8>),
-    /// Values as they are.
-    Values(Vec<u8>),
 }
 
 /// The kernels of a codec on the first device, beside the codec of the CPU.
@@ -195,49 +184,6 @@ impl Bench {
         let frame = self.region((at + len) as usize).part(at..at + len);
         let values = self.region(count * self.dtype.width());
         self.coder.compact_encoder(vec![CompactBlock { values, frame, size: self.region(8) }]).map(drop)
-    }
-
-    /// What the kernels add up, all in one launch; or what is wrong with each contribution.
-    pub(crate) fn reduce(
-        &self,
-        outputs: &[Vec<Part>],
-        rounded: bool,
-    ) -> Result<Vec<Vec<u8>>, Vec<Option<Fault>>> {
-        let sum = |parts: &Vec<Part>| {
-            let (Part::Frame(_, values) | Part::Values(values)) = &parts[0];
-            let count = values.len() / self.dtype.width();
-            let contributions = parts.iter().map(|part| self.contribution(part)).collect();
-            Sum { output: self.region(count * if rounded { self.dtype.width() } else { 4 }), contributions }
-        };
-        let sums: Vec<Sum> = outputs.iter().map(sum).collect();
-        let reducer = self.coder.reducer(sums.clone(), rounded).unwrap();
-        for _ in 0..self.launches {
-            for sum in &sums {
-                self.stream.fill(&sum.output, POISON).unwrap();
-            }
-            reducer.launch(&self.stream).unwrap();
-        }
-        self.stream.synchronize().unwrap();
-        let faults = Decoder::faults(&reducer.states().read().unwrap());
-        if faults.iter().any(Option::is_some) {
-            return Err(faults);
-        }
-        Ok(sums.iter().map(|sum| sum.output.read().unwrap()).collect())
-    }
-
-    fn contribution(&self, part: &Part) -> Contribution {
-        match part {
-            Part::Values(values) => {
-                let region = self.region(values.len());
-                region.write(values).unwrap();
-                Contribution::Values(region)
-            }
-            Part::Frame(frame, values) => {
-                let Block { static_section, dynamic_section, size, .. } =
-                    self.filled_block(frame, values.len());
-                Contribution::Frame { static_section, dynamic_section, size }
-            }
-        }
     }
 
     /// The kernels write what the CPU writes, and read it; in the layout `compact` as well, where they write it.

@@ -12,7 +12,6 @@ mod compact_encode;
 #[allow(dead_code, reason = "other tests use all of it")]
 mod content;
 mod corrupt;
-mod delta;
 mod forge;
 mod frames;
 mod huffman;
@@ -22,7 +21,6 @@ mod planted;
 mod rans;
 mod rans_compact;
 mod samples;
-mod sums;
 mod window7;
 
 use std::process::ExitCode;
@@ -120,9 +118,6 @@ fn trials() -> Vec<Trial> {
         trials.extend(both("every_content_and_length", frames::every_content_and_length));
         trials.extend(both("any_order_of_threads", frames::any_order));
         trials.extend(both("what_the_cpu_refuses_is_reported", corrupt::flipped_bits));
-        if dtype == DType::Bf16 && !["rans", "huffman"].contains(&spec) {
-            trials.push(trial("sums_are_those_of_plain_loops", sums::sums));
-        }
         trials.push(trial("compact::every_content_and_length", compact::every_content_and_length));
         trials.push(trial("compact::many_frames_in_one_launch", compact::many_frames));
         trials.push(trial("compact::headers_and_lengths_are_checked", compact::headers));
@@ -178,20 +173,6 @@ fn trials() -> Vec<Trial> {
         trials
     };
     let mut trials: Vec<Trial> = CODERS.iter().flat_map(of_coder).collect();
-    let delta = |name: &str, test: fn()| plain("delta", name, test);
-    trials.extend([
-        delta("every_change_and_length", delta::every_change_and_length),
-        delta("every_pattern", delta::every_pattern),
-        delta("every_part", delta::every_part),
-        delta("any_order_of_threads", || delta::any_order(Extent::Short)),
-        delta("whole::any_order_of_threads", || delta::any_order(Extent::Whole)).with_ignored_flag(true),
-        delta("blocks_without_a_base", || delta::direct_blocks(Extent::Short)),
-        delta("whole::blocks_without_a_base", || delta::direct_blocks(Extent::Whole)).with_ignored_flag(true),
-        delta("what_is_refused", delta::refusals),
-        delta("what_the_cpu_refuses_is_reported", || delta::flipped_bits(Extent::Short)),
-        delta("whole::what_the_cpu_refuses_is_reported", || delta::flipped_bits(Extent::Whole))
-            .with_ignored_flag(true),
-    ]);
     let sum = |name: &str, test: fn()| plain("sum", name, test);
     trials.extend([
         sum("any_types_terms_and_places", plain_sums::all_of_them),

@@ -157,15 +157,6 @@ const MISTAKES: &[Mistake] = &[
         from: "shared->out[place.first / 32] |= (u32)found;",
         to: "",
     },
-    // Large differences are counted among symbols that are not there yet.
-    Mistake {
-        name: "a_missing_barrier_in_delta",
-        codec: "delta",
-        from: "number, shared);\n    __syncthreads();\n#pragma unroll 1\n    for (u32 step = warp_id(); step < TILE",
-        to: "number, shared);\n#pragma unroll 1\n    for (u32 step = warp_id(); step < TILE",
-    },
-    // Planes of low bits begin where those before them do.
-    Mistake { name: "low_bits_of_others", codec: "delta", from: "bit += __popc(have);", to: "" },
     // Octets are joined before all threads have moved their symbols.
     Mistake {
         name: "a_missing_barrier_in_huffman",
@@ -199,7 +190,6 @@ pub(crate) const SCENES: &[Scene] = &[
     Scene { name: "codebook16", run: || parity("codebook16", DType::Bf16, &BY_TURNS) },
     Scene { name: "tiered", run: || parity("tiered", DType::Bf16, &[Content::SomeZeros, Content::Rows]) },
     Scene { name: "rans", run: || parity("rans", DType::Bf16, &[Content::Gaussian]) },
-    Scene { name: "delta", run: deltas },
     Scene { name: "huffman", run: || parity("huffman", DType::Bf16, &[Content::Gaussian]) },
 ];
 const BY_TURNS: [Content; 6] = [
@@ -241,16 +231,6 @@ fn is_noticed(mistake: &Mistake) -> Result<(), Failed> {
         }
     }
     Ok(())
-}
-
-/// Compares updates under several orders of threads.
-fn deltas() -> ExitCode {
-    let controls = Controls::find().expect("scenes run below the emulation");
-    for seed in 0..8 {
-        controls.set_seed(seed);
-        crate::delta::some_updates(seed);
-    }
-    ExitCode::SUCCESS
 }
 
 /// Compares frames of both types.
