@@ -1,14 +1,14 @@
-//! What the codec really took: how far a paced run must be slowed down, and how well it kept up.
+//! Measured time of codec ops: it says how far a paced run must be slowed down, and how well it kept up.
 
 use std::collections::BTreeMap;
 
 use zipwire_schedule::plan::LocalKind;
 use zipwire_schedule::{Rank, SegmentId};
 
-/// What a core of this machine worked on.
+/// Kind of work that a core of this machine did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Coding {
-    /// What a rank does by itself.
+    /// A local op of the plan.
     Local(LocalKind),
     /// The sums within a call of a library.
     Library,

@@ -11,7 +11,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::mpsc::{Receiver, Sender, channel};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What comes into a rank's inbox.
+/// An entry of a rank's inbox.
 #[derive(Debug)]
 pub(crate) enum Envelope<N> {
     /// A note from a peer.
@@ -33,9 +33,9 @@ pub(crate) struct Control<'a, N> {
 
 #[derive(Default)]
 struct State {
-    /// What the ranks that have come to the next barrier said.
+    /// Words of the ranks that have reached the next barrier.
     words: Vec<Option<Vec<u8>>>,
-    /// What all said at the last barrier.
+    /// Words of all ranks at the last barrier.
     last: Vec<Vec<u8>>,
     /// Barriers that are over.
     barriers: u64,
@@ -53,7 +53,7 @@ impl<'a, N> Control<'a, N> {
         Self::with_listeners(ranks, 0, epoch, cancel)
     }
 
-    /// The same with inboxes of others behind those of ranks, who come to no barrier and report nothing.
+    /// Like [`Self::new`], with further inboxes behind those of ranks, for threads that take part in no barrier and report nothing.
     pub(crate) fn with_listeners(
         ranks: usize,
         others: usize,
@@ -74,7 +74,7 @@ impl<'a, N> Control<'a, N> {
         self.epoch.elapsed().as_secs_f64()
     }
 
-    /// Puts a note into a rank's inbox; `false` if the rank is gone.
+    /// Puts a note into a rank's inbox; `false` if the rank has ended.
     pub(crate) fn send(&self, to: Rank, note: N) -> bool {
         self.inboxes[to.index()].send(Envelope::Note(note)).is_ok()
     }

@@ -9,7 +9,7 @@ use zipwire_schedule::{CostModel, Durations, Rank};
 pub struct Pace {
     /// Links and latencies.
     pub topology: Topology,
-    /// What ops take by themselves.
+    /// Declared costs of local ops.
     pub costs: CostModel,
     /// Seconds of compute phases.
     pub durations: Durations,

@@ -27,7 +27,7 @@ pub struct CompactBlock {
     /// The values, at a multiple of 16 bytes.
     pub values: DeviceRegion,
     /// Room for the frame, which is in front: for an encoder at least as long as [`Codec::bound`] says, for a decoder no longer than the frame.
-    /// Frames may lie one behind the other, at any byte; those of `huffman` at multiples of 16 bytes. Kernels read whole words of 32 bits, of
+    /// Frames may be adjacent and begin at any byte; those of `huffman` at multiples of 16 bytes. Kernels read whole words of 32 bits, of
     /// which at least a byte is in the region, and write none but bytes of the frame.
     pub frame: DeviceRegion,
     /// The length of the frame in bytes, a `u64` at a multiple of 8 bytes.
@@ -50,9 +50,9 @@ pub(crate) struct Batch {
     frames: DeviceRegion,
     states: DeviceRegion,
     frame_count: u32,
-    /// Of all frames.
+    /// Tiles of all frames.
     tile_count: u32,
-    /// What the frames point to.
+    /// Regions that the descriptions point to.
     _kept: (Vec<Described>, DeviceRegion),
 }
 
@@ -114,13 +114,13 @@ impl Batch {
         self.tile_count
     }
 
-    /// What the blocks of each frame have in common; decoders leave their findings there.
+    /// State of each frame, shared by its blocks; decoders leave their findings there.
     pub(crate) fn states(&self) -> &DeviceRegion {
         &self.states
     }
 }
 
-/// What decoders found, from a copy of their states.
+/// Fault of each frame, from a copy of [`Batch::states`].
 pub(crate) fn faults(states: &[u8]) -> Vec<Option<Fault>> {
     let status = |state: &[u8; STATE_LEN]| {
         let bytes = state[STATUS_AT..].first_chunk().expect("it is in the state");
@@ -135,7 +135,7 @@ fn zeros(device: &Device, len: u64) -> Result<DeviceRegion, GpuError> {
     Ok(region)
 }
 
-/// What the regions of a block must be.
+/// Lengths and alignments that the regions of a block must have.
 pub(crate) struct Needs<'a> {
     pub(crate) codec: &'a dyn Codec,
     pub(crate) dtype: DType,

@@ -35,12 +35,12 @@ struct Kernels {
     module: Module,
     codec: Box<dyn Codec>,
     dtype: DType,
-    /// Before encoders of either layout.
+    /// Kernel before encoders of either layout.
     before: Option<Function>,
     encode: Encoding,
     /// The same for the compact layout, if there are such.
     encode_compact: Option<Encoding>,
-    /// Those that open and decode.
+    /// Kernels that open and decode.
     decode: [Function; 2],
     /// The same for the compact layout.
     decode_compact: [Function; 2],
@@ -48,7 +48,7 @@ struct Kernels {
     _code: Code,
 }
 
-/// The kernels that encode a layout, in their order: the encoder, what comes again, and what seals frames.
+/// Kernels that encode a layout, in launch order: the encoder, a second pass if there is one, and the one that seals frames.
 struct Encoding {
     encode: Function,
     again: Option<Function>,
@@ -252,7 +252,7 @@ impl Decoder {
         self.batch.states()
     }
 
-    /// What is wrong with each block, from a copy of [`Self::states`].
+    /// Fault of each block, from a copy of [`Self::states`]; `None` where a block is right.
     pub fn faults(states: &[u8]) -> Vec<Option<Fault>> {
         faults(states)
     }

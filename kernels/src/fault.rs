@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What is wrong with a frame.
+/// Defect of a frame that a decoder has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The header is not that of such a frame.
@@ -34,7 +34,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// What a kernel reported; `None` if nothing is wrong.
+    /// Fault with this number in a kernel's state; `None` for 0.
     pub(crate) fn of(status: u32) -> Option<Self> {
         Some(match status {
             0 => return None,

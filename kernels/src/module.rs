@@ -7,7 +7,7 @@ use zipwire_codec::{DType, Spec};
 pub(crate) struct Module {
     /// Name of the codec, and what names of its kernels begin with.
     pub(crate) name: &'static str,
-    /// Its part of the source: what is for one type only is between `#ifdef DTYPE_F32` (or another one) and `#endif`, unless the codec has
+    /// Source of the codec's kernels. Code for one type only is between `#ifdef DTYPE_F32` (or another one) and `#endif`, unless the codec has
     /// no other type.
     pub(crate) text: &'static str,
     /// Types that it has kernels for.
@@ -18,18 +18,18 @@ pub(crate) struct Module {
     pub(crate) threads: u32,
     /// Words of 64 bits that kernels keep of each frame, and of each of its tiles.
     pub(crate) kept: (usize, usize),
-    /// The work that the kernel before the encoder does, if there is one: the same in all layouts.
+    /// Name of the kernel that runs before the encoder, if there is one: the same in all layouts.
     pub(crate) before: Option<&'static str>,
-    /// The work that the kernel behind the encoder does, with as many blocks of threads, if there is one.
+    /// Name of the kernel that runs after the encoder with as many blocks of threads, if there is one.
     pub(crate) again: Option<&'static str>,
-    /// What frames in the compact layout begin at multiples of.
+    /// Alignment of compact frames in bytes.
     pub(crate) compact_align: u64,
-    /// Whether there are kernels that encode the compact layout, and not only such that decode it. What comes again and what seals frames is then there for
+    /// Whether kernels encode the compact layout and do not only decode it. The second pass and the seal then exist for
     /// this layout, too.
     pub(crate) encodes_compact: bool,
 }
 
-/// Of each tile, where its part of the dynamic section begins.
+/// One word per tile: the offset of its part of the dynamic section.
 const OF_TILES: (usize, usize) = (0, 1);
 
 // A codec is in several files, which make one translation unit.
@@ -192,7 +192,7 @@ impl Module {
     }
 }
 
-/// What names of kernels for a type end with.
+/// Suffix of kernel names for a type.
 pub(crate) fn suffix(dtype: DType) -> &'static str {
     match dtype {
         DType::Bf16 => "bf16",

@@ -31,14 +31,14 @@ pub fn sources() -> Vec<Source> {
 }
 
 impl Source {
-    /// What adds up values as they are.
+    /// Source of the kernel that sums decoded values.
     pub(crate) fn sum() -> Self {
         Self { name: "sum", text: format!("{COMMON}\n{SUM}") }
     }
 }
 
 impl Module {
-    /// What is compiled for these types.
+    /// Translation unit with the kernels for these types.
     pub(crate) fn source(self, dtypes: impl IntoIterator<Item = DType>) -> Source {
         let Self { name, text, .. } = self;
         let define = |dtype| format!("#define DTYPE_{}\n", suffix(dtype).to_uppercase());

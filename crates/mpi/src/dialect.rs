@@ -1,4 +1,4 @@
-//! What differs between the two binary interfaces: values of constants and the layout of a status. In both, handles are pointers and
+//! Differences between the two binary interfaces: values of constants and the layout of a status. In both, handles are pointers and
 //! counts are C integers.
 #![allow(unsafe_code, reason = "the constants of Open MPI are addresses in its library")]
 

@@ -23,7 +23,7 @@ const LAUNCHER: &str = "mpirun";
 /// A library of MPI, loaded for as long as the process runs.
 #[derive(Debug)]
 pub struct Library {
-    /// As it was found.
+    /// Path from which it was loaded.
     pub path: PathBuf,
     pub(crate) dialect: Dialect,
     pub(crate) constants: Constants,

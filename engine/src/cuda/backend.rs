@@ -30,7 +30,7 @@ pub(super) struct CudaBackend<'a> {
     pub(super) rank: Rank,
     pub(super) control: &'a Control<'a, PeerMessage>,
     pub(super) inbox: Receiver<Envelope<PeerMessage>>,
-    /// Of all ranks of this process.
+    /// Device states of all ranks, which are in this process.
     pub(super) peers: &'a [DeviceState],
     /// By rank: those of ranks on one device are one.
     pub(super) clocks: &'a [&'a Clock],
@@ -256,7 +256,7 @@ impl<'a> CudaBackend<'a> {
         Ok(())
     }
 
-    /// What this rank has on its device.
+    /// State of this rank on its device.
     pub(super) fn device_state(&self) -> &'a DeviceState {
         &self.peers[self.rank.index()]
     }

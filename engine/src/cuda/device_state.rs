@@ -1,4 +1,4 @@
-//! What a rank has on its device for all iterations: streams, buffers, events, and prepared launches.
+//! State of a rank on its device, kept for all iterations: streams, buffers, events, and prepared launches.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -75,11 +75,11 @@ pub(super) struct Prepared {
     /// Behind its work.
     pub(super) done: Event,
     pub(super) launch: Launch,
-    /// What the host wants to know of it.
+    /// Sizes or findings that are copied to the host.
     pub(super) report: Option<Report>,
     /// Before and behind each receive of an exchange.
     pub(super) receives: Vec<Interval>,
-    /// What others wait for before they take what it sends.
+    /// Event that peers wait for before they copy the bytes it sends.
     pub(super) ready: Arc<Event>,
 }
 

@@ -43,12 +43,12 @@ pub use self::check::{check, check_memory, takes_kernels};
 pub use crate::report::STUCK_AFTER;
 pub use zipwire_kernels as kernels;
 
-/// What to run.
+/// Plan, payload and devices of a run.
 #[derive(Debug)]
 pub struct Setup<'a> {
     /// The plan: validated, and one that [`check`] lets pass.
     pub plan: &'a Plan,
-    /// What the chunks hold.
+    /// Contents of the chunks.
     pub payload: &'a Payload,
     /// Iterations, with a barrier before each.
     pub iterations: u32,
@@ -61,7 +61,7 @@ pub struct Setup<'a> {
 /// A run in which all went well.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// What happened when, by the clocks of the devices.
+    /// Spans of all ranks, by the clocks of the devices.
     pub timeline: Timeline,
     /// Received bytes that were compared with what was sent, over all ranks and iterations.
     pub bytes_verified: u64,

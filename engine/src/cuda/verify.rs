@@ -35,7 +35,7 @@ impl CudaBackend<'_> {
         Err(failure(machine, Some(op), kind, detail))
     }
 
-    /// What decoders have found.
+    /// Fails if a decoder of the batch has reported a fault.
     pub(super) fn check_frames(&self, machine: &Machine, op: OpId, batch: &Batch) -> Result<(), Failure> {
         let report = self.device_state().op(op).report.as_ref().expect("decoders report");
         let mut states = vec![0; usize::try_from(report.to.len()).expect("it is in memory")];

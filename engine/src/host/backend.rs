@@ -18,7 +18,7 @@ use crate::pace::Pace;
 use crate::run_program::{Action, Backend, Completion, Event, Outcome, failure};
 use crate::transport::{self, Message, Transport, is_of_call};
 
-/// Longest sleep between two looks at whether the run is over.
+/// Longest sleep between two checks whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a rank waits before it notes for what: a description takes longer than a short wait.
 const NOTE_AFTER_S: f64 = 5e-3;
@@ -47,7 +47,7 @@ pub(super) struct HostBackend<'a> {
     pub(super) permits: &'a Permits,
     /// The cluster that the run stands for; `None` where links are as fast as memory.
     pub(super) pace: Option<&'a Pace>,
-    /// What compute phases take where that is `None`.
+    /// Durations of compute phases in runs that are not paced, if they are given.
     pub(super) phases: Option<&'a Durations>,
     pub(super) iteration: u32,
     /// When each open exchange was opened.
@@ -55,7 +55,7 @@ pub(super) struct HostBackend<'a> {
     /// Ends of transfers that are on offer.
     pub(super) offered: HashMap<TransferKey, TransferId>,
     pub(super) events: VecDeque<Event>,
-    /// What happens later, with its time in seconds; not sorted.
+    /// Scheduled events with their times in seconds; not sorted.
     pub(super) due: Vec<(f64, Due)>,
     /// A compute phase that other lanes slow down.
     pub(super) overlap: Overlap,
@@ -309,7 +309,7 @@ impl HostBackend<'_> {
         self.pace.map_or(1.0, |pace| pace.dilation)
     }
 
-    /// What something takes on the cluster, in seconds of this machine; nothing in a run that is not paced.
+    /// Declared duration in seconds of this machine (dilated); 0 in a run that is not paced.
     pub(super) fn declared_s(&self, seconds: impl FnOnce(&Pace) -> f64) -> f64 {
         self.pace.map_or(0.0, |pace| seconds(pace) * pace.dilation)
     }

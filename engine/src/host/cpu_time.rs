@@ -1,4 +1,4 @@
-//! What a thread has computed: the time for which the system let it run, whatever else runs on the machine.
+//! CPU time of a thread: the time for which the system let it run, whatever else runs on the machine.
 
 /// Seconds for which the calling thread has run on a core. Only differences on one thread mean something.
 #[cfg(unix)]

@@ -78,7 +78,7 @@ impl HostBackend<'_> {
         Ok(())
     }
 
-    /// What this rank offered has been taken.
+    /// A send of this rank has completed.
     pub(super) fn leave(
         &mut self,
         machine: &Machine,

@@ -4,8 +4,8 @@
 //! together ([`World::run`]). A transfer is one message from buffer to buffer, without a copy in between, and a short one ahead of it that
 //! says what it is.
 //!
-//! Whoever holds the lock of the link drives MPI, with calls that do not block: the rank's own thread while it waits, and a helper
-//! thread while the rank codes, as most libraries move nothing unless somebody calls them.
+//! The thread that holds the link's lock drives MPI, with calls that do not block: the rank's own thread while it waits, and a helper
+//! thread while the rank codes, as most libraries move nothing unless they are called.
 
 mod clock;
 mod error;

@@ -12,17 +12,17 @@ use crate::memory::Memory;
 use crate::report::RankReport;
 use crate::transport::{Ended, Event, Incoming, Message, Outgoing, Transport};
 
-/// How often somebody who waits looks whether others are still there.
+/// How often a waiting rank checks whether its peers are alive.
 const LOOK: Duration = Duration::from_millis(200);
-/// The same, when the user, or a launcher, wants all to end.
+/// How long ranks may take to report after the user or the launcher has stopped the run.
 const REPORTS_WHEN_STOPPED: Duration = Duration::from_millis(300);
-/// How long those who have not reported a failed iteration may take to do so.
+/// How long ranks may take to report an iteration that has failed elsewhere.
 const REPORTS_AFTER_FAILURE: Duration = Duration::from_secs(10);
 
 /// A rank's connection with the others in one run.
 pub(super) struct MpiRank {
     shared: Arc<Shared>,
-    /// What the run is called.
+    /// Name of the run.
     name: String,
     rank: Rank,
     memory: Arc<Memory>,
@@ -40,7 +40,7 @@ impl MpiRank {
         Self { shared, name: name.to_owned(), rank, memory, stuck_after }
     }
 
-    /// Waits for something that depends on others: for as long as they are there.
+    /// Waits for a result that depends on peers, as long as these are alive.
     fn wait_for<R>(&self, mut found: impl FnMut(&mut Link) -> Option<R>) -> Result<R, Ended> {
         loop {
             let step = self.shared.wait(LOOK, |link| match found(link) {

@@ -47,7 +47,7 @@ impl World {
     }
 }
 
-/// What this process has of the job in one run.
+/// This process in one serving run.
 struct Own<'a> {
     shared: &'a Arc<Shared>,
     name: &'a str,

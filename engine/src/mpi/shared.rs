@@ -1,4 +1,4 @@
-//! What the rank's thread and the helper share: the link, which whoever has its lock drives.
+//! State that the rank's thread and the helper share: the link, driven by whoever holds its lock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use super::link::Link;
 use super::status::StatusFile;
 
-/// How long whoever waits looks without a pause after something has come, where each process of the host has a core, and where they share
-/// cores, of which those need them that work.
+/// How long a waiting thread polls without a pause after the last message: where each process of the host has a core, and where processes share
+/// cores, which working ones need.
 const EAGER: Duration = Duration::from_millis(2);
 const EAGER_ON_SHARED_CORES: Duration = Duration::from_micros(50);
-/// The longest pause between two looks.
+/// Longest pause between two polls.
 const LONGEST_PAUSE: Duration = Duration::from_micros(500);
-/// What the rank's thread and the helper share.
+/// State shared by the rank's thread and the helper.
 pub(super) struct Shared {
     pub(super) link: Mutex<Option<Link>>,
     /// Whether the rank's thread drives the link itself.
@@ -36,7 +36,7 @@ impl Shared {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says what this process is doing, if anybody might look for that; `doing` is asked for only then.
+    /// Writes the status of this process, if there is a status file; `doing` is called only then.
     pub(super) fn note(&self, doing: impl FnOnce() -> String) {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(status) = status.as_mut() {
@@ -48,7 +48,7 @@ impl Shared {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Does something with the link.
+    /// Runs `what` with the locked link.
     pub(super) fn with<R>(&self, what: impl FnOnce(&mut Link) -> R) -> R {
         what(self.lock().as_mut().expect("the link is there until the world ends"))
     }

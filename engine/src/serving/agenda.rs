@@ -1,8 +1,8 @@
-//! What is due at known times, the earliest first.
+//! Queue of events that are due at known times, the earliest first.
 
 use std::collections::BinaryHeap;
 
-/// Things with their times. Those of one time keep their order.
+/// Events with their times. Events of one time keep their order.
 pub(super) struct Agenda<T> {
     entries: BinaryHeap<Entry<T>>,
     pushed: u64,

@@ -4,7 +4,7 @@ use zipwire_cluster::{Rank, Topology};
 
 use super::{Served, Setup};
 
-/// How many times as long as the real work its declared time is at the least.
+/// Least ratio of declared time to real work.
 const MARGIN: f64 = 3.0;
 
 /// The least dilation with which real work takes no more than a third of the time that is declared for it, even while all ranks code, or

@@ -5,10 +5,11 @@ use zipwire_schedule::{Failure, FailureKind, Rank};
 use zipwire_serving::RequestId;
 
 /// Why serving ends without a result.
+#[allow(missing_docs, reason = "fields are named by the messages")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// What is to be run does not fit together.
+    /// Parts of the setup contradict each other.
     #[error("{0}")]
     Setup(String),
     /// The cache cannot be coded so.
@@ -19,16 +20,7 @@ pub enum ServeError {
     Stopped,
     /// A rank, or the coordinator on its behalf, has failed.
     #[error("rank {rank} {}{}: {detail}", kind.describe(), of(*request))]
-    Failed {
-        /// The rank.
-        rank: Rank,
-        /// The request whose cache it was about, if it was.
-        request: Option<RequestId>,
-        /// What went wrong.
-        kind: FailureKind,
-        /// What exactly, for people.
-        detail: String,
-    },
+    Failed { rank: Rank, request: Option<RequestId>, kind: FailureKind, detail: String },
 }
 
 fn of(request: Option<RequestId>) -> String {

@@ -3,16 +3,16 @@
 /// All groups of some layers and tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Groups {
-    /// The first one and the one behind the last.
+    /// The first layer and the one behind the last.
     pub(super) layers: [u32; 2],
-    /// The same.
+    /// The first token and the one behind the last.
     pub(super) tokens: [u32; 2],
     /// Tokens of a group at the most.
     pub(super) most: u32,
 }
 
 impl Groups {
-    /// How many there are.
+    /// Number of groups.
     pub(super) fn count(&self) -> u32 {
         (self.layers[1] - self.layers[0]) * self.per_layer()
     }

@@ -13,12 +13,12 @@ use crate::host::Permits;
 use crate::memory::Memory;
 use crate::transport::Transport;
 
-/// What a process has of a transport.
+/// Transports of one MPI process: its rank's and, on rank 0, the coordinator's.
 pub(crate) trait Process {
-    /// Of the rank, in this memory.
+    /// Transport of the rank, in this memory.
     fn rank(&self, memory: Arc<Memory>) -> impl Transport;
 
-    /// At rank 0: of the coordinator, which has the number behind the last rank's, and of which only what it is told and tells counts.
+    /// Transport of the coordinator, on rank 0. Its address is the number behind the last rank's, and it only sends and receives messages.
     fn coordinator(&self) -> impl Transport + Send;
 
     /// The number of processes.
@@ -28,7 +28,7 @@ pub(crate) trait Process {
     fn is_stopped(&self) -> bool;
 }
 
-/// Serves as one of several processes, which all do so. Rank 0 has what all came to, the others have nothing.
+/// Serves all requests, as one of several processes. Rank 0 returns the result, the others `None`.
 ///
 /// # Errors
 /// At rank 0 if any rank fails, elsewhere if this one does.

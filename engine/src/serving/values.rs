@@ -1,4 +1,4 @@
-//! What a cache holds: recorded rows, drawn by group, so that every group is like no other and both ends know it.
+//! Contents of caches: recorded rows, drawn by group, so that every group differs from all others and both ends know it.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Ranks as threads of this process: real bytes and the real codec over memory copies, as fast as these or paced by the links
 //! of a cluster.
 //!
-//! What an unpaced run proves is that a plan does what it says, bit for bit. Its times are not those of a cluster.
+//! An unpaced run proves that a plan does what it says, bit for bit. Its times are not those of a cluster.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -32,7 +32,7 @@ pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Report, Box<RunFail
     run_as(setup, &vec![hello; setup.plan.programs.len()], cancel)
 }
 
-/// Runs a plan of which each rank says what `hellos` holds.
+/// Runs a plan with the given handshake of each rank.
 fn run_as(setup: &Setup<'_>, hellos: &[Hello], cancel: &AtomicBool) -> Result<Report, Box<RunFailure>> {
     let plan = setup.plan;
     let memories = (0..plan.rank_count()).map(|rank| host::memory(plan, Rank(rank)));

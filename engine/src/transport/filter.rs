@@ -9,9 +9,9 @@ use super::{Ended, Event, Incoming, Message, Outgoing, Transport};
 use crate::memory::Memory;
 use crate::report::RankReport;
 
-/// What a transport's events pass through.
+/// A filter of a transport's events.
 pub(crate) trait Filter {
-    /// What becomes of an event; `None` if nothing is to be heard of it now.
+    /// Passes, changes or holds back an event; `None` if it is held back or dropped.
     ///
     /// # Errors
     /// If the run has ended.

@@ -69,7 +69,7 @@ pub(crate) const ON_GPUS: [Protocol; 6] = [
     Protocol::Speculative,
 ];
 
-/// What a scene prints with another kernel in place of one.
+/// Output of a scene with one kernel replaced.
 pub(crate) fn scene_with(name: &str, source: &str, variant: &str) -> String {
     let emulation = Emulation::build(&[source], variant).unwrap();
     let output = scene(name).envs(emulation.environment()).output().unwrap();

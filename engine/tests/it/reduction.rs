@@ -146,8 +146,8 @@ fn bytes(payload: &Payload, segment: SegmentId, chunk: Chunk, len: u64) -> Vec<u
     out
 }
 
-/// What ranks get, which runs have compared bit for bit, against sums in FP64: `|error| <= gamma_(N-1) sum |x|`, with half a unit in the
-/// last place more where it is rounded to BF16 (`docs/reduction.md`).
+/// Sums, which runs have compared bit for bit, against sums in FP64: `|error| <= gamma_(N-1) sum |x|`, with half a unit in the
+/// last place more where they are rounded to BF16 (`docs/reduction.md`).
 #[test]
 fn sums_are_as_near_to_the_exact_ones_as_they_must_be() {
     let unit = f64::from(2.0_f32.powi(-24));

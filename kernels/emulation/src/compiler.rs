@@ -13,7 +13,7 @@ use crate::BuildError;
 use crate::files::{CUDA, MODULE, NVRTC, RUNTIME, RUNTIME_HEADERS};
 use crate::scan;
 
-/// What the compiler said, beside a module.
+/// File with the compiler's warnings, beside a module.
 pub(crate) const WARNINGS: &str = "warnings.txt";
 /// The folder of everything that is compiled.
 pub(crate) const CACHE: &str = "zipwire-emulation";
@@ -21,12 +21,12 @@ pub(crate) const CACHE: &str = "zipwire-emulation";
 /// The C++ compiler of the system, and the folder of what it has compiled.
 pub(crate) struct Compiler {
     program: OsString,
-    /// What it says of itself: another compiler makes other files.
+    /// Output of `--version`, which is part of every cache key.
     version: Vec<u8>,
     cache: PathBuf,
 }
 
-/// For kernels, on top of the common ones. They read one memory as values of several types.
+/// Flags for kernels, which read the same memory as values of several types.
 const KERNEL_FLAGS: [&str; 11] = [
     "-std=c++17",
     "-O2",
@@ -164,7 +164,7 @@ fn cache_folder() -> PathBuf {
     target.unwrap_or_else(env::temp_dir).join(CACHE)
 }
 
-/// What is compiled for a source: the source, and behind it the table of what it has.
+/// C++ that is compiled for a source: the source, and behind it the table of its kernels.
 fn wrapper(source: &str) -> String {
     let mut text = String::from("#include \"kernel.cu\"\n#include \"module.h\"\n");
     let arrays = scan::dynamic_arrays(source);

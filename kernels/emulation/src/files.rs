@@ -1,6 +1,6 @@
 //! The C++ files of this crate, which a build writes out again: a test binary may run where the sources are not.
 
-/// What every kernel source is compiled with; the first is force-included.
+/// Headers that every kernel source is compiled with; the first is force-included.
 pub(crate) const CUDA: [(&str, &str); 8] = [
     ("cuda.h", include_str!("../cuda/cuda.h")),
     ("vectors.h", include_str!("../cuda/vectors.h")),
@@ -12,7 +12,7 @@ pub(crate) const CUDA: [(&str, &str); 8] = [
     ("memory.h", include_str!("../cuda/memory.h")),
 ];
 
-/// What is behind every kernel source.
+/// Header that follows every kernel source.
 pub(crate) const MODULE: (&str, &str) = ("module.h", include_str!("../cuda/module.h"));
 
 /// Headers of the fake driver.

@@ -61,7 +61,7 @@ const CODERS: &[(&str, DType)] = &[
     ("huffman", DType::Bf16),
 ];
 
-/// Those of them that have kernels which encode the layout `compact`.
+/// Codecs and types with kernels that encode the layout `compact`.
 const COMPACT_ENCODERS: &[(&str, DType)] = &[
     ("window7", DType::Bf16),
     ("window7", DType::F32),

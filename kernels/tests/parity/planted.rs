@@ -183,7 +183,7 @@ const MISTAKES: &[Mistake] = &[
 /// Each mistake takes a compilation; these stand for the others in a plain `cargo test`.
 const SHORT: [&str; 3] = ["a_wrong_size", "a_book_of_a_part", "a_list_that_is_overwritten"];
 
-/// What runs with mistaken kernels, in a process of its own.
+/// Comparisons that run with mistaken kernels, each in a process of its own.
 pub(crate) const SCENES: &[Scene] = &[
     Scene { name: "window7", run: window7 },
     // Several blocks make the book, and what they count differs.

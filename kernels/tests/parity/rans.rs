@@ -1,5 +1,5 @@
-//! What is particular to `rans`: blocks of every kind in one frame, tables that no block uses or for which there is no room, and what
-//! contradicts itself.
+//! Cases of `rans` only: blocks of every kind in one frame, tables that no block uses or for which there is no room, and
+//! contradictory frames.
 
 use zipwire_codec::{DType, Spec};
 use zipwire_kernels::Fault;

@@ -1,4 +1,4 @@
-//! What is particular to compact frames of `rans`: joint symbols, what states carry, and what contradicts itself.
+//! Cases of compact `rans` frames only: joint symbols, bytes that states carry, and contradictory frames.
 
 use zipwire_codec::{DType, Layout, Spec, encode_to_vec};
 
@@ -14,7 +14,7 @@ const TABLE_AT: usize = 32;
 const ENTRY: usize = 12;
 /// In the form of a block that is coded by rANS.
 const RANS: u8 = 0x30;
-/// Of a table of frequencies: without and with joint symbols.
+/// Bytes of a table of frequencies, without and with joint symbols.
 const FREQUENCIES: [usize; 2] = [56, 104];
 
 /// Where the table of frequencies of a frame of so many blocks is, if it has one and no offsets of columns.

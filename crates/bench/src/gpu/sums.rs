@@ -1,4 +1,4 @@
-//! Sums of values as they are: what a Reduce-Scatter adds up behind its decoders.
+//! Speed of summing decoded values, as a Reduce-Scatter does behind its decoders.
 
 use zipwire_codec::DType;
 use zipwire_kernels::{Addition, Device, DeviceRegion, Event, GpuError, Stream, Summer, Values};

@@ -1,4 +1,4 @@
-//! Flows, as the coordinator sees them: shards that are on their way.
+//! Flows at the coordinator: shards that are on their way.
 
 use zipwire_schedule::{Failure, Rank};
 use zipwire_serving::{Flow, FlowId, Input, RequestId};
@@ -16,7 +16,7 @@ pub(super) struct Open {
     pub(super) bytes_raw: u64,
 }
 
-/// Shards of a flow that have not arrived, and when the last one of the others did.
+/// Shards of a flow that have not arrived, and when the last of the arrived ones did.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shards {
     shards: Vec<ShardId>,
@@ -63,7 +63,7 @@ impl Coordinator<'_> {
         Ok(())
     }
 
-    /// All of a shard is where it belongs.
+    /// A shard has arrived at its receiver.
     pub(super) fn arrived(&mut self, id: ShardId, at_s: f64, bytes_wire: u64) -> Result<(), Failure> {
         let Some(open) = self.open.remove(&id) else {
             // Nobody waited for it any more.
@@ -82,7 +82,7 @@ impl Coordinator<'_> {
         self.decide(at_s)
     }
 
-    /// Nobody waits for a flow any more.
+    /// A flow is cancelled: its senders are told to stop.
     pub(super) fn stop_flow(&mut self, id: FlowId) -> Result<(), Failure> {
         let shards = std::mem::take(&mut self.flows[id.index()].shards);
         shards.into_iter().try_for_each(|shard| {

@@ -1,4 +1,4 @@
-//! What ranks report.
+//! Reports of ranks to the coordinator.
 
 use std::time::Instant;
 

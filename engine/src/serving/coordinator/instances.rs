@@ -1,4 +1,4 @@
-//! Instances that compute, as the coordinator sees them: a part of the work is done when all ranks say so.
+//! Compute work of instances at the coordinator: a part is done when all ranks of the instance say so.
 
 use zipwire_schedule::{Failure, Rank};
 use zipwire_serving::{DecodeStep, Input, PrefillStep};
@@ -8,7 +8,7 @@ use crate::serving::job::Job;
 use crate::serving::message::Command;
 use crate::serving::{Instance, Lost};
 
-/// What an instance does.
+/// Work of one instance.
 #[derive(Debug)]
 pub(super) struct Working {
     pub(super) instance: Instance,
@@ -40,7 +40,7 @@ pub(super) fn all(job: &Job<'_>) -> Vec<Working> {
 }
 
 impl Working {
-    /// Begins with something of so many parts; when, and its number.
+    /// Begins work of `parts` parts; returns its start and its number.
     fn begin(&mut self, at_s: f64, parts: u32) -> (f64, u32) {
         self.work += 1;
         (self.parts, self.told, self.is_busy) = (parts, 0, true);
@@ -99,7 +99,7 @@ impl Coordinator<'_> {
         }
     }
 
-    /// A rank is gone, and its instance with it.
+    /// A rank is declared lost, and its instance with it.
     pub(super) fn lose(&mut self, rank: Rank) -> Result<(), Failure> {
         self.gone[rank.index()] = true;
         self.tell_all(Command::Lost(rank))?;

@@ -1,6 +1,6 @@
-//! Decides for all: it tells the machine of `zipwire-serving` what has happened, and ranks what to do.
+//! The coordinator: it tells the machine of `zipwire-serving` what has happened, and ranks what to do.
 //!
-//! It holds no bytes of caches. What happens has the time that ranks say, so news that come late delay nothing that follows.
+//! It holds no bytes of caches. Events carry the times that ranks report, so late messages do not delay what follows.
 
 mod flows;
 mod hear;
@@ -25,19 +25,19 @@ use crate::failure_report::Standstill;
 use crate::report::panicked;
 use crate::transport::{self, Ended, Event, Transport};
 
-/// Longest sleep between two looks at whether all are there.
+/// Longest sleep between two checks whether all ranks are alive.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long ranks may take to say goodbye.
+/// How long ranks may take to end after the run is over.
 const GOODBYE: Duration = Duration::from_secs(30);
 
-/// What happens at a known time.
+/// An event at a known time.
 #[derive(Clone, Copy, Debug)]
 enum Due {
     Arrival(RequestId),
     Cancel(RequestId),
 }
 
-/// What the coordinator knows at the end.
+/// Result of the coordinator.
 pub(super) struct Decided {
     pub(super) recorder: Recorder,
     pub(super) census: Census,
@@ -79,7 +79,7 @@ struct Coordinator<'a> {
 /// Decides until all requests have ended.
 ///
 /// # Errors
-/// If somebody has failed, of which all have been told.
+/// If a rank or the coordinator has failed; all ranks have been told.
 pub(super) fn coordinate(job: &Job<'_>, transport: &mut dyn Transport) -> Result<Decided, Failure> {
     let ran = catch_unwind(AssertUnwindSafe(|| {
         let mut coordinator = Coordinator::new(job, transport);
@@ -174,7 +174,7 @@ impl<'a> Coordinator<'a> {
         Ok(())
     }
 
-    /// The time is over, whoever is still served.
+    /// Ends the run at its latest end, even if requests are still being served.
     fn stop_all(&mut self) -> Result<(), Failure> {
         if self.arrivals_left > 0 {
             self.decided.unanswered_at_last_arrival = self.machine.census().unanswered;
@@ -185,7 +185,7 @@ impl<'a> Coordinator<'a> {
         Ok(())
     }
 
-    /// Lets ranks end, and waits until nothing is under way.
+    /// Tells ranks to end, and waits until nothing is under way.
     fn end(&mut self) -> Result<(), Failure> {
         self.decided.end_s = self.now_s();
         self.decided.census = self.machine.census();
@@ -219,7 +219,7 @@ impl<'a> Coordinator<'a> {
         Ok(())
     }
 
-    /// Does what the machine says until it has nothing more to say.
+    /// Carries out the steps of the machine until it has no more.
     fn decide(&mut self, at_s: f64) -> Result<(), Failure> {
         while let Some(step) = self.machine.poll() {
             match step {
@@ -236,7 +236,7 @@ impl<'a> Coordinator<'a> {
         Ok(())
     }
 
-    /// Whether nothing is going to happen any more, or nothing that matters.
+    /// Whether all requests have ended and no work is open.
     fn is_over(&self) -> bool {
         if !self.open.is_empty() || self.instances.iter().any(|instance| instance.is_busy) {
             return false;
@@ -247,7 +247,7 @@ impl<'a> Coordinator<'a> {
         is_over
     }
 
-    /// Takes in what ranks have to say, of which the first may come within the time.
+    /// Handles messages of ranks: waits `timeout` for the first, and takes all that are there.
     fn listen(&mut self, timeout: Duration) -> Result<(), Failure> {
         let mut wait = timeout;
         loop {
@@ -263,7 +263,7 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// Ranks that have said nothing for too long are gone.
+    /// Declares ranks lost that have been silent for too long.
     fn look_for_lost(&mut self) -> Result<(), Failure> {
         let limit = self.job.setup.lost_after;
         if self.looked.elapsed() > limit / 2 {
@@ -280,7 +280,7 @@ impl<'a> Coordinator<'a> {
         Ok(())
     }
 
-    /// Nothing has ended anywhere for too long: the oldest cache on its way says who is waited for.
+    /// Failure of a standstill: it names the receiver and the sender of the oldest shard on its way.
     fn stuck(&self) -> Failure {
         let seconds = self.job.setup.stuck_after.as_secs_f64();
         let nothing = format!("nothing has ended on any rank for {seconds} s");

@@ -1,4 +1,4 @@
-//! The coder of a rank, which does one thing after another: encodes groups where caches are computed, and decodes them where they go.
+//! The coder of a rank, which does one task after another: encodes groups where caches are computed, and decodes them where they arrive.
 
 use std::collections::VecDeque;
 
@@ -14,18 +14,18 @@ use crate::serving::job::Job;
 use crate::serving::message::{Offer, ShardId};
 use crate::serving::values::GroupId;
 
-/// What is to be coded, and what from. Of each shard one group is coded at a time.
+/// Queue of groups to encode or decode. Of each shard one group is coded at a time.
 pub(super) struct Coder {
     tasks: VecDeque<Task>,
-    /// What is coded for real, and goes on for as long as it is declared to take.
+    /// Groups that have really been coded and whose declared time is not over.
     pub(super) sharing: Sharing,
     /// The shard that has the coder, where shards are coded as a whole.
     turn: Option<ShardId>,
-    /// The values of one group, plane by plane: what a rank that computes has in its cache, and one that decodes gets into it.
+    /// The values of one group, plane by plane: they stand for the pages of the rank's cache.
     pub(super) pages: Vec<Vec<u8>>,
 }
 
-/// Something to code, and from when on.
+/// A group to code, and the earliest time.
 #[derive(Debug)]
 pub(super) enum Task {
     /// The next group of a shard.
@@ -55,7 +55,7 @@ impl Coder {
         self.tasks.push_back(task);
     }
 
-    /// A shard does not need the coder any more.
+    /// Ends a shard's turn at the coder.
     pub(super) fn leave(&mut self, shard: ShardId) {
         self.turn = self.turn.filter(|turn| *turn != shard);
     }
@@ -64,7 +64,7 @@ impl Coder {
         self.sharing.is_empty() && self.tasks.is_empty()
     }
 
-    /// What is coded next: where shards are coded as a whole, of the one whose turn it is.
+    /// Next task: any, or where shards are coded as a whole, one of the shard whose turn it is.
     fn next(&mut self, is_pipelined: bool) -> Option<Task> {
         if is_pipelined {
             return self.tasks.pop_front();
@@ -78,7 +78,7 @@ impl Coder {
 }
 
 impl Run<'_> {
-    /// Codes the next group, if there is one. Whether it has.
+    /// Codes the next group, if there is one; whether there was.
     pub(super) fn code_next(&mut self) -> Result<bool, Failure> {
         match self.coder.next(self.job.is_pipelined()) {
             None => Ok(false),
@@ -91,7 +91,7 @@ impl Run<'_> {
         }
     }
 
-    /// Lets go of all that is to be coded.
+    /// Drops all tasks.
     pub(super) fn empty_coder(&mut self) {
         for task in std::mem::take(&mut self.coder.tasks) {
             if let Task::Decode(_, buffer, _) = task {
@@ -101,7 +101,7 @@ impl Run<'_> {
         self.coder.turn = None;
     }
 
-    /// A group is coded for real. It might begin at `ready_s`, and goes on until the declared time is over.
+    /// Keeps the coder busy for the declared time of a group that has really been coded; it was ready at `ready_s`.
     pub(super) fn occupy(&mut self, ready_s: f64, seconds: f64, due: Due) {
         let now_s = self.now_s();
         if self.job.setup.pace.is_none() {
@@ -114,7 +114,7 @@ impl Run<'_> {
         self.coder.sharing.begin(ready_s, seconds, due);
     }
 
-    /// Decodes a group that somebody waits for.
+    /// Decodes a group, unless its shard was cancelled.
     fn decode(&mut self, offer: &Offer, buffer: BufferId, ready_s: f64) -> Result<(), Failure> {
         if !self.receiving.get(&offer.shard).is_some_and(Receiving::is_wanted) {
             self.coder.leave(offer.shard);
@@ -149,7 +149,7 @@ impl Run<'_> {
         if is_it { Ok(()) } else { Err(KvError::Damaged { what: "it is another group than was offered" }) }
     }
 
-    /// Compares the pages with what must have come.
+    /// Compares the pages with regenerated values.
     fn check_pages(&mut self, offer: &Offer) -> Result<(), String> {
         if !self.job.setup.verifies {
             return Ok(());
@@ -162,7 +162,7 @@ impl Run<'_> {
     }
 }
 
-/// Compares planes of a group with what must have come.
+/// Compares planes of a group with regenerated values.
 pub(super) fn check<'p>(
     job: &Job<'_>,
     offer: &Offer,

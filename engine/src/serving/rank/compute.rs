@@ -1,4 +1,4 @@
-//! What the rank's instance computes. Nothing is computed here: it takes as long as it is declared to, and longer while the rank codes and
+//! Compute phases of the rank's instance. Nothing is computed: a phase takes its declared time, and longer while the rank codes and
 //! moves.
 
 use zipwire_schedule::{Failure, SegmentId};
@@ -8,13 +8,13 @@ use super::{Due, Run};
 use crate::serving::message::Report;
 use crate::serving::segment;
 
-/// The work of the instance, as this rank does it.
+/// The instance's work on this rank.
 #[derive(Default)]
 pub(super) struct Compute {
     computing: Computing,
     work: u32,
     part: u32,
-    /// In the timeline: what it is about, its name, and when it began.
+    /// Segment, name and begin of its span.
     note: Option<(SegmentId, &'static str, f64)>,
 }
 
@@ -48,7 +48,7 @@ impl Run<'_> {
         self.agenda.push(end_s, Due::Computed(version));
     }
 
-    /// A part is computed, unless it has another end by now.
+    /// Ends a part of the work, unless its end has moved meanwhile.
     pub(super) fn computed(&mut self, version: u32, at_s: f64) -> Result<(), Failure> {
         if !self.compute.computing.is_current(version) {
             return Ok(());
@@ -68,8 +68,8 @@ impl Run<'_> {
         self.report(Report::Computed { work, part, at_s })
     }
 
-    /// Coding and transfers have begun or ended here, which changes how fast the rank computes. Without a cluster nothing is declared to be
-    /// slower.
+    /// Coding and transfers have begun or ended here, which changes the speed of computing. In unpaced runs nothing is
+    /// slowed down.
     pub(super) fn disturb(&mut self, at_s: f64, coding: i32, moving: i32) {
         if self.job.setup.pace.is_none() || self.is_dead {
             return;

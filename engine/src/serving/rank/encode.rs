@@ -1,4 +1,4 @@
-//! Groups of a cache into buffers: coded, or as they are.
+//! Writes groups of a cache into buffers, coded or uncoded.
 
 use zipwire_kv::Place;
 use zipwire_schedule::{BufferId, Failure, FailureKind};
@@ -73,7 +73,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Writes what the cache has of a group into a buffer; how many bytes that is.
+    /// Writes a group into a buffer; returns its bytes.
     fn write_group(&mut self, group: &GroupId, tokens: [u32; 2], buffer: BufferId) -> Result<u64, String> {
         let job = self.job;
         let len = job.setup.geometry.row_len() * (tokens[1] - tokens[0]) as usize;

@@ -1,4 +1,4 @@
-//! The timeline of a rank: spans by the names that a simulation gives them.
+//! Spans of a rank, with the names that a simulation gives them.
 
 use zipwire_schedule::{Lane, OpId, Rank, SegmentId, Stage};
 use zipwire_serving::RequestId;
@@ -14,11 +14,11 @@ pub(super) struct Notes {
     pub(super) left_out: u64,
 }
 
-/// A shard that has passed.
+/// A shard that was sent or received.
 pub(super) struct Passed {
     pub(super) request: RequestId,
     pub(super) peer: Rank,
-    /// Of its flow, and of it between its ends.
+    /// Numbers of its flow, and of its transfer between the two ranks.
     pub(super) numbers: [u32; 2],
     pub(super) bytes_raw: u64,
     pub(super) bytes_wire: u64,

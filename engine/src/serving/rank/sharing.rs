@@ -1,6 +1,6 @@
-//! What a coder is declared to take: groups of several shards share it evenly, so each takes as many times as long as there are others.
+//! Declared time of a coder that groups of several shards share evenly: with n of them, each takes n times as long.
 //!
-//! Time that all groups in it have had so far is counted once for all; a group ends when that has grown by what it takes alone.
+//! One counter holds the coder time that each present group has had; a group ends when it has grown by the group's own duration.
 
 use std::collections::BinaryHeap;
 
@@ -11,20 +11,20 @@ use super::Due;
 pub(super) struct Sharing {
     groups: BinaryHeap<Group>,
     begun: u64,
-    /// Seconds that each group had that was there all the time, until `since_s`.
+    /// Coder seconds until `since_s` of a group that was present all the time.
     had_s: f64,
     since_s: f64,
 }
 
 struct Group {
-    /// It ends when each group has had so much.
+    /// Value of `had_s` at which the group ends.
     until_s: f64,
     number: u64,
     due: Due,
 }
 
 impl Sharing {
-    /// A group begins that takes so many seconds alone; not before what has ended already.
+    /// Adds a group that takes `seconds` alone; it begins no earlier than the last end.
     pub(super) fn begin(&mut self, at_s: f64, seconds: f64, due: Due) {
         self.advance(at_s.max(self.since_s));
         self.groups.push(Group { until_s: self.had_s + seconds, number: self.begun, due });
@@ -39,7 +39,7 @@ impl Sharing {
         })
     }
 
-    /// What is due at the end of the next group, if that has come, and when it was.
+    /// Event at the end of the next group, if that is over, and when it ended.
     pub(super) fn pop(&mut self, now_s: f64) -> Option<(f64, Due)> {
         let next_s = self.next_s();
         if next_s > now_s {
@@ -53,7 +53,7 @@ impl Sharing {
         self.groups.is_empty()
     }
 
-    /// All that is in it, in any order.
+    /// Removes all groups, in any order.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Due> {
         self.groups.drain().map(|group| group.due)
     }
