@@ -1,5 +1,5 @@
 //! A backend that applies the faults of a scenario to a rank: lost and late transfers, slow ops, a dead rank. The wrapped backend does not
-//! know of them. Bytes that are flipped on the way are up to [`flips`](crate::transport::flips).
+//! know of them. Bytes that are flipped on the way are up to [`Flips`](crate::transport::filter::Flips).
 
 use zipwire_schedule::machine::{Capabilities, Machine};
 use zipwire_schedule::{Failure, FailureKind, FaultPlan, FiredFaults, Lane};

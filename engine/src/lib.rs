@@ -7,7 +7,6 @@
 //! [`serving`] moves KV caches of requests instead of running a plan: transfers are decided while it runs.
 
 mod chunks;
-mod codec_work;
 mod control;
 pub mod cuda;
 mod error;
@@ -23,7 +22,6 @@ mod pace;
 mod report;
 mod run_program;
 pub mod serving;
-mod spawn;
 mod sync;
 pub mod threads;
 pub mod transport;

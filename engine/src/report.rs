@@ -7,8 +7,8 @@ use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Deadlines, Failure, FailureKind, Rank, RankEnd, RunFailure};
 use zipwire_timeline::{IterationTime, Span, Timeline};
 
-use crate::codec_work::CodecWork;
 use crate::handshake::Hello;
+use crate::pace::CodecWork;
 
 /// A run in which nothing ends on any rank for this long has failed.
 pub const STUCK_AFTER: Duration = Duration::from_secs(30);

@@ -6,11 +6,9 @@
 
 mod backend;
 mod check;
-mod clock;
 mod device_state;
 mod exchange;
 mod samples;
-mod verify;
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,18 +22,16 @@ use zipwire_schedule::plan::{Plan, Program};
 use zipwire_schedule::{Failure, FailureKind, Machine, Rank, RankEnd, RunFailure};
 use zipwire_timeline::Timeline;
 
-use self::backend::{CAPABILITIES, CudaBackend};
-use self::clock::Clock;
+use self::backend::{CAPABILITIES, Clock, CudaBackend};
 use self::device_state::{DeviceState, Kernels};
 use self::exchange::{Exchanges, PeerMessage};
 use crate::chunks::Chunks;
-use crate::codec_work::CodecWork;
-use crate::control::{Control, Envelope};
+use crate::control::{Control, Envelope, run_all};
 use crate::failure_report::{FailureReport, stopped};
 use crate::handshake::Hello;
+use crate::pace::CodecWork;
 use crate::report::{RankReport, compare, conclude, empty_timeline, ended_before, panicked};
 use crate::run_program::{failure, run_program};
-use crate::spawn::run_all;
 use crate::sync::mpsc::Receiver;
 use crate::transport::Ended;
 

@@ -11,9 +11,9 @@ use zipwire_schedule::plan::{CallKey, Content, Library, Region, Share, TransferK
 use zipwire_schedule::{Collective, Failure, OpId, Rank, SizeId, sum};
 
 use super::backend::{Due, HostBackend};
-use super::cpu_time::cpu_s;
+use super::cores::cpu_s;
 use super::worker::zeros;
-use crate::codec_work::{CodecOp, Coding};
+use crate::pace::{CodecOp, Coding};
 use crate::run_program::{Call, Completion, Outcome};
 use crate::transport::{CALLS, Incoming, Message, Outgoing, Received, is_of_call};
 

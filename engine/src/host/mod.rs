@@ -5,11 +5,9 @@
 
 mod backend;
 mod coders;
-pub(crate) mod cpu_time;
-mod exchange;
+pub(crate) mod cores;
 mod library;
 mod overlap;
-mod permits;
 mod worker;
 
 use std::cell::OnceCell;
@@ -40,13 +38,11 @@ use crate::memory::Memory;
 use crate::report::{RankReport, STUCK_AFTER, compare, conclude, empty_timeline, ended_before, panicked};
 use crate::run_program::{Backend, run_program};
 use crate::transport::Transport;
-use crate::transport::filter::Filtered;
-use crate::transport::flips::Flips;
+use crate::transport::filter::{Filtered, Flips};
 
 pub use self::coders::base_bytes;
-pub use self::permits::Permits;
-pub use crate::codec_work::{CallWork, CodecWork, Coding};
-pub use crate::pace::Pace;
+pub use self::cores::Permits;
+pub use crate::pace::{CallWork, CodecWork, Coding, Pace};
 
 /// Plan, payload and settings of a run: the same on all ranks.
 #[derive(Debug)]

@@ -8,17 +8,13 @@
 //! thread while the rank codes, as most libraries move nothing unless they are called.
 
 mod clock;
-mod error;
 mod link;
 mod packet;
 mod rank;
-mod serve;
-mod shared;
 mod status;
 mod world;
 
-pub use self::error::WorldError;
 pub use self::status::{
     STATUS_VARIABLE, Status, alive_file, has_failed, is_done, is_witness, read_statuses, reported,
 };
-pub use self::world::{Member, World};
+pub use self::world::{Member, World, WorldError};

@@ -7,16 +7,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use zipwire_codec::simd_level;
-use zipwire_mpi::{Collective, CollectiveBuffers, Endpoint, Library};
+use zipwire_mpi::{Collective, CollectiveBuffers, Endpoint, Library, MpiError};
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Failure, FailureKind, Lane, Rank, RankEnd, RunFailure};
 use zipwire_timeline::{Span, Timeline};
 
-use super::error::WorldError;
-use super::link::{Link, call_tags};
+use super::link::{Link, Shared, call_tags};
 use super::packet::Packet;
 use super::rank::MpiRank;
-use super::shared::Shared;
 use super::status::{FAILED, StatusFile, TOLD};
 use crate::host::{self, Permits, RunResult, Setup, run_rank};
 use crate::memory::Memory;
@@ -423,4 +421,40 @@ fn begin_sends_when_received(timeline: &mut Timeline) {
             span.begin_s = span.begin_s.max(*begin_s).min(span.end_s);
         }
     }
+}
+
+/// Errors of joint operations of processes.
+#[allow(missing_docs, reason = "fields are named by the messages")]
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorldError {
+    /// MPI cannot be had, or has failed.
+    #[error(transparent)]
+    Mpi(#[from] MpiError),
+    /// Other processes are lost, or have failed.
+    #[error("the processes of the job have lost one another: {0}")]
+    Ended(#[from] Ended),
+    /// The plan needs more tags than the library has.
+    #[error("the plan's transfers need tags up to {needed}, and those of the MPI library end at {largest}")]
+    Tags { needed: u64, largest: u32 },
+    /// Another number of ranks.
+    #[error("the plan has {ranks} ranks, and the job has {processes} processes")]
+    Ranks { ranks: u32, processes: u32 },
+    /// Another version of this program.
+    #[error(
+        "rank {rank} on host `{host}` is version {theirs} of zipwire, and rank 0 is {own}\nhelp: install one version on all hosts"
+    )]
+    Version { rank: Rank, host: String, theirs: String, own: String },
+    /// A process has reported that it cannot take part.
+    #[error("rank {} cannot take part: {}", .0.rank, .0.detail)]
+    Refused(Failure),
+    /// A collective of MPI that this program does not carry out.
+    #[error("{bytes} B are not equal parts of whole values for {processes} processes, or too many")]
+    Parts { bytes: u64, processes: u32 },
+    /// A process does not answer.
+    #[error(
+        "rank {rank} (process {} on `{}`) has said nothing for {} s, and all wait for it to begin",
+        member.process, member.host, patience.as_secs_f64()
+    )]
+    Silent { rank: Rank, member: Member, patience: Duration },
 }

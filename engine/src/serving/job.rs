@@ -6,7 +6,7 @@ use zipwire_schedule::Rank;
 use zipwire_serving::{Loss, RequestId, Trouble};
 
 use super::groups::Groups;
-use super::values::Values;
+use super::groups::Values;
 use super::{Instance, ServeError, Setup};
 use crate::handshake::Hello;
 

@@ -19,30 +19,24 @@
 mod agenda;
 mod buffers;
 mod coordinator;
-mod dilation;
-mod error;
 mod groups;
 mod job;
+mod lanes;
 mod message;
-mod processes;
 mod rank;
+mod run;
 mod served;
 mod setup;
-mod stream;
-mod threads;
-mod values;
 
 use zipwire_schedule::SegmentId;
 use zipwire_serving::RequestId;
 
-pub use self::dilation::least_dilation;
-pub use self::error::ServeError;
-pub(crate) use self::processes::{Process, serve};
+pub(crate) use self::run::{Process, serve};
 
 pub use self::message::{Command, Message, Offer, Order, Report, ShardId, Totals};
-pub use self::served::{Lost, Served};
-pub use self::setup::{Coding, Damage, Fault, Instance, LOST_AFTER, Pace, Setup};
-pub use self::threads::run;
+pub use self::run::run;
+pub use self::served::{Lost, ServeError, Served};
+pub use self::setup::{Coding, Damage, Fault, Instance, LOST_AFTER, Pace, Setup, least_dilation};
 
 /// The segment of a request. Segment 0 is for work that requests share.
 fn segment(request: RequestId) -> SegmentId {

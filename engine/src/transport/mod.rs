@@ -2,12 +2,11 @@
 //!
 //! Everything that ranks tell one another is plain data, so a transport may be shared memory (`local`), pipes, MPI. Only
 //! `local` touches the memory of another rank. A `filter` changes what a transport reports without knowing which one it is:
-//! `paced` lets bytes arrive when the links of a cluster would have brought them, `flips` damages some on the way.
+//! `paced` lets bytes arrive when the links of a cluster would have brought them, and `Flips` damages some on the way.
 //!
 //! It knows neither ops nor codecs; what an event means to a program is up to [`host`](crate::host).
 
 pub(crate) mod filter;
-pub(crate) mod flips;
 pub(crate) mod local;
 pub(crate) mod paced;
 

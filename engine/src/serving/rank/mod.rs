@@ -5,11 +5,9 @@
 
 mod coder;
 mod compute;
-mod encode;
 mod notes;
 mod receive;
 mod send;
-mod sharing;
 
 use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,8 +25,8 @@ use self::send::{Made, Sending};
 use super::agenda::Agenda;
 use super::buffers::Buffers;
 use super::job::{Job, ROOM};
+use super::lanes::Lanes;
 use super::message::{Command, Message, Offer, Report, ShardId, Totals};
-use super::stream::Lanes;
 use crate::handshake::Hello;
 use crate::host::Permits;
 use crate::report::{RankReport, compare, panicked};

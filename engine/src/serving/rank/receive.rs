@@ -8,7 +8,7 @@ use zipwire_schedule::{BufferId, Failure, FailureKind, Rank};
 use super::coder::{Task, check};
 use super::notes::Passed;
 use super::{Due, Run, ended};
-use crate::host::cpu_time::cpu_s;
+use crate::host::cores::cpu_s;
 use crate::serving::Damage;
 use crate::serving::buffers::region;
 use crate::serving::message::{Message, Offer, Report, ShardId};

@@ -2,25 +2,21 @@
 //!
 //! It holds no bytes of caches. Events carry the times that ranks report, so late messages do not delay what follows.
 
-mod flows;
-mod hear;
-mod instances;
-
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use zipwire_schedule::plan::TransferKey;
 use zipwire_schedule::{Failure, FailureKind, Rank, Stage};
-use zipwire_serving::{Census, Input, Loss, Machine, Recorder, RequestId, Step};
+use zipwire_serving::{
+    Census, DecodeStep, Flow, FlowId, Input, Loss, Machine, PrefillStep, Recorder, RequestId, Step,
+};
 
-use self::flows::{Open, Shards};
-use self::instances::Working;
 use super::agenda::Agenda;
 use super::job::Job;
-use super::message::{Command, Message, ShardId, Totals};
+use super::message::{Command, Message, Order, Report, ShardId, Totals};
 use super::rank::ended;
-use super::{Lost, segment};
+use super::{Instance, Lost, segment};
 use crate::failure_report::Standstill;
 use crate::report::panicked;
 use crate::transport::{self, Ended, Event, Transport};
@@ -113,7 +109,7 @@ impl<'a> Coordinator<'a> {
             origin_s: 0.0,
             agenda: Agenda::new(),
             arrivals_left: setup.requests.len(),
-            instances: instances::all(job),
+            instances: instances(job),
             flows: Vec::new(),
             open: BTreeMap::new(),
             next_shard: 0,
@@ -312,5 +308,226 @@ impl<'a> Coordinator<'a> {
 
     fn ended(&self, why: &Ended) -> Failure {
         ended(Rank(0), why)
+    }
+}
+
+/// A shard on its way.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    flow: FlowId,
+    request: RequestId,
+    src: Rank,
+    dst: Rank,
+    bytes_raw: u64,
+}
+
+/// Shards of a flow that have not arrived, and when the last of the arrived ones did.
+#[derive(Clone, Debug, Default)]
+struct Shards {
+    shards: Vec<ShardId>,
+    at_s: f64,
+}
+
+impl Coordinator<'_> {
+    fn begin_flow(&mut self, id: FlowId, flow: &Flow, at_s: f64) -> Result<(), Failure> {
+        let setup = self.job.setup;
+        let layers = setup.shards.layers_of(flow.group, setup.config.layer_groups);
+        let layers = [layers.start, layers.end];
+        let tokens = [flow.tokens.start, flow.tokens.end];
+        let bytes_raw = self.job.raw_bytes(tokens[1] - tokens[0]) * u64::from(layers[1] - layers[0]);
+        let agreed_s = &mut self.agreed_s[flow.request.index()];
+        if flow.is_first {
+            *agreed_s = at_s + self.job.declared_s(setup.handshake_s);
+        }
+        // A coded flow is launched with its first kernel.
+        let launch_s = if setup.coding.is_some() { 0.0 } else { setup.host.launch_s };
+        let at_s = at_s.max(*agreed_s) + self.job.declared_s(launch_s);
+        let number = self.begun_flows;
+        self.begun_flows = self.begun_flows.wrapping_add(1);
+        if self.flows.len() <= id.index() {
+            self.flows.resize_with(id.index() + 1, Shards::default);
+        }
+        self.flows[id.index()] = Shards { shards: Vec::new(), at_s };
+        if bytes_raw == 0 {
+            // More groups of layers than layers.
+            self.machine.handle(Input::Moved(id));
+            return Ok(());
+        }
+        for (part, &shard) in (0..).zip(setup.shards.list()) {
+            let [src, dst] = setup.shards.ends(shard, flow.prefill, flow.decode);
+            let tag = self.tags.entry((src, dst)).or_default();
+            *tag += 1;
+            let (shard, numbers) = (ShardId(self.next_shard), [number, *tag]);
+            self.next_shard = self.next_shard.wrapping_add(1);
+            self.open.insert(shard, Open { flow: id, request: flow.request, src, dst, bytes_raw });
+            self.flows[id.index()].shards.push(shard);
+            let request = flow.request;
+            let order = Order { shard, request, part, dst, layers, tokens, at_s, numbers };
+            self.tell(src, Command::Send(order))?;
+        }
+        Ok(())
+    }
+
+    /// A shard has arrived at its receiver.
+    fn arrived(&mut self, id: ShardId, at_s: f64, bytes_wire: u64) -> Result<(), Failure> {
+        let Some(open) = self.open.remove(&id) else {
+            // Nobody waited for it any more.
+            return Ok(());
+        };
+        self.decided.bytes_raw += open.bytes_raw;
+        self.decided.bytes_wire += bytes_wire;
+        let flow = &mut self.flows[open.flow.index()];
+        flow.shards.retain(|other| *other != id);
+        flow.at_s = flow.at_s.max(at_s);
+        if !flow.shards.is_empty() {
+            return Ok(());
+        }
+        let at_s = flow.at_s;
+        self.machine.handle(Input::Moved(open.flow));
+        self.decide(at_s)
+    }
+
+    /// A flow is cancelled: its senders are told to stop.
+    fn stop_flow(&mut self, id: FlowId) -> Result<(), Failure> {
+        let shards = std::mem::take(&mut self.flows[id.index()].shards);
+        shards.into_iter().try_for_each(|shard| {
+            let open = self.open.remove(&shard);
+            open.map_or(Ok(()), |open| self.tell(open.src, Command::Stop(shard)))
+        })
+    }
+}
+
+/// Work of one instance.
+#[derive(Debug)]
+struct Working {
+    instance: Instance,
+    is_busy: bool,
+    is_lost: bool,
+    /// Its first rank.
+    first: u32,
+    /// Number of the work.
+    work: u32,
+    /// Parts of it, and those that the machine was told.
+    parts: u32,
+    told: u32,
+    /// Parts that each rank has done, and when the last of them was.
+    done: Vec<u32>,
+    at_s: f64,
+}
+
+/// All instances of a job, those that prefill first.
+fn instances(job: &Job<'_>) -> Vec<Working> {
+    let config = &job.setup.config;
+    let prefill = (0..config.prefill.instances).map(Instance::Prefill);
+    let working = |instance| {
+        let ranks = job.ranks_of(instance);
+        let done = vec![0; ranks.len()];
+        let (is_busy, is_lost, first) = (false, false, ranks.start);
+        Working { instance, is_busy, is_lost, first, work: 0, parts: 0, told: 0, done, at_s: 0.0 }
+    };
+    prefill.chain((0..config.decode.instances).map(Instance::Decode)).map(working).collect()
+}
+
+impl Working {
+    /// Begins work of `parts` parts; returns its start and its number.
+    fn begin(&mut self, at_s: f64, parts: u32) -> (f64, u32) {
+        self.work += 1;
+        (self.parts, self.told, self.is_busy) = (parts, 0, true);
+        self.done.fill(0);
+        self.at_s = self.at_s.max(at_s);
+        (self.at_s, self.work)
+    }
+
+    fn ranks(&self) -> impl Iterator<Item = Rank> + use<> {
+        (self.first..self.first + self.done.len() as u32).map(Rank)
+    }
+}
+
+impl Coordinator<'_> {
+    fn begin_prefill(&mut self, step: &PrefillStep, at_s: f64) -> Result<(), Failure> {
+        let parts = self.job.setup.config.layer_groups;
+        let working = &mut self.instances[step.instance as usize];
+        let (at_s, work) = working.begin(at_s, parts);
+        let tokens = [step.tokens.start, step.tokens.end];
+        let command = Command::Prefill { at_s, work, request: step.request, tokens };
+        working.ranks().try_for_each(|rank| self.tell(rank, command))
+    }
+
+    fn begin_step(&mut self, step: DecodeStep, at_s: f64) -> Result<(), Failure> {
+        let DecodeStep { instance, sequences, context_tokens } = step;
+        let index = self.job.setup.config.prefill.instances + instance;
+        let working = &mut self.instances[index as usize];
+        let (at_s, work) = working.begin(at_s, 1);
+        let command = Command::Decode { at_s, work, sequences, context_tokens };
+        working.ranks().try_for_each(|rank| self.tell(rank, command))
+    }
+
+    /// A rank has computed a part.
+    fn computed(&mut self, rank: Rank, work: u32, part: u32, at_s: f64) -> Result<(), Failure> {
+        let index = self.index_of(rank);
+        let working = &mut self.instances[index];
+        if working.is_lost || working.work != work {
+            return Ok(());
+        }
+        working.done[(rank.0 - working.first) as usize] = part + 1;
+        working.at_s = working.at_s.max(at_s);
+        loop {
+            let working = &mut self.instances[index];
+            let done = working.done.iter().copied().min().unwrap_or(0);
+            if working.work != work || working.told >= done {
+                return Ok(());
+            }
+            working.told += 1;
+            working.is_busy = working.told < working.parts;
+            let at_s = working.at_s;
+            self.machine.handle(match working.instance {
+                Instance::Prefill(instance) => Input::Computed { instance },
+                Instance::Decode(instance) => Input::Stepped { instance },
+            });
+            self.decide(at_s)?;
+        }
+    }
+
+    /// A rank is declared lost, and its instance with it.
+    fn lose(&mut self, rank: Rank) -> Result<(), Failure> {
+        self.gone[rank.index()] = true;
+        self.tell_all(Command::Lost(rank))?;
+        let index = self.index_of(rank);
+        let working = &mut self.instances[index];
+        if std::mem::replace(&mut working.is_lost, true) {
+            return Ok(());
+        }
+        working.is_busy = false;
+        let instance = working.instance;
+        let at_s = self.now_s();
+        self.decided.lost.push(Lost { instance, rank, noticed_s: at_s });
+        self.machine.handle(match instance {
+            Instance::Prefill(instance) => Input::PrefillLost { instance },
+            Instance::Decode(instance) => Input::DecodeLost { instance },
+        });
+        self.decide(at_s)
+    }
+
+    fn index_of(&self, rank: Rank) -> usize {
+        // Ranks of instances follow one another.
+        self.instances.partition_point(|working| working.first <= rank.0) - 1
+    }
+}
+
+impl Coordinator<'_> {
+    fn hear(&mut self, rank: Rank, report: Report) -> Result<(), Failure> {
+        self.heard[rank.index()] = Some(Instant::now());
+        match report {
+            // Others have been told that it is gone.
+            _ if self.gone[rank.index()] => Ok(()),
+            Report::Alive => Ok(()),
+            Report::Computed { work, part, at_s } => self.computed(rank, work, part, at_s),
+            Report::Arrived { shard, at_s, bytes_wire } => self.arrived(shard, at_s, bytes_wire),
+            Report::Ended(totals) => {
+                self.said_goodbye[rank.index()] = true;
+                self.decided.totals.add(&totals);
+                Ok(())
+            }
+        }
     }
 }

@@ -1,17 +1,72 @@
-//! Ranks as processes: each runs one, and the process of rank 0 has the coordinator on a thread beside it.
+//! Runs with ranks that are threads of this process, or processes; the coordinator is on a thread beside them, or beside rank 0.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use zipwire_schedule::{Failure, FailureKind, Rank};
 
 use super::coordinator::coordinate;
 use super::job::{Job, ROOM};
+use super::lanes::stream;
 use super::rank::run_rank;
 use super::served::conclude;
 use super::{ServeError, Served, Setup};
+use crate::control::{Control, run_all};
 use crate::host::Permits;
 use crate::memory::Memory;
+use crate::sync::mpsc::channel;
 use crate::transport::Transport;
+use crate::transport::filter::Filtered;
+use crate::transport::local::{self, Local};
+use crate::transport::paced::{Paced, Wire};
+
+/// Serves all requests with ranks that are threads. Setting `cancel` ends it early.
+///
+/// # Errors
+/// If the setup does not fit together, a rank fails, bytes are wrong, nothing happens for too long, or the user stops the run.
+pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Served, ServeError> {
+    let _span = tracing::info_span!("serve", requests = setup.requests.len()).entered();
+    let job = Job::new(setup)?;
+    let ranks = job.ranks as usize;
+    let memories: Vec<Arc<Memory>> = (0..ranks).map(|_| Arc::new(Memory::with_room(ROOM))).collect();
+    let (control, mut inboxes) = Control::with_listeners(ranks, 1, Instant::now(), cancel);
+    let own = inboxes.pop().expect("there is one for the coordinator");
+    let process = local::Process { control: &control, memories: &memories };
+    let (permits, hello, job) = (Permits::new(setup.cores), job.hello(), &job);
+    let (decided, results) = std::thread::scope(|scope| {
+        let (wire, parcels) = channel();
+        if let Some(pace) = setup.pace {
+            let mean_bytes = job.raw_bytes(setup.geometry.group_tokens());
+            let links = Wire::new(pace.topology, pace.dilation, mean_bytes);
+            // Ends when the last end of the channel is dropped, behind all ranks.
+            scope.spawn(move || links.run(&parcels, process.control));
+        }
+        let coordinator = std::thread::Builder::new().name("coordinator".to_owned());
+        let coordinator = coordinator
+            .spawn_scoped(scope, move || coordinate(job, &mut Local::new(process, job.coordinator(), own)));
+        if coordinator.is_err() {
+            control.abort();
+        }
+        let results = run_all(&control, inboxes, |rank, inbox| {
+            let mut local = Local::new(process, rank, inbox);
+            if setup.pace.is_none() {
+                return run_rank(job, &permits, &hello, &mut local);
+            }
+            let filter = Paced::of_streams(wire.clone(), stream);
+            run_rank(job, &permits, &hello, &mut Filtered { inner: &mut local, filter })
+        });
+        let decided = match coordinator {
+            Ok(coordinator) => coordinator.join().expect("the coordinator catches its panics"),
+            Err(error) => Err(refused(&error)),
+        };
+        (decided, results)
+    });
+    // Rank 0 knows what has become of all.
+    let first = results.into_iter().next().and_then(Result::ok).flatten();
+    let reports = first.unwrap_or_else(|| control.collect());
+    conclude(job, decided, reports, cancel.load(Ordering::Relaxed))
+}
 
 /// Transports of one MPI process: its rank's and, on rank 0, the coordinator's.
 pub(crate) trait Process {
