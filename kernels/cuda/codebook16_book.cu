@@ -24,7 +24,6 @@ DEVICE u32* counts_of(const Frame* frame) { return (u32*)(at<u64>(frame->tiles_s
 // Makes the book of a frame, of either layout: the most frequent exponents of the sample, the lower one of equals. A grid of (any, frames)
 // blocks of 256 threads; the last one of a frame has the counts of all.
 template <class Type> DEVICE void make_books(const Frame* frames) {
-    typedef Codebook16<Type> Format;
     typedef typename Type::Piece Piece;
     __shared__ BookShared shared;
     const Frame* frame = frames + blockIdx.y;

@@ -240,3 +240,7 @@ template <class Type> DEVICE void seal_compact_frames(const Frame* frames) {
     const Frame* frame = frames + blockIdx.y;
     seal_compact<Codebook16<Type>>(frame, compact_front_end(frame->count));
 }
+
+extern "C" __global__ void __launch_bounds__(512 / Dtype::WIDTH, 2 * Dtype::WIDTH)
+codebook16_encode_compact_dtype(const Frame* frames, u32 frame_count) { encode_compact_frames<Dtype>(frames, frame_count); }
+extern "C" __global__ void __launch_bounds__(256) codebook16_seal_compact_dtype(const Frame* frames) { seal_compact_frames<Dtype>(frames); }

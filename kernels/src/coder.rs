@@ -86,7 +86,7 @@ impl Coder {
     /// As for [`Self::check`], and [`GpuError::NoCompact`] if compact frames are only decoded.
     pub fn check_compact(spec: &Spec, dtype: DType) -> Result<(), GpuError> {
         let module = module(spec, dtype)?;
-        match module.encodes_compact {
+        match module.encodes_compact() {
             true => Ok(()),
             false => Err(GpuError::NoCompact { codec: module.name, dtype }),
         }
@@ -107,7 +107,7 @@ impl Coder {
     /// If there are none for this codec and type, there is no compiler, or the driver fails.
     pub fn new(device: &Device, spec: &Spec, dtype: DType) -> Result<Self, GpuError> {
         let module = module(spec, dtype)?;
-        let code = Code::load(device, &compile(&module.source([dtype]), &device.arch()?)?)?;
+        let code = Code::load(device, &compile(&module.source(dtype), &device.arch()?)?)?;
         let function = |work: &str| code.function(&module.kernel(work, dtype));
         let encoding = |layout: &str| -> Result<Encoding, GpuError> {
             let function = |work: &str| function(&format!("{work}{layout}"));
@@ -124,7 +124,7 @@ impl Coder {
             dtype,
             before: module.before.map(function).transpose()?,
             encode: encoding("")?,
-            encode_compact: module.encodes_compact.then(|| encoding("_compact")).transpose()?,
+            encode_compact: module.encodes_compact().then(|| encoding("_compact")).transpose()?,
             decode: [function("open")?, function("decode")?],
             decode_compact: [function("open_compact")?, function("decode_compact")?],
             _code: code,

@@ -8,7 +8,7 @@ use std::{env, fs};
 
 use cudarc::nvrtc::{result, sys};
 
-use crate::source::Source;
+use crate::module::Source;
 use crate::{GpuError, cache};
 
 /// Versions of CUDA whose compiler is looked for.

@@ -18,7 +18,6 @@ mod device;
 mod error;
 mod fault;
 mod module;
-mod source;
 mod sum;
 
 pub use batch::{Block, CompactBlock};
@@ -27,5 +26,5 @@ pub use compile::compiler;
 pub use device::{Device, DeviceBuffer, DeviceRegion, Event, HostBuffer, Stream};
 pub use error::GpuError;
 pub use fault::Fault;
-pub use source::{Source, sources};
+pub use module::{Source, sources};
 pub use sum::{Addition, Summer, Sums, Values};

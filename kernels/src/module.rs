@@ -1,14 +1,16 @@
-//! The codecs that have kernels. Adding one is a file in `cuda/` and an entry here.
+//! The codecs that have kernels, and their sources as NVRTC gets them. Adding a codec is files in `cuda/` and an entry here.
 
 use zipwire_codec::{DType, Spec};
+
+const COMMON: &str = include_str!("../cuda/common.cuh");
+const SUM: &str = include_str!("../cuda/sum.cu");
 
 /// The kernels of one codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Module {
     /// Name of the codec, and what names of its kernels begin with.
     pub(crate) name: &'static str,
-    /// Source of the codec's kernels. Code for one type only is between `#ifdef DTYPE_F32` (or another one) and `#endif`, unless the codec has
-    /// no other type.
+    /// Source of the codec's kernels for one type, whose names are in the place of `Dtype` and `dtype`.
     pub(crate) text: &'static str,
     /// Types that it has kernels for.
     pub(crate) dtypes: &'static [DType],
@@ -24,9 +26,8 @@ pub(crate) struct Module {
     pub(crate) again: Option<&'static str>,
     /// Alignment of compact frames in bytes.
     pub(crate) compact_align: u64,
-    /// Whether kernels encode the compact layout and do not only decode it. The second pass and the seal then exist for
-    /// this layout, too.
-    pub(crate) encodes_compact: bool,
+    /// Source, behind [`Self::text`], of the kernels that encode the compact layout; `None` if compact frames are only decoded.
+    pub(crate) compact_encoder: Option<&'static str>,
 }
 
 /// One word per tile: the offset of its part of the dynamic section.
@@ -41,8 +42,6 @@ const WINDOW7: Module = Module {
         include_str!("../cuda/window7_decode.cu"),
         include_str!("../cuda/masks.cu"),
         include_str!("../cuda/window7_compact.cu"),
-        include_str!("../cuda/compact_encode.cu"),
-        include_str!("../cuda/window7_compact_encode.cu"),
         include_str!("../cuda/window7_kernels.cu"),
     ),
     dtypes: &[DType::Bf16],
@@ -52,7 +51,10 @@ const WINDOW7: Module = Module {
     before: None,
     again: None,
     compact_align: 1,
-    encodes_compact: true,
+    compact_encoder: Some(concat!(
+        include_str!("../cuda/compact_encode.cu"),
+        include_str!("../cuda/window7_compact_encode.cu"),
+    )),
 };
 
 const CODEBOOK16: Module = Module {
@@ -64,8 +66,6 @@ const CODEBOOK16: Module = Module {
         include_str!("../cuda/codebook16_decode.cu"),
         include_str!("../cuda/masks.cu"),
         include_str!("../cuda/codebook16_compact.cu"),
-        include_str!("../cuda/compact_encode.cu"),
-        include_str!("../cuda/codebook16_compact_encode.cu"),
         include_str!("../cuda/codebook16_kernels.cu"),
     ),
     dtypes: &[DType::Bf16],
@@ -76,7 +76,10 @@ const CODEBOOK16: Module = Module {
     before: Some("book"),
     again: None,
     compact_align: 1,
-    encodes_compact: true,
+    compact_encoder: Some(concat!(
+        include_str!("../cuda/compact_encode.cu"),
+        include_str!("../cuda/codebook16_compact_encode.cu"),
+    )),
 };
 
 const TIERED: Module = Module {
@@ -89,8 +92,6 @@ const TIERED: Module = Module {
         include_str!("../cuda/tiered_compact_decode.cu"),
         include_str!("../cuda/tiered_compact_blocks.cu"),
         include_str!("../cuda/tiered_compact_planes.cu"),
-        include_str!("../cuda/compact_encode.cu"),
-        include_str!("../cuda/tiered_compact_encode.cu"),
         include_str!("../cuda/tiered_kernels.cu"),
     ),
     dtypes: &[DType::Bf16],
@@ -100,7 +101,10 @@ const TIERED: Module = Module {
     before: None,
     again: None,
     compact_align: 1,
-    encodes_compact: true,
+    compact_encoder: Some(concat!(
+        include_str!("../cuda/compact_encode.cu"),
+        include_str!("../cuda/tiered_compact_encode.cu"),
+    )),
 };
 
 const RANS: Module = Module {
@@ -131,7 +135,7 @@ const RANS: Module = Module {
     before: Some("table"),
     again: Some("again"),
     compact_align: 1,
-    encodes_compact: false,
+    compact_encoder: None,
 };
 
 const HUFFMAN: Module = Module {
@@ -153,14 +157,15 @@ const HUFFMAN: Module = Module {
     before: Some("code"),
     again: None,
     compact_align: 16,
-    encodes_compact: true,
+    // The sources of `split` have its kernels, too.
+    compact_encoder: Some(""),
 };
 
 const FP8: &[DType] = &[DType::F8E4M3, DType::F8E5M2];
 const F16_AND_FP8: &[DType] = &[DType::F16, DType::F8E4M3, DType::F8E5M2];
 
 impl Module {
-    /// A codec has an entry for each number of values that a block has; the entries of one have the same text.
+    /// A codec has an entry for each number of values that a block has; its entries follow one another.
     pub(crate) const ALL: &[Self] = &[
         WINDOW7,
         Self { dtypes: &[DType::F32], ..WINDOW7 },
@@ -169,7 +174,7 @@ impl Module {
         TIERED,
         Self { dtypes: F16_AND_FP8, ..TIERED },
         // Byte planes have forms in `compact`.
-        Self { dtypes: &[DType::F32], encodes_compact: false, ..TIERED },
+        Self { dtypes: &[DType::F32], compact_encoder: None, ..TIERED },
         RANS,
         HUFFMAN,
     ];
@@ -186,9 +191,45 @@ impl Module {
         8 * (of_frame as u64 + of_tile as u64 * count.div_ceil(self.tile as u64))
     }
 
+    /// Whether kernels encode the compact layout, and do not only decode it.
+    pub(crate) fn encodes_compact(self) -> bool {
+        self.compact_encoder.is_some()
+    }
+
+    /// Translation unit with the kernels for this type.
+    pub(crate) fn source(self, dtype: DType) -> Source {
+        let own = [self.text, self.compact_encoder.unwrap_or("")].concat();
+        let own = own.replace("Dtype", &type_name(dtype)).replace("_dtype(", &format!("_{}(", suffix(dtype)));
+        Source { name: self.name, dtype: Some(dtype), text: format!("{COMMON}\n{own}") }
+    }
+
     /// Name of a kernel.
     pub(crate) fn kernel(self, work: &str, dtype: DType) -> String {
         format!("{}_{work}_{}", self.name, suffix(dtype))
+    }
+}
+
+/// The kernels of one codec for one type, or of sums: a complete translation unit.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Name of the codec, or `sum`.
+    pub name: &'static str,
+    /// Type of the values; `None` for the kernel of sums, which takes several.
+    pub dtype: Option<DType>,
+    /// CUDA C++ without includes.
+    pub text: String,
+}
+
+/// Sources of all codecs that have kernels, for each of their types, and of sums.
+pub fn sources() -> Vec<Source> {
+    let all = Module::ALL.iter().flat_map(|module| module.dtypes.iter().map(|dtype| module.source(*dtype)));
+    all.chain([Source::sum()]).collect()
+}
+
+impl Source {
+    /// Source of the kernel that sums decoded values.
+    pub(crate) fn sum() -> Self {
+        Self { name: "sum", dtype: None, text: format!("{COMMON}\n{SUM}") }
     }
 }
 
@@ -200,5 +241,43 @@ pub(crate) fn suffix(dtype: DType) -> &'static str {
         DType::F32 => "f32",
         DType::F8E4M3 => "e4m3",
         DType::F8E5M2 => "e5m2",
+    }
+}
+
+/// Name of a type in the sources.
+fn type_name(dtype: DType) -> String {
+    let suffix = suffix(dtype);
+    suffix[..1].to_uppercase() + &suffix[1..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_has_the_kernels_of_its_type_only() {
+        for module in Module::ALL {
+            for &dtype in module.dtypes {
+                let text = module.source(dtype).text;
+                let kernels: Vec<&str> = text.split("extern \"C\" __global__").skip(1).map(name).collect();
+                let works =
+                    [Some("encode"), Some("seal"), Some("open"), Some("decode"), module.before, module.again];
+                let compact = ["open_compact", "decode_compact", "encode_compact", "seal_compact"];
+                let compact = &compact[..if module.compact_encoder.is_some() { 4 } else { 2 }];
+                let works = works.into_iter().flatten().chain(compact.iter().copied());
+                let mut expected: Vec<String> = works.map(|work| module.kernel(work, dtype)).collect();
+                expected.sort();
+                let mut found = kernels.clone();
+                found.sort_unstable();
+                assert_eq!(found, expected, "{} {dtype}", module.name);
+            }
+        }
+    }
+
+    /// The name of a kernel, from its text behind `__global__`.
+    fn name(kernel: &str) -> &str {
+        let end = kernel.find("(const Frame*").expect("kernels take frames");
+        let start = kernel[..end].rfind([' ', '\n']).expect("a name has something in front");
+        &kernel[start + 1..end]
     }
 }

@@ -10,7 +10,7 @@ use crate::coder::parameter;
 use crate::compile::compile;
 use crate::device::{Code, Device, DeviceRegion, Function, Stream};
 use crate::error::GpuError;
-use crate::source::Source;
+use crate::module::Source;
 
 /// Values and threads of a block of threads.
 const TILE: u64 = 4096;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::dialect::{Handle, LONGEST_ERROR, LONGEST_HOST, LONGEST_VERSION, THREAD_LEVELS, UNDEFINED};
+use crate::abi::{Handle, LONGEST_ERROR, LONGEST_HOST, LONGEST_VERSION, THREAD_LEVELS, UNDEFINED};
 use crate::{Bytes, Library, MpiError};
 
 /// The longest message that MPI is given, in bytes: counts are C integers, so longer ones go in parts.

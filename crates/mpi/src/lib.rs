@@ -7,10 +7,9 @@
 //! This crate has the `unsafe` of calling a C library. What is above it need only show that the bytes which it lends ([`Lent`]) stay where
 //! they are, and that nobody else touches them meanwhile.
 
+mod abi;
 mod bytes;
-mod calls;
 mod collective;
-mod dialect;
 mod endpoint;
 pub mod environment;
 mod error;

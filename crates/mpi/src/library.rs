@@ -8,8 +8,7 @@ use std::sync::OnceLock;
 use libloading::Library as Shared;
 
 use crate::MpiError;
-use crate::calls::Calls;
-use crate::dialect::{Constants, Dialect};
+use crate::abi::{Calls, Constants, Dialect};
 use crate::environment;
 
 /// Names the library, before all others that could be found.

@@ -269,13 +269,13 @@ fn slot(sizes: &DeviceRegion, size: SizeId) -> DeviceRegion {
     sizes.part(offset..offset + SIZE_BYTES)
 }
 
-fn prepare(
-    device: &Device,
+/// The launch that carries out an op.
+fn launch(
     kind: &OpKind,
     place: &impl Fn(&Region) -> DeviceRegion,
     sizes: &DeviceRegion,
     kernels: &Kernels,
-) -> Result<Prepared, GpuError> {
+) -> Result<Launch, GpuError> {
     let split = |batch: &Batch| -> Vec<Block> {
         let block = |block: &plan::Block| Block {
             values: place(&block.values),
@@ -294,7 +294,7 @@ fn prepare(
         };
         batch.blocks.iter().map(block).collect()
     };
-    let launch = match kind {
+    Ok(match kind {
         OpKind::Local(Local::Encode(batch)) => {
             let coder = &kernels.coders[&batch.dtype];
             Launch::Encode(match batch.layout {
@@ -317,7 +317,17 @@ fn prepare(
         OpKind::Library(_) | OpKind::Local(Local::Split(_) | Local::GatherRows(_)) => {
             unreachable!("refused by the check")
         }
-    };
+    })
+}
+
+fn prepare(
+    device: &Device,
+    kind: &OpKind,
+    place: &impl Fn(&Region) -> DeviceRegion,
+    sizes: &DeviceRegion,
+    kernels: &Kernels,
+) -> Result<Prepared, GpuError> {
+    let launch = launch(kind, place, sizes, kernels)?;
     let report = |from: DeviceRegion, first| -> Result<Report, GpuError> {
         Ok(Report { to: HostBuffer::new(device, from.len())?, from, arrived: Event::new(device)?, first })
     };

@@ -5,6 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{env, io};
 
+use rayon::prelude::*;
+
 use crate::compiler::{CACHE, Compiler, WARNINGS, read};
 use crate::scan;
 
@@ -75,10 +77,9 @@ impl Emulation {
         check_names(sources)?;
         let compiler = Compiler::find()?;
         let libraries = compiler.libraries()?;
-        let modules = sources
-            .iter()
-            .map(|source| compiler.module(source, variant, &libraries))
-            .collect::<Result<Vec<_>, _>>()?;
+        let modules: Vec<Result<PathBuf, BuildError>> =
+            sources.par_iter().map(|source| compiler.module(source, variant, &libraries)).collect();
+        let modules: Vec<PathBuf> = modules.into_iter().collect::<Result<_, _>>()?;
         let warnings =
             modules.iter().map(|module| read(&module.with_file_name(WARNINGS))).collect::<Result<_, _>>()?;
         Ok(Self { libraries, modules, warnings })

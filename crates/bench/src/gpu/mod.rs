@@ -6,8 +6,6 @@
 mod frames;
 mod parity;
 mod rows;
-mod sums;
-mod timing;
 
 use serde::Serialize;
 use zipwire_codec::{DType, Layout, Spec};
@@ -161,7 +159,7 @@ pub fn bench_gpu(settings: &GpuSettings<'_>, cancel: &Cancel) -> Result<GpuRepor
             if *dtype == DType::Bf16
                 && let Some(sets) = set_count(&device, bytes, settings.rotated)?
             {
-                sums.extend(sums::rows(&device, &stream, &values, sets, settings.shortest_s)?);
+                sums.extend(rows::sums(&device, &stream, &values, sets, settings.shortest_s)?);
             }
         }
     }
