@@ -12,7 +12,7 @@ use zipwire_serving::{
     Census, DecodeStep, Flow, FlowId, Input, Loss, Machine, PrefillStep, Recorder, RequestId, Step,
 };
 
-use super::agenda::Agenda;
+use super::event_queue::EventQueue;
 use super::job::Job;
 use super::message::{Command, Message, Order, Report, ShardId, Totals};
 use super::rank::ended;
@@ -51,7 +51,7 @@ struct Coordinator<'a> {
     transport: &'a mut dyn Transport,
     machine: Machine<'a>,
     origin_s: f64,
-    agenda: Agenda<Due>,
+    queue: EventQueue<Due>,
     arrivals_left: usize,
     /// Prefill instances, then those that decode.
     instances: Vec<Working>,
@@ -107,7 +107,7 @@ impl<'a> Coordinator<'a> {
             transport,
             machine: Machine::new(setup.requests, setup.config),
             origin_s: 0.0,
-            agenda: Agenda::new(),
+            queue: EventQueue::new(),
             arrivals_left: setup.requests.len(),
             instances: instances(job),
             flows: Vec::new(),
@@ -129,9 +129,9 @@ impl<'a> Coordinator<'a> {
         let mut standstill = Standstill::new(self.transport.progress());
         let until_s = self.job.setup.until_s.map_or(f64::INFINITY, |until_s| self.job.compute_s(until_s));
         while !self.is_over() {
-            let wait_s = (self.agenda.next_s().min(until_s) - self.now_s()).max(0.0) * self.job.dilation();
+            let wait_s = (self.queue.next_s().min(until_s) - self.now_s()).max(0.0) * self.job.dilation();
             self.listen(Duration::try_from_secs_f64(wait_s).unwrap_or(LOOK).min(LOOK))?;
-            while let Some((at_s, due)) = self.agenda.pop(self.now_s().min(until_s)) {
+            while let Some((at_s, due)) = self.queue.pop(self.now_s().min(until_s)) {
                 self.happen(at_s, due)?;
             }
             if self.now_s() >= until_s {
@@ -139,7 +139,7 @@ impl<'a> Coordinator<'a> {
                 break;
             }
             self.look_for_lost()?;
-            if !self.agenda.is_empty() {
+            if !self.queue.is_empty() {
                 // Something is going to happen here: no standstill.
                 self.transport.count_progress();
             }
@@ -159,12 +159,12 @@ impl<'a> Coordinator<'a> {
         self.origin_s = self.transport.now_s();
         self.tell_all(Command::Begin { origin_s: self.origin_s })?;
         for (id, request) in self.job.setup.requests.ids().zip(self.job.setup.requests.list()) {
-            self.agenda.push(self.job.compute_s(request.arrival_s), Due::Arrival(id));
+            self.queue.push(self.job.compute_s(request.arrival_s), Due::Arrival(id));
         }
         for trouble in self.job.setup.troubles {
             // Who dies says nothing, and is missed.
             if let Loss::Request(request) = trouble.what {
-                self.agenda.push(self.job.compute_s(trouble.at_s), Due::Cancel(request));
+                self.queue.push(self.job.compute_s(trouble.at_s), Due::Cancel(request));
             }
         }
         Ok(())
@@ -238,7 +238,7 @@ impl<'a> Coordinator<'a> {
             return false;
         }
         let left = if self.arrivals_left == 0 { self.machine.census().in_flight } else { 1 };
-        let is_over = left == 0 || self.agenda.is_empty();
+        let is_over = left == 0 || self.queue.is_empty();
         assert!(!is_over || left == 0, "nothing happens any more, and {left} requests are not served");
         is_over
     }

@@ -16,9 +16,9 @@
 //! Cancelled requests and instances that die are part of a run: everything they held is released. Unexpected failures
 //! end the run, with a [`ServeError`] that names rank and request.
 
-mod agenda;
 mod buffers;
 mod coordinator;
+mod event_queue;
 mod groups;
 mod job;
 mod lanes;

@@ -1,11 +1,7 @@
 //! Reduce-Scatter and All-Reduce on the executor `threads`: bits of sums, and how far they are from the exact ones.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
 
 use std::sync::Arc;
 
-use common::{run_plan, values_of_many_sizes};
 use zipwire_codec::DType;
 use zipwire_engine::threads::Report;
 use zipwire_payload::{ChunkId, Payload};
@@ -14,6 +10,8 @@ use zipwire_schedule::{
     Algorithm, CallKind, Choice, FailureKind, Job, Protocol, Rank, RunFailure, Segment, SegmentId, Slot,
     Work, plan,
 };
+
+use crate::common::{run_plan, values_of_many_sizes};
 
 const RANKS: u32 = 4;
 const VALUES: u64 = 10_000;

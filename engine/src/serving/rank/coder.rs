@@ -106,7 +106,7 @@ impl Run<'_> {
     pub(super) fn occupy(&mut self, ready_s: f64, seconds: f64, due: Due) {
         let now_s = self.now_s();
         if self.job.setup.pace.is_none() {
-            return self.agenda.push(now_s, due);
+            return self.queue.push(now_s, due);
         }
         if now_s > ready_s + seconds {
             self.totals.late.0 += 1;

@@ -45,7 +45,7 @@ impl Run<'_> {
         self.compute.note = Some((segment, name, at_s));
         let begin_s = at_s + self.job.declared_s(host.launch_s);
         let (end_s, version) = self.compute.computing.begin(begin_s, parts, &host.compute_slowdown);
-        self.agenda.push(end_s, Due::Computed(version));
+        self.queue.push(end_s, Due::Computed(version));
     }
 
     /// Ends a part of the work, unless its end has moved meanwhile.
@@ -56,11 +56,11 @@ impl Run<'_> {
         let (work, part) = (self.compute.work, self.compute.part);
         self.compute.part += 1;
         match self.compute.computing.next(at_s, &self.job.setup.host.compute_slowdown) {
-            Some((end_s, version)) => self.agenda.push(end_s, Due::Computed(version)),
+            Some((end_s, version)) => self.queue.push(end_s, Due::Computed(version)),
             None => {
                 let is_first = self.job.ranks_of(self.job.instance_of(self.rank)).start == self.rank.0;
                 if let Some((segment, name, begin_s)) = self.compute.note.take().filter(|_| is_first) {
-                    self.notes.compute(segment, name, [begin_s, at_s]);
+                    self.span_log.compute(segment, name, [begin_s, at_s]);
                 }
             }
         }
@@ -76,7 +76,7 @@ impl Run<'_> {
         }
         let slowdown = &self.job.setup.host.compute_slowdown;
         if let Some((end_s, version)) = self.compute.computing.disturb(at_s, coding, moving, slowdown) {
-            self.agenda.push(end_s, Due::Computed(version));
+            self.queue.push(end_s, Due::Computed(version));
         }
     }
 }

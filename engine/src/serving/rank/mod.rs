@@ -5,9 +5,9 @@
 
 mod coder;
 mod compute;
-mod notes;
 mod receive;
 mod send;
+mod spans;
 
 use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,11 +19,11 @@ use zipwire_schedule::{BufferId, Failure, FailureKind, Rank, RankEnd};
 
 use self::coder::Coder;
 use self::compute::Compute;
-use self::notes::Notes;
 use self::receive::Receiving;
 use self::send::{Made, Sending};
-use super::agenda::Agenda;
+use self::spans::SpanLog;
 use super::buffers::Buffers;
+use super::event_queue::EventQueue;
 use super::job::{Job, ROOM};
 use super::lanes::Lanes;
 use super::message::{Command, Message, Offer, Report, ShardId, Totals};
@@ -64,7 +64,7 @@ struct Run<'a> {
     is_dead: bool,
     is_told_to_end: Option<Instant>,
     said: Instant,
-    agenda: Agenda<Due>,
+    queue: EventQueue<Due>,
     buffers: Buffers,
     coder: Coder,
     compute: Compute,
@@ -81,7 +81,7 @@ struct Run<'a> {
     lost: BTreeSet<Rank>,
     /// Groups that came after this rank died and that have not been acknowledged.
     owed: Vec<(Rank, ShardId)>,
-    notes: Notes,
+    span_log: SpanLog,
     totals: Totals,
 }
 
@@ -131,7 +131,7 @@ fn serve(
         is_dead: false,
         is_told_to_end: None,
         said: Instant::now(),
-        agenda: Agenda::new(),
+        queue: EventQueue::new(),
         coder: Coder::new(job),
         compute: Compute::default(),
         sending: HashMap::new(),
@@ -142,12 +142,12 @@ fn serve(
         lanes: HashMap::new(),
         lost: BTreeSet::new(),
         owed: Vec::new(),
-        notes: Notes::new(rank, job.setup.span_limit / job.ranks as usize),
+        span_log: SpanLog::new(rank, job.setup.span_limit / job.ranks as usize),
         totals: Totals::default(),
     };
     run.report(Report::Alive)?;
     run.serve()?;
-    let Notes { spans, left_out, .. } = std::mem::replace(&mut run.notes, Notes::new(rank, 0));
+    let SpanLog { spans, left_out, .. } = std::mem::replace(&mut run.span_log, SpanLog::new(rank, 0));
     run.totals.spans_left_out = left_out;
     run.totals.buffer_bytes = run.buffers.most_bytes();
     run.totals.buffers_in_use = run.buffers.in_use();
@@ -182,7 +182,7 @@ impl Run<'_> {
                 self.take(event)?;
                 wait = Duration::ZERO;
             }
-            if !self.agenda.is_empty() || !self.coder.sharing.is_empty() {
+            if !self.queue.is_empty() || !self.coder.sharing.is_empty() {
                 // Something is going to happen here: no standstill.
                 self.transport.count_progress();
             }
@@ -192,7 +192,7 @@ impl Run<'_> {
     /// Next event that is due by now.
     fn next_due(&mut self, now_s: f64) -> Option<(f64, Due)> {
         let coder = &mut self.coder.sharing;
-        if coder.next_s() <= self.agenda.next_s() { coder.pop(now_s) } else { self.agenda.pop(now_s) }
+        if coder.next_s() <= self.queue.next_s() { coder.pop(now_s) } else { self.queue.pop(now_s) }
     }
 
     fn happen(&mut self, at_s: f64, due: Due) -> Result<(), Failure> {
@@ -264,7 +264,7 @@ impl Run<'_> {
         self.death_s = f64::INFINITY;
         // What is half done comes to nothing.
         let half_done: Vec<Due> = self.coder.sharing.drain().collect();
-        let due = std::iter::from_fn(|| self.agenda.pop(f64::INFINITY)).map(|(_, due)| due);
+        let due = std::iter::from_fn(|| self.queue.pop(f64::INFINITY)).map(|(_, due)| due);
         for due in due.chain(half_done) {
             if let Due::Encoded(made) = due {
                 self.buffers.give(made.buffer);
@@ -294,7 +294,7 @@ impl Run<'_> {
 
     /// Time until the next event of this rank.
     fn sleep(&self) -> Duration {
-        let next_s = self.agenda.next_s().min(self.coder.sharing.next_s()).min(self.death_s);
+        let next_s = self.queue.next_s().min(self.coder.sharing.next_s()).min(self.death_s);
         let seconds = (next_s - self.now_s()).max(0.0) * self.job.dilation();
         Duration::try_from_secs_f64(seconds).unwrap_or(LOOK).min(LOOK)
     }

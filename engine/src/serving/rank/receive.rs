@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use zipwire_schedule::{BufferId, Failure, FailureKind, Rank};
 
 use super::coder::{Task, check};
-use super::notes::Passed;
+use super::spans::MovedShard;
 use super::{Due, Run, ended};
 use crate::host::cores::cpu_s;
 use crate::serving::Damage;
@@ -252,7 +252,7 @@ impl Run<'_> {
         self.coder.leave(id);
         let launch_s = self.job.declared_s(self.job.launch_s(true));
         if launch_s > 0.0 {
-            self.agenda.push(at_s + launch_s, Due::Arrived(id));
+            self.queue.push(at_s + launch_s, Due::Arrived(id));
             return Ok(());
         }
         self.arrived(id, at_s)
@@ -263,16 +263,16 @@ impl Run<'_> {
         let Some(shard) = self.receiving.remove(&id) else { return Ok(()) };
         self.disturb(at_s, -i32::from(shard.is_coding), 0);
         let offer = shard.last.expect("a shard has groups");
-        let passed = Passed {
+        let passed = MovedShard {
             request: offer.request,
             peer: shard.src,
             numbers: offer.numbers,
             bytes_raw: shard.bytes_raw,
             bytes_wire: shard.bytes_wire,
         };
-        self.notes.transfer(&passed, false, shard.moving.unwrap_or_default(), self.job.codec.is_some());
+        self.span_log.transfer(&passed, false, shard.moving.unwrap_or_default(), self.job.codec.is_some());
         if let Some(decode) = shard.decode {
-            self.notes.coding(&passed, "decode", decode);
+            self.span_log.coding(&passed, "decode", decode);
         }
         self.report(Report::Arrived { shard: id, at_s, bytes_wire: shard.bytes_wire })
     }

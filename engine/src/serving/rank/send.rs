@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use zipwire_schedule::plan::TransferKey;
 use zipwire_schedule::{BufferId, Failure, FailureKind, Rank, Stage};
 
-use super::notes::Passed;
+use super::spans::MovedShard;
 use super::{Due, Run, ended};
 use crate::serving::buffers::region;
 use crate::serving::groups::Groups;
@@ -77,7 +77,7 @@ impl Run<'_> {
         };
         self.sending.insert(order.shard, shard);
         let launch_s = self.job.declared_s(self.job.launch_s(true));
-        self.agenda.push(order.at_s + launch_s, Due::Ready(order.shard));
+        self.queue.push(order.at_s + launch_s, Due::Ready(order.shard));
     }
 
     pub(super) fn begin_shard(&mut self, id: ShardId, at_s: f64) -> Result<(), Failure> {
@@ -201,7 +201,7 @@ impl Run<'_> {
 
     fn note_sent(&mut self, id: ShardId) {
         let Some(shard) = self.sending.get(&id) else { return };
-        let passed = Passed {
+        let passed = MovedShard {
             request: shard.order.request,
             peer: shard.order.dst,
             numbers: shard.order.numbers,
@@ -209,9 +209,9 @@ impl Run<'_> {
             bytes_wire: shard.bytes_wire,
         };
         if let Some(encode) = shard.encode {
-            self.notes.coding(&passed, "encode", encode);
+            self.span_log.coding(&passed, "encode", encode);
         }
-        self.notes.transfer(&passed, true, shard.moving.unwrap_or_default(), self.job.codec.is_some());
+        self.span_log.transfer(&passed, true, shard.moving.unwrap_or_default(), self.job.codec.is_some());
     }
 
     /// Cancels a shard: groups on offer are drained, others dropped.

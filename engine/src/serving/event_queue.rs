@@ -3,7 +3,7 @@
 use std::collections::BinaryHeap;
 
 /// Events with their times. Events of one time keep their order.
-pub(super) struct Agenda<T> {
+pub(super) struct EventQueue<T> {
     entries: BinaryHeap<Entry<T>>,
     pushed: u64,
 }
@@ -14,7 +14,7 @@ struct Entry<T> {
     what: T,
 }
 
-impl<T> Agenda<T> {
+impl<T> EventQueue<T> {
     pub(super) fn new() -> Self {
         Self { entries: BinaryHeap::new(), pushed: 0 }
     }
