@@ -10,13 +10,13 @@ template <class Format> struct CompactEncodeShared {
     u64 sums[Format::WARPS];
     u32 escapes[Format::WARPS]; // as in `EncodeShared`
     u32 marked[Format::WARPS];  // values that are not +0
-    // What is planned for a tile: a struct that is loaded and then changed under a condition makes the compiler loop for ever.
+    // Plans of tiles, as arrays: a struct that is loaded and then changed under a condition makes the compiler loop for ever.
     u32 modes[Format::TILES], coded[Format::TILES];
     u8 codes[256];              // of exponents, or NO_CODE
     u64 offset;
 };
 
-// What is planned for a tile of `count` values of which `marked` are not +0: a mask pays if codes and rests of the zeros, and escapes if the book has no
+// Mode of a tile of `count` values of which `marked` are not +0: a mask pays if codes and rests of the zeros, and escapes if the book has no
 // code for them, take more.
 template <class Format> DEVICE u32 plan_tile(u32 count, u32 marked, bool zero_has_code) {
     const u32 bits = 4 + (Format::PLANES ? Format::PLANES : 8) + (zero_has_code ? 0 : 24);

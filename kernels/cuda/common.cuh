@@ -1,4 +1,4 @@
-// What all codecs share: frames as kernels see them, checksums, prefix sums over the tiles of a frame, header and front
+// Common code of all codecs: frames as kernels see them, checksums, prefix sums over the tiles of a frame, header and front
 // matter. docs/format.md specifies every byte.
 //
 // One portable subset of CUDA C++ without includes: NVRTC compiles it, and so does a C++ compiler for the tests without
@@ -26,7 +26,7 @@ struct Frame {
     u32 tile_count;
 };
 
-// What the blocks of a frame have in common. Encoders find it all zero and leave it so, but for the hint.
+// State that the blocks of a frame share. Encoders find it all zero and leave it so, but for the hint.
 struct State {
     u64 front;    // sum over the words of the front matter behind the header
     u32 values;   // checksum of the values
@@ -306,7 +306,7 @@ template <u32 LAYOUT> DEVICE u64 front_word(const u8* front, u64 word) {
     return word_of(bytes.x, bytes.y);
 }
 
-// What all tiles of a frame need: the front of the dynamic section.
+// Front of the dynamic section, which all tiles of a frame need.
 struct Common {
     u64 len;   // in bytes
     u32 sum;   // its part of the checksum
@@ -395,7 +395,7 @@ template <class Format, u32 LAYOUT = LAYOUT_SPLIT> DEVICE void close_share(const
     if (checksum != (u32)front_word<LAYOUT>(front, 3)) report(frame, FAULT_CHECKSUM);
 }
 
-// What the first warp of every block of a decoder does besides its tile: the tile's share of the front matter's checksum
+// Work of the first warp of every decoding block besides its tile: the tile's share of the front matter's checksum
 // and, in the last block, the comparison. `values` is the sum over this block's values, folded.
 template <class Format> DEVICE void close_tile(const Frame* frame, u32 tile, u32 values) {
     State* state = state_of(frame);

@@ -3,7 +3,7 @@
 // As in the layout split, a lane has eight values of each of eight groups, and what a tier passes on is in a list. But where a body begins is known
 // only when all of its lengths are, and these only when all values are coded: so nothing is written before, and rests are taken of values that are
 // read again. In whole blocks without a mask, groups that are left out move words of 64 values as they are. In all others, what is coded has no places of
-// its own: residuals, and later rests, are collected in the list, in the order of the values, and coded from there. That is short, not fast.
+// its own: residuals, and later rests, are collected in the list, in the order of the values, and coded from there: optimised for code size, not speed.
 
 struct CompactEncodeShared {
     EncodeShared tiers;

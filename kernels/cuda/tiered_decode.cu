@@ -183,7 +183,7 @@ DEVICE void read_stored(const u8* body, const u8* dynamic, u32 count, Writer<For
     }
 }
 
-// What a lane reads of the static section: a word of each plane, or rests that are bytes.
+// Part of the static section that a lane reads: a word of each plane, or rests that are bytes.
 template <class Format> struct Head {
     static const u32 NUMBER = Format::PLANES ? Format::PLANES : ROWS;
     uint4 codes;
@@ -198,7 +198,7 @@ template <bool FULL> DEVICE void clear_unless(bool is_there, uint4* pair) {
     const u32 mask = FULL || is_there ? ~0u : 0;
     pair->x &= mask, pair->y &= mask, pair->z &= mask, pair->w &= mask;
 }
-// What is not there is read elsewhere and then cleared: loads under a condition keep the compiler from ending.
+// Reads codes of tier 1. Absent words are read elsewhere and then cleared: loads under a condition keep the compiler from ending.
 template <class Format, bool FULL> DEVICE void read_codes(Head<Format>* head, const u8* codes, u32 count) {
     const u32 word = warp_id() * 32 + word_of_lane();
     const bool is_there = FULL || 64 * word < count;
@@ -212,7 +212,7 @@ template <class Format, bool FULL> DEVICE void read_codes(Head<Format>* head, co
     }
     clear_unless<FULL>(is_there, &head->codes);
 }
-// Of `number` rows from row or plane `begin` on.
+// Reads rests of `number` rows from row or plane `begin` on.
 template <class Format, bool FULL> DEVICE void read_rests(Head<Format>* head, const u8* body, u32 count, u32 begin, u32 number) {
     const u32 word = warp_id() * 32 + word_of_lane(), first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
     const bool is_there = FULL || 64 * word < count;
