@@ -193,7 +193,7 @@ pub(crate) fn contradictions(spec: &'static str, dtype: DType) {
     columns(&bench, dtype);
 }
 
-/// As many words as there is room for, and states that ask for more with each symbol.
+/// A block with all words that its frame has room for, and states that ask for more with each symbol.
 fn too_many_words(bench: &Bench, dtype: DType) {
     let (full, words_at) = (TABLE_AT, FREQUENCIES + 128);
     let alone = Content::Gaussian.values(dtype, BLOCK, 4);
