@@ -69,6 +69,8 @@ struct Coordinator<'a> {
     /// Ranks that have said nothing for too long.
     gone: Vec<bool>,
     said_goodbye: Vec<bool>,
+    /// Whether ranks have been told to end: from then on they may leave at any time, so nothing is decided any more.
+    is_ending: bool,
     decided: Decided,
 }
 
@@ -120,6 +122,7 @@ impl<'a> Coordinator<'a> {
             looked: Instant::now(),
             gone: vec![false; ranks],
             said_goodbye: vec![false; ranks],
+            is_ending: false,
             decided,
         }
     }
@@ -187,6 +190,7 @@ impl<'a> Coordinator<'a> {
         self.decided.census = self.machine.census();
         // Also those that are gone: on a machine that plays them they are there.
         self.gone.fill(false);
+        self.is_ending = true;
         self.tell_all(Command::End)?;
         let begin = Instant::now();
         while self.said_goodbye.contains(&false) {
@@ -518,16 +522,16 @@ impl Coordinator<'_> {
     fn hear(&mut self, rank: Rank, report: Report) -> Result<(), Failure> {
         self.heard[rank.index()] = Some(Instant::now());
         match report {
-            // Others have been told that it is gone.
-            _ if self.gone[rank.index()] => Ok(()),
-            Report::Alive => Ok(()),
-            Report::Computed { work, part, at_s } => self.computed(rank, work, part, at_s),
-            Report::Arrived { shard, at_s, bytes_wire } => self.arrived(shard, at_s, bytes_wire),
             Report::Ended(totals) => {
                 self.said_goodbye[rank.index()] = true;
                 self.decided.totals.add(&totals);
                 Ok(())
             }
+            // Others have been told that a rank is gone; and what a run with a time has under way at its end does not count.
+            _ if self.gone[rank.index()] || self.is_ending => Ok(()),
+            Report::Alive => Ok(()),
+            Report::Computed { work, part, at_s } => self.computed(rank, work, part, at_s),
+            Report::Arrived { shard, at_s, bytes_wire } => self.arrived(shard, at_s, bytes_wire),
         }
     }
 }
