@@ -135,13 +135,16 @@ pub(crate) fn contradictions(spec: &'static str, dtype: DType) {
     }
 }
 
+/// Keeps a frame with a change of its bytes, which the CPU refuses.
+type Refused<'a> = dyn FnMut(&dyn Fn(&mut Vec<u8>)) + 'a;
+
 /// Damages states, words and escapes of both blocks of a frame.
 fn damage_bodies(
     whole: &[u8],
     dtype: DType,
     is_joint: bool,
     mut bodies_at: usize,
-    refused: &mut dyn FnMut(&dyn Fn(&mut Vec<u8>)),
+    refused: &mut Refused<'_>,
 ) {
     let (full, last) = (TABLE_AT, TABLE_AT + ENTRY);
     for (entry, count) in [(full, BLOCK), (last, 9321)] {
