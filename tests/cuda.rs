@@ -38,8 +38,8 @@ fn trials() -> Vec<Trial> {
     trials
 }
 
-/// Of the scenarios that run with every codec, and of those that train an MoE model, one stands for the others; and three of those whose
-/// frames can be compact, which together have all that such frames may travel by.
+/// Whether a case runs only in the whole form. In the short form one scenario stands for those that run with every codec and one for those that train an
+/// MoE model; three, which cover every way that such frames travel, stand for those with compact frames.
 fn is_long(case: &Case, layout: Layout) -> bool {
     let is_with_codec = case.name.contains("::") && !case.name.starts_with("all-to-all-sparse-2x3::");
     let compact = ["protocols-2x3", "all-reduce-algorithms-2x3", "all-to-all-sparse-2x3::"];

@@ -23,7 +23,7 @@ pub(crate) struct Chunk {
     pub(crate) region: Region,
 }
 
-/// What to do with the payload around one program.
+/// Chunks of the payload that one program fills and checks, and when.
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
     /// To fill before each iteration.

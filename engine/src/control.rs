@@ -1,17 +1,17 @@
-//! Where the ranks of one process meet: their inboxes, what they wait for together, and the news that the run is over. What
-//! is in their envelopes is up to the executor.
+//! Meeting place of the ranks of one process: their inboxes, barriers and reports, and the news that the run is over; and a thread for every rank.
+//! The contents of envelopes are up to the executor.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use zipwire_schedule::Rank;
+use zipwire_schedule::{Failure, FailureKind, Rank, RankEnd};
 
 use crate::report::RankReport;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::mpsc::{Receiver, Sender, channel};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What comes into a rank's inbox.
+/// An entry of a rank's inbox.
 #[derive(Debug)]
 pub(crate) enum Envelope<N> {
     /// A note from a peer.
@@ -33,9 +33,9 @@ pub(crate) struct Control<'a, N> {
 
 #[derive(Default)]
 struct State {
-    /// What the ranks that have come to the next barrier said.
+    /// Words of the ranks that have reached the next barrier.
     words: Vec<Option<Vec<u8>>>,
-    /// What all said at the last barrier.
+    /// Words of all ranks at the last barrier.
     last: Vec<Vec<u8>>,
     /// Barriers that are over.
     barriers: u64,
@@ -53,7 +53,7 @@ impl<'a, N> Control<'a, N> {
         Self::with_listeners(ranks, 0, epoch, cancel)
     }
 
-    /// The same with inboxes of others behind those of ranks, who come to no barrier and report nothing.
+    /// Like [`Self::new`], with further inboxes behind those of ranks, for threads that take part in no barrier and report nothing.
     pub(crate) fn with_listeners(
         ranks: usize,
         others: usize,
@@ -74,7 +74,7 @@ impl<'a, N> Control<'a, N> {
         self.epoch.elapsed().as_secs_f64()
     }
 
-    /// Puts a note into a rank's inbox; `false` if the rank is gone.
+    /// Puts a note into a rank's inbox; `false` if the rank has ended.
     pub(crate) fn send(&self, to: Rank, note: N) -> bool {
         self.inboxes[to.index()].send(Envelope::Note(note)).is_ok()
     }
@@ -151,5 +151,46 @@ impl<'a, N> Control<'a, N> {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs every rank on a thread of its own; what each returns. Should the system refuse a thread, the run ends, and ranks that
+/// have none report why.
+pub(crate) fn run_all<N: Send, R: Send>(
+    control: &Control<'_, N>,
+    inboxes: Vec<Receiver<Envelope<N>>>,
+    run: impl Fn(Rank, Receiver<Envelope<N>>) -> R + Sync,
+) -> Vec<R> {
+    let run = &run;
+    let rank_count = u32::try_from(inboxes.len()).expect("ranks are counted in 32 bits");
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (rank, inbox) in (0..).map(Rank).zip(inboxes) {
+            let thread = std::thread::Builder::new().name(format!("rank {rank}"));
+            match thread.spawn_scoped(scope, move || run(rank, inbox)) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    give_up(control, rank..Rank(rank_count), &error);
+                    break;
+                }
+            }
+        }
+        let join =
+            |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join().expect("ranks catch their panics");
+        threads.into_iter().map(join).collect()
+    })
+}
+
+/// Ranks from the first one on, which the system refuses a thread, do not start.
+fn give_up<N>(control: &Control<'_, N>, ranks: std::ops::Range<Rank>, error: &std::io::Error) {
+    control.abort();
+    for rank in (ranks.start.0..ranks.end.0).map(Rank) {
+        let (kind, detail) = if rank == ranks.start {
+            (FailureKind::Device, format!("the system refuses a thread for it: {error}"))
+        } else {
+            (FailureKind::Cancelled, "it was not started".to_owned())
+        };
+        let end = RankEnd { failure: Failure::new(rank, None, kind, detail), status: None };
+        control.deposit(RankReport::failed(rank, control.now_s(), end));
     }
 }

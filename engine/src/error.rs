@@ -5,7 +5,8 @@ use zipwire_kernels::GpuError;
 use zipwire_schedule::plan::LocalKind;
 use zipwire_schedule::{Order, Stage};
 
-/// What keeps a plan from being run, found before anything runs.
+/// Why a plan cannot be run, found before anything runs.
+#[allow(missing_docs, reason = "fields are named by the messages")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -31,29 +32,16 @@ pub enum EngineError {
          help: explicit flows run on GPUs as `native`; coded ones run on `sim`, `threads` and `mpi`",
         .stage.name()
     )]
-    Flow {
-        /// The segment.
-        segment: u32,
-        /// What the exchange carries.
-        stage: Stage,
-    },
+    Flow { segment: u32, stage: Stage },
     /// An op that GPUs have no kernel for.
     #[error("segment {segment} has ops `{}`, for which there are no GPU kernels yet\nhelp: {}", kind.name(), instead(*kind))]
-    NoKernel {
-        /// The segment.
-        segment: u32,
-        /// The op.
-        kind: LocalKind,
-    },
+    NoKernel { segment: u32, kind: LocalKind },
     /// A library's own collective.
     #[error(
         "segment {segment} calls a collective of a library, and this executor calls none: it has exchanges only\n\
          help: choose another algorithm, or run on `sim`, `threads` or `mpi`"
     )]
-    Library {
-        /// The segment.
-        segment: u32,
-    },
+    Library { segment: u32 },
     /// Faults have times of the cluster.
     #[error(
         "faults happen in the time of the cluster, which the streams of GPUs do not keep\n\
@@ -66,17 +54,10 @@ pub enum EngineError {
          help: use fewer ranks, a smaller model or more GPUs",
         *.needed as f64 / 1e9, *.free as f64 / 1e9
     )]
-    Memory {
-        /// Number of the GPU.
-        device: usize,
-        /// Bytes.
-        needed: u64,
-        /// Bytes.
-        free: u64,
-    },
+    Memory { device: usize, needed: u64, free: u64 },
 }
 
-/// What does run of an op for which there are no GPU kernels.
+/// Alternative to an op for which there are no GPU kernels.
 fn instead(kind: LocalKind) -> &'static str {
     match kind {
         LocalKind::Split => "`static-first` runs here; `split-send` runs on `sim`, `threads` and `mpi`",

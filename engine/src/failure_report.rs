@@ -1,4 +1,4 @@
-//! What ranks report when something is wrong: the same words on all executors.
+//! Failure messages of ranks, the same on all executors.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,19 +18,19 @@ pub(crate) struct FailureReport<'a> {
 }
 
 impl FailureReport<'_> {
-    /// Nothing has ended anywhere for too long; `op` is what the rank is in.
+    /// Nothing has ended on any rank for too long; `op` is the op that the rank is in.
     pub(crate) fn stuck(&self, machine: &Machine, op: Option<OpId>, stuck_after: Duration) -> Failure {
         let seconds = stuck_after.as_secs_f64();
         let detail = format!("nothing has ended on any rank for {seconds} s; it {}", self.waits(machine));
         failure(machine, op, FailureKind::Timeout, detail)
     }
 
-    /// Somebody else has failed.
+    /// Another rank has failed.
     pub(crate) fn cancelled(&self, machine: &Machine) -> Failure {
         failure(machine, None, FailureKind::Cancelled, format!("it {}", self.waits(machine)))
     }
 
-    /// The transport does nothing any more, and why; `op` is what the rank is in.
+    /// The transport has ended; `op` is the op that the rank is in.
     pub(crate) fn ended(&self, machine: &Machine, op: Option<OpId>, ended: &Ended) -> Failure {
         match ended {
             Ended::Aborted => self.cancelled(machine),
@@ -57,7 +57,7 @@ impl FailureReport<'_> {
         failure(machine, op, FailureKind::Corrupt, detail)
     }
 
-    /// What this rank waits for, in words.
+    /// Describes the ops and peers that this rank waits for.
     fn waits(&self, machine: &Machine) -> String {
         machine.status().describe(self.segments)
     }

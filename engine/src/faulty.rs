@@ -1,5 +1,5 @@
-//! A backend that makes a rank suffer the faults of a scenario: what is lost, late, slow or dead. What is beneath it does not
-//! know. Bytes that are flipped on the way are up to [`flips`](crate::transport::flips).
+//! A backend that applies the faults of a scenario to a rank: lost and late transfers, slow ops, a dead rank. The wrapped backend does not
+//! know of them. Bytes that are flipped on the way are up to [`Flips`](crate::transport::filter::Flips).
 
 use zipwire_schedule::machine::{Capabilities, Machine};
 use zipwire_schedule::{Failure, FailureKind, FaultPlan, FiredFaults, Lane};
@@ -10,9 +10,9 @@ use crate::run_program::{Action, Backend, Completion, Event, Outcome};
 pub(crate) struct Faulty<'a, B> {
     inner: B,
     faults: &'a FaultPlan,
-    /// Those that have had an effect.
+    /// Faults that have had an effect.
     fired: &'a FiredFaults,
-    /// What has ended beneath and ends later for the rank.
+    /// Completions of the wrapped backend that are delayed for the rank.
     held: Vec<Completion>,
     is_dead: bool,
 }
@@ -22,7 +22,7 @@ impl<'a, B: Backend> Faulty<'a, B> {
         Self { inner, faults, fired, held: Vec::new(), is_dead: false }
     }
 
-    /// What is beneath.
+    /// The wrapped backend.
     pub(crate) fn inner(&mut self) -> &mut B {
         &mut self.inner
     }
@@ -38,7 +38,7 @@ impl<'a, B: Backend> Faulty<'a, B> {
         death_s.map_or(f64::INFINITY, |death_s| machine.start_s() + death_s)
     }
 
-    /// The dead take part in nothing, until they are told that the run is over or all deadlines are.
+    /// Plays a dead rank: does nothing until the run is over or all deadlines have passed.
     fn stay_dead(&mut self, machine: &Machine) -> Failure {
         self.is_dead = true;
         self.faults.died(machine.program().rank, self.fired);
@@ -56,7 +56,7 @@ impl<'a, B: Backend> Faulty<'a, B> {
         }
     }
 
-    /// What becomes of something that has ended: nothing, or an end that may be later.
+    /// Applies faults to a completion: it is delayed, or dropped (`None`).
     fn suffer(&self, machine: &Machine, completion: Completion) -> Option<Completion> {
         let late_s = match &completion.outcome {
             Outcome::Op(op, _) => match machine.op(*op).kind.lane() {
@@ -86,7 +86,7 @@ impl<'a, B: Backend> Faulty<'a, B> {
         Some(Completion { end_s: completion.end_s + late_s, ..completion })
     }
 
-    /// What was held until `now_s`, the earliest first.
+    /// Earliest delayed completion that is due by `now_s`.
     fn release(&mut self, now_s: f64) -> Option<Completion> {
         let ends = self.held.iter().enumerate().map(|(index, held)| (held.end_s, index));
         let (end_s, index) = ends.min_by(|a, b| a.0.total_cmp(&b.0))?;

@@ -1,8 +1,8 @@
-//! What ranks tell one another before the first op: that they are about to run the same thing.
+//! Handshake before the first op: ranks check that they run the same plan with the same codec and version.
 
 use zipwire_schedule::{Failure, FailureKind, Plan, Rank};
 
-/// What a rank is about to run.
+/// Version, plan and codec that a rank is about to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Version of the program.
@@ -14,7 +14,7 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// What this build says of a plan.
+    /// The handshake of this build for a plan.
     pub fn new(plan: &Plan) -> Self {
         let codec = plan.codec.as_ref();
         Self {
@@ -25,13 +25,13 @@ impl Hello {
         }
     }
 
-    /// What it says to the other ranks.
+    /// Encodes it as the word of a barrier.
     pub(crate) fn to_word(&self) -> Vec<u8> {
         let Self { version, plan, codec } = self;
         [version, plan, codec].map(String::as_str).join("\n").into_bytes()
     }
 
-    /// What a rank said. What it left out, or what cannot be read, is like nothing that a rank says of itself.
+    /// Decodes a peer's word. Missing or unreadable parts become `(nothing)`, which equals no rank's own.
     pub(crate) fn of_word(word: &[u8]) -> Self {
         let text = String::from_utf8_lossy(word);
         let mut lines = text.splitn(3, '\n').map(str::to_owned);

@@ -1,13 +1,12 @@
 //! Executors that run zipwire plans for real: real bytes, real codec.
 //!
 //! One loop ([`run_program`]) and one trait ([`Backend`]) serve all of them. Ranks in the memory of the host ([`host`]) are a worker,
-//! which carries out what concerns nobody else, and a transport ([`transport`]), which connects it with its peers: threads of
+//! which carries out local ops, and a transport ([`transport`]), which connects it with its peers: threads of
 //! one process ([`threads`]), or whatever implements [`transport::Transport`]. [`cuda`] runs ranks on the streams of GPUs.
 //!
-//! [`serving`] moves KV caches of requests in place of plans: who sends what when is decided while it runs.
+//! [`serving`] moves KV caches of requests instead of running a plan: transfers are decided while it runs.
 
 mod chunks;
-mod codec_work;
 mod control;
 pub mod cuda;
 mod error;
@@ -23,7 +22,6 @@ mod pace;
 mod report;
 mod run_program;
 pub mod serving;
-mod spawn;
 mod sync;
 pub mod threads;
 pub mod transport;

@@ -1,5 +1,5 @@
-//! Memory of one rank in the host's: a lock per buffer, so that a worker and a transport can hold different ones, and regions on loan
-//! to what reads or writes them behind everybody's back, as a library of messages does.
+//! Host memory of one rank: a lock per buffer, so that a worker and a transport can hold different ones, and regions on loan
+//! to a message library, which reads or writes them without a lock.
 #![allow(unsafe_code, reason = "regions of one buffer are lent, read and written apart")]
 
 use std::collections::TryReserveError;
@@ -16,13 +16,13 @@ use crate::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard}
 
 /// Buffers of one rank, by [`BufferId`]. Its worker writes them, and its transport where something arrives.
 ///
-/// A region is read or written through a guard, which holds the lock of its buffer, or it is on loan to a transport. Who asks for a
-/// guard of what is on loan, or for a loan of what is on loan already, has a defect: these panic.
+/// A region is read or written through a guard, which holds the lock of its buffer, or it is on loan to a transport. Asking for a
+/// guard or another loan of a region on loan is a defect and panics.
 #[derive(Debug)]
 pub struct Memory {
     /// Some are made when they are first needed.
     buffers: Vec<OnceLock<Buffer>>,
-    /// What a library adds up comes here first: a region for each channel of calls, which follow one another.
+    /// Receive regions of contributions to a library's sums, one for each channel of calls.
     spares: [Region; Channel::OF_CALLS.len()],
 }
 
@@ -33,7 +33,7 @@ struct Buffer {
     loans: Mutex<Vec<Loan>>,
 }
 
-/// Bytes that nobody refers to as a whole: guards and loans are references and pointers to parts.
+/// Bytes of a buffer, behind a pointer: guards and loans refer to parts of them, and nothing to the whole.
 #[derive(Debug)]
 struct Bytes {
     first: NonNull<u8>,
@@ -52,7 +52,7 @@ unsafe impl Send for Bytes {}
 unsafe impl Sync for Bytes {}
 
 impl Bytes {
-    /// So many bytes that nobody has written yet.
+    /// Allocates `bytes` bytes and fills them with [`POISON`].
     fn poisoned(bytes: u64) -> Result<Self, TryReserveError> {
         let mut buffer = Vec::new();
         buffer.try_reserve_exact(index(bytes))?;
@@ -102,7 +102,7 @@ impl Memory {
         Self { buffers: (0..buffers).map(|_| OnceLock::new()).collect(), ..Self::empty() }
     }
 
-    /// Makes a buffer of so many bytes, unless there is one.
+    /// Allocates a buffer, unless there is one.
     ///
     /// # Errors
     /// If the system refuses that much memory.
@@ -179,7 +179,7 @@ impl Memory {
         }
     }
 
-    /// Lends a region until the loan is dropped: to be read, or to be written by whoever has it alone.
+    /// Lends a region until the loan is dropped: for reading, or exclusively for writing.
     ///
     /// # Panics
     /// If it is on loan already, unless both loans are for reading.

@@ -1,4 +1,4 @@
-//! What ranks report of an iteration, and what becomes of it at rank 0: a part of the timeline, or why the run has failed.
+//! Reports of ranks about an iteration, and how rank 0 turns them into a part of the timeline or a failure.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Deadlines, Failure, FailureKind, Rank, RankEnd, RunFailure};
 use zipwire_timeline::{IterationTime, Span, Timeline};
 
-use crate::codec_work::CodecWork;
 use crate::handshake::Hello;
+use crate::pace::CodecWork;
 
 /// A run in which nothing ends on any rank for this long has failed.
 pub const STUCK_AFTER: Duration = Duration::from_secs(30);
 
-/// What one rank did in an iteration. Times are seconds of the transport's clock, in the time of the cluster if it is paced.
+/// Report of one rank about an iteration. Times are seconds of the transport's clock, in the time of the cluster if it is paced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RankReport {
     /// The rank.
@@ -22,11 +22,11 @@ pub struct RankReport {
     pub begin_s: f64,
     /// When it ended here, well or not.
     pub end_s: f64,
-    /// What happened meanwhile.
+    /// Spans of the rank in this iteration.
     pub spans: Vec<Span>,
     /// Received bytes that were compared with what was sent.
     pub bytes_verified: u64,
-    /// What the codec took.
+    /// Measured time of codec ops.
     pub codec_work: CodecWork,
     /// Faults of the scenario that had no effect on this rank, by their positions.
     pub unfired: Vec<usize>,
@@ -54,7 +54,7 @@ impl RankReport {
         Self { failed: Some(end), ..Self::idle(rank, at_s) }
     }
 
-    /// Whether it failed, and not because another rank did.
+    /// Whether this rank failed, other than because another one did.
     pub fn has_failed_itself(&self) -> bool {
         self.failed.as_ref().is_some_and(|end| end.failure.kind != FailureKind::Cancelled)
     }
@@ -69,8 +69,8 @@ pub(crate) fn ended_before(plan: &Plan, failure: Failure) -> Box<RunFailure> {
 /// Adds what all ranks report of an iteration to a timeline: it begins when the first rank has passed the barrier.
 ///
 /// # Errors
-/// If a rank has failed, or does not report. Who does not report is gone, and others fail for lack of it, or of one that stood still; else
-/// the failure that came first counts, of those that are no mere news of another one.
+/// If a rank has failed, or does not report. The blame goes to a rank that does not report, or else to one that was suspended; else
+/// to the first failure that is not merely a reaction to another one.
 pub fn conclude(
     plan: &Plan,
     deadlines: Option<&Deadlines>,
@@ -101,10 +101,10 @@ pub fn conclude(
     Ok(())
 }
 
-/// The failure of a rank that is gone, or stood still, or of the one that ended first among those that were not told to end.
+/// The failure to blame: of a lost rank, else of a suspended one, else the first of a rank that was not told to end.
 ///
-/// A dead rank says nothing of its own: it is told to end as others are, and may have ended before the one whose failure ended
-/// the run has finished reporting it. So its silence comes first only where nobody else has failed, as in the simulator.
+/// A dead rank is silent: it is told to end as others are, and may have ended before the one whose failure ended
+/// the run has finished reporting it. So its silence is blamed only where nobody else has failed, as in the simulator.
 pub(crate) fn first_failure(reports: &[RankReport], gone: Option<Rank>) -> Option<Failure> {
     let failed =
         || reports.iter().filter_map(|report| Some((report.end_s, &report.failed.as_ref()?.failure)));
@@ -125,12 +125,12 @@ pub(crate) fn empty_timeline(plan: &Plan) -> Timeline {
     Timeline { rank_count: plan.rank_count(), segments: plan.segments.clone(), ..Timeline::default() }
 }
 
-/// Makes sure that all ranks, of which `words` are what each said, are about to run the same.
+/// Checks the handshakes of all ranks, given as their words at the barrier.
 pub(crate) fn compare(own: &Hello, rank: Rank, words: &[Vec<u8>]) -> Result<(), Failure> {
     (0..).map(Rank).zip(words).try_for_each(|(peer, word)| own.check(rank, peer, &Hello::of_word(word)))
 }
 
-/// How a rank ends that has panicked.
+/// End of a rank that has panicked.
 pub(crate) fn panicked(rank: Rank, panic: &(dyn std::any::Any + Send)) -> RankEnd {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");

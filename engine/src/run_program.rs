@@ -1,4 +1,4 @@
-//! What a real executor provides, and the loop that all of them share.
+//! The interface of a real executor's backend, and the loop that drives a program on it.
 
 use zipwire_schedule::machine::{Capabilities, Input, Machine, Step, TransferId};
 use zipwire_schedule::plan::TransferKey;
@@ -18,7 +18,7 @@ pub enum Action {
     Close(OpId),
 }
 
-/// What has ended.
+/// The op, transfer or call that has ended, with the sizes it defined.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// An op, and the sizes that it defined.
@@ -42,7 +42,7 @@ pub struct Call {
     pub moved_s: f64,
 }
 
-/// What a rank waits for.
+/// An event that wakes a waiting rank.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// Something has ended.
@@ -54,7 +54,7 @@ pub enum Event {
 /// Something that has ended, in the backend's own time in seconds since the start of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Completion {
-    /// What it was.
+    /// The thing that ended.
     pub outcome: Outcome,
     /// When it began.
     pub begin_s: f64,
@@ -64,7 +64,7 @@ pub struct Completion {
 
 /// Carries out the ops of one rank.
 pub trait Backend {
-    /// What it can do.
+    /// Capabilities of the executor.
     fn capabilities(&self) -> Capabilities;
 
     /// Seconds since the start of the run.

@@ -1,5 +1,5 @@
-//! What threads share, from one place: the standard library's, or in tests under `--cfg shuttle` that of a checker which decides at
-//! every use which thread goes on ([`interleavings`](crate::interleavings)). There, waits have no timeouts: who waits for nothing hangs,
+//! Locks, channels and atomics from one place: the standard library's, or in tests under `--cfg shuttle` those of a checker which decides at
+//! every use which thread goes on ([`interleavings`](crate::interleavings)). There, waits have no timeouts: a thread that waits for nothing hangs,
 //! and is found.
 
 #[cfg(not(all(test, shuttle)))]

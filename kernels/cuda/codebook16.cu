@@ -42,11 +42,11 @@ struct E4m3 {
     static const bool CODED = false;
 };
 
-// What common.cuh calls a tile is what a block of threads has: TILES of them.
+// The codec with a type. A tile of common.cuh is the work of a block of threads: TILES tiles of the format.
 template <class Type> struct Codebook16 : Type {
     static const u32 TILES = 2 / Type::WIDTH, TILE = TILES * TILE_VALUES, ENTRY = TILES * ENTRY_LEN, CODEC = 3;
     static const u32 THREADS = TILES * TILE_THREADS, WARPS = TILES * TILE_WARPS;
-    // Of a full tile: bytes of rests, of rests and codes, and how long the list of the escapes is at most, so that it pays.
+    // Bytes of a full tile: rests, rests and codes, and the longest list of escapes that pays.
     static const u32 FULL_REST = Type::PLANES ? Type::PLANES * TILE_VALUES / 8 : TILE_VALUES;
     static const u32 FULL_CODED = FULL_REST + TILE_VALUES / 2;
     static const u32 LIST = Type::CODED ? Type::WIDTH * TILE_VALUES - FULL_CODED : 16;

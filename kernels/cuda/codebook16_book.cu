@@ -18,13 +18,12 @@ DEVICE u64 sampled(u64 piece, u64 count) {
     return span * SPAN + (5 * span + span / 16) % (SPAN / RUN) * RUN + piece % (RUN / 8) * 8;
 }
 
-// What the blocks of a frame have counted in all: behind a word of each tile, all zero and left so (kernels/src/module.rs has its size).
+// Counts of all blocks of a frame: behind a word of each tile, all zero and left so (kernels/src/module.rs has its size).
 DEVICE u32* counts_of(const Frame* frame) { return (u32*)(at<u64>(frame->tiles_state) + frame->tile_count); }
 
 // Makes the book of a frame, of either layout: the most frequent exponents of the sample, the lower one of equals. A grid of (any, frames)
 // blocks of 256 threads; the last one of a frame has the counts of all.
 template <class Type> DEVICE void make_books(const Frame* frames) {
-    typedef Codebook16<Type> Format;
     typedef typename Type::Piece Piece;
     __shared__ BookShared shared;
     const Frame* frame = frames + blockIdx.y;

@@ -1,6 +1,6 @@
 // The decoder of codebook16 in the layout compact. Bodies begin at any byte, with a mask if zeros are left out.
 
-// Of a tile: `form` is that of its escapes.
+// Entry of a tile; `form` is that of its escapes.
 struct Compact {
     u32 mode, form, escapes, coded;
     DEVICE Compact read(const u8* front, u64 tile) {

@@ -10,13 +10,13 @@ template <class Format> struct CompactEncodeShared {
     u64 sums[Format::WARPS];
     u32 escapes[Format::WARPS]; // as in `EncodeShared`
     u32 marked[Format::WARPS];  // values that are not +0
-    // What is planned for a tile: a struct that is loaded and then changed under a condition makes the compiler loop for ever.
+    // Plans of tiles, as arrays: a struct that is loaded and then changed under a condition makes the compiler loop for ever.
     u32 modes[Format::TILES], coded[Format::TILES];
     u8 codes[256];              // of exponents, or NO_CODE
     u64 offset;
 };
 
-// What is planned for a tile of `count` values of which `marked` are not +0: a mask pays if codes and rests of the zeros, and escapes if the book has no
+// Mode of a tile of `count` values of which `marked` are not +0: a mask pays if codes and rests of the zeros, and escapes if the book has no
 // code for them, take more.
 template <class Format> DEVICE u32 plan_tile(u32 count, u32 marked, bool zero_has_code) {
     const u32 bits = 4 + (Format::PLANES ? Format::PLANES : 8) + (zero_has_code ? 0 : 24);
@@ -240,3 +240,7 @@ template <class Type> DEVICE void seal_compact_frames(const Frame* frames) {
     const Frame* frame = frames + blockIdx.y;
     seal_compact<Codebook16<Type>>(frame, compact_front_end(frame->count));
 }
+
+extern "C" __global__ void __launch_bounds__(512 / Dtype::WIDTH, 2 * Dtype::WIDTH)
+codebook16_encode_compact_dtype(const Frame* frames, u32 frame_count) { encode_compact_frames<Dtype>(frames, frame_count); }
+extern "C" __global__ void __launch_bounds__(256) codebook16_seal_compact_dtype(const Frame* frames) { seal_compact_frames<Dtype>(frames); }

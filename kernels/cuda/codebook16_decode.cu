@@ -248,13 +248,6 @@ DEVICE void read_block(const Frame* frame, u32 block, u32 count, typename Format
     if (!is_right) report(frame, FAULT_CODES);
 }
 
-// What a block does with its values besides handing them on: its share of the comparisons.
-template <class Format, bool FULL>
-DEVICE void check_block(const Frame* frame, u32 block, const Seat& seat, const typename Format::Piece* v, DecodeShared<Format>* shared) {
-    const u64 sum = block_sum(mix_values<Format, FULL>(v, seat, block), shared->parts);
-    if (warp_id() == 0) close_tile<Format>(frame, block, fold(sum));
-}
-
 template <class Format, bool FULL> DEVICE void decode_block(const Frame* frame, u32 block, u32 count, DecodeShared<Format>* shared) {
     typedef typename Format::Piece Piece;
     const Seat seat = Seat::of<Format>(count);
@@ -273,7 +266,8 @@ template <class Format, bool FULL> DEVICE void decode_block(const Frame* frame, 
         else if (seat.live(j)) *(Piece*)(stage + Format::WIDTH * seat.first(j)) = v[j];
     }
     // A barrier is in it.
-    check_block<Format, FULL>(frame, block, seat, v, shared);
+    const u64 sum = block_sum(mix_values<Format, FULL>(v, seat, block), shared->parts);
+    if (warp_id() == 0) close_tile<Format>(frame, block, fold(sum));
     if (!FULL) copy_by_tile(values, stage, Format::WIDTH * seat.count, seat.thread);
 }
 
@@ -281,7 +275,7 @@ template <class Format, bool FULL> DEVICE void decode_block(const Frame* frame, 
 template <class Type> DEVICE void open_books(const Frame* frames) {
     open_frames<Codebook16<Type>>(frames);
     const Frame* frame = frames + blockIdx.x;
-    if (threadIdx.x != 0 || !frame->fixed) return;
+    if (threadIdx.x != 0) return;
     const u8* book = at<const u8>(frame->fixed) + BOOK_AT;
     bool is_right = book[BOOK_LEN - 1] < Type::EXPONENTS;
     for (u32 i = 1; i < BOOK_LEN; ++i) is_right &= book[i - 1] < book[i];
@@ -298,71 +292,3 @@ template <class Type> DEVICE void decode_frames(const Frame* frames, u32 frame_c
     if (count == Format::TILE) decode_block<Format, true>(frame, block, Format::TILE, &shared);
     else decode_block<Format, false>(frame, block, count, &shared);
 }
-
-// ---- Decode and reduce -------------------------------------------------------------------------------------------
-
-// The values of a contribution that is no frame.
-template <bool FULL> DEVICE void load_values(const u8* values, const Seat& seat, uint4* v, Stage* stage) {
-    if (!FULL) {
-        copy_by_tile((u8*)stage->bytes, values, 2 * seat.count, seat.thread);
-        __syncthreads();
-    }
-#pragma unroll
-    for (u32 j = 0; j < 4; ++j) {
-        if (FULL) v[j] = __ldcs((const uint4*)(values + 2 * seat.first(j)));
-        else v[j] = seat.live(j) ? stage->bytes[seat.first(j) / 8] : make_uint4(0, 0, 0, 0);
-    }
-}
-
-template <bool FULL>
-DEVICE void reduce_block(const Frame* frames, u32 contributions, u32 block, u32 count, u32 rounded, DecodeShared<Codebook16<Bf16>>* shared) {
-    const Seat seat = Seat::of<Codebook16<Bf16>>(count);
-    float sums[4][8];
-    // Adding to -0 changes nothing.
-#pragma unroll
-    for (u32 i = 0; i < 32; ++i) sums[i / 8][i % 8] = -0.0f;
-#pragma unroll 1
-    for (u32 number = 0; number < contributions; ++number) {
-        const Frame* frame = frames + number;
-        uint4 v[4];
-        if (frame->fixed) {
-            read_block<Codebook16<Bf16>, FULL>(frame, block, count, v, shared);
-            if (!FULL) keep_all_live(v, seat);
-            check_block<Codebook16<Bf16>, FULL>(frame, block, seat, v, shared);
-        } else {
-            load_values<FULL>(at<const u8>(frame->dynamic) + (u64)block * (2 * TILE_VALUES), seat, v, &shared->stage);
-        }
-#pragma unroll
-        for (u32 j = 0; j < 4; ++j) {
-            const u32 words[4] = {v[j].x, v[j].y, v[j].z, v[j].w};
-#pragma unroll
-            for (u32 i = 0; i < 8; ++i) sums[j][i] = add(sums[j][i], bf16_to_f32(words[i / 2], i & 1));
-        }
-        // The next one may use the stage.
-        if (!FULL) __syncthreads();
-    }
-    const u64 first_value = (u64)block * TILE_VALUES;
-#pragma unroll
-    for (u32 j = 0; j < 4; ++j) store_sums<FULL>(frames, first_value + seat.first(j), FULL ? 8 : seat.live(j), sums[j], rounded);
-}
-
-#ifdef DTYPE_BF16
-// What `window7_reduce` is to window7.
-extern "C" __global__ void __launch_bounds__(256, 2)
-codebook16_reduce_bf16(const Frame* frames, u32 output_count, u32 contributions, u32 rounded) {
-    __shared__ DecodeShared<Codebook16<Bf16>> shared;
-    const Frame* first = frame_of(frames, output_count, blockIdx.x, contributions);
-    const u32 block = blockIdx.x - first->first_tile;
-    const u32 count = values_of_tile<Codebook16<Bf16>>(first->count, block);
-    if (count == TILE_VALUES) reduce_block<true>(first, contributions, block, TILE_VALUES, rounded, &shared);
-}
-
-// The last tiles of the outputs, where they are not full: a block per output.
-extern "C" __global__ void __launch_bounds__(256, 1)
-codebook16_reduce_last_bf16(const Frame* frames, u32 output_count, u32 contributions, u32 rounded) {
-    __shared__ DecodeShared<Codebook16<Bf16>> shared;
-    const Frame* first = frames + blockIdx.x * contributions;
-    const u32 block = first->tile_count - 1, count = values_of_tile<Codebook16<Bf16>>(first->count, block);
-    if (count < TILE_VALUES) reduce_block<false>(first, contributions, block, count, rounded, &shared);
-}
-#endif

@@ -30,7 +30,7 @@ DEVICE void codes_of_run(const uint4& piece, u32 first, u32* even, u32* odd) {
     *odd = __byte_perm(low, high, 0x7632);
 }
 
-// Of four values of FP8. Exponents are below 32, so no byte carries into the next.
+// Codes of four FP8 values whose book is a run of exponents. Exponents are below 32, so no byte carries into the next.
 DEVICE u32 codes_of_run(u32 exponents, u32 first) {
     const u32 less = (exponents + (0x80 - first) * 0x01010101u) ^ 0x80808080u, out = less & 0x10101010u;
     return less & ~(out - (out >> 4));
@@ -86,7 +86,7 @@ DEVICE void count_escapes(Packed* packed) {
 }
 DEVICE u32 row_total(const Packed& packed, u32 j) { return packed.totals[j / 2] >> 16 * (j & 1) & 0xffffu; }
 
-// What becomes of a tile.
+// Coding of a tile.
 struct Choice {
     u32 escapes, form, length; // `length` is that of its part of the dynamic section
     bool is_stored;

@@ -1,4 +1,4 @@
-// What all codecs share: frames as kernels see them, checksums, prefix sums over the tiles of a frame, header and front
+// Common code of all codecs: frames as kernels see them, checksums, prefix sums over the tiles of a frame, header and front
 // matter. docs/format.md specifies every byte.
 //
 // One portable subset of CUDA C++ without includes: NVRTC compiles it, and so does a C++ compiler for the tests without
@@ -26,7 +26,7 @@ struct Frame {
     u32 tile_count;
 };
 
-// What the blocks of a frame have in common. Encoders find it all zero and leave it so, but for the hint.
+// State that the blocks of a frame share. Encoders find it all zero and leave it so, but for the hint.
 struct State {
     u64 front;    // sum over the words of the front matter behind the header
     u32 values;   // checksum of the values
@@ -52,8 +52,6 @@ enum Fault {
     FAULT_POSITIONS = 10, // positions of blocks that do not ascend, or pass the last value
     FAULT_WORDS = 11,     // words that do not end where the next ones begin
     FAULT_FREQUENCIES = 12, // frequencies of symbols that are those of no table
-    FAULT_BASE = 20,      // differences from other values than those that are there
-    FAULT_METHOD = 21,    // blocks that are coded by rANS, which these kernels do not know
 };
 
 #define MAGIC 0x5257505au
@@ -137,17 +135,16 @@ DEVICE u64 mix_two(uint4 bytes, u64 first) {
 
 // ---- Frames of a batch -------------------------------------------------------------------------------------------
 
-// The frame that tile `tile` of the batch belongs to: the last one that begins at or before it. Where `stride` frames share
-// their tiles, the first of them.
-DEVICE const Frame* frame_of(const Frame* frames, u32 frame_count, u32 tile, u32 stride = 1) {
+// The frame that tile `tile` of the batch belongs to: the last one that begins at or before it.
+DEVICE const Frame* frame_of(const Frame* frames, u32 frame_count, u32 tile) {
     u32 low = 0, high = frame_count;
 #pragma unroll 1
     while (high - low > 1) {
         const u32 middle = (low + high) / 2;
-        if (frames[middle * stride].first_tile <= tile) low = middle;
+        if (frames[middle].first_tile <= tile) low = middle;
         else high = middle;
     }
-    return frames + low * stride;
+    return frames + low;
 }
 
 DEVICE State* state_of(const Frame* frame) { return at<State>(frame->state); }
@@ -309,7 +306,7 @@ template <u32 LAYOUT> DEVICE u64 front_word(const u8* front, u64 word) {
     return word_of(bytes.x, bytes.y);
 }
 
-// What all tiles of a frame need: the front of the dynamic section.
+// Front of the dynamic section, which all tiles of a frame need.
 struct Common {
     u64 len;   // in bytes
     u32 sum;   // its part of the checksum
@@ -369,7 +366,6 @@ template <class LenOf> DEVICE void place_tiles(const Frame* frame, u64 before, u
 template <class Format> DEVICE void open_frames(const Frame* frames, Common common = Common()) {
     __shared__ u32 totals[32];
     const Frame* frame = frames + blockIdx.x;
-    if (!frame->fixed) return; // Values as they are.
     const u8* fixed = at<const u8>(frame->fixed);
     if (threadIdx.x == 0)
         open_state<Format>(frame, fixed, common.sum, common.fault, front_len<Format>(frame->count) / 8 - HEADER_BYTES / 8);
@@ -399,7 +395,7 @@ template <class Format, u32 LAYOUT = LAYOUT_SPLIT> DEVICE void close_share(const
     if (checksum != (u32)front_word<LAYOUT>(front, 3)) report(frame, FAULT_CHECKSUM);
 }
 
-// What the first warp of every block of a decoder does besides its tile: the tile's share of the front matter's checksum
+// Work of the first warp of every decoding block besides its tile: the tile's share of the front matter's checksum
 // and, in the last block, the comparison. `values` is the sum over this block's values, folded.
 template <class Format> DEVICE void close_tile(const Frame* frame, u32 tile, u32 values) {
     State* state = state_of(frame);
@@ -437,47 +433,4 @@ DEVICE void split_four(u32 first, u32 second, u32* exponents, u32* rests) {
     const u32 low = __byte_perm(first, second, 0x6420), high = __byte_perm(first, second, 0x7531);
     *rests = merge(0x80808080u, high, low);
     *exponents = merge(0xfefefefeu, high << 1, low >> 7);
-}
-
-// ---- Sums in FP32 ------------------------------------------------------------------------------------------------
-
-// The value in the lower or upper half of a pair.
-DEVICE float bf16_to_f32(u32 pair, u32 is_upper) { return __uint_as_float(is_upper ? pair & 0xffff0000u : pair << 16); }
-
-// Every NaN becomes the same one, so that the bits do not depend on who adds.
-DEVICE float add(float a, float b) {
-    const float sum = __fadd_rn(a, b);
-    return sum == sum ? sum : __uint_as_float(0x7fc00000u);
-}
-
-// Rounds to the nearest, to even between two.
-DEVICE u32 f32_to_bf16(float value) {
-    const u32 bits = __float_as_uint(value);
-    if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fc0u;
-    return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-}
-
-// Writes the first `live` of eight sums to an output, from value `first` on.
-template <bool FULL> DEVICE void store_sums(const Frame* frame, u64 first, u32 live, const float* sums, u32 rounded) {
-    u32* wide = at<u32>(frame->values) + first;
-    u16* narrow = at<u16>(frame->values) + first;
-    if (FULL && rounded) {
-        u32 words[4];
-#pragma unroll
-        for (u32 k = 0; k < 4; ++k) words[k] = f32_to_bf16(sums[2 * k]) | f32_to_bf16(sums[2 * k + 1]) << 16;
-        __stcs((uint4*)narrow, make_uint4(words[0], words[1], words[2], words[3]));
-    } else if (FULL) {
-        u32 words[8];
-#pragma unroll
-        for (u32 i = 0; i < 8; ++i) words[i] = __float_as_uint(sums[i]);
-        __stcs((uint4*)wide, make_uint4(words[0], words[1], words[2], words[3]));
-        __stcs((uint4*)wide + 1, make_uint4(words[4], words[5], words[6], words[7]));
-    } else {
-#pragma unroll
-        for (u32 i = 0; i < 8; ++i) {
-            if (i >= live) continue;
-            if (rounded) narrow[i] = (u16)f32_to_bf16(sums[i]);
-            else wide[i] = __float_as_uint(sums[i]);
-        }
-    }
 }

@@ -1,4 +1,4 @@
-// What encoders of compact frames have in common. Frames, and the bodies in them, begin at any byte: a word of 32 bits at an edge has bytes of two
+// Common code of encoders of compact frames. Frames, and the bodies in them, begin at any byte: a word of 32 bits at an edge has bytes of two
 // bodies, or of two frames, which other blocks of threads write. So words are written inside of a part only, and bytes at its edges; no word is
 // read to be written again.
 

@@ -35,7 +35,7 @@ struct Code {
     u8 symbols[256];      // by length of word, then by number
 };
 
-// What the blocks that work on a frame have in common, beside State (kernels/src/module.rs has its size): then there is a
+// State beside State that the blocks of a frame share (kernels/src/module.rs has its size): behind it there is a
 // Part for each tile.
 struct Scratch {
     u64 index; // sum over the words of gaps and positions

@@ -3,7 +3,7 @@
 #define CODE_THREADS 256u
 #define CODE_WARPS 8u
 
-// What encoders keep of a frame where decoders have Scratch.
+// Scratch of encoders, in the place of Scratch.
 struct EncodeScratch {
     u64 index;        // sum over the words of gaps and positions
     u64 unused;
@@ -12,7 +12,7 @@ struct EncodeScratch {
 };
 static_assert(sizeof(EncodeScratch) <= sizeof(Scratch), "there is room for it");
 
-// What is written: the same parts in either layout.
+// Parts of a frame that is written, the same in either layout.
 typedef Coded<SplitLayout> Written;
 template <class Layout> DEVICE Written written_of(const Frame* frame) {
     Written coded = Written::with_threads(at<const u32>(frame->fixed)[THREADS_AT / 4]);

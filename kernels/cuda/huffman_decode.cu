@@ -28,7 +28,7 @@ struct DecodeShared {
     u32 positions[2]; // of a block and of the next one
 };
 
-// What a thread has decoded.
+// Symbols that a thread has decoded.
 struct Decoded {
     u32 count; // symbols whose words begin in its bits
     u32 end;   // the bit behind them, from the first one of the thread on

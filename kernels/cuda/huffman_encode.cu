@@ -11,7 +11,7 @@
 // Words of 32 bits that a tile has at most, and those of its gaps, with what is handed on.
 #define MOST_WORDS (TILE * LONGEST / 32 + 2)
 #define MOST_GAPS ((MOST_WORDS / 2 * 5 + 31) / 32 + 2)
-// What a tile hands on: its last bits of words, those of gaps above them, and a bit that says that it is there.
+// The word that a tile hands on: its last bits of words, those of gaps above them, and a bit that says that it is there.
 #define HANDED_ON (1ull << 63)
 
 struct EncodeShared {
@@ -23,7 +23,7 @@ struct EncodeShared {
     u32 totals[WARPS];
 };
 
-// Of each tile: its sum of bits, or that up to it; behind those of all, what it hands on.
+// Sum of bits of each tile, or up to it; behind the sums of all tiles, the words that they hand on.
 DEVICE u64* bits_of_tiles(const Frame* frame) { return (u64*)parts_of(frame); }
 DEVICE u64* handed_on(const Frame* frame) { return bits_of_tiles(frame) + frame->tile_count; }
 

@@ -1,7 +1,7 @@
 // Tiles of compact frames of window7 and codebook16: their modes, and masks of the values that are not +0.
 //
-// What a tile has is brought to shared memory, without what is left out, and goes from there to its place by the bits of the mask: all
-// set where there is none. A thread has 32 values in succession.
+// Masks: kept values of a tile are brought to shared memory, and go from there to their places by the bits of the mask, which are all
+// set where there is no mask. A thread has 32 values in succession.
 
 #define MODE_ZERO 2u
 #define MODE_MASKED 3u
@@ -22,7 +22,7 @@ struct Kept {
     u32 bits, before;
 };
 
-// What thread `thread` of a tile of `count` values has. `totals` has room for each warp of the tile, which has number `warp` of eight; `all` is
+// Kept values of thread `thread` in a tile of `count` values. `totals` has room for each warp of the tile, which has number `warp` of eight; `all` is
 // how many are marked, or ALL if some are behind the last value. Barriers are inside.
 DEVICE Kept read_marks(const u8* mask, bool is_masked, u32 count, u32 thread, u32 warp, u32* totals, u32* all) {
     const u32 first = 32 * thread, live = first >= count ? 0 : count - first < 32 ? count - first : 32;

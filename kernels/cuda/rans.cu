@@ -20,7 +20,7 @@
 #define ORDER_RANS 3u    // in place of an order
 #define FORM_RANS 0x30u  // where it is in an entry
 
-// What is kept of a frame, behind two words of each tile.
+// Scratch of a frame, behind two words of each tile.
 struct Scratch {
     // Decoders: of each slot its symbol in bits 0 to 7, the frequency less 1 in bits 8 to 19 and the number among the slots of
     // the symbol above. Encoders: sums of the groups that are looked at.

@@ -78,7 +78,7 @@ template <class Format> DEVICE void read_compact_table(const u8* from, u64 room,
     if (!ahead->fault) ahead->fault = !fits ? FAULT_LENGTH : (head.x >> 16 | head.y) ? FAULT_PADDING : is_wrong ? FAULT_FREQUENCIES : FAULT_NONE;
 }
 
-// As `TieredBodies`.
+// Bodies of rans, for `open_compact`; see `TieredBodies`.
 template <class Format> struct RansBodies {
     Scratch* scratch;
     CompactTable* table;

@@ -71,7 +71,7 @@ template <class Format> DEVICE void open_blocks(const Frame* frames) {
 
 // ---- Blocks by rANS ----------------------------------------------------------------------------------------------
 
-// What a warp reads a block's residuals from, and how far it is.
+// Source of a block's residuals, and how far the warp has read.
 struct Stream {
     const u32* slots;   // in shared memory
     const u16* words;   // and escapes behind them

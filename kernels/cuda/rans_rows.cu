@@ -41,7 +41,7 @@ DEVICE u32 live_of_quad(u32 row, u32 left) {
 
 // ---- What is read of a row ---------------------------------------------------------------------------------------
 
-// Of the static section: lower bytes, and rests that are bytes.
+// Lower bytes, and rests that are bytes, of a row in the static section.
 template <class Format> struct RowHead {
     u32 rests, lower[Format::LOWER + 1];
 };
@@ -61,7 +61,7 @@ template <class Format> struct Heads {
     }
 };
 
-// Those of a lane's quad in a row of group `group`; zeros where there is nothing.
+// Reads them for a lane's quad in a row of group `group`; zeros where there is nothing.
 template <bool FULL, class Format> DEVICE RowHead<Format> read_row(const Heads<Format>& heads, u32 count, u32 group, u32 row) {
     const u32 place = GROUP * group;
     const bool is_there = FULL || place + ROW_LEN * row + 4 * lane_id() < round8(count);

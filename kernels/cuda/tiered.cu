@@ -41,7 +41,7 @@ DEVICE u32 byte_of(uint2 bytes, u32 i) { return (i < 4 ? bytes.x : bytes.y) >> 8
 
 // ---- Types -------------------------------------------------------------------------------------------------------
 
-// What is known of the entry of a block.
+// Entry of a block.
 struct Entry {
     u32 form, order, base; // the order is 0 in all forms but one
     u32 counts[5];         // values in the tiers, and escapes
@@ -369,7 +369,7 @@ DEVICE Codes first_codes(uint2 residuals, u32 live) {
     return codes;
 }
 
-// What the codes of a tier beyond the first are looked up by. Residuals that earlier tiers have do not occur.
+// Lookup of the codes of a tier beyond the first. Residuals that earlier tiers have do not occur.
 struct Lookup {
     u32 less;          // the residual of the first byte of the table, negated
     u32 first, second; // codes of eight residuals, the last one of all others as well

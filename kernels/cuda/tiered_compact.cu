@@ -17,7 +17,7 @@ DEVICE u32 four_bytes(const u8* from) { return eight_bytes(from, 4).x; }
 
 // ---- Entries -----------------------------------------------------------------------------------------------------
 
-// What is known of the entry of a block: `form` is its tag alone.
+// Entry of a compact block: `form` is its tag alone.
 struct Compact {
     Entry entry;
     bool is_masked, has_columns;
@@ -62,7 +62,7 @@ template <class Format> DEVICE u32 rest_len(u32 count) { return Format::head_len
 // Whether byte planes have forms.
 template <class Format> DEVICE bool has_forms() { return Format::LOWER == 2; }
 
-// What the nibble or the byte of a group says.
+// Base of a group, from its nibble or byte.
 struct Base {
     u32 base;
     bool is_left_out, fits;
@@ -145,14 +145,14 @@ DEVICE u32 read_planes(const u8* rest, u64 room, u32 count, Plane* planes) {
 
 // ---- Columns -----------------------------------------------------------------------------------------------------
 
-// What is behind the front matter, in front of the bodies.
+// Data between front matter and bodies.
 struct Ahead {
     u64 len; // in bytes
     u64 sum; // over its words, not folded; the first warp has it
     u32 fault;
 };
 
-// What comes behind the front matter of a frame whose columns have offsets, of which `room` bytes are there; by 1024 threads. Without a way
+// Reads the column offsets behind the front matter, of which `room` bytes are there; by 1024 threads. Without a way
 // out in front of its loads: where the compiler meets one, it does not come to an end.
 DEVICE Ahead read_columns(const u8* from, u64 room, u64 count, u64 first_word, u64* parts) {
     const uint2 head = eight_bytes(room < COLUMNS_HEAD ? from - COLUMNS_HEAD : from);
@@ -203,7 +203,7 @@ DEVICE u32 measure_body(const Compact& block, const u8* body, u64 room, u32 coun
     return rest ? place + bodies.len_behind(block, rest) : 0;
 }
 
-// What other codecs with such frames have otherwise.
+// Bodies of tiered, for `open_compact`; other codecs with such frames have their own.
 struct TieredBodies {
     // Reads what is behind the offsets of columns, which begins at `from` with word `first_word`; `room` bytes are there. By 1024 threads.
     __device__ __forceinline__ void read_ahead(const u8*, u64, u64, Ahead*) const {}

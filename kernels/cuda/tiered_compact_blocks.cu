@@ -10,7 +10,7 @@ struct Columns {
         const Columns columns = {from + COLUMNS_HEAD, head.x, head.y & 0xffu, head.y >> 8 & 0xffu};
         return columns;
     }
-    // Those of eight values, before which there are `first` in the frame.
+    // Offsets of eight values, before which there are `first` in the frame.
     __device__ __forceinline__ uint2 of_values(u64 first) const {
         u32 column = (u32)(first % row);
         u64 all = 0;
@@ -110,7 +110,7 @@ template <bool PLAIN> DEVICE Coded coded_of_row(const Body& body, bool is_masked
     return coded;
 }
 
-// What blocks of any form need to be written.
+// Output of a block of any form.
 template <class Format> struct Output {
     const Frame* frame;
     u32 tile, count;

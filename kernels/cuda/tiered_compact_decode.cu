@@ -105,7 +105,7 @@ template <u32 PLANES, bool PLAIN, class Source> DEVICE uint2 coded_bits(const So
     return bytes;
 }
 
-// What tiers code of values. `symbols` are those of tier 1, `list` is where what it passes on begins.
+// Residuals of an octet's coded values. `symbols` are those of tier 1, `list` is where the values that it passes on begin.
 template <bool PLAIN> DEVICE uint2 coded_symbols(const Coded& coded, u32 symbols, u32 list, const CompactShared* shared) {
     const u32 word = coded.place / 64, within = coded.place % 64;
     const uint4 own = shared->codes[word], next = shared->codes[PLAIN ? word : word + 1];
@@ -145,7 +145,7 @@ DEVICE bool read_mask(const Body& body, u32 kept, u32 coded, CompactShared* shar
     return (live < 64 && bits >> live != 0) || all != coded;
 }
 
-// What is wrong with what fills up planes of `count` values, which begin at `planes`: bytes, or words of bits.
+// Whether the padding of planes of `count` values, which begin at `planes`, is not zero: bytes, or words of bits.
 DEVICE bool is_filled(const u8* plane, u32 count) {
     const u32 i = count + threadIdx.x;
     return i < round8(count) && plane[i] != 0;

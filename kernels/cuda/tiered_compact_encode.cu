@@ -3,7 +3,7 @@
 // As in the layout split, a lane has eight values of each of eight groups, and what a tier passes on is in a list. But where a body begins is known
 // only when all of its lengths are, and these only when all values are coded: so nothing is written before, and rests are taken of values that are
 // read again. In whole blocks without a mask, groups that are left out move words of 64 values as they are. In all others, what is coded has no places of
-// its own: residuals, and later rests, are collected in the list, in the order of the values, and coded from there. That is short, not fast.
+// its own: residuals, and later rests, are collected in the list, in the order of the values, and coded from there: optimised for code size, not speed.
 
 struct CompactEncodeShared {
     EncodeShared tiers;
@@ -381,3 +381,7 @@ template <class Format> DEVICE void seal_compact_frames(const Frame* frames) {
     const Frame* frame = frames + blockIdx.y;
     seal_compact<Format>(frame, compact_front_len(frame->tile_count));
 }
+
+extern "C" __global__ void __launch_bounds__(512, 2)
+tiered_encode_compact_dtype(const Frame* frames, u32 frame_count) { encode_compact_frames<Dtype>(frames, frame_count); }
+extern "C" __global__ void __launch_bounds__(256) tiered_seal_compact_dtype(const Frame* frames) { seal_compact_frames<Dtype>(frames); }

@@ -144,9 +144,27 @@ DEVICE void stored_octet(Octet<1>* values, const u8* body, const u8* dynamic, u3
     values->raw = stored_word(body, dynamic, in_body, octet);
 }
 
-// Hands on the values of a stored block.
-template <class Format, bool FULL, class Taker>
-DEVICE void read_stored(const u8* body, const u8* dynamic, u32 count, Taker* taker, DecodeShared* shared) {
+// Writes values where they belong, but for those of an octet that is not full: these go to `tail`.
+template <class Format> struct Writer {
+    static const bool HAS_ROOM = Format::WIDTH < 4; // Registers for rests that come early.
+    u64 key; // of this thread's first word
+    u64 sum; // over the values, for the checksum
+    u8* values; // of this thread
+    u8* tail;
+    __device__ __forceinline__ void start(u32 tile) {
+        key = first_key<Format>(tile);
+        sum = 0;
+    }
+    __device__ __forceinline__ void take(u32 j, const Octet<Format::WIDTH>& v, u32 live) {
+        sum += mix_octet(v, key_of_row<Format>(key, j), live);
+        if (live == 8) store_octet(values + Format::WIDTH * GROUP * j, v);
+        else if (live) *(Octet<Format::WIDTH>*)tail = v;
+    }
+};
+
+// Writes the values of a stored block.
+template <class Format, bool FULL>
+DEVICE void read_stored(const u8* body, const u8* dynamic, u32 count, Writer<Format>* writer, DecodeShared* shared) {
     const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id(), in_body = Format::static_body(count);
     if (!FULL) {
         const u32 i = Format::WIDTH * (count & ~7u) + threadIdx.x;
@@ -161,11 +179,11 @@ DEVICE void read_stored(const u8* body, const u8* dynamic, u32 count, Taker* tak
         Octet<Format::WIDTH> v = Octet<Format::WIDTH>();
         if (live == 8) stored_octet(&v, body, dynamic, in_body, (first + GROUP * j) / 8);
         else if (live) v = *(const Octet<Format::WIDTH>*)shared->tail;
-        taker->take(j, v, live);
+        writer->take(j, v, live);
     }
 }
 
-// What a lane reads of the static section: a word of each plane, or rests that are bytes.
+// Part of the static section that a lane reads: a word of each plane, or rests that are bytes.
 template <class Format> struct Head {
     static const u32 NUMBER = Format::PLANES ? Format::PLANES : ROWS;
     uint4 codes;
@@ -180,7 +198,7 @@ template <bool FULL> DEVICE void clear_unless(bool is_there, uint4* pair) {
     const u32 mask = FULL || is_there ? ~0u : 0;
     pair->x &= mask, pair->y &= mask, pair->z &= mask, pair->w &= mask;
 }
-// What is not there is read elsewhere and then cleared: loads under a condition keep the compiler from ending.
+// Reads codes of tier 1. Absent words are read elsewhere and then cleared: loads under a condition keep the compiler from ending.
 template <class Format, bool FULL> DEVICE void read_codes(Head<Format>* head, const u8* codes, u32 count) {
     const u32 word = warp_id() * 32 + word_of_lane();
     const bool is_there = FULL || 64 * word < count;
@@ -194,7 +212,7 @@ template <class Format, bool FULL> DEVICE void read_codes(Head<Format>* head, co
     }
     clear_unless<FULL>(is_there, &head->codes);
 }
-// Of `number` rows from row or plane `begin` on.
+// Reads rests of `number` rows from row or plane `begin` on.
 template <class Format, bool FULL> DEVICE void read_rests(Head<Format>* head, const u8* body, u32 count, u32 begin, u32 number) {
     const u32 word = warp_id() * 32 + word_of_lane(), first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
     const bool is_there = FULL || 64 * word < count;
@@ -232,27 +250,26 @@ template <class Format> DEVICE uint2 rests_of_row(const uint2* rests, u32 j) {
     return make_uint2(__byte_perm(even, odd, 0x5140), __byte_perm(even, odd, 0x7362));
 }
 
-// Hands on the values of a tile, row after row, as a lane of `encode_tile` has them, zeros where there are none; a report and any
-// values, or none, if something is wrong.
-template <class Format, bool FULL, class Taker>
-DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, Taker* taker, DecodeShared* shared) {
+// Writes the values of a tile, row after row, as a lane of `encode_tile` has them; reports what is wrong, and then writes any values or none.
+template <class Format, bool FULL>
+DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, Writer<Format>* writer, DecodeShared* shared) {
     const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
     const u8* fixed = at<const u8>(frame->fixed);
     const u8* body = fixed + front_len<Format>(frame->count) + (u64)tile * Format::static_body(Format::TILE);
     Head<Format> head;
     // Loads that depend on nothing come first.
     if (FULL && Format::FIRST_IN_BODY) read_codes<Format, FULL>(&head, body, count);
-    if (FULL && Taker::HAS_ROOM) read_rests<Format, FULL>(&head, body, count, 0, Head<Format>::NUMBER);
+    if (FULL && Writer<Format>::HAS_ROOM) read_rests<Format, FULL>(&head, body, count, 0, Head<Format>::NUMBER);
     const Entry entry = Entry::read(fixed + Format::table_at() + (u64)tile * Format::ENTRY);
     const u8* dynamic = at<const u8>(frame->dynamic) + at<const u64>(frame->tiles_state)[tile];
     if (is_refused_beside_loads(frame)) return;
     if (entry.form == FORM_STORED) {
-        read_stored<Format, FULL>(body, dynamic, count, taker, shared);
+        read_stored<Format, FULL>(body, dynamic, count, writer, shared);
         return;
     }
     const u8* codes = dynamic + entry.bases_len(count);
     if (!FULL || !Format::FIRST_IN_BODY) read_codes<Format, FULL>(&head, Format::FIRST_IN_BODY ? body : codes, count);
-    if (!FULL && Taker::HAS_ROOM) read_rests<Format, FULL>(&head, body, count, 0, Head<Format>::NUMBER);
+    if (!FULL && Writer<Format>::HAS_ROOM) read_rests<Format, FULL>(&head, body, count, 0, Head<Format>::NUMBER);
     const uint2 low = make_uint2(head.codes.x, head.codes.y), high = make_uint2(head.codes.z, head.codes.w);
     bool is_wrong = read_bases(dynamic, count, entry, shared);
     if (!FULL) {
@@ -277,7 +294,7 @@ DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, Taker* taker, Dec
     is_wrong = false;
 #pragma unroll
     for (u32 j = 0; j < ROWS; ++j) {
-        if (!Taker::HAS_ROOM && j % 2 == 0) read_rests<Format, FULL>(&head, body, count, j, 2);
+        if (!Writer<Format>::HAS_ROOM && j % 2 == 0) read_rests<Format, FULL>(&head, body, count, j, 2);
         const u32 place = list + __shfl_sync(ALL, before, 4 * j + lane_id() / 8) + byte_of(within, j);
         const uint2 residuals = residuals_of(byte_of(lows, j), byte_of(highs, j), 0x00ff0100u, read_list(shared->list, place));
         Split parts = {add_to_bytes(residuals, (u32)(bases >> 8 * j) & 0xffu), rests_of_row<Format>(head.rests, j)};
@@ -296,45 +313,21 @@ DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, Taker* taker, Dec
         is_wrong |= read_lower<Format, FULL>(lower, body, count, first + GROUP * j, live);
         Octet<Format::WIDTH> v;
         put_together(upper, lower, &v);
-        taker->take(j, v, live);
+        writer->take(j, v, live);
     }
     if (is_wrong) report(frame, FAULT_CODES);
 }
-
-// As `read_tile`, with this block's share of the comparisons.
-template <class Format, bool FULL, class Taker>
-DEVICE void take_tile(const Frame* frame, u32 tile, u32 count, Taker* taker, DecodeShared* shared) {
-    taker->start(tile);
-    read_tile<Format, FULL>(frame, tile, count, taker, shared);
-    const u32 of_values = fold_parts<Format>(taker->sum, shared->parts);
-    if (warp_id() == 0) close_tile<Format>(frame, tile, of_values);
-}
-
-// Writes values where they belong, but for those of an octet that is not full: these go to `tail`.
-template <class Format> struct Writer {
-    static const bool HAS_ROOM = Format::WIDTH < 4; // Registers for rests that come early.
-    u64 key; // of this thread's first word
-    u64 sum; // over the values, for the checksum
-    u8* values; // of this thread
-    u8* tail;
-    __device__ __forceinline__ void start(u32 tile) {
-        key = first_key<Format>(tile);
-        sum = 0;
-    }
-    __device__ __forceinline__ void take(u32 j, const Octet<Format::WIDTH>& v, u32 live) {
-        sum += mix_octet(v, key_of_row<Format>(key, j), live);
-        if (live == 8) store_octet(values + Format::WIDTH * GROUP * j, v);
-        else if (live) *(Octet<Format::WIDTH>*)tail = v;
-    }
-};
 
 template <class Format, bool FULL> DEVICE void decode_tile(const Frame* frame, u32 tile, u32 count, DecodeShared* shared) {
     u8* values = at<u8>(frame->values) + (u64)tile * (Format::WIDTH * Format::TILE);
     Writer<Format> writer;
     writer.values = values + Format::WIDTH * (warp_id() * (ROWS * GROUP) + 8 * lane_id());
     writer.tail = shared->tail;
-    take_tile<Format, FULL>(frame, tile, count, &writer, shared);
-    // A barrier is in there.
+    writer.start(tile);
+    read_tile<Format, FULL>(frame, tile, count, &writer, shared);
+    // A barrier is in it: the tail is there.
+    const u32 of_values = fold_parts<Format>(writer.sum, shared->parts);
+    if (warp_id() == 0) close_tile<Format>(frame, tile, of_values);
     const u32 i = Format::WIDTH * (count & ~7u) + threadIdx.x;
     if (!FULL && i < Format::WIDTH * count) values[i] = shared->tail[threadIdx.x];
 }

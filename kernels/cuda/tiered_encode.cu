@@ -1,6 +1,6 @@
 // Encoders of tiered.
 
-// What is chosen for a block, and from what.
+// Choice for a block, and the counts that it is made from.
 struct Plan {
     u32 sums[GROUPS];         // of the exponents of each group; from bit 20 on, how many values are not +0
     u64 bases[GROUPS / 8];    // a byte each, 0 for a group of zeros

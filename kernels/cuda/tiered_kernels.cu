@@ -1,4 +1,5 @@
-// The kernels of tiered.
+// The kernels of tiered for one type: kernels/src/module.rs puts its name in the place of `Dtype` and `dtype`. Two blocks of threads are on a multiprocessor,
+// or one of F32 that encodes or decodes `compact`: values of four bytes take more than 64 registers, and two blocks would put them into memory.
 
 template <class Format> DEVICE void open_compact_frames(const Frame* frames) {
     __shared__ OpenShared shared;
@@ -16,113 +17,11 @@ template <class Format> DEVICE void decode_compact_frames(const Frame* frames, u
     if (warp_id() == 0) close_compact<Format>(frame, tile, compact_front_len(frame->tile_count), of_values);
 }
 
-#ifdef DTYPE_BF16
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_encode_bf16(const Frame* frames, u32 frame_count) {
-    encode_frames<Bf16>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(256) tiered_seal_bf16(const Frame* frames) { seal_frames<Bf16>(frames); }
-extern "C" __global__ void __launch_bounds__(1024) tiered_open_bf16(const Frame* frames) { open_frames<Bf16>(frames); }
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_decode_bf16(const Frame* frames, u32 frame_count) {
-    decode_frames<Bf16>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(1024) tiered_open_compact_bf16(const Frame* frames) { open_compact_frames<Bf16>(frames); }
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_decode_compact_bf16(const Frame* frames, u32 frame_count) {
-    decode_compact_frames<Bf16>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_encode_compact_bf16(const Frame* frames, u32 frame_count) {
-    encode_compact_frames<Bf16>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(256) tiered_seal_compact_bf16(const Frame* frames) { seal_compact_frames<Bf16>(frames); }
-#endif
-
-#ifdef DTYPE_F16
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_encode_f16(const Frame* frames, u32 frame_count) {
-    encode_frames<F16>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(256) tiered_seal_f16(const Frame* frames) { seal_frames<F16>(frames); }
-extern "C" __global__ void __launch_bounds__(1024) tiered_open_f16(const Frame* frames) { open_frames<F16>(frames); }
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_decode_f16(const Frame* frames, u32 frame_count) {
-    decode_frames<F16>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(1024) tiered_open_compact_f16(const Frame* frames) { open_compact_frames<F16>(frames); }
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_decode_compact_f16(const Frame* frames, u32 frame_count) {
-    decode_compact_frames<F16>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_encode_compact_f16(const Frame* frames, u32 frame_count) {
-    encode_compact_frames<F16>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(256) tiered_seal_compact_f16(const Frame* frames) { seal_compact_frames<F16>(frames); }
-#endif
-
-#ifdef DTYPE_F32
-// One block of threads for a multiprocessor: values of four bytes take more than 64 registers, and two blocks would put them into memory.
-extern "C" __global__ void __launch_bounds__(512, 1)
-tiered_encode_f32(const Frame* frames, u32 frame_count) {
-    encode_frames<F32>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(256) tiered_seal_f32(const Frame* frames) { seal_frames<F32>(frames); }
-extern "C" __global__ void __launch_bounds__(1024) tiered_open_f32(const Frame* frames) { open_frames<F32>(frames); }
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_decode_f32(const Frame* frames, u32 frame_count) {
-    decode_frames<F32>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(1024) tiered_open_compact_f32(const Frame* frames) { open_compact_frames<F32>(frames); }
-extern "C" __global__ void __launch_bounds__(512, 1)
-tiered_decode_compact_f32(const Frame* frames, u32 frame_count) {
-    decode_compact_frames<F32>(frames, frame_count);
-}
-#endif
-
-#ifdef DTYPE_E4M3
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_encode_e4m3(const Frame* frames, u32 frame_count) {
-    encode_frames<E4m3>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(256) tiered_seal_e4m3(const Frame* frames) { seal_frames<E4m3>(frames); }
-extern "C" __global__ void __launch_bounds__(1024) tiered_open_e4m3(const Frame* frames) { open_frames<E4m3>(frames); }
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_decode_e4m3(const Frame* frames, u32 frame_count) {
-    decode_frames<E4m3>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(1024) tiered_open_compact_e4m3(const Frame* frames) { open_compact_frames<E4m3>(frames); }
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_decode_compact_e4m3(const Frame* frames, u32 frame_count) {
-    decode_compact_frames<E4m3>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_encode_compact_e4m3(const Frame* frames, u32 frame_count) {
-    encode_compact_frames<E4m3>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(256) tiered_seal_compact_e4m3(const Frame* frames) { seal_compact_frames<E4m3>(frames); }
-#endif
-
-#ifdef DTYPE_E5M2
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_encode_e5m2(const Frame* frames, u32 frame_count) {
-    encode_frames<E5m2>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(256) tiered_seal_e5m2(const Frame* frames) { seal_frames<E5m2>(frames); }
-extern "C" __global__ void __launch_bounds__(1024) tiered_open_e5m2(const Frame* frames) { open_frames<E5m2>(frames); }
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_decode_e5m2(const Frame* frames, u32 frame_count) {
-    decode_frames<E5m2>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(1024) tiered_open_compact_e5m2(const Frame* frames) { open_compact_frames<E5m2>(frames); }
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_decode_compact_e5m2(const Frame* frames, u32 frame_count) {
-    decode_compact_frames<E5m2>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_encode_compact_e5m2(const Frame* frames, u32 frame_count) {
-    encode_compact_frames<E5m2>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(256) tiered_seal_compact_e5m2(const Frame* frames) { seal_compact_frames<E5m2>(frames); }
-#endif
+extern "C" __global__ void __launch_bounds__(512, Dtype::WIDTH == 4 ? 1 : 2)
+tiered_encode_dtype(const Frame* frames, u32 frame_count) { encode_frames<Dtype>(frames, frame_count); }
+extern "C" __global__ void __launch_bounds__(256) tiered_seal_dtype(const Frame* frames) { seal_frames<Dtype>(frames); }
+extern "C" __global__ void __launch_bounds__(1024) tiered_open_dtype(const Frame* frames) { open_frames<Dtype>(frames); }
+extern "C" __global__ void __launch_bounds__(512, 2) tiered_decode_dtype(const Frame* frames, u32 frame_count) { decode_frames<Dtype>(frames, frame_count); }
+extern "C" __global__ void __launch_bounds__(1024) tiered_open_compact_dtype(const Frame* frames) { open_compact_frames<Dtype>(frames); }
+extern "C" __global__ void __launch_bounds__(512, Dtype::WIDTH == 4 ? 1 : 2)
+tiered_decode_compact_dtype(const Frame* frames, u32 frame_count) { decode_compact_frames<Dtype>(frames, frame_count); }

@@ -219,3 +219,7 @@ template <class Format> DEVICE void seal_compact_frames(const Frame* frames) {
     const Frame* frame = frames + blockIdx.y;
     seal_compact<Format>(frame, compact_front_end(frame->tile_count));
 }
+
+extern "C" __global__ void __launch_bounds__(256, Dtype::WIDTH == 2 ? 3 : 2)
+window7_encode_compact_dtype(const Frame* frames, u32 frame_count) { encode_compact_frames<Dtype>(frames, frame_count); }
+extern "C" __global__ void __launch_bounds__(256) window7_seal_compact_dtype(const Frame* frames) { seal_compact_frames<Dtype>(frames); }

@@ -183,19 +183,12 @@ template <class Format> DEVICE void check_tile(const Frame* frame, u32 tile, u64
     if (warp_id() == 0) close_tile<Format>(frame, tile, of_values);
 }
 
-// As `read_tile`, of BF16, without what is absent, and checked.
-template <bool FULL> DEVICE void take_tile(const Frame* frame, u32 tile, u32 count, uint4* v, DecodeShared* shared) {
+template <bool FULL> DEVICE void decode_tile(Bf16, const Frame* frame, u32 tile, u32 count, DecodeShared* shared) {
     const Pieces pieces = Pieces::of(count);
-    uint4 none[4];
+    uint4 v[4], none[4];
     read_tile<Bf16, FULL>(frame, tile, count, v, none, shared);
     if (!FULL) keep_live(v, pieces);
     check_tile<Bf16>(frame, tile, mix_values<FULL>(v, pieces, tile), shared);
-}
-
-template <bool FULL> DEVICE void decode_tile(Bf16, const Frame* frame, u32 tile, u32 count, DecodeShared* shared) {
-    const Pieces pieces = Pieces::of(count);
-    uint4 v[4];
-    take_tile<FULL>(frame, tile, count, v, shared);
     u8* values = at<u8>(frame->values) + (u64)tile * (2 * TILE_VALUES);
 #pragma unroll
     for (u32 j = 0; j < 4; ++j) {

@@ -20,31 +20,6 @@ pub struct Block {
     pub size: DeviceRegion,
 }
 
-/// What is added up on the device: an output, and what contributes to it, in the order in which it is added.
-#[derive(Clone, Debug)]
-pub struct Sum {
-    /// FP32 values or, rounded to the nearest, values of the codec's type; at a multiple of 16 bytes.
-    pub output: DeviceRegion,
-    /// At least one; as many for all sums of a launch.
-    pub contributions: Vec<Contribution>,
-}
-
-/// What is added to an output.
-#[derive(Clone, Debug)]
-pub enum Contribution {
-    /// A frame, as in [`Block`].
-    Frame {
-        /// See [`Block::static_section`].
-        static_section: DeviceRegion,
-        /// See [`Block::dynamic_section`].
-        dynamic_section: DeviceRegion,
-        /// See [`Block::size`].
-        size: DeviceRegion,
-    },
-    /// Values as they are, at a multiple of 16 bytes.
-    Values(DeviceRegion),
-}
-
 /// A frame in the compact layout, such as files and held weights have, and the values in it. Encoders write the frame and its length, decoders read
 /// them.
 #[derive(Clone, Debug)]
@@ -52,7 +27,7 @@ pub struct CompactBlock {
     /// The values, at a multiple of 16 bytes.
     pub values: DeviceRegion,
     /// Room for the frame, which is in front: for an encoder at least as long as [`Codec::bound`] says, for a decoder no longer than the frame.
-    /// Frames may lie one behind the other, at any byte; those of `huffman` at multiples of 16 bytes. Kernels read whole words of 32 bits, of
+    /// Frames may be adjacent and begin at any byte; those of `huffman` at multiples of 16 bytes. Kernels read whole words of 32 bits, of
     /// which at least a byte is in the region, and write none but bytes of the frame.
     pub frame: DeviceRegion,
     /// The length of the frame in bytes, a `u64` at a multiple of 8 bytes.
@@ -75,54 +50,46 @@ pub(crate) struct Batch {
     frames: DeviceRegion,
     states: DeviceRegion,
     frame_count: u32,
-    /// Of all frames.
+    /// Tiles of all frames.
     tile_count: u32,
-    /// What the frames point to.
+    /// Regions that the descriptions point to.
     _kept: (Vec<Described>, DeviceRegion),
 }
 
-/// A frame as the kernels need it: regions are missing where a contribution to a sum has none.
+/// Regions of a frame, as the kernels need them. A compact frame is both sections.
 #[derive(Clone, Debug)]
 pub(crate) struct Described {
     pub(crate) count: usize,
-    pub(crate) values: Option<DeviceRegion>,
-    pub(crate) static_section: Option<DeviceRegion>,
+    pub(crate) values: DeviceRegion,
+    pub(crate) static_section: DeviceRegion,
     pub(crate) dynamic_section: DeviceRegion,
-    pub(crate) size: Option<DeviceRegion>,
+    pub(crate) size: DeviceRegion,
 }
 
 impl Batch {
-    /// Describes frames of which each `stride` share their tiles to the kernels. Waits for the device.
-    pub(crate) fn new(
-        device: &Device,
-        module: Module,
-        stride: usize,
-        frames: Vec<Described>,
-    ) -> Result<Self, GpuError> {
+    /// Describes frames to the kernels. Waits for the device.
+    pub(crate) fn new(device: &Device, module: Module, frames: Vec<Described>) -> Result<Self, GpuError> {
         let tiles = |frame: &Described| frame.count.div_ceil(module.tile) as u64;
         let kept = |frame: &Described| module.kept_len(frame.count as u64);
         let described = DeviceRegion::allocate(device, (FRAME_LEN * frames.len()) as u64)?;
         let states = zeros(device, (STATE_LEN * frames.len()) as u64)?;
         let tile_states = zeros(device, frames.iter().map(kept).sum())?;
         let (mut bytes, mut first_tile, mut kept_at) = (Vec::new(), 0, 0);
-        let address = |region: &Option<DeviceRegion>| region.as_ref().map_or(0, DeviceRegion::address);
         for (number, frame) in frames.iter().enumerate() {
             let fields = [
-                address(&frame.values),
+                frame.values.address(),
                 frame.count as u64,
-                address(&frame.static_section),
+                frame.static_section.address(),
                 frame.dynamic_section.address(),
                 frame.dynamic_section.len(),
-                address(&frame.size),
+                frame.size.address(),
                 tile_states.address() + kept_at,
                 states.address() + (STATE_LEN * number) as u64,
                 first_tile | tiles(frame) << 32,
             ];
             bytes.extend(fields.iter().flat_map(|field| field.to_le_bytes()));
             kept_at += kept(frame);
-            if (number + 1) % stride == 0 {
-                first_tile += tiles(frame);
-            }
+            first_tile += tiles(frame);
         }
         described.write(&bytes)?;
         Ok(Self {
@@ -143,18 +110,17 @@ impl Batch {
         self.frame_count
     }
 
-    /// Of all frames; those that share their tiles count once.
     pub(crate) fn tile_count(&self) -> u32 {
         self.tile_count
     }
 
-    /// What the blocks of each frame have in common; decoders leave their findings there.
+    /// State of each frame, shared by its blocks; decoders leave their findings there.
     pub(crate) fn states(&self) -> &DeviceRegion {
         &self.states
     }
 }
 
-/// What decoders found, from a copy of their states.
+/// Fault of each frame, from a copy of [`Batch::states`].
 pub(crate) fn faults(states: &[u8]) -> Vec<Option<Fault>> {
     let status = |state: &[u8; STATE_LEN]| {
         let bytes = state[STATUS_AT..].first_chunk().expect("it is in the state");
@@ -169,7 +135,7 @@ fn zeros(device: &Device, len: u64) -> Result<DeviceRegion, GpuError> {
     Ok(region)
 }
 
-/// What the regions of a block must be.
+/// Lengths and alignments that the regions of a block must have.
 pub(crate) struct Needs<'a> {
     pub(crate) codec: &'a dyn Codec,
     pub(crate) dtype: DType,
@@ -182,13 +148,7 @@ impl Needs<'_> {
         self.values("values", &block.values, count, self.dtype.width())?;
         self.sections(count, &block.static_section, &block.dynamic_section, &block.size)?;
         let Block { values, static_section, dynamic_section, size } = block;
-        Ok(Described {
-            count,
-            values: Some(values),
-            static_section: Some(static_section),
-            dynamic_section,
-            size: Some(size),
-        })
+        Ok(Described { count, values, static_section, dynamic_section, size })
     }
 
     /// A compact frame, which is both sections of what kernels get. `least` gives how long its region is at least.
@@ -205,41 +165,7 @@ impl Needs<'_> {
         need("a frame", &block.frame, count, fits, align, &format!("at least {least} bytes"))?;
         need("a size", &block.size, count, block.size.len() == 8, 8, "8 bytes")?;
         let CompactBlock { values, frame, size } = block;
-        Ok(Described {
-            count,
-            values: Some(values),
-            static_section: Some(frame.clone()),
-            dynamic_section: frame,
-            size: Some(size),
-        })
-    }
-
-    /// What contributes to a sum; the first one has the address of the output.
-    pub(crate) fn sum(&self, sum: Sum, rounded: bool) -> Result<Vec<Described>, GpuError> {
-        let width = if rounded { self.dtype.width() } else { 4 };
-        let count = usize::try_from(sum.output.len()).expect("it is in memory") / width;
-        self.values("an output", &sum.output, count, width)?;
-        let mut output = Some(sum.output);
-        let describe = |contribution| {
-            let values = output.take();
-            Ok(match contribution {
-                Contribution::Frame { static_section, dynamic_section, size } => {
-                    self.sections(count, &static_section, &dynamic_section, &size)?;
-                    Described {
-                        count,
-                        values,
-                        static_section: Some(static_section),
-                        dynamic_section,
-                        size: Some(size),
-                    }
-                }
-                Contribution::Values(region) => {
-                    self.values("values", &region, count, self.dtype.width())?;
-                    Described { count, values, static_section: None, dynamic_section: region, size: None }
-                }
-            })
-        };
-        sum.contributions.into_iter().map(describe).collect()
+        Ok(Described { count, values, static_section: frame.clone(), dynamic_section: frame, size })
     }
 
     fn values(
@@ -270,7 +196,7 @@ impl Needs<'_> {
     }
 }
 
-pub(crate) fn need(
+fn need(
     what: &'static str,
     region: &DeviceRegion,
     values: usize,

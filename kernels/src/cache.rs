@@ -30,7 +30,7 @@ fn path(name: &str, text: &str, compiler: &str, arch: &str) -> Option<PathBuf> {
     folder().map(|folder| folder.join(format!("{name}-{arch}-{:032x}.cubin", xxh3_128(made_from.as_bytes()))))
 }
 
-/// What was compiled before. A damaged file is none.
+/// Loads compiled code from the cache; `None` if it is missing or damaged.
 pub(crate) fn load(name: &str, text: &str, compiler: &str, arch: &str) -> Option<Vec<u8>> {
     let mut bytes = fs::read(path(name, text, compiler, arch)?).ok()?;
     let sum = bytes.split_off(bytes.len().checked_sub(8)?);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zipwire_codec::{Codec, DType, FrameShape, Spec};
 
-use crate::batch::{Batch, Block, CompactBlock, Described, Needs, Sum, faults, frame_len};
+use crate::batch::{Batch, Block, CompactBlock, Described, Needs, faults, frame_len};
 use crate::compile::compile;
 use crate::device::{Code, Device, DeviceRegion, Function, Stream};
 use crate::error::GpuError;
@@ -35,22 +35,20 @@ struct Kernels {
     module: Module,
     codec: Box<dyn Codec>,
     dtype: DType,
-    /// Before encoders of either layout.
+    /// Kernel before encoders of either layout.
     before: Option<Function>,
     encode: Encoding,
     /// The same for the compact layout, if there are such.
     encode_compact: Option<Encoding>,
-    /// Those that open and decode.
+    /// Kernels that open and decode.
     decode: [Function; 2],
     /// The same for the compact layout.
     decode_compact: [Function; 2],
-    /// Those that add up, and those for partial tiles, if there are such.
-    sums: Option<[Function; 2]>,
     /// The functions are in it.
     _code: Code,
 }
 
-/// The kernels that encode a layout, in their order: the encoder, what comes again, and what seals frames.
+/// Kernels that encode a layout, in launch order: the encoder, a second pass if there is one, and the one that seals frames.
 struct Encoding {
     encode: Function,
     again: Option<Function>,
@@ -73,17 +71,6 @@ pub struct Decoder {
     is_compact: bool,
 }
 
-/// Decodes frames and adds them up, again and again.
-#[derive(Debug)]
-pub struct Reducer {
-    coder: Coder,
-    batch: Batch,
-    output_count: u32,
-    contributions: u32,
-    rounded: bool,
-    has_partial_tiles: bool,
-}
-
 impl Coder {
     /// Whether there are kernels that encode and decode frames of this codec and type, and decode compact ones. Needs no GPU.
     ///
@@ -99,7 +86,7 @@ impl Coder {
     /// As for [`Self::check`], and [`GpuError::NoCompact`] if compact frames are only decoded.
     pub fn check_compact(spec: &Spec, dtype: DType) -> Result<(), GpuError> {
         let module = module(spec, dtype)?;
-        match module.encodes_compact {
+        match module.encodes_compact() {
             true => Ok(()),
             false => Err(GpuError::NoCompact { codec: module.name, dtype }),
         }
@@ -120,7 +107,7 @@ impl Coder {
     /// If there are none for this codec and type, there is no compiler, or the driver fails.
     pub fn new(device: &Device, spec: &Spec, dtype: DType) -> Result<Self, GpuError> {
         let module = module(spec, dtype)?;
-        let code = Code::load(device, &compile(&module.source([dtype]), &device.arch()?)?)?;
+        let code = Code::load(device, &compile(&module.source(dtype), &device.arch()?)?)?;
         let function = |work: &str| code.function(&module.kernel(work, dtype));
         let encoding = |layout: &str| -> Result<Encoding, GpuError> {
             let function = |work: &str| function(&format!("{work}{layout}"));
@@ -137,13 +124,9 @@ impl Coder {
             dtype,
             before: module.before.map(function).transpose()?,
             encode: encoding("")?,
-            encode_compact: module.encodes_compact.then(|| encoding("_compact")).transpose()?,
+            encode_compact: module.encodes_compact().then(|| encoding("_compact")).transpose()?,
             decode: [function("open")?, function("decode")?],
             decode_compact: [function("open_compact")?, function("decode_compact")?],
-            sums: match module.has_sums {
-                true => Some([function("reduce")?, function("reduce_last")?]),
-                false => None,
-            },
             _code: code,
         })))
     }
@@ -191,43 +174,12 @@ impl Coder {
         Ok(Decoder { coder: self.clone(), batch, is_compact: true })
     }
 
-    /// Prepares a launch that adds up, in FP32 and in the order of the contributions. Outputs are FP32 or, if `rounded`, of
-    /// the codec's type, rounded to the nearest, to even between two. A NaN is always the same one. Waits for the device.
-    ///
-    /// # Errors
-    /// If there are no sums of this type, a region is not as [`Sum`] says, or the device has no room.
-    ///
-    /// # Panics
-    /// If the sums have different numbers of contributions, or none.
-    pub fn reducer(&self, sums: Vec<Sum>, rounded: bool) -> Result<Reducer, GpuError> {
-        let contributions = sums.first().map_or(1, |sum| sum.contributions.len());
-        let alike = sums.iter().all(|sum| sum.contributions.len() == contributions);
-        assert!(alike && contributions > 0, "sums of a launch have as many contributions, at least one");
-        let Kernels { device, module, codec, dtype, .. } = &*self.0;
-        if !module.has_sums {
-            return Err(GpuError::NoSums { codec: module.name, dtype: *dtype });
-        }
-        let needs = Needs { codec: &**codec, dtype: *dtype };
-        let output_count = u32::try_from(sums.len()).expect("outputs are counted in 32 bits");
-        let frames =
-            sums.into_iter().map(|sum| needs.sum(sum, rounded)).collect::<Result<Vec<_>, _>>()?.concat();
-        let has_partial_tiles = frames.iter().any(|frame| frame.count % module.tile != 0);
-        Ok(Reducer {
-            coder: self.clone(),
-            batch: Batch::new(device, *module, contributions, frames)?,
-            output_count,
-            contributions: u32::try_from(contributions).expect("contributions are counted in 32 bits"),
-            rounded,
-            has_partial_tiles,
-        })
-    }
-
     fn batch(&self, blocks: Vec<Block>) -> Result<Batch, GpuError> {
         let Kernels { device, module, codec, dtype, .. } = &*self.0;
         let needs = Needs { codec: &**codec, dtype: *dtype };
         let frames =
             blocks.into_iter().map(|block| needs.block(block)).collect::<Result<Vec<Described>, _>>()?;
-        Batch::new(device, *module, 1, frames)
+        Batch::new(device, *module, frames)
     }
 
     /// Compact frames, each of which has room for as many bytes as `least` says.
@@ -239,7 +191,7 @@ impl Coder {
         let Kernels { device, module, codec, dtype, .. } = &*self.0;
         let needs = Needs { codec: &**codec, dtype: *dtype };
         let frames = blocks.into_iter().map(|block| needs.compact(block, module.compact_align, least));
-        Batch::new(device, *module, 1, frames.collect::<Result<Vec<_>, _>>()?)
+        Batch::new(device, *module, frames.collect::<Result<Vec<_>, _>>()?)
     }
 }
 
@@ -300,46 +252,9 @@ impl Decoder {
         self.batch.states()
     }
 
-    /// What is wrong with each block, from a copy of [`Self::states`].
+    /// Fault of each block, from a copy of [`Self::states`]; `None` where a block is right.
     pub fn faults(states: &[u8]) -> Vec<Option<Fault>> {
         faults(states)
-    }
-}
-
-impl Reducer {
-    /// Queues the sums: frames and values are read, outputs written. What is wrong is in [`Self::states`] afterwards, in the
-    /// order of the contributions; the outputs of sums with wrong frames are anything.
-    ///
-    /// # Errors
-    /// If the driver fails.
-    pub fn launch(&self, stream: &Stream) -> Result<(), GpuError> {
-        let Self { coder: Coder(kernels), batch, .. } = self;
-        if batch.tile_count() == 0 {
-            return Ok(());
-        }
-        let [reduce, reduce_last] = kernels.sums.as_ref().expect("only coders that have them make reducers");
-        let (mut frames, mut output_count) = (batch.frames(), self.output_count);
-        let (mut contributions, mut rounded) = (self.contributions, u32::from(self.rounded));
-        let mut params = [
-            parameter(&mut frames),
-            parameter(&mut output_count),
-            parameter(&mut contributions),
-            parameter(&mut rounded),
-        ];
-        // SAFETY: as for the decoder, with the number of outputs and of contributions to each.
-        unsafe {
-            kernels.decode[0].launch(stream, (batch.frame_count(), 1), OPEN_THREADS, &mut params[..1])?;
-            reduce.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)?;
-            if self.has_partial_tiles {
-                reduce_last.launch(stream, (self.output_count, 1), kernels.module.threads, &mut params)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// See [`Decoder::states`]; [`Decoder::faults`] reads them. Contributions that are no frames have no faults.
-    pub fn states(&self) -> &DeviceRegion {
-        self.batch.states()
     }
 }
 

@@ -8,7 +8,7 @@ use std::{env, fs};
 
 use cudarc::nvrtc::{result, sys};
 
-use crate::source::Source;
+use crate::module::Source;
 use crate::{GpuError, cache};
 
 /// Versions of CUDA whose compiler is looked for.
@@ -59,7 +59,7 @@ fn is_present() -> bool {
     unsafe { sys::is_culib_present() }
 }
 
-/// Loads NVRTC out of a folder that the linker does not look into; whether it is there. What is loaded once is found by its
+/// Loads NVRTC from a folder that the linker does not search; whether it is there. A loaded library is found by its
 /// name. It asks for its built-in functions by their bare name, so these are loaded before.
 fn load_from(folder: &Path) -> bool {
     let Some(version) = VERSIONS.into_iter().find(|version| compiler_in(folder, version).exists()) else {

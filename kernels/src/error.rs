@@ -1,9 +1,10 @@
-//! What can go wrong with a GPU.
+//! Errors of devices, compilation and launches.
 
 use cudarc::driver::DriverError;
 use zipwire_codec::{DType, Spec};
 
 /// Why something cannot be done on a GPU.
+#[allow(missing_docs, reason = "fields are named by the messages")]
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GpuError {
@@ -18,12 +19,7 @@ pub enum GpuError {
     NoDevice(String),
     /// There are fewer devices.
     #[error("there is no CUDA device {ordinal}: this machine has {count}")]
-    Ordinal {
-        /// Number of the device, from 0.
-        ordinal: usize,
-        /// How many there are.
-        count: usize,
-    },
+    Ordinal { ordinal: usize, count: usize },
     /// NVRTC is not installed.
     #[error(
         "the run-time compiler for kernels was not found (`libnvrtc.so`)\n\
@@ -33,84 +29,34 @@ pub enum GpuError {
     NoCompiler,
     /// NVRTC refused the kernels.
     #[error("the kernels of `{module}` cannot be compiled for `{arch}`: {log}")]
-    Compile {
-        /// The codec.
-        module: &'static str,
-        /// The architecture, such as `sm_90`.
-        arch: String,
-        /// What the compiler says.
-        log: String,
-    },
+    Compile { module: &'static str, arch: String, log: String },
     /// A call of the driver failed.
     #[error("`{call}` failed on the GPU: {error:?}")]
-    Driver {
-        /// The call.
-        call: &'static str,
-        /// The driver's reason.
-        error: DriverError,
-    },
+    Driver { call: &'static str, error: DriverError },
     /// No kernels for this codec.
     #[error(
         "there are no GPU kernels for codec `{spec}` with `{dtype}`\n\
          help: there are some for `window7` (BF16, F32), `codebook16` (BF16, FP8), `tiered` and `rans` (all types) and `huffman` (BF16), \
          without options"
     )]
-    Unsupported {
-        /// The codec.
-        spec: Box<Spec>,
-        /// The type.
-        dtype: DType,
-    },
-    /// Frames of this type are not added up on a GPU.
-    #[error("kernels of `{codec}` add up no `{dtype}`")]
-    NoSums {
-        /// The codec.
-        codec: &'static str,
-        /// The type.
-        dtype: DType,
-    },
+    Unsupported { spec: Box<Spec>, dtype: DType },
     /// Values that cannot be added up.
     #[error(
         "{len} bytes of {dtype} at {address:#x} on the GPU cannot be part of this sum, which takes {needed}"
     )]
-    Term {
-        /// Their type.
-        dtype: DType,
-        /// Their length.
-        len: u64,
-        /// Their address.
-        address: u64,
-        /// What would do.
-        needed: String,
-    },
+    Term { dtype: DType, len: u64, address: u64, needed: String },
     /// Compact frames of this codec are decoded on a GPU, but not encoded.
     #[error(
         "kernels of `{codec}` encode no `compact` frames of `{dtype}`\n\
          help: those of `window7` (BF16, F32), `huffman` (BF16), `codebook16` (BF16, FP8) and `tiered` (all types but F32) do; `{codec}` encodes `split`, \
          and the CPU encodes both"
     )]
-    NoCompact {
-        /// The codec.
-        codec: &'static str,
-        /// The type.
-        dtype: DType,
-    },
+    NoCompact { codec: &'static str, dtype: DType },
     /// A region that is not what a kernel needs.
     #[error(
         "a frame of {values} values has {what} of {found} bytes at {address:#x} on the GPU, where it takes {needed}"
     )]
-    Region {
-        /// Which region.
-        what: &'static str,
-        /// Values of the frame.
-        values: usize,
-        /// Its length.
-        found: u64,
-        /// Its address.
-        address: u64,
-        /// What would do.
-        needed: String,
-    },
+    Region { what: &'static str, values: usize, found: u64, address: u64, needed: String },
 }
 
 impl GpuError {

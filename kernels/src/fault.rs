@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What is wrong with a frame.
+/// Defect of a frame that a decoder has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The header is not that of such a frame.
@@ -29,16 +29,12 @@ pub enum Fault {
     Words,
     /// Frequencies of symbols that are those of no table.
     Frequencies,
-    /// The frame has differences from other values than those that are there.
-    Base,
-    /// Blocks that are coded by rANS, which the kernels do not know.
-    Method,
     /// A number that this build does not know.
     Other(u32),
 }
 
 impl Fault {
-    /// What a kernel reported; `None` if nothing is wrong.
+    /// Fault with this number in a kernel's state; `None` for 0.
     pub(crate) fn of(status: u32) -> Option<Self> {
         Some(match status {
             0 => return None,
@@ -54,8 +50,6 @@ impl Fault {
             10 => Self::Positions,
             11 => Self::Words,
             12 => Self::Frequencies,
-            20 => Self::Base,
-            21 => Self::Method,
             other => Self::Other(other),
         })
     }
@@ -78,8 +72,6 @@ impl fmt::Display for Fault {
             Self::Positions => "the positions of its blocks do not ascend, or pass the last value",
             Self::Words => "its words do not end where the next ones begin",
             Self::Frequencies => "the frequencies of its symbols are those of no table",
-            Self::Base => "it has differences from other values than those that are there",
-            Self::Method => "it has blocks that are coded by rANS, which the kernels do not know",
             Self::Other(status) => return write!(f, "the kernel reported {status}"),
         };
         f.write_str(text)

@@ -3,32 +3,28 @@
 //! CUDA is loaded at run time: the same binary starts on a machine without it, and [`Device::open`] says what is missing.
 //! The kernels are CUDA C++ that NVRTC compiles for the device at hand, once ([`cache`]). Frames are those of
 //! [`zipwire_codec`] in the split layout, byte for byte; those in the compact layout are decoded where they lie and, for some codecs
-//! ([`Coder::check_compact`]), encoded as well; and a [`DeltaCoder`] decodes differences from values that are on the device.
+//! ([`Coder::check_compact`]), encoded as well.
 //!
 //! Nothing here waits for the device unless its documentation says so: lengths of frames stay on the device, and what
 //! follows is ordered by streams. A [`Device`] is a GPU, a [`Stream`] a queue of its work, a [`DeviceRegion`] bytes of its
-//! memory; a [`Coder`] has the kernels of a codec, and makes an [`Encoder`], a [`Decoder`] or a [`Reducer`] of the frames that one
-//! launch works on. Not every codec has all of them: frames of `huffman` are not added up. What is decoded is: a [`Summer`]
-//! adds values as they are, whatever codec they came by.
+//! memory; a [`Coder`] has the kernels of a codec, and makes an [`Encoder`] or a [`Decoder`] of the frames that one launch works
+//! on. A [`Summer`] adds decoded values, whatever codec they came by.
 
 mod batch;
 pub mod cache;
 mod coder;
 mod compile;
-mod delta;
 mod device;
 mod error;
 mod fault;
 mod module;
-mod source;
 mod sum;
 
-pub use batch::{Block, CompactBlock, Contribution, Sum};
-pub use coder::{Coder, Decoder, Encoder, Reducer};
+pub use batch::{Block, CompactBlock};
+pub use coder::{Coder, Decoder, Encoder};
 pub use compile::compiler;
-pub use delta::{DeltaBlock, DeltaCoder, DeltaDecoder};
 pub use device::{Device, DeviceBuffer, DeviceRegion, Event, HostBuffer, Stream};
 pub use error::GpuError;
 pub use fault::Fault;
-pub use source::{Source, sources};
+pub use module::{Source, sources};
 pub use sum::{Addition, Summer, Sums, Values};

@@ -1,14 +1,16 @@
-//! The codecs that have kernels. Adding one is a file in `cuda/` and an entry here.
+//! The codecs that have kernels, and their sources as NVRTC gets them. Adding a codec is files in `cuda/` and an entry here.
 
 use zipwire_codec::{DType, Spec};
+
+const COMMON: &str = include_str!("../cuda/common.cuh");
+const SUM: &str = include_str!("../cuda/sum.cu");
 
 /// The kernels of one codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Module {
     /// Name of the codec, and what names of its kernels begin with.
     pub(crate) name: &'static str,
-    /// Its part of the source: what is for one type only is between `#ifdef DTYPE_F32` (or another one) and `#endif`, unless the codec has
-    /// no other type.
+    /// Source of the codec's kernels for one type, whose names are in the place of `Dtype` and `dtype`.
     pub(crate) text: &'static str,
     /// Types that it has kernels for.
     pub(crate) dtypes: &'static [DType],
@@ -18,20 +20,17 @@ pub(crate) struct Module {
     pub(crate) threads: u32,
     /// Words of 64 bits that kernels keep of each frame, and of each of its tiles.
     pub(crate) kept: (usize, usize),
-    /// The work that the kernel before the encoder does, if there is one: the same in all layouts.
+    /// Name of the kernel that runs before the encoder, if there is one: the same in all layouts.
     pub(crate) before: Option<&'static str>,
-    /// The work that the kernel behind the encoder does, with as many blocks of threads, if there is one.
+    /// Name of the kernel that runs after the encoder with as many blocks of threads, if there is one.
     pub(crate) again: Option<&'static str>,
-    /// Whether there are kernels that add up what they decode.
-    pub(crate) has_sums: bool,
-    /// What frames in the compact layout begin at multiples of.
+    /// Alignment of compact frames in bytes.
     pub(crate) compact_align: u64,
-    /// Whether there are kernels that encode the compact layout, and not only such that decode it. What comes again and what seals frames is then there for
-    /// this layout, too.
-    pub(crate) encodes_compact: bool,
+    /// Source, behind [`Self::text`], of the kernels that encode the compact layout; `None` if compact frames are only decoded.
+    pub(crate) compact_encoder: Option<&'static str>,
 }
 
-/// Of each tile, where its part of the dynamic section begins.
+/// One word per tile: the offset of its part of the dynamic section.
 const OF_TILES: (usize, usize) = (0, 1);
 
 // A codec is in several files, which make one translation unit.
@@ -41,11 +40,8 @@ const WINDOW7: Module = Module {
         include_str!("../cuda/window7.cu"),
         include_str!("../cuda/window7_encode.cu"),
         include_str!("../cuda/window7_decode.cu"),
-        include_str!("../cuda/window7_reduce.cu"),
         include_str!("../cuda/masks.cu"),
         include_str!("../cuda/window7_compact.cu"),
-        include_str!("../cuda/compact_encode.cu"),
-        include_str!("../cuda/window7_compact_encode.cu"),
         include_str!("../cuda/window7_kernels.cu"),
     ),
     dtypes: &[DType::Bf16],
@@ -54,9 +50,11 @@ const WINDOW7: Module = Module {
     kept: OF_TILES,
     before: None,
     again: None,
-    has_sums: true,
     compact_align: 1,
-    encodes_compact: true,
+    compact_encoder: Some(concat!(
+        include_str!("../cuda/compact_encode.cu"),
+        include_str!("../cuda/window7_compact_encode.cu"),
+    )),
 };
 
 const CODEBOOK16: Module = Module {
@@ -68,8 +66,6 @@ const CODEBOOK16: Module = Module {
         include_str!("../cuda/codebook16_decode.cu"),
         include_str!("../cuda/masks.cu"),
         include_str!("../cuda/codebook16_compact.cu"),
-        include_str!("../cuda/compact_encode.cu"),
-        include_str!("../cuda/codebook16_compact_encode.cu"),
         include_str!("../cuda/codebook16_kernels.cu"),
     ),
     dtypes: &[DType::Bf16],
@@ -79,9 +75,11 @@ const CODEBOOK16: Module = Module {
     kept: (128, 1),
     before: Some("book"),
     again: None,
-    has_sums: true,
     compact_align: 1,
-    encodes_compact: true,
+    compact_encoder: Some(concat!(
+        include_str!("../cuda/compact_encode.cu"),
+        include_str!("../cuda/codebook16_compact_encode.cu"),
+    )),
 };
 
 const TIERED: Module = Module {
@@ -90,13 +88,10 @@ const TIERED: Module = Module {
         include_str!("../cuda/tiered.cu"),
         include_str!("../cuda/tiered_encode.cu"),
         include_str!("../cuda/tiered_decode.cu"),
-        include_str!("../cuda/tiered_reduce.cu"),
         include_str!("../cuda/tiered_compact.cu"),
         include_str!("../cuda/tiered_compact_decode.cu"),
         include_str!("../cuda/tiered_compact_blocks.cu"),
         include_str!("../cuda/tiered_compact_planes.cu"),
-        include_str!("../cuda/compact_encode.cu"),
-        include_str!("../cuda/tiered_compact_encode.cu"),
         include_str!("../cuda/tiered_kernels.cu"),
     ),
     dtypes: &[DType::Bf16],
@@ -105,9 +100,11 @@ const TIERED: Module = Module {
     kept: OF_TILES,
     before: None,
     again: None,
-    has_sums: true,
     compact_align: 1,
-    encodes_compact: true,
+    compact_encoder: Some(concat!(
+        include_str!("../cuda/compact_encode.cu"),
+        include_str!("../cuda/tiered_compact_encode.cu"),
+    )),
 };
 
 const RANS: Module = Module {
@@ -137,9 +134,8 @@ const RANS: Module = Module {
     kept: (2124, 2),
     before: Some("table"),
     again: Some("again"),
-    has_sums: false,
     compact_align: 1,
-    encodes_compact: false,
+    compact_encoder: None,
 };
 
 const HUFFMAN: Module = Module {
@@ -160,57 +156,28 @@ const HUFFMAN: Module = Module {
     kept: (1094, 2),
     before: Some("code"),
     again: None,
-    has_sums: false,
     compact_align: 16,
-    encodes_compact: true,
-};
-
-/// Frames of `delta+tiered`, which are decoded only, and by [`crate::DeltaCoder`].
-const DELTA: Module = Module {
-    name: "delta",
-    // Blocks without a base are frames of `tiered`.
-    text: concat!(
-        include_str!("../cuda/tiered.cu"),
-        include_str!("../cuda/tiered_decode.cu"),
-        include_str!("../cuda/tiered_compact.cu"),
-        include_str!("../cuda/tiered_compact_decode.cu"),
-        include_str!("../cuda/tiered_compact_blocks.cu"),
-        include_str!("../cuda/tiered_compact_planes.cu"),
-        include_str!("../cuda/delta.cu"),
-        include_str!("../cuda/delta_decode.cu"),
-    ),
-    dtypes: &[DType::Bf16],
-    tile: 32768,
-    threads: 512,
-    // `Inner`, and two places of each tile.
-    kept: (15, 2),
-    before: None,
-    again: None,
-    has_sums: false,
-    compact_align: 1,
-    encodes_compact: false,
+    // The sources of `split` have its kernels, too.
+    compact_encoder: Some(""),
 };
 
 const FP8: &[DType] = &[DType::F8E4M3, DType::F8E5M2];
 const F16_AND_FP8: &[DType] = &[DType::F16, DType::F8E4M3, DType::F8E5M2];
 
 impl Module {
-    /// A codec has an entry for each number of values that a block has; the entries of one have the same text.
+    /// A codec has an entry for each number of values that a block has; its entries follow one another.
     pub(crate) const ALL: &[Self] = &[
         WINDOW7,
-        Self { dtypes: &[DType::F32], has_sums: false, ..WINDOW7 },
+        Self { dtypes: &[DType::F32], ..WINDOW7 },
         CODEBOOK16,
-        Self { dtypes: FP8, tile: 16384, threads: 512, has_sums: false, ..CODEBOOK16 },
+        Self { dtypes: FP8, tile: 16384, threads: 512, ..CODEBOOK16 },
         TIERED,
-        Self { dtypes: F16_AND_FP8, has_sums: false, ..TIERED },
+        Self { dtypes: F16_AND_FP8, ..TIERED },
         // Byte planes have forms in `compact`.
-        Self { dtypes: &[DType::F32], has_sums: false, encodes_compact: false, ..TIERED },
+        Self { dtypes: &[DType::F32], compact_encoder: None, ..TIERED },
         RANS,
         HUFFMAN,
     ];
-
-    /// What decodes differences: no codec of its own.
-    pub(crate) const DELTA: Self = DELTA;
 
     /// The kernels for the frames of `spec`, if there are any.
     pub(crate) fn of(spec: &Spec, dtype: DType) -> Option<Self> {
@@ -224,13 +191,49 @@ impl Module {
         8 * (of_frame as u64 + of_tile as u64 * count.div_ceil(self.tile as u64))
     }
 
+    /// Whether kernels encode the compact layout, and do not only decode it.
+    pub(crate) fn encodes_compact(self) -> bool {
+        self.compact_encoder.is_some()
+    }
+
+    /// Translation unit with the kernels for this type.
+    pub(crate) fn source(self, dtype: DType) -> Source {
+        let own = [self.text, self.compact_encoder.unwrap_or("")].concat();
+        let own = own.replace("Dtype", &type_name(dtype)).replace("_dtype(", &format!("_{}(", suffix(dtype)));
+        Source { name: self.name, dtype: Some(dtype), text: format!("{COMMON}\n{own}") }
+    }
+
     /// Name of a kernel.
     pub(crate) fn kernel(self, work: &str, dtype: DType) -> String {
         format!("{}_{work}_{}", self.name, suffix(dtype))
     }
 }
 
-/// What names of kernels for a type end with.
+/// The kernels of one codec for one type, or of sums: a complete translation unit.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Name of the codec, or `sum`.
+    pub name: &'static str,
+    /// Type of the values; `None` for the kernel of sums, which takes several.
+    pub dtype: Option<DType>,
+    /// CUDA C++ without includes.
+    pub text: String,
+}
+
+/// Sources of all codecs that have kernels, for each of their types, and of sums.
+pub fn sources() -> Vec<Source> {
+    let all = Module::ALL.iter().flat_map(|module| module.dtypes.iter().map(|dtype| module.source(*dtype)));
+    all.chain([Source::sum()]).collect()
+}
+
+impl Source {
+    /// Source of the kernel that sums decoded values.
+    pub(crate) fn sum() -> Self {
+        Self { name: "sum", dtype: None, text: format!("{COMMON}\n{SUM}") }
+    }
+}
+
+/// Suffix of kernel names for a type.
 pub(crate) fn suffix(dtype: DType) -> &'static str {
     match dtype {
         DType::Bf16 => "bf16",
@@ -238,5 +241,43 @@ pub(crate) fn suffix(dtype: DType) -> &'static str {
         DType::F32 => "f32",
         DType::F8E4M3 => "e4m3",
         DType::F8E5M2 => "e5m2",
+    }
+}
+
+/// Name of a type in the sources.
+fn type_name(dtype: DType) -> String {
+    let suffix = suffix(dtype);
+    suffix[..1].to_uppercase() + &suffix[1..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_has_the_kernels_of_its_type_only() {
+        for module in Module::ALL {
+            for &dtype in module.dtypes {
+                let text = module.source(dtype).text;
+                let kernels: Vec<&str> = text.split("extern \"C\" __global__").skip(1).map(name).collect();
+                let works =
+                    [Some("encode"), Some("seal"), Some("open"), Some("decode"), module.before, module.again];
+                let compact = ["open_compact", "decode_compact", "encode_compact", "seal_compact"];
+                let compact = &compact[..if module.compact_encoder.is_some() { 4 } else { 2 }];
+                let works = works.into_iter().flatten().chain(compact.iter().copied());
+                let mut expected: Vec<String> = works.map(|work| module.kernel(work, dtype)).collect();
+                expected.sort();
+                let mut found = kernels.clone();
+                found.sort_unstable();
+                assert_eq!(found, expected, "{} {dtype}", module.name);
+            }
+        }
+    }
+
+    /// The name of a kernel, from its text behind `__global__`.
+    fn name(kernel: &str) -> &str {
+        let end = kernel.find("(const Frame*").expect("kernels take frames");
+        let start = kernel[..end].rfind([' ', '\n']).expect("a name has something in front");
+        &kernel[start + 1..end]
     }
 }

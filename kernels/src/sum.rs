@@ -1,4 +1,4 @@
-//! Sums of values that are on the device as they are: what a Reduce-Scatter or an All-Reduce adds up once frames are decoded.
+//! Sums of decoded values on the device, as in a Reduce-Scatter or an All-Reduce.
 #![allow(unsafe_code, reason = "kernels are launched")]
 
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::coder::parameter;
 use crate::compile::compile;
 use crate::device::{Code, Device, DeviceRegion, Function, Stream};
 use crate::error::GpuError;
-use crate::source::Source;
+use crate::module::Source;
 
 /// Values and threads of a block of threads.
 const TILE: u64 = 4096;
@@ -59,7 +59,7 @@ pub struct Sums {
     described: DeviceRegion,
     addition_count: u32,
     tile_count: u32,
-    /// What the descriptions point to.
+    /// Regions that the descriptions point to.
     _kept: Vec<Addition>,
 }
 

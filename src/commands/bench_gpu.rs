@@ -29,8 +29,13 @@ pub(crate) fn run(args: &BenchGpuArgs, cancel: &Cancel) -> Result<(), CliError> 
     }
     let codecs: Vec<Spec> = match &args.codec {
         Some(specs) => specs.0.clone(),
-        // Differences and sums are no codecs.
-        None => kernels::sources().iter().filter_map(|source| source.name.parse().ok()).collect(),
+        // Codecs have a source for each type; sums are no codec.
+        None => {
+            let mut codecs: Vec<Spec> =
+                kernels::sources().iter().filter_map(|source| source.name.parse().ok()).collect();
+            codecs.dedup();
+            codecs
+        }
     };
     let has_kernels = |spec: &Spec| args.types.iter().any(|dtype| Coder::check(spec, *dtype).is_ok());
     let codecs: Vec<Spec> =

@@ -189,26 +189,6 @@ RARE = {
     ),
 }
 
-# Of differences, blocks in which all values differ.
-RARE["delta"] = (
-    64,
-    [
-        ("const Frame* frame = frame_of(frames, frame_count, blockIdx.x);", "const Frame* frame = frames;"),
-        # One thread, or the first warp.
-        ("    if (warp_id() == 0) close_block(frame, block, of_values);\n", "    if (of_values == 1) *at<u32>(frame->state) = 0;\n"),
-        ("    bool is_wrong = mine == 0 && is_padded(body + entry.escapes_at(count), entry.counts[4]);\n", "    bool is_wrong = false;\n"),
-        ("    if (mine == 0 && !is_wrong) {\n        is_wrong = is_padded", "    if (false) {\n        is_wrong = is_padded"),
-        # Blocks without a base.
-        ("    if (is_direct(frame, block)) {\n        decode_direct", "    if (false) {\n        decode_direct"),
-        # Blocks of which some values differ.
-        ("    if (entry.form == FORM_LISTED) {\n        if", "    if (false) {\n        if"),
-        ("    if (entry.is_dense()) return number;\n    u32 word = 0;", "    return number;\n    u32 word = 0;"),
-        ("    if (!entry.is_dense()) copy_values(values, base, count);\n", ""),
-        # The last word of a frame.
-        ("        else for (u32 i = 0; i < live; ++i) bits |= (u64)values[4 * word + i] << 16 * i;\n", ""),
-    ],
-)
-
 # Sums of values as they are: all of it is the common path.
 RARE["sum"] = (16, [])
 
@@ -249,17 +229,6 @@ for dtype in DTYPES:
     LOOPS[f"rans_decode_{dtype}"] = [2, 4, 128, 1, 1]
     # Rows of 128 values, by one warp of sixteen; words that are copied, 2.6 bits for a Gaussian value.
     LOOPS[f"rans_encode_{dtype}"] = [256 / 16, 32768 * 2.6 / 64 / 512]
-LOOPS["delta_decode_bf16"] = [
-    # Symbols of a thread.
-    64,
-    # Differences, two for each turn: where parts are.
-    32,
-    # And values; low bits in planes, of which four are an example.
-    32,
-    4,
-    # Words of the values, for the checksum.
-    16,
-]
 # The search of a frame, escapes, tiers, rounds of a tier: once, as in the layout `split`. Rows of a warp; of F32, planes.
 LOOPS |= {f"tiered_decode_compact_{dtype}": [1, 1, 1, 1, 8] for dtype in ["bf16", "f16", "e4m3", "e5m2"]}
 # The search of a frame, a tier, what is passed on, the codes of tier 2, two tiers, escapes: once; and four rows of a warp, whose rests are written.

@@ -1,9 +1,9 @@
-//! What a message is sent from or received into.
+//! Memory that a message is sent from or received into.
 #![allow(unsafe_code, reason = "a C library reads and writes behind pointers")]
 
 use std::fmt;
 
-/// Memory that somebody lends until a message has been sent or received.
+/// Memory that its owner lends until a message has been sent or received.
 ///
 /// # Safety
 /// From the first call of [`pointer`](Self::pointer) until the value is dropped, the pointer stays the same and is valid for as many
@@ -24,9 +24,9 @@ pub unsafe trait Lent: Send {
 
 /// The bytes of a message, which the message has for as long as it is under way.
 pub enum Bytes {
-    /// Its own.
+    /// Owned by the message.
     Owned(Vec<u8>),
-    /// Somebody else's.
+    /// Lent by another owner.
     Lent(Box<dyn Lent>),
 }
 

@@ -56,7 +56,7 @@ impl CollectiveBuffers {
         })
     }
 
-    /// What came.
+    /// Values received by the last call.
     pub fn received(&self) -> &[f32] {
         &self.received
     }

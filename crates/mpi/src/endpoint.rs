@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::dialect::{Handle, LONGEST_ERROR, LONGEST_HOST, LONGEST_VERSION, THREAD_LEVELS, UNDEFINED};
+use crate::abi::{Handle, LONGEST_ERROR, LONGEST_HOST, LONGEST_VERSION, THREAD_LEVELS, UNDEFINED};
 use crate::{Bytes, Library, MpiError};
 
 /// The longest message that MPI is given, in bytes: counts are C integers, so longer ones go in parts.
@@ -21,7 +21,7 @@ pub enum Channel {
     Data,
     /// Transfers of calls of a library.
     Calls,
-    /// What ranks tell one another.
+    /// Control messages between ranks.
     Control,
 }
 
@@ -32,19 +32,19 @@ pub struct Ticket(u64);
 /// A message that has been sent, or received.
 #[derive(Debug)]
 pub struct Done {
-    /// Which.
+    /// The message.
     pub ticket: Ticket,
-    /// What it was sent from or received into.
+    /// Memory that it was sent from or received into.
     pub bytes: Bytes,
     /// Bytes that came; of a message that was sent, all.
     pub len: usize,
-    /// From whom it came; of a message that was sent, to whom it went.
+    /// The other process: sender of a received message, receiver of a sent one.
     pub peer: u32,
-    /// Why it has not come, or not gone.
+    /// Error of the message, if it failed.
     pub error: Option<MpiError>,
 }
 
-/// This process among all of its job. There is one in a process.
+/// This process in its MPI job; one per process.
 ///
 /// It may move to another thread, and every call takes it as `&mut`, so threads take turns, as `MPI_THREAD_SERIALIZED` wants it.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub struct Endpoint {
     /// Processes on this host, by rank; all, until it is said.
     is_near: Vec<bool>,
     next: u64,
-    /// What MPI has under way, and which message each is part of.
+    /// Active MPI requests; `parts` names the message that each belongs to.
     requests: Vec<Handle>,
     parts: Vec<Ticket>,
     messages: HashMap<Ticket, Message>,
@@ -172,7 +172,7 @@ impl Endpoint {
         self.is_near = (0..self.size).map(|rank| ranks.contains(&rank)).collect();
     }
 
-    /// Name and version of the library, in its own words, of which the first line.
+    /// Name and version of the library: the first line of its own description.
     ///
     /// # Errors
     /// If MPI fails.
@@ -386,7 +386,7 @@ fn fields(status: &[u64]) -> [c_int; 2] {
     [integer(0), integer(2)]
 }
 
-/// What a call of MPI has come to.
+/// Turns the return code of an MPI call into a result.
 pub(crate) fn check(library: &Library, function: &'static str, code: c_int) -> Result<(), MpiError> {
     if code == 0 {
         return Ok(());

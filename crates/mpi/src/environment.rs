@@ -1,15 +1,15 @@
-//! What the environment says of how this process was started.
+//! Detection of the launcher that started this process, from environment variables.
 
 use std::env;
 
 /// A process that a launcher has started as one of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launched {
-    /// What started it.
+    /// Name of the launcher.
     pub by: &'static str,
-    /// Its number among all.
+    /// Rank of this process.
     pub rank: u32,
-    /// How many there are; `None` where only MPI knows.
+    /// Number of processes; `None` where only MPI knows it.
     pub size: Option<u32>,
     /// Whether processes that this launcher starts find one another by MPI.
     pub has_mpi: bool,
@@ -23,7 +23,7 @@ struct Kind {
     has_mpi: bool,
 }
 
-/// In the order in which they count: launchers of MPI first, as they are often started by others. SLURM's own variables are also in
+/// Launchers by precedence: those of MPI first, as they are often started by others. SLURM's own variables are also in
 /// scripts that start nothing yet, so they count only in a step, and torchrun's say nothing of MPI.
 const KINDS: [Kind; 5] = [
     Kind { by: "Open MPI", rank: "OMPI_COMM_WORLD_RANK", sizes: &["OMPI_COMM_WORLD_SIZE"], has_mpi: true },

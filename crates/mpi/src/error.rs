@@ -1,10 +1,11 @@
-//! What can go wrong with MPI.
+//! Errors of loading and calling MPI.
 
 use std::path::PathBuf;
 
 use crate::library::LIBRARY_VARIABLE;
 
 /// Why something cannot be done with MPI.
+#[allow(missing_docs, reason = "fields are named by the messages")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MpiError {
@@ -20,20 +21,10 @@ pub enum MpiError {
         "{LIBRARY_VARIABLE} names `{}`, which {why}\n\
          help: `libmpi_abi.so.1` of an MPI 5 library, or `libmpi.so.40` of Open MPI", path.display()
     )]
-    NotLibrary {
-        /// What the variable says.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
+    NotLibrary { path: PathBuf, why: String },
     /// The library lacks a function.
     #[error("the MPI library `{library}` has no `{symbol}`")]
-    Symbol {
-        /// The library.
-        library: String,
-        /// The function, or a constant of Open MPI's.
-        symbol: &'static str,
-    },
+    Symbol { library: String, symbol: &'static str },
     /// MPI does not let several threads take turns.
     #[error("the MPI library provides thread level {0}, and MPI_THREAD_SERIALIZED is needed")]
     ThreadLevel(&'static str),
@@ -42,14 +33,7 @@ pub enum MpiError {
     Twice,
     /// A call has failed.
     #[error("{function}: {text}")]
-    Call {
-        /// The function.
-        function: &'static str,
-        /// The class of the error, of those that the standard numbers.
-        class: i32,
-        /// What MPI says of it.
-        text: String,
-    },
+    Call { function: &'static str, class: i32, text: String },
 }
 
 /// A message was longer than the receiver's buffer (`MPI_ERR_TRUNCATE`, in both interfaces).

@@ -2,15 +2,14 @@
 //!
 //! Nothing of MPI is needed to build. Two binary interfaces are spoken, which cover the libraries in use: that of the standard (MPI 5.0,
 //! chapter "Application Binary Interface"; `libmpi_abi.so.1` of MPICH and of what descends from it) and that of Open MPI 3 to 5
-//! (`libmpi.so.40`). [`Endpoint`] is all that a process does with MPI; [`environment`] says who started it and as what.
+//! (`libmpi.so.40`). [`Endpoint`] is all that a process does with MPI; [`environment`] tells the launcher, rank and size.
 //!
 //! This crate has the `unsafe` of calling a C library. What is above it need only show that the bytes which it lends ([`Lent`]) stay where
 //! they are, and that nobody else touches them meanwhile.
 
+mod abi;
 mod bytes;
-mod calls;
 mod collective;
-mod dialect;
 mod endpoint;
 pub mod environment;
 mod error;

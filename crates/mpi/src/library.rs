@@ -8,8 +8,7 @@ use std::sync::OnceLock;
 use libloading::Library as Shared;
 
 use crate::MpiError;
-use crate::calls::Calls;
-use crate::dialect::{Constants, Dialect};
+use crate::abi::{Calls, Constants, Dialect};
 use crate::environment;
 
 /// Names the library, before all others that could be found.
@@ -23,7 +22,7 @@ const LAUNCHER: &str = "mpirun";
 /// A library of MPI, loaded for as long as the process runs.
 #[derive(Debug)]
 pub struct Library {
-    /// As it was found.
+    /// Path from which it was loaded.
     pub path: PathBuf,
     pub(crate) dialect: Dialect,
     pub(crate) constants: Constants,

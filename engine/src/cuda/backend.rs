@@ -1,18 +1,17 @@
-//! Carries out the ops of one rank on the streams of its device.
+//! The backend of one rank: it queues ops on the streams of its device, checks sizes and findings, and turns device time into that of the run.
 //!
 //! Ops are queued as soon as all that they depend on is queued; the device waits where they ran on other streams. The host
-//! only looks: nothing here waits for the device.
+//! polls: nothing here waits for the device.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use zipwire_kernels::{Event as DeviceEvent, GpuError};
+use zipwire_kernels::{Decoder, Device, Event as DeviceEvent, GpuError, Stream};
 use zipwire_payload::Payload;
 use zipwire_schedule::machine::{Capabilities, Machine, Readiness, TransferOrder};
-use zipwire_schedule::plan::{Local, Op, OpKind};
-use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank};
+use zipwire_schedule::plan::{Batch, Local, Op, OpKind};
+use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank, SizeId};
 
-use super::clock::Clock;
 use super::device_state::{DeviceState, Interval, Launch, Report};
 use super::exchange::{Exchanges, PeerMessage};
 use crate::control::{Control, Envelope};
@@ -30,7 +29,7 @@ pub(super) struct CudaBackend<'a> {
     pub(super) rank: Rank,
     pub(super) control: &'a Control<'a, PeerMessage>,
     pub(super) inbox: Receiver<Envelope<PeerMessage>>,
-    /// Of all ranks of this process.
+    /// Device states of all ranks, which are in this process.
     pub(super) peers: &'a [DeviceState],
     /// By rank: those of ranks on one device are one.
     pub(super) clocks: &'a [&'a Clock],
@@ -256,7 +255,7 @@ impl<'a> CudaBackend<'a> {
         Ok(())
     }
 
-    /// What this rank has on its device.
+    /// State of this rank on its device.
     pub(super) fn device_state(&self) -> &'a DeviceState {
         &self.peers[self.rank.index()]
     }
@@ -264,5 +263,84 @@ impl<'a> CudaBackend<'a> {
     /// The driver has failed.
     pub(super) fn broken(&self, op: Option<OpId>, error: &GpuError) -> Failure {
         Failure::new(self.rank, op, FailureKind::Device, error.to_string())
+    }
+}
+
+impl CudaBackend<'_> {
+    /// No size is larger than what it is the size of: what follows relies on it.
+    pub(super) fn check_sizes(
+        &self,
+        machine: &Machine,
+        op: OpId,
+        sizes: &[(SizeId, u64)],
+    ) -> Result<(), Failure> {
+        let capacity = |size: SizeId| self.device_state().capacities[size.index()];
+        let Some(&(size, value)) = sizes.iter().find(|(size, value)| *value > capacity(*size)) else {
+            return Ok(());
+        };
+        let (kind, whose) = match &machine.op(op).kind {
+            OpKind::Local(Local::Encode(_)) => (FailureKind::Device, "its encoder wrote".to_owned()),
+            OpKind::Compute(_) | OpKind::Library(_) | OpKind::Local(_) => {
+                unreachable!("only encoders and exchanges define sizes")
+            }
+            OpKind::Exchange(exchange) => {
+                let peer = exchange.receives.iter().find(|receive| receive.content.brings() == Some(size));
+                let peer = peer.expect("exchanges define the sizes that they receive").peer;
+                (FailureKind::Corrupt, format!("rank {peer} announces"))
+            }
+        };
+        let detail = format!("{whose} a section of {value} bytes where {} have room", capacity(size));
+        Err(failure(machine, Some(op), kind, detail))
+    }
+
+    /// Fails if a decoder of the batch has reported a fault.
+    pub(super) fn check_frames(&self, machine: &Machine, op: OpId, batch: &Batch) -> Result<(), Failure> {
+        let report = self.device_state().op(op).report.as_ref().expect("decoders report");
+        let mut states = vec![0; usize::try_from(report.to.len()).expect("it is in memory")];
+        report.to.read(0, &mut states);
+        let faults = Decoder::faults(&states);
+        match batch.blocks.iter().zip(faults).find_map(|(block, fault)| Some((block, fault?))) {
+            None => Ok(()),
+            Some((block, fault)) => {
+                let detail = format!("the frame from rank {}: {fault}", block.chunk.origin);
+                Err(failure(machine, Some(op), FailureKind::Corrupt, detail))
+            }
+        }
+    }
+
+    /// Compares what this rank has received with what was sent. Waits for the device, which has nothing else to do.
+    pub(super) fn finish(&mut self, machine: &Machine) -> Result<(), Failure> {
+        let _span = tracing::info_span!("check").entered();
+        for received in &self.device_state().samples.received {
+            let bytes = received.kept.read().map_err(|error| self.broken(received.consumer, &error))?;
+            if let Some(offset) = self.payload.mismatch(received.chunk.id, &bytes) {
+                return Err(self.failure_report.altered(machine, received.consumer, &received.chunk, offset));
+            }
+            self.bytes_verified += received.kept.len();
+        }
+        Ok(())
+    }
+}
+
+/// The clock of one device in one iteration. It is set anew for each, because devices tell distances between events as
+/// 32-bit floats, and because clocks drift.
+#[derive(Debug)]
+pub(super) struct Clock {
+    base: DeviceEvent,
+    base_s: f64,
+}
+
+impl Clock {
+    /// Sets the clock by that of the run; waits for the device.
+    pub(super) fn set(device: &Device, now_s: impl FnOnce() -> f64) -> Result<Self, GpuError> {
+        let (stream, base) = (Stream::new(device)?, DeviceEvent::new(device)?);
+        stream.record(&base)?;
+        base.wait()?;
+        Ok(Self { base, base_s: now_s() })
+    }
+
+    /// When the device passed an event, in seconds since the start of the run.
+    pub(super) fn time_s(&self, event: &DeviceEvent) -> Result<f64, GpuError> {
+        Ok(self.base_s + event.seconds_since(&self.base)?)
     }
 }

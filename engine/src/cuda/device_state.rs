@@ -1,4 +1,4 @@
-//! What a rank has on its device for all iterations: streams, buffers, events, and prepared launches.
+//! State of a rank on its device, kept for all iterations: streams, buffers, events, and prepared launches.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -75,11 +75,11 @@ pub(super) struct Prepared {
     /// Behind its work.
     pub(super) done: Event,
     pub(super) launch: Launch,
-    /// What the host wants to know of it.
+    /// Sizes or findings that are copied to the host.
     pub(super) report: Option<Report>,
     /// Before and behind each receive of an exchange.
     pub(super) receives: Vec<Interval>,
-    /// What others wait for before they take what it sends.
+    /// Event that peers wait for before they copy the bytes it sends.
     pub(super) ready: Arc<Event>,
 }
 
@@ -269,13 +269,13 @@ fn slot(sizes: &DeviceRegion, size: SizeId) -> DeviceRegion {
     sizes.part(offset..offset + SIZE_BYTES)
 }
 
-fn prepare(
-    device: &Device,
+/// The launch that carries out an op.
+fn launch(
     kind: &OpKind,
     place: &impl Fn(&Region) -> DeviceRegion,
     sizes: &DeviceRegion,
     kernels: &Kernels,
-) -> Result<Prepared, GpuError> {
+) -> Result<Launch, GpuError> {
     let split = |batch: &Batch| -> Vec<Block> {
         let block = |block: &plan::Block| Block {
             values: place(&block.values),
@@ -294,7 +294,7 @@ fn prepare(
         };
         batch.blocks.iter().map(block).collect()
     };
-    let launch = match kind {
+    Ok(match kind {
         OpKind::Local(Local::Encode(batch)) => {
             let coder = &kernels.coders[&batch.dtype];
             Launch::Encode(match batch.layout {
@@ -317,7 +317,17 @@ fn prepare(
         OpKind::Library(_) | OpKind::Local(Local::Split(_) | Local::GatherRows(_)) => {
             unreachable!("refused by the check")
         }
-    };
+    })
+}
+
+fn prepare(
+    device: &Device,
+    kind: &OpKind,
+    place: &impl Fn(&Region) -> DeviceRegion,
+    sizes: &DeviceRegion,
+    kernels: &Kernels,
+) -> Result<Prepared, GpuError> {
+    let launch = launch(kind, place, sizes, kernels)?;
     let report = |from: DeviceRegion, first| -> Result<Report, GpuError> {
         Ok(Report { to: HostBuffer::new(device, from.len())?, from, arrived: Event::new(device)?, first })
     };

@@ -65,7 +65,7 @@ pub(super) struct Exchanges {
 #[derive(Debug)]
 pub(super) struct Moving {
     pub(super) id: TransferId,
-    /// Of its exchange.
+    /// Lane of its exchange.
     pub(super) lane: Lane,
     pub(super) interval: Interval,
     /// On whose device the events are.

@@ -6,11 +6,9 @@
 
 mod backend;
 mod check;
-mod clock;
 mod device_state;
 mod exchange;
 mod samples;
-mod verify;
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,18 +22,16 @@ use zipwire_schedule::plan::{Plan, Program};
 use zipwire_schedule::{Failure, FailureKind, Machine, Rank, RankEnd, RunFailure};
 use zipwire_timeline::Timeline;
 
-use self::backend::{CAPABILITIES, CudaBackend};
-use self::clock::Clock;
+use self::backend::{CAPABILITIES, Clock, CudaBackend};
 use self::device_state::{DeviceState, Kernels};
 use self::exchange::{Exchanges, PeerMessage};
 use crate::chunks::Chunks;
-use crate::codec_work::CodecWork;
-use crate::control::{Control, Envelope};
+use crate::control::{Control, Envelope, run_all};
 use crate::failure_report::{FailureReport, stopped};
 use crate::handshake::Hello;
+use crate::pace::CodecWork;
 use crate::report::{RankReport, compare, conclude, empty_timeline, ended_before, panicked};
 use crate::run_program::{failure, run_program};
-use crate::spawn::run_all;
 use crate::sync::mpsc::Receiver;
 use crate::transport::Ended;
 
@@ -43,12 +39,12 @@ pub use self::check::{check, check_memory, takes_kernels};
 pub use crate::report::STUCK_AFTER;
 pub use zipwire_kernels as kernels;
 
-/// What to run.
+/// Plan, payload and devices of a run.
 #[derive(Debug)]
 pub struct Setup<'a> {
     /// The plan: validated, and one that [`check`] lets pass.
     pub plan: &'a Plan,
-    /// What the chunks hold.
+    /// Contents of the chunks.
     pub payload: &'a Payload,
     /// Iterations, with a barrier before each.
     pub iterations: u32,
@@ -61,7 +57,7 @@ pub struct Setup<'a> {
 /// A run in which all went well.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// What happened when, by the clocks of the devices.
+    /// Spans of all ranks, by the clocks of the devices.
     pub timeline: Timeline,
     /// Received bytes that were compared with what was sent, over all ranks and iterations.
     pub bytes_verified: u64,

@@ -1,7 +1,7 @@
-//! The chunks of the payload on a rank's device: what it contributes, and what it has received.
+//! Chunks of the payload on a rank's device: those that it contributes, and those that it has received.
 //!
-//! What it contributes is uploaded once; a compute op copies it from there to where the model would compute it. What it has
-//! received is copied aside before an op overwrites it, and goes to the host when the iteration is over. So neither takes the
+//! Contributions are uploaded once; a compute op copies them to where the model would compute them. Received chunks are
+//! copied aside before an op overwrites them, and go to the host when the iteration is over. So neither takes the
 //! way to the host while the clock runs.
 
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ pub(super) type Copy = (DeviceRegion, DeviceRegion);
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) chunk: Chunk,
-    /// What overwrites the place where it came in.
+    /// First op that overwrites the received bytes.
     pub(super) consumer: Option<OpId>,
     pub(super) kept: DeviceRegion,
 }

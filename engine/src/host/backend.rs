@@ -3,22 +3,22 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use zipwire_schedule::machine::{Capabilities, Machine, Readiness, TransferId, TransferOrder};
-use zipwire_schedule::plan::{CallKey, OpKind, TransferKey};
+use zipwire_schedule::machine::{Capabilities, Direction, Machine, Readiness, TransferId, TransferOrder};
+use zipwire_schedule::plan::{CallKey, Content, OpKind, Region, Transfer, TransferKey};
 use zipwire_schedule::{Durations, Failure, FailureKind, Lane, OpId, Rank};
 
-use super::cpu_time::cpu_s;
+use super::cores::Permits;
+use super::cores::cpu_s;
 use super::library::Calls;
 use super::overlap::Overlap;
-use super::permits::Permits;
 use super::worker::Worker;
-use crate::codec_work::{CodecOp, CodecWork, Coding};
-use crate::failure_report::{FailureReport, Standstill};
+use crate::failure_report::{FailureReport, Standstill, other_content, other_length};
 use crate::pace::Pace;
+use crate::pace::{CodecOp, CodecWork, Coding};
 use crate::run_program::{Action, Backend, Completion, Event, Outcome, failure};
-use crate::transport::{self, Message, Transport, is_of_call};
+use crate::transport::{self, Incoming, Message, Outgoing, Received, Shape, Transport, is_of_call};
 
-/// Longest sleep between two looks at whether the run is over.
+/// Longest sleep between two checks whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a rank waits before it notes for what: a description takes longer than a short wait.
 const NOTE_AFTER_S: f64 = 5e-3;
@@ -47,7 +47,7 @@ pub(super) struct HostBackend<'a> {
     pub(super) permits: &'a Permits,
     /// The cluster that the run stands for; `None` where links are as fast as memory.
     pub(super) pace: Option<&'a Pace>,
-    /// What compute phases take where that is `None`.
+    /// Durations of compute phases in runs that are not paced, if they are given.
     pub(super) phases: Option<&'a Durations>,
     pub(super) iteration: u32,
     /// When each open exchange was opened.
@@ -55,7 +55,7 @@ pub(super) struct HostBackend<'a> {
     /// Ends of transfers that are on offer.
     pub(super) offered: HashMap<TransferKey, TransferId>,
     pub(super) events: VecDeque<Event>,
-    /// What happens later, with its time in seconds; not sorted.
+    /// Scheduled events with their times in seconds; not sorted.
     pub(super) due: Vec<(f64, Due)>,
     /// A compute phase that other lanes slow down.
     pub(super) overlap: Overlap,
@@ -309,8 +309,131 @@ impl HostBackend<'_> {
         self.pace.map_or(1.0, |pace| pace.dilation)
     }
 
-    /// What something takes on the cluster, in seconds of this machine; nothing in a run that is not paced.
+    /// Declared duration in seconds of this machine (dilated); 0 in a run that is not paced.
     pub(super) fn declared_s(&self, seconds: impl FnOnce(&Pace) -> f64) -> f64 {
         self.pace.map_or(0.0, |pace| seconds(pace) * pace.dilation)
+    }
+}
+
+impl HostBackend<'_> {
+    /// Lets something happen once the exchange that it belongs to has been launched.
+    pub(super) fn when_open(&mut self, machine: &Machine, exchange: OpId, due: Due) -> Result<(), Failure> {
+        let launch_s =
+            if machine.is_fused(exchange) { 0.0 } else { self.declared_s(|pace| pace.costs.host.launch_s) };
+        let open_s = self.opened_s[&exchange] + launch_s;
+        if open_s > self.transport.now_s() {
+            self.due.push((open_s, due));
+            return Ok(());
+        }
+        self.happen(machine, due)
+    }
+
+    /// All transfers of an exchange have ended: it ends when its sizes have reached the host.
+    pub(super) fn close(&mut self, machine: &Machine, op: OpId) {
+        let begin_s = self.opened_s.remove(&op).expect("exchanges are opened before they are closed");
+        let launch_s =
+            if machine.is_launched(op) { self.declared_s(|pace| pace.costs.host.launch_s) } else { 0.0 };
+        let launched_s = begin_s + launch_s;
+        let sync_s = self.declared_s(|pace| pace.costs.host.sync_s);
+        let known_s = self.sizes_s.remove(&op).map_or(launched_s, |arrived_s| arrived_s + sync_s);
+        self.complete_at(machine, launched_s.max(known_s), Outcome::Op(op, Vec::new()), begin_s);
+    }
+
+    pub(super) fn announce(&mut self, machine: &Machine, id: TransferId) -> Result<(), Failure> {
+        let key = machine.key(id);
+        self.tell(machine, key.dst, Message::Ready(key))
+    }
+
+    /// Puts an end of a transfer on offer.
+    pub(super) fn offer(&mut self, machine: &Machine, id: TransferId) -> Result<(), Failure> {
+        let (transfer, exchange) = machine.transfer(id);
+        let (key, bytes) = (machine.key(id), moved(machine, transfer));
+        self.offered.insert(key, id);
+        let offered = match id.direction {
+            Direction::Receive => {
+                let has_word = transfer.content.brings().is_some();
+                self.transport.receive(Incoming { key, bytes, has_word })
+            }
+            Direction::Send => {
+                let size = |size| machine.size(size).expect("sizes are known before they are sent");
+                let word = transfer.content.brings().map(size);
+                let checksum = self.worker.checksum(bytes, word);
+                self.transport.send(Outgoing { key, bytes, word, checksum })
+            }
+        };
+        offered.map_err(|ended| self.failure_report.ended(machine, Some(id.op), &ended))?;
+        if id.direction == Direction::Receive && exchange.order.follows_peers() {
+            return self.tell(machine, key.src, Message::Ready(key));
+        }
+        Ok(())
+    }
+
+    /// A transfer has come.
+    pub(super) fn arrive(&mut self, machine: &Machine, received: &Received) -> Result<(), Failure> {
+        let &Received { transfer: Incoming { key, bytes, .. }, word, checksum, begin_s, end_s } = received;
+        let id = self.take_offered(machine, &key)?;
+        if self.worker.checksum(bytes, word) != checksum {
+            return Err(Failure::corrupt_transfer(self.rank, id.op, key));
+        }
+        if word.is_some() {
+            self.sizes_s.insert(id.op, end_s);
+        }
+        self.overlap.arrive(end_s, key);
+        self.complete(Outcome::Transfer(id, word), begin_s, end_s);
+        Ok(())
+    }
+
+    /// A send of this rank has completed.
+    pub(super) fn leave(
+        &mut self,
+        machine: &Machine,
+        key: TransferKey,
+        (begin_s, end_s): (f64, f64),
+    ) -> Result<(), Failure> {
+        let id = self.take_offered(machine, &key)?;
+        self.overlap.arrive(end_s, key);
+        self.complete(Outcome::Transfer(id, None), begin_s, end_s);
+        Ok(())
+    }
+
+    /// The ends of a transfer disagree about what moves.
+    pub(super) fn disagree(
+        &mut self,
+        machine: &Machine,
+        key: TransferKey,
+        (offered, expected): (Shape, Shape),
+    ) -> Result<(), Failure> {
+        let op = match self.calls.op_of(&key) {
+            Some(op) => op,
+            None => self.take_offered(machine, &key)?.op,
+        };
+        match (offered, expected) {
+            (Shape { bytes: Some(bytes), .. }, Shape { bytes: Some(expected), .. }) if bytes != expected => {
+                Err(other_length(machine, op, key.src, bytes, expected))
+            }
+            _ => Err(other_content(machine, op, key.src)),
+        }
+    }
+
+    /// A peer has announced a transfer, or has its end on offer.
+    pub(super) fn ready(&mut self, key: TransferKey) {
+        self.events.push_back(Event::PeerReady(key));
+    }
+
+    fn take_offered(&mut self, machine: &Machine, key: &TransferKey) -> Result<TransferId, Failure> {
+        let id = self.offered.remove(key);
+        id.ok_or_else(|| self.failure_report.confused(machine, key, "has ended without being on offer"))
+    }
+}
+
+/// The bytes that move of a transfer whose sizes are known.
+fn moved(machine: &Machine, transfer: &Transfer) -> Option<Region> {
+    match transfer.content {
+        Content::Size(_) => None,
+        Content::Values(region) | Content::Whole(region) | Content::Announced(region, _) => Some(region),
+        Content::Prefix(region, _) | Content::Overflow { region, .. } => {
+            let len = machine.transfer_bytes(transfer);
+            Some(Region { len, ..region })
+        }
     }
 }

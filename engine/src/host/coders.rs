@@ -1,7 +1,7 @@
-//! What codes the chunks of a rank. Mostly that is one codec; where it takes differences, it is one for each chunk, whose base both ends of
-//! the transfer have.
+//! Codecs and decoders of a rank's chunks. Usually there is one pair; a codec of differences has one for each chunk, whose base both ends of
+//! the transfer hold.
 //!
-//! Bases and their ids are made before the first iteration, and no time is that of them: a rank has the values that it is about to replace,
+//! Bases and their ids are made before the first iteration and are in no span: a rank has the values that it is about to replace,
 //! and keeps their ids beside them.
 
 use std::collections::{HashMap, HashSet};
@@ -18,7 +18,7 @@ pub(super) struct Coders {
     plain: Option<Box<dyn Codec>>,
     /// Reads frames that name no base; with the table of the codec, if that has one.
     decoder: Decoder,
-    /// Those that take differences, by chunk and its bytes.
+    /// Coders of differences, by chunk and its length in bytes.
     of_chunks: HashMap<(ChunkId, u64), Coder>,
 }
 
@@ -37,7 +37,7 @@ struct Differing {
 }
 
 impl Coders {
-    /// Those of a rank. Chunks without a base in the payload are coded without.
+    /// Coders of one rank. Chunks without a base in the payload are coded without.
     ///
     /// # Errors
     /// What to say if the system refuses memory for a base.
@@ -63,13 +63,13 @@ impl Coders {
         Ok(Self { plain, decoder: plain_decoder, of_chunks })
     }
 
-    /// What encodes a chunk of so many bytes.
+    /// Codec that encodes a chunk of so many bytes.
     pub(super) fn codec(&self, id: ChunkId, bytes: u64) -> &dyn Codec {
         let plain = || self.plain.as_deref().expect("coded plans name their codec");
         self.of_chunks.get(&(id, bytes)).map_or_else(plain, |coder| &*coder.codec)
     }
 
-    /// What decodes its frame.
+    /// Decoder of that chunk's frame.
     pub(super) fn decoder(&self, id: ChunkId, bytes: u64) -> &Decoder {
         self.of_chunks.get(&(id, bytes)).map_or(&self.decoder, |coder| &coder.decoder)
     }
@@ -80,7 +80,7 @@ pub fn base_bytes(plan: &Plan, rank: Rank) -> u64 {
     differing(plan, rank).map(|chunk| chunk.bytes).sum()
 }
 
-/// What a rank encodes or decodes as differences, each once. None of it is a sum, and in the split layout there are no differences.
+/// Chunks that a rank encodes or decodes as differences, each once: no sums, and none in the split layout.
 fn differing(plan: &Plan, rank: Rank) -> impl Iterator<Item = Differing> {
     let takes_base = plan.codec.as_ref().is_some_and(zipwire_codec::Spec::takes_base);
     let ops = plan.programs[rank.index()].ops.iter().filter(move |_| takes_base);

@@ -1,7 +1,7 @@
-//! Calls of a library's own collectives, of which this is one: all ranks meet when they have issued a call, hand one another
-//! what each gets, meet once more, and leave when the declared time is over.
+//! Collectives of a communication library, played by this executor: all ranks meet when they have issued a call, exchange their
+//! shares, meet once more, and leave when the declared time is over.
 //!
-//! What is handed over are transfers of the call's own, of which links and timelines do not know. An All-Reduce has two rounds
+//! Shares travel as transfers that are not in the plan and that links and timelines do not see. An All-Reduce has two rounds
 //! of them: each rank adds up its shard, contribution by contribution in rank order, and then all get the sums.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -11,16 +11,16 @@ use zipwire_schedule::plan::{CallKey, Content, Library, Region, Share, TransferK
 use zipwire_schedule::{Collective, Failure, OpId, Rank, SizeId, sum};
 
 use super::backend::{Due, HostBackend};
-use super::cpu_time::cpu_s;
+use super::cores::cpu_s;
 use super::worker::zeros;
-use crate::codec_work::{CodecOp, Coding};
+use crate::pace::{CodecOp, Coding};
 use crate::run_program::{Call, Completion, Outcome};
 use crate::transport::{CALLS, Incoming, Message, Outgoing, Received, is_of_call};
 
 /// The calls of one rank.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    /// Those that this rank has issued and that have not ended.
+    /// Calls that this rank has issued and that have not ended.
     ongoing: HashMap<CallKey, Ongoing>,
     /// How many ranks have come to each point of each call, and when the last one did.
     joined: HashMap<(CallKey, u32), (u32, f64)>,
@@ -35,7 +35,7 @@ struct Ongoing {
     met_s: Option<f64>,
     /// The point at which ranks meet next.
     point: u32,
-    /// What is left to do.
+    /// Rounds that are left.
     rounds: VecDeque<Round>,
     /// Its transfers that have not ended; `None` between two rounds.
     moving: Option<HashSet<TransferKey>>,
@@ -43,7 +43,7 @@ struct Ongoing {
     sum: Option<Adding>,
 }
 
-/// What ranks do between two barriers of a call.
+/// Exchange of shares between two barriers of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Round {
     /// Everybody gets what the others have.
@@ -345,7 +345,7 @@ impl HostBackend<'_> {
 /// Shares of a call, each with the other rank that it goes to, or comes from.
 type Handed<'a> = Vec<(Rank, &'a Share)>;
 
-/// What a rank gives to others in a round, and gets from them; contributions to its own sum it asks for one by one.
+/// Shares that a rank sends in a round, and those that it receives. Contributions to its own sum are not among these: it asks for them one by one.
 fn handed_over(library: &Library, rank: Rank, round: Round) -> (Handed<'_>, Handed<'_>) {
     let peers = || (0..library.ranks).map(Rank).filter(|peer| *peer != rank);
     let to = |peer: Rank, shares: Vec<_>| shares.into_iter().map(move |share| (peer, share));
@@ -371,7 +371,7 @@ fn of_shard(shares: &[Share], rank: Rank) -> Vec<&Share> {
     shares.iter().filter(|share| share.chunk.shard() == rank).collect()
 }
 
-/// What a rank contributes to its own shard; every rank contributes as much.
+/// Region of a rank's contribution to its own shard; every rank contributes as many bytes.
 fn own_values(library: &Library, rank: Rank) -> Region {
     let own = of_shard(&library.inputs, rank).first().and_then(|share| share.content.values());
     own.expect("plans are checked: all contribute to what is added up")
@@ -383,7 +383,7 @@ fn region(machine: &Machine, content: &Content) -> Option<Region> {
     content.region().map(|region| Region { len: machine.content_bytes(content) - word_bytes, ..region })
 }
 
-/// What the transfers of a call are called: no transfer of a plan has such a number.
+/// Key of a transfer of a call: its number is `CALLS` or above, as no transfer of a plan has.
 fn transfer_key(call: CallKey, round: Round, src: Rank, dst: Rank) -> TransferKey {
     let CallKey { segment, stage, part } = call;
     let second = u32::from(round == Round::GatherSums);

@@ -5,11 +5,9 @@
 
 mod backend;
 mod coders;
-pub(crate) mod cpu_time;
-mod exchange;
+pub(crate) mod cores;
 mod library;
 mod overlap;
-mod permits;
 mod worker;
 
 use std::cell::OnceCell;
@@ -40,20 +38,18 @@ use crate::memory::Memory;
 use crate::report::{RankReport, STUCK_AFTER, compare, conclude, empty_timeline, ended_before, panicked};
 use crate::run_program::{Backend, run_program};
 use crate::transport::Transport;
-use crate::transport::filter::Filtered;
-use crate::transport::flips::Flips;
+use crate::transport::filter::{Filtered, Flips};
 
 pub use self::coders::base_bytes;
-pub use self::permits::Permits;
-pub use crate::codec_work::{CallWork, CodecWork, Coding};
-pub use crate::pace::Pace;
+pub use self::cores::Permits;
+pub use crate::pace::{CallWork, CodecWork, Coding, Pace};
 
-/// What to run: the same on all ranks.
+/// Plan, payload and settings of a run: the same on all ranks.
 #[derive(Debug)]
 pub struct Setup<'a> {
     /// The plan, validated.
     pub plan: &'a Plan,
-    /// What the chunks hold.
+    /// Contents of the chunks.
     pub payload: &'a Payload,
     /// Iterations, with a barrier before each. Durations and faults are those of their numbers.
     pub iterations: Range<u32>,
@@ -69,7 +65,7 @@ pub struct Setup<'a> {
     /// Whether what comes is held against its sender's checksum, and against what the origin had. Without it times are those of a run that
     /// trusts its links.
     pub verifies: bool,
-    /// What goes wrong. Times of faults mean something in paced runs, and where phases have their durations.
+    /// Faults to inject. Their times mean something in paced runs, and where phases have durations.
     pub faults: &'a [Fault],
     /// When ops must have ended, in seconds of the cluster: for paced runs.
     pub deadlines: Option<&'a Deadlines>,
@@ -96,17 +92,17 @@ impl<'a> Setup<'a> {
 /// A run in which all went well.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// What happened when.
+    /// Spans of all ranks.
     pub timeline: Timeline,
     /// Received bytes that were compared with what was sent, over all ranks and iterations.
     pub bytes_verified: u64,
-    /// What the codec took.
+    /// Measured time of codec ops.
     pub codec_work: CodecWork,
     /// Faults that had no effect on any rank in any iteration, by their positions in [`Setup::faults`].
     pub unfired: Vec<usize>,
 }
 
-/// What has become of a run, as far as a rank knows.
+/// Outcome of a run on one rank: the report on rank 0, `None` elsewhere.
 pub type RunResult = Result<Option<Report>, Box<RunFailure>>;
 
 /// Runs one rank of a plan to its end, over a transport that connects it with the others; every received byte is compared with
@@ -265,7 +261,7 @@ impl RankJob<'_> {
         Ok(RankReport { rank, begin_s, end_s, spans, bytes_verified, codec_work, unfired, failed: None })
     }
 
-    /// What codes, made in the first iteration, before ranks meet.
+    /// Coders of this rank, made in the first iteration before the barrier.
     fn coders(&self, transport: &mut dyn Transport) -> Result<&Coders, Box<RankEnd>> {
         if let Some(coders) = self.coders.get() {
             return Ok(coders);

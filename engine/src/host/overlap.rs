@@ -1,6 +1,6 @@
 //! A compute phase whose declared time passes more slowly while other lanes of its rank are busy, in paced runs.
 //!
-//! What is busy is taken from the rank's own spans: codec ops by their declared times, transfers from when both ends were
+//! A lane is busy during the rank's own spans: codec ops for their declared times, transfers from when both ends were
 //! ready until the last byte is here, calls of the library from when the last rank has issued them. Times are seconds of this machine.
 
 use std::collections::HashSet;
@@ -9,7 +9,7 @@ use zipwire_cluster::{Progress, Slowdown};
 use zipwire_schedule::OpId;
 use zipwire_schedule::plan::TransferKey;
 
-/// What goes on at a rank that matters to its compute.
+/// The compute phase of a rank, and the work that slows it down.
 #[derive(Debug, Default)]
 pub(super) struct Overlap {
     slowdown: Slowdown,

@@ -1,4 +1,4 @@
-//! What a rank does by itself, in the memory of the host: it codes, adds up and copies, writes what the model would have
+//! Local ops of a rank in host memory: it codes, adds up and copies, writes what the model would have
 //! computed, and compares what has come with what was sent.
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -54,7 +54,7 @@ impl Worker<'_> {
         self.chunks.checked_at_end.iter().try_for_each(|chunk| self.check(machine, None, chunk))
     }
 
-    /// Carries out an op that concerns nobody else; the sizes that it defines. `progress` is called now and then.
+    /// Carries out a local op and returns the sizes that it defines. `progress` is called now and then.
     pub(super) fn carry_out(
         &self,
         machine: &Machine,

@@ -1,4 +1,4 @@
-//! What threads share, under a checker that decides at every lock, wait, message and atomic which thread goes on: the very code of
+//! Tests of shared state under a checker that decides at every lock, wait, message and atomic which thread goes on: the very code of
 //! barriers, permits, memories and the transport of threads, and whole runs over it.
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p zipwire-engine --lib interleavings`; `ZIPWIRE_INTERLEAVINGS` is the number of interleavings of

@@ -1,7 +1,9 @@
-//! A process's connection with all others: what it has under way, and what has come.
+//! A process's connection with all others ([`Link`]): messages under way and received ones; and how it is shared ([`Shared`]) by the rank's
+//! thread and the helper, of which the holder of the lock drives it.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use zipwire_mpi::{Bytes, Channel, CollectiveBuffers, Done, Endpoint, MpiError, Ticket};
@@ -10,20 +12,21 @@ use zipwire_schedule::plan::{Region, TransferKey};
 
 use super::clock::Clock;
 use super::packet::{FRAME, Header, Packet, Partial, frames};
+use super::status::StatusFile;
 use super::world::Member;
 use crate::memory::Memory;
 use crate::report::RankReport;
 use crate::serving;
 use crate::transport::{CALLS, Ended, Event, Incoming, Message, Outgoing, Received, is_of_call};
 
-/// Receives for packets that are on offer at any time.
+/// Receives for packets that are posted at any time.
 const LISTENING: usize = 32;
-/// How long messages of this process to itself may take.
+/// Time limit for messages of this process to itself.
 const FILL_WITHIN: Duration = Duration::from_secs(5);
-/// How often all hear that this process is alive, at the least.
+/// Longest interval between heartbeats.
 const ALIVE: Duration = Duration::from_secs(1);
 
-/// The state of the connection. Whoever drives it has it alone.
+/// State of the connection; the thread that drives it has exclusive access.
 pub(super) struct Link {
     endpoint: Endpoint,
     pub(super) rank: Rank,
@@ -44,7 +47,7 @@ pub(super) struct Link {
     telling: HashMap<Ticket, ()>,
     done: Vec<Done>,
     pub(super) events: VecDeque<Event>,
-    /// What the coordinator of a run that serves is told; at rank 0.
+    /// Messages for the coordinator of a serving run; at rank 0.
     pub(super) reported: VecDeque<Message>,
     pub(super) words: Vec<Option<Vec<u8>>>,
     pub(super) met: Option<Vec<Vec<u8>>>,
@@ -52,23 +55,23 @@ pub(super) struct Link {
     pub(super) tasks: VecDeque<Vec<u8>>,
     /// Processes on this host, this one among them; all, until rank 0 says so.
     pub(super) neighbours: usize,
-    /// Who all are; at rank 0.
+    /// Processes of the job; at rank 0.
     pub(super) members: Vec<Option<Member>>,
     /// Seconds within which each rank's clock is aligned; of this process only at rank 0.
     pub(super) aligned: Vec<Option<f64>>,
-    /// How much has ended on each rank, as far as is known here; at rank 0 of all, elsewhere of all together.
+    /// Progress counters: at rank 0 of each rank; elsewhere the own one, and the sum of all in place of rank 0's.
     progress: Vec<u64>,
     heard: Vec<Instant>,
     told: Instant,
     tells_every: Duration,
-    /// When this process last looked at what is under way.
+    /// When this process last polled.
     looked: Instant,
-    /// No process that runs goes without a look for so long.
+    /// A longer pause between two polls means that this process was suspended.
     stands_still_after: Duration,
-    /// For how long this process has stood still: it was stopped, or its host was.
+    /// How long this process was suspended, if it was.
     pub(super) stood_still: Option<Duration>,
     pub(super) ended: Option<Ended>,
-    /// Rank 0 has said that nobody needs to wait.
+    /// Whether rank 0 has ended the job.
     pub(super) is_over: bool,
 }
 
@@ -77,7 +80,7 @@ struct Awaited {
     transfer: Incoming,
     at_s: f64,
     header: Option<Header>,
-    /// Whether no bytes are to come, or they have.
+    /// Whether its bytes have come, or it has none.
     has_bytes: bool,
 }
 
@@ -144,7 +147,7 @@ impl Link {
         Ok((self.endpoint.version()?, self.endpoint.host()?))
     }
 
-    /// Ends MPI, with all others, which must have nothing more to say.
+    /// Finalises MPI, together with all others. No messages may be left.
     pub(super) fn finish(mut self) -> Result<(), MpiError> {
         // MPI must not be left with receives under way, and may not be asked to forget them: what this process says to itself fills them.
         for _ in 0..self.listening.len() {
@@ -175,7 +178,7 @@ impl Link {
         Ok(())
     }
 
-    /// Tells a process something.
+    /// Sends a packet to another process.
     pub(super) fn tell(&mut self, to: Rank, packet: &Packet) -> Result<(), Ended> {
         for frame in frames(packet) {
             let sent = self.endpoint.send(Channel::Control, Bytes::Owned(frame), to.0, 0);
@@ -184,13 +187,13 @@ impl Link {
         Ok(())
     }
 
-    /// Tells a process something, which may be this one; whoever has the number behind the last rank's is at rank 0.
+    /// Sends a packet to a process, possibly this one; the number behind the last rank's is the coordinator at rank 0.
     pub(super) fn tell_anybody(&mut self, to: Rank, packet: Packet) -> Result<(), Ended> {
         let to = if to.0 == self.size { Rank(0) } else { to };
         if to == self.rank { self.open(to, packet) } else { self.tell(to, &packet) }
     }
 
-    /// Tells all others something; of those who cannot be told, the first.
+    /// Sends a packet to all others; returns the first error.
     pub(super) fn tell_all(&mut self, packet: &Packet) -> Result<(), Ended> {
         let others = (0..self.size).map(Rank).filter(|rank| *rank != self.rank);
         let told: Vec<Result<(), Ended>> =
@@ -198,7 +201,7 @@ impl Link {
         told.into_iter().collect()
     }
 
-    /// Ends what runs here and everywhere.
+    /// Aborts the run here and on all other ranks.
     pub(super) fn abort(&mut self) {
         if self.ended != Some(Ended::Aborted) {
             // Whoever cannot be told finds out by itself.
@@ -207,7 +210,7 @@ impl Link {
         self.ended = Some(Ended::Aborted);
     }
 
-    /// Whether all that was told is out of this process's hands.
+    /// Whether all packets have been sent.
     pub(super) fn has_told(&self) -> bool {
         self.telling.is_empty()
     }
@@ -263,7 +266,7 @@ impl Link {
         (Channel::Calls, place * self.segments + key.segment.0)
     }
 
-    /// Lets MPI move what is under way, and takes in what has come. Whether anything has.
+    /// Polls MPI and handles completed messages; whether there were any.
     pub(super) fn advance(&mut self) -> Result<bool, Ended> {
         let since = self.looked.elapsed();
         self.looked += since;
@@ -324,7 +327,7 @@ impl Link {
         Ok(())
     }
 
-    /// Reports a transfer of which both the header and the bytes have come.
+    /// Reports a transfer once both its header and its bytes have come.
     fn arrive(&mut self, key: TransferKey) {
         let is_here = |awaited: &Awaited| awaited.has_bytes && awaited.header.is_some();
         if !self.awaited.get(&key).is_some_and(is_here) {
@@ -339,7 +342,7 @@ impl Link {
         self.events.push_back(Event::Received(Received { transfer, word, checksum, begin_s, end_s }));
     }
 
-    /// Whether the sender says something else of a transfer than this rank, which is reported then.
+    /// Whether the sender's shape differs from this rank's; if so, reports it.
     fn disagrees(&mut self, awaited: &Awaited) -> bool {
         let Awaited { transfer, header: Some(Header { key, shape: offered, .. }), .. } = awaited else {
             return false;
@@ -430,13 +433,13 @@ impl Link {
         Ok(())
     }
 
-    /// Who is on this host.
+    /// Sets the ranks on this host.
     pub(super) fn set_neighbours(&mut self, ranks: &[u32]) {
         self.neighbours = ranks.len();
         self.endpoint.set_near(ranks);
     }
 
-    /// Something has ended on this rank.
+    /// Counts an end on this rank as progress.
     pub(super) fn count_progress(&mut self) {
         self.progress[self.rank.index()] += 1;
     }
@@ -446,7 +449,7 @@ impl Link {
         self.progress.iter().fold(0, |sum, count| sum.wrapping_add(*count))
     }
 
-    /// Tells who must know that this process is alive, every now and then.
+    /// Sends heartbeats when they are due: rank 0 to all, others to rank 0.
     fn stay_alive(&mut self) -> Result<(), Ended> {
         if self.told.elapsed() < self.tells_every || self.is_over {
             return Ok(());
@@ -460,7 +463,7 @@ impl Link {
         }
     }
 
-    /// The first rank, of those that this one hears of, that has said nothing for so long.
+    /// First rank that has been silent for longer than `limit`, among those whose heartbeats come here.
     pub(super) fn silent(&self, limit: Duration) -> Option<Rank> {
         let hears = |rank: &Rank| *rank != self.rank && (self.rank == Rank(0) || *rank == Rank(0));
         (0..self.size).map(Rank).filter(hears).find(|rank| self.heard[rank.index()].elapsed() > limit)
@@ -475,11 +478,112 @@ pub(super) fn call_tags(segments: u32, parts: u32) -> u64 {
     u64::from(segments) * u64::from(STAGES) * 2 * u64::from(parts)
 }
 
-/// MPI fails for a message to or from a rank: as far as can be told, because that is gone.
+/// Error of a message to or from a rank: `Lost` if MPI says that the process has failed.
 fn lost(peer: Rank, error: &MpiError) -> Ended {
     const PROCESS_FAILED: [i32; 3] = [75, 76, 77];
     match error {
         MpiError::Call { class, .. } if PROCESS_FAILED.contains(class) => Ended::Lost(peer),
         error => Ended::Broken(format!("{error} (rank {peer})")),
+    }
+}
+
+/// How long a waiting thread polls without a pause after the last message: where each process of the host has a core, and where processes share
+/// cores, which working ones need.
+const EAGER: Duration = Duration::from_millis(2);
+const EAGER_ON_SHARED_CORES: Duration = Duration::from_micros(50);
+/// Longest pause between two polls.
+const LONGEST_PAUSE: Duration = Duration::from_micros(500);
+/// State shared by the rank's thread and the helper.
+pub(super) struct Shared {
+    pub(super) link: Mutex<Option<Link>>,
+    /// Whether the rank's thread drives the link itself.
+    pub(super) is_waiting: AtomicBool,
+    pub(super) is_over: AtomicBool,
+    /// Set when the user wants all to end.
+    pub(super) cancel: Arc<AtomicBool>,
+    pub(super) status: Mutex<Option<StatusFile>>,
+    pub(super) cores: usize,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Option<Link>> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes the status of this process, if there is a status file; `doing` is called only then.
+    pub(super) fn note(&self, doing: impl FnOnce() -> String) {
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(status) = status.as_mut() {
+            status.write(&doing());
+        }
+    }
+
+    pub(super) fn keeps_notes(&self) -> bool {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Runs `what` with the locked link.
+    pub(super) fn with<R>(&self, what: impl FnOnce(&mut Link) -> R) -> R {
+        what(self.lock().as_mut().expect("the link is there until the world ends"))
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
+    /// Drives the link until `found` finds something, or the time is over. `found` sees the link each time something may have come.
+    pub(super) fn wait<R>(
+        &self,
+        limit: Duration,
+        mut found: impl FnMut(&mut Link) -> Option<R>,
+    ) -> Option<R> {
+        self.is_waiting.store(true, Ordering::Relaxed);
+        let begin = Instant::now();
+        let mut quiet_since = begin;
+        let result = loop {
+            let (result, has_come, neighbours) = self.with(|link| {
+                // What has ended is said by what `found` looks at.
+                let has_come = link.advance().unwrap_or(false);
+                (found(link), has_come, link.neighbours)
+            });
+            let now = Instant::now();
+            if result.is_some() || now - begin >= limit {
+                break result;
+            }
+            if has_come {
+                quiet_since = now;
+            }
+            let quiet = now - quiet_since;
+            let eager = if neighbours <= self.cores { EAGER } else { EAGER_ON_SHARED_CORES };
+            if quiet < eager {
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep((quiet / 8).min(LONGEST_PAUSE).min(limit - (now - begin)));
+            }
+        };
+        self.is_waiting.store(false, Ordering::Relaxed);
+        result
+    }
+
+    /// Keeps messages moving while the rank's thread does something else.
+    pub(super) fn help(&self) {
+        while !self.is_over.load(Ordering::Relaxed) {
+            std::thread::sleep(LONGEST_PAUSE);
+            if self.is_waiting.load(Ordering::Relaxed) {
+                continue;
+            }
+            if let Ok(mut link) = self.link.try_lock()
+                && let Some(link) = link.as_mut()
+            {
+                // Whoever looks at the link next finds why.
+                let _ = link.advance();
+            }
+        }
     }
 }

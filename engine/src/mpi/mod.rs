@@ -4,21 +4,17 @@
 //! together ([`World::run`]). A transfer is one message from buffer to buffer, without a copy in between, and a short one ahead of it that
 //! says what it is.
 //!
-//! Whoever holds the lock of the link drives MPI, with calls that do not block: the rank's own thread while it waits, and a helper
-//! thread while the rank codes, as most libraries move nothing unless somebody calls them.
+//! The thread that holds the link's lock drives MPI, with calls that do not block: the rank's own thread while it waits, and a helper
+//! thread while the rank codes, as most libraries move nothing unless they are called.
 
 mod clock;
-mod error;
 mod link;
 mod packet;
 mod rank;
-mod serve;
-mod shared;
 mod status;
 mod world;
 
-pub use self::error::WorldError;
 pub use self::status::{
     STATUS_VARIABLE, Status, alive_file, has_failed, is_done, is_witness, read_statuses, reported,
 };
-pub use self::world::{Member, World};
+pub use self::world::{Member, World, WorldError};

@@ -1,4 +1,4 @@
-//! What processes tell one another beside the bytes of transfers, and how it travels: in frames of a length that all have room for.
+//! Control packets between processes, and their framing: everything but the bytes of transfers, in frames of a fixed greatest length.
 
 use serde::{Deserialize, Serialize};
 use zipwire_schedule::plan::TransferKey;
@@ -12,12 +12,12 @@ pub(super) const FRAME: usize = 4096;
 /// Bytes in front of a frame's part of a packet: those of the packet that are left, this part included.
 const HEAD: usize = 8;
 
-/// What one process tells another one.
+/// A control message from one process to another.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Packet {
-    /// To rank 0, first of all: who this is.
+    /// To rank 0, before all else: identity of this process.
     Present(Member),
-    /// From rank 0: who is on the host of this process, itself among them.
+    /// From rank 0: ranks on the host of this process, itself included.
     Neighbours(Vec<u32>),
     /// The sender's end of a transfer is on offer, and its bytes follow by themselves.
     Header(Header),
@@ -33,9 +33,9 @@ pub(super) enum Packet {
     Report(Box<RankReport>),
     /// A rank has failed.
     Abort,
-    /// From rank 0: what to do next, as whoever runs the processes says it.
+    /// From rank 0: the next task, as its caller encodes it.
     Task(Vec<u8>),
-    /// From rank 0: look at your clock and mine.
+    /// From rank 0: align your clock with mine.
     Align,
     /// To rank 0: what does your clock say? It is asked at a time of the asker's clock.
     Ask(f64),
@@ -43,11 +43,11 @@ pub(super) enum Packet {
     Answer(f64, f64),
     /// To rank 0: both are aligned, within so many seconds.
     Aligned(f64),
-    /// From rank 0: all is done or lost, and nobody needs to wait.
+    /// From rank 0: the job is over, and nobody needs to wait.
     End,
 }
 
-/// What goes ahead of the bytes of a transfer.
+/// Header that travels ahead of the bytes of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Header {
     pub(super) key: TransferKey,
@@ -69,7 +69,7 @@ pub(super) fn frames(packet: &Packet) -> Vec<Vec<u8>> {
     parts.collect()
 }
 
-/// What has come of a packet, from one process.
+/// Received part of a packet from one process.
 #[derive(Debug, Default)]
 pub(super) struct Partial(Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! What a process is doing, in a file: for those who look when it is gone.
+//! Status files: what each process is doing, kept on disk for when it has gone.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Names the folder in which processes say what they are doing.
 pub const STATUS_VARIABLE: &str = "ZIPWIRE_STATUS";
 
-/// The name of the pipe that a rank holds open while it is there, in that folder, if whoever has started it watches.
+/// Name of the pipe in that folder that a rank holds open while it lives, if the program that started it watches.
 pub fn alive_file(rank: u32) -> String {
     format!("rank-{rank}.alive")
 }
@@ -15,16 +15,16 @@ pub fn alive_file(rank: u32) -> String {
 /// Bytes of each of the two lines of a file, with the line break: where the second one is never depends on the first.
 const LINE: usize = 256;
 
-/// A file with two lines: who the process is, and what it is doing.
+/// A file with two lines: the identity of the process, and its activity.
 #[derive(Debug)]
 pub(super) struct StatusFile {
     file: File,
     doing: String,
-    /// Held open for as long as the process is there, for whoever watches.
+    /// Pipe that is held open while the process lives.
     _alive: Option<File>,
 }
 
-/// What a file says.
+/// Contents of a status file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// The rank.
@@ -33,7 +33,7 @@ pub struct Status {
     pub process: u32,
     /// The host.
     pub host: String,
-    /// What it was doing, in words that follow its name.
+    /// Its last activity, as words that follow its name.
     pub doing: String,
 }
 
@@ -60,7 +60,7 @@ impl StatusFile {
         self.write(&code.map_or_else(|| ENDED.to_owned(), ended_with));
     }
 
-    /// What the process does from now on. What cannot be written is lost: it is for those who look later.
+    /// Records the current activity. Errors of writing are ignored: the file only helps later diagnosis.
     pub(super) fn write(&mut self, doing: &str) {
         if self.doing != doing {
             self.doing.clear();
@@ -70,13 +70,13 @@ impl StatusFile {
     }
 }
 
-/// What a process writes at last, when it has done or said all that there was.
+/// Last status of a process that has finished and reported everything.
 const ENDED: &str = "is done";
 
-/// How it begins what a process writes of which a run has failed.
+/// Start of the last status of a process in which a run has failed.
 pub(super) const FAILED: &str = "has failed";
 
-/// How it begins what a process writes that was well, and let its run go because the launcher or another rank said so.
+/// Start of the last status of a healthy process that ended because the launcher or another rank said so.
 pub(super) const TOLD: &str = "was told to end";
 
 /// Whether a process has itself given up a run.
@@ -89,7 +89,7 @@ pub fn is_witness(doing: &str) -> bool {
     is_done(doing) || has_failed(doing) || doing.starts_with(TOLD)
 }
 
-/// What rank 0 writes at last: with which exit code it ends, of which it has said why.
+/// Last status of rank 0: the exit code with which it ends, whose cause it has printed.
 fn ended_with(code: u8) -> String {
     format!("{ENDED} with {code}")
 }
@@ -99,12 +99,12 @@ pub fn is_done(doing: &str) -> bool {
     doing.starts_with(ENDED)
 }
 
-/// The exit code that rank 0 has ended with, of which it has said why, if that is what it wrote last.
+/// Exit code of rank 0, if its last status says that it has ended with one and printed why.
 pub fn reported(doing: &str) -> Option<u8> {
     doing.strip_prefix(ENDED)?.strip_prefix(" with ")?.parse().ok()
 }
 
-/// What the files in a folder say, by rank.
+/// Reads the status files in a folder, sorted by rank.
 ///
 /// # Errors
 /// If the folder cannot be read. Files that a process was just making are left out.

@@ -1,4 +1,4 @@
-//! All processes of a job, as one of them sees it: what they do together, and the thread that keeps messages moving.
+//! All processes of a job, seen from one of them: joint runs, clocks and tasks, and the thread that keeps messages moving.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,16 +7,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use zipwire_codec::simd_level;
-use zipwire_mpi::{Collective, CollectiveBuffers, Endpoint, Library};
+use zipwire_mpi::{Collective, CollectiveBuffers, Endpoint, Library, MpiError};
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Failure, FailureKind, Lane, Rank, RankEnd, RunFailure};
 use zipwire_timeline::{Span, Timeline};
 
-use super::error::WorldError;
-use super::link::{Link, call_tags};
+use super::link::{Link, Shared, call_tags};
 use super::packet::Packet;
 use super::rank::MpiRank;
-use super::shared::Shared;
 use super::status::{FAILED, StatusFile, TOLD};
 use crate::host::{self, Permits, RunResult, Setup, run_rank};
 use crate::memory::Memory;
@@ -25,12 +23,12 @@ use crate::transport::{Ended, Transport};
 
 /// How long rank 0 waits until all processes have begun.
 const MEET_WITHIN: Duration = Duration::from_secs(120);
-/// How long processes that have failed wait for rank 0 to say what it knows.
+/// How long processes that have failed wait for rank 0 to print its report.
 const LAST_WORDS: Duration = Duration::from_secs(20);
-/// How long what is told at the end may be under way.
+/// How long the last packets may be under way.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// This process among all of its job.
+/// This process in its MPI job.
 #[derive(Debug)]
 pub struct World {
     pub(super) shared: Arc<Shared>,
@@ -38,21 +36,21 @@ pub struct World {
     pub(super) rank: Rank,
     pub(super) size: u32,
     library: String,
-    /// Who all are; at rank 0, elsewhere only this one.
+    /// Processes of the job at rank 0; elsewhere only this one.
     members: Vec<Member>,
     /// A run has failed: what was under way then still is.
     pub(super) has_failed: bool,
     patience: Duration,
 }
 
-/// Who a process is.
+/// Identity of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// Version of this program.
     pub version: String,
     /// The host that it runs on.
     pub host: String,
-    /// Its number there.
+    /// Process id on that host.
     pub process: u32,
     /// SIMD level of its codecs.
     pub simd: String,
@@ -97,7 +95,7 @@ impl World {
         Ok(Self { shared, helper, rank, size, library: version, members, has_failed: false, patience })
     }
 
-    /// Tells rank 0 who this is; there, hears who all are.
+    /// Introduces this process to rank 0, which collects all members.
     fn meet(shared: &Shared, rank: Rank, own: Member) -> Result<Vec<Member>, WorldError> {
         if rank != Rank(0) {
             shared.with(|link| link.tell(Rank(0), &Packet::Present(own.clone())))?;
@@ -142,7 +140,7 @@ impl World {
         self.size
     }
 
-    /// How long nothing may be heard of a process, and nothing may end anywhere.
+    /// Longest silence of a process, and longest standstill of a run.
     pub fn patience(&self) -> Duration {
         self.patience
     }
@@ -152,12 +150,12 @@ impl World {
         &self.library
     }
 
-    /// Who all processes are, by rank; elsewhere than at rank 0 only this one.
+    /// All processes by rank, at rank 0; elsewhere only this one.
     pub fn members(&self) -> &[Member] {
         &self.members
     }
 
-    /// At all but rank 0: says that this process cannot do what it is to do, which ends the run.
+    /// On ranks other than 0: reports that this process cannot take part, which ends the run.
     pub fn refuse(&mut self, why: &str) {
         self.has_failed = true;
         self.report_refusal(Failure::new(self.rank, None, FailureKind::Device, why));
@@ -174,7 +172,7 @@ impl World {
         });
     }
 
-    /// At rank 0: says to all others what to do next.
+    /// On rank 0: sends the next task to all others.
     ///
     /// # Errors
     /// If they cannot be told.
@@ -182,10 +180,10 @@ impl World {
         Ok(self.shared.with(|link| link.tell_all(&Packet::Task(task.to_vec())))?)
     }
 
-    /// At all others: what to do next; `None` when all is done.
+    /// On all others: the next task; `None` when the job is over.
     ///
     /// # Errors
-    /// If rank 0 is gone, or another process has failed.
+    /// If rank 0 is lost, or another process has failed.
     pub fn next_task(&mut self) -> Result<Option<Vec<u8>>, WorldError> {
         let next = self.wait_for_next();
         if let Err(error) = &next {
@@ -196,13 +194,13 @@ impl World {
         next
     }
 
-    /// Says that this process's part of a run has failed, because it was told to end or by itself.
+    /// Notes that this process's part of a run has failed, by itself or because it was told to end.
     pub(super) fn note_end(&self, name: &str, is_told: bool, why: &str) {
         let how = if is_told || self.shared.is_cancelled() { TOLD } else { FAILED };
         self.note_failure(how, &format!("in `{name}`: {why}"));
     }
 
-    /// Says that a run has failed, and how: as a witness of that, unless this process stood still while others waited for it.
+    /// Notes how a run has failed, or that this process was suspended while others waited for it.
     fn note_failure(&self, how: &str, what: &str) {
         let stood_still = self.shared.with(|link| link.stood_still);
         self.shared.note(|| match stood_still {
@@ -229,8 +227,8 @@ impl World {
         }
     }
 
-    /// At rank 0: aligns the clocks of all processes, one after the other, which wait for what to do next meanwhile; within how many seconds
-    /// the worst of them is. `None` if the others are gone or have failed: what is run next says who and how, as it hears from all.
+    /// On rank 0: aligns the clocks of all processes, one after the other, while these wait for their next task. Returns the error bound of the worst clock
+    /// in seconds; `None` if others are lost or have failed, as the next run hears from all ranks and says which.
     ///
     /// # Errors
     /// If a process does not answer, or says that it cannot take part.
@@ -368,7 +366,7 @@ impl World {
         Ok(seconds)
     }
 
-    /// Says that this process has said all that it has to say, and at rank 0 with which exit code it ends: whoever started the job need
+    /// Marks this process as finished, on rank 0 with its exit code: the program that started the job need
     /// not look for more.
     pub fn has_said_all(&self, code: Option<u8>) {
         let mut status = self.shared.status.lock().unwrap_or_else(PoisonError::into_inner);
@@ -377,7 +375,7 @@ impl World {
         }
     }
 
-    /// Ends the job: at rank 0 tells all others that nothing is left to do, elsewhere waits until rank 0 says so. After a run that has
+    /// Ends the job: rank 0 tells all others, which wait for that. After a run that has
     /// failed, messages may be under way for ever: then MPI is not ended, and this process must end without it.
     ///
     /// # Errors
@@ -411,7 +409,7 @@ impl World {
     }
 }
 
-/// A sender does not hear when its receiver was there, so its end of a transfer begins when it has offered it. The receiver knows of both.
+/// Moves the begin of each send span to that of its receive span: a sender does not hear when its receiver was ready.
 fn begin_sends_when_received(timeline: &mut Timeline) {
     let key = |span: &Span, src, dst| (span.iteration, span.segment, span.stage, src, dst, span.tag);
     let received = timeline.spans.iter().filter(|span| span.lane == Lane::Rx);
@@ -423,4 +421,40 @@ fn begin_sends_when_received(timeline: &mut Timeline) {
             span.begin_s = span.begin_s.max(*begin_s).min(span.end_s);
         }
     }
+}
+
+/// Errors of joint operations of processes.
+#[allow(missing_docs, reason = "fields are named by the messages")]
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorldError {
+    /// MPI cannot be had, or has failed.
+    #[error(transparent)]
+    Mpi(#[from] MpiError),
+    /// Other processes are lost, or have failed.
+    #[error("the processes of the job have lost one another: {0}")]
+    Ended(#[from] Ended),
+    /// The plan needs more tags than the library has.
+    #[error("the plan's transfers need tags up to {needed}, and those of the MPI library end at {largest}")]
+    Tags { needed: u64, largest: u32 },
+    /// Another number of ranks.
+    #[error("the plan has {ranks} ranks, and the job has {processes} processes")]
+    Ranks { ranks: u32, processes: u32 },
+    /// Another version of this program.
+    #[error(
+        "rank {rank} on host `{host}` is version {theirs} of zipwire, and rank 0 is {own}\nhelp: install one version on all hosts"
+    )]
+    Version { rank: Rank, host: String, theirs: String, own: String },
+    /// A process has reported that it cannot take part.
+    #[error("rank {} cannot take part: {}", .0.rank, .0.detail)]
+    Refused(Failure),
+    /// A collective of MPI that this program does not carry out.
+    #[error("{bytes} B are not equal parts of whole values for {processes} processes, or too many")]
+    Parts { bytes: u64, processes: u32 },
+    /// A process does not answer.
+    #[error(
+        "rank {rank} (process {} on `{}`) has said nothing for {} s, and all wait for it to begin",
+        member.process, member.host, patience.as_secs_f64()
+    )]
+    Silent { rank: Rank, member: Member, patience: Duration },
 }

@@ -17,7 +17,7 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// None yet, of so many bytes each.
+    /// A pool for buffers of `bytes` bytes each; none is allocated yet.
     pub(super) fn new(memory: Arc<Memory>, bytes: u64, room: usize) -> Self {
         Self { memory, bytes, room, made: 0, free: Vec::new() }
     }
@@ -26,10 +26,10 @@ impl Buffers {
         &self.memory
     }
 
-    /// A buffer that nobody has.
+    /// Takes a free buffer, or allocates one.
     ///
     /// # Errors
-    /// If the system refuses it, in words.
+    /// A message, if the system refuses the memory.
     pub(super) fn take(&mut self) -> Result<BufferId, String> {
         if let Some(buffer) = self.free.pop() {
             return Ok(buffer);
@@ -53,7 +53,7 @@ impl Buffers {
         self.made - self.free.len() as u32
     }
 
-    /// Bytes of all that were ever needed at once.
+    /// Peak bytes of all buffers.
     pub(super) fn most_bytes(&self) -> u64 {
         u64::from(self.made) * self.bytes
     }

@@ -1,18 +1,24 @@
-//! The groups of a shard: one layer and up to so many tokens each, layer by layer.
+//! Groups of a shard: one layer and up to so many tokens each, layer by layer; and their values, which are recorded rows, drawn by group, so that every
+//! group differs from all others and both ends know it.
+
+use std::sync::Arc;
+
+use zipwire_payload::{Rows, stream};
+use zipwire_serving::RequestId;
 
 /// All groups of some layers and tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Groups {
-    /// The first one and the one behind the last.
+    /// The first layer and the one behind the last.
     pub(super) layers: [u32; 2],
-    /// The same.
+    /// The first token and the one behind the last.
     pub(super) tokens: [u32; 2],
     /// Tokens of a group at the most.
     pub(super) most: u32,
 }
 
 impl Groups {
-    /// How many there are.
+    /// Number of groups.
     pub(super) fn count(&self) -> u32 {
         (self.layers[1] - self.layers[0]) * self.per_layer()
     }
@@ -29,6 +35,41 @@ impl Groups {
     }
 }
 
+/// Recorded values of each plane, and how rows of them are drawn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Values<'a> {
+    pub(super) seed: u64,
+    pub(super) rows: &'a [Arc<Rows>],
+}
+
+/// A group of one shard of a request's cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct GroupId {
+    pub(super) request: RequestId,
+    /// Which part of each token.
+    pub(super) part: u32,
+    pub(super) layer: u32,
+    /// The first one.
+    pub(super) token: u32,
+}
+
+impl Values<'_> {
+    /// Writes a plane of a group.
+    pub(super) fn fill(&self, group: &GroupId, plane: usize, out: &mut [u8]) {
+        self.rows[plane].fill(stream(self.seed, "kv group", keys(group, plane)), out);
+    }
+
+    /// Offset of the first byte of a plane that is not what [`fill`](Self::fill) writes.
+    pub(super) fn mismatch(&self, group: &GroupId, plane: usize, received: &[u8]) -> Option<u64> {
+        self.rows[plane].mismatch(stream(self.seed, "kv group", keys(group, plane)), received)
+    }
+}
+
+fn keys(group: &GroupId, plane: usize) -> [u64; 3] {
+    let GroupId { request, part, layer, token } = *group;
+    [u64::from(request.0) | u64::from(part) << 32, u64::from(layer), u64::from(token) | (plane as u64) << 32]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,5 +81,26 @@ mod tests {
         let tokens = [[100, 356], [356, 612], [612, 700]];
         let expected = [3, 4].into_iter().flat_map(|layer| tokens.map(|tokens| (layer, tokens)));
         assert_eq!(list, expected.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn no_group_passes_for_another_one() {
+        let rows = [Arc::new(Rows::gaussian(1.0, 1)), Arc::new(Rows::gaussian(1.0, 2))];
+        let values = Values { seed: 7, rows: &rows };
+        let own = GroupId { request: RequestId(3), part: 1, layer: 2, token: 256 };
+        let mut bytes = vec![0; 4000];
+        values.fill(&own, 1, &mut bytes);
+        assert_eq!(values.mismatch(&own, 1, &bytes), None);
+        let others = [
+            GroupId { request: RequestId(4), ..own },
+            GroupId { part: 0, ..own },
+            GroupId { layer: 1, ..own },
+            GroupId { token: 0, ..own },
+        ];
+        assert!(others.iter().all(|other| values.mismatch(other, 1, &bytes).is_some()));
+        assert!(values.mismatch(&own, 0, &bytes).is_some());
+        assert!(Values { seed: 8, ..values }.mismatch(&own, 1, &bytes).is_some());
+        bytes[1234] ^= 1;
+        assert_eq!(values.mismatch(&own, 1, &bytes), Some(1234));
     }
 }

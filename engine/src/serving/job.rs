@@ -1,4 +1,4 @@
-//! A setup that fits together, and what follows from it.
+//! A checked setup, and values derived from it.
 
 use xxhash_rust::xxh3::xxh3_128;
 use zipwire_kv::KvCodec;
@@ -6,18 +6,18 @@ use zipwire_schedule::Rank;
 use zipwire_serving::{Loss, RequestId, Trouble};
 
 use super::groups::Groups;
-use super::values::Values;
+use super::groups::Values;
 use super::{Instance, ServeError, Setup};
 use crate::handshake::Hello;
 
-/// Shards that a rank sends at a time at the most; others wait for their turn.
+/// Shards that a rank sends at a time; others wait for their turn.
 pub(super) const OPEN: usize = 256;
 /// Groups of a shard that a rank has in buffers at a time: one is coded while the other one moves.
 pub(super) const WINDOW: u32 = 2;
-/// Buffers that a rank can have; they are made when they are needed.
+/// Greatest number of buffers of a rank; they are allocated when needed.
 pub(super) const ROOM: usize = 1 << 16;
 
-/// What all ranks and the coordinator share.
+/// Setup and derived values that all ranks and the coordinator share.
 pub(super) struct Job<'a> {
     pub(super) setup: &'a Setup<'a>,
     pub(super) codec: Option<KvCodec>,
@@ -89,12 +89,12 @@ impl<'a> Job<'a> {
         self.setup.pace.map_or(1.0, |pace| pace.dilation)
     }
 
-    /// What computing, or waiting for the next arrival, takes in the run.
+    /// Duration of computing, or of waiting for the next arrival, in seconds of the run.
     pub(super) fn compute_s(&self, seconds: f64) -> f64 {
         if self.setup.pace.is_some() { seconds } else { seconds * self.setup.time_scale }
     }
 
-    /// What anything else that is declared takes in the run.
+    /// Duration of any other declared work in seconds of the run; 0 if it is not paced.
     pub(super) fn declared_s(&self, seconds: f64) -> f64 {
         if self.setup.pace.is_some() { seconds } else { 0.0 }
     }
@@ -163,13 +163,13 @@ impl<'a> Job<'a> {
         deaths.map(|trouble| self.compute_s(trouble.at_s)).fold(f64::INFINITY, f64::min)
     }
 
-    /// What happens to a group on its way.
+    /// Damage to a group on its way, if a fault names it.
     pub(super) fn damage(&self, request: RequestId, layer: u32) -> Option<super::Damage> {
         let fault = self.setup.faults.iter().find(|fault| (fault.request, fault.layer) == (request, layer));
         fault.map(|fault| fault.damage)
     }
 
-    /// What ranks compare before the run begins.
+    /// Handshake that ranks compare before the run begins.
     pub(super) fn hello(&self) -> Hello {
         let Setup { requests, config, compute, shards, geometry, coding, seed, troubles, .. } = self.setup;
         let rows: Vec<u128> = self.setup.rows.iter().map(|rows| rows.digest()).collect();

@@ -1,4 +1,4 @@
-//! What the coordinator and ranks tell one another: plain data of fixed size, which any transport takes. Times are seconds of the run.
+//! Messages between the coordinator and ranks: plain data of fixed size, which any transport takes. Times are seconds of the run.
 
 use serde::{Deserialize, Serialize};
 use zipwire_schedule::Rank;
@@ -9,21 +9,21 @@ use zipwire_serving::RequestId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ShardId(pub u32);
 
-/// What those who serve tell one another.
+/// A message of a serving run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message {
-    /// From the coordinator.
+    /// From the coordinator to a rank.
     Command(Command),
     /// To the coordinator, from a rank.
     Report(Rank, Report),
     /// To a receiver: a group is on its way.
     Offer(Offer),
-    /// To a sender, where it cannot see that: a group is here.
+    /// To a sender over a transport that sends early: the receiver has a group.
     Taken {
         /// The shard.
         shard: ShardId,
     },
-    /// To a receiver: nobody waits for a shard any more. Of its groups no more than so many are offered.
+    /// To a receiver: a cancelled shard ends after the groups that are already on offer.
     Withdrawn {
         /// The shard.
         shard: ShardId,
@@ -34,12 +34,12 @@ pub enum Message {
     },
 }
 
-/// What a rank is to do.
+/// An instruction from the coordinator to a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
-    /// The run begins: its time is 0 when the transport's clock is there.
+    /// The run begins: its time 0 is `origin_s` of the transport's clock.
     Begin {
-        /// Seconds of that clock.
+        /// Transport time at which the run begins, in seconds.
         origin_s: f64,
     },
     /// Computes tokens of a prompt.
@@ -61,37 +61,37 @@ pub enum Command {
         work: u32,
         /// Sequences of the batch.
         sequences: u32,
-        /// Tokens that they have.
+        /// Context tokens of all sequences.
         context_tokens: u64,
     },
     /// Sends a shard.
     Send(Order),
-    /// Nobody waits for a shard any more.
+    /// A shard is cancelled.
     Stop(ShardId),
-    /// A rank is gone: nothing comes from it, and nothing that was sent to it is waited for.
+    /// A rank was declared lost: nothing comes from it, and nobody waits for what was sent to it.
     Lost(Rank),
-    /// All is decided: whoever has nothing under way says goodbye.
+    /// The run is over: each rank ends as soon as it has nothing under way.
     End,
 }
 
 /// A shard that is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
-    /// Which.
+    /// The shard.
     pub shard: ShardId,
-    /// Of whose cache.
+    /// The request that owns the cache.
     pub request: RequestId,
-    /// Which part of each token: its position in the list of shards.
+    /// Part of each token: its position in the list of shards.
     pub part: u32,
-    /// To whom.
+    /// The receiving rank.
     pub dst: Rank,
     /// The first layer and the one behind the last.
     pub layers: [u32; 2],
-    /// The same of tokens.
+    /// The first token and the one behind the last.
     pub tokens: [u32; 2],
     /// When the first group may be encoded, or sent as it is.
     pub at_s: f64,
-    /// Number of the flow, and of the transfer between its ends, in the timeline.
+    /// Numbers in the timeline of the flow, and of the transfer between its two ranks.
     pub numbers: [u32; 2],
 }
 
@@ -102,73 +102,73 @@ pub struct Offer {
     pub key: TransferKey,
     /// Bytes of it.
     pub bytes: u64,
-    /// Of which shard.
+    /// The shard.
     pub shard: ShardId,
     /// Groups of the shard.
     pub groups: u32,
-    /// Of whose cache.
+    /// The request that owns the cache.
     pub request: RequestId,
-    /// Which part of each token.
+    /// Part of each token.
     pub part: u32,
     /// The layer.
     pub layer: u32,
     /// The first token and the one behind the last.
     pub tokens: [u32; 2],
-    /// As in [`Order::numbers`].
+    /// See [`Order::numbers`].
     pub numbers: [u32; 2],
 }
 
-/// What a rank has done.
+/// A rank's report to the coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Report {
-    /// It is there.
+    /// Heartbeat.
     Alive,
-    /// A part of the work on its instance is computed.
+    /// This rank has computed a part of its instance's work.
     Computed {
         /// Number of the work.
         work: u32,
-        /// Which part.
+        /// The part, from 0.
         part: u32,
-        /// When it was.
+        /// When it ended.
         at_s: f64,
     },
-    /// All groups of a shard are decoded here.
+    /// All groups of a shard have been received and decoded.
     Arrived {
-        /// Which shard.
+        /// The shard.
         shard: ShardId,
-        /// When the last one was.
+        /// When the last group was decoded.
         at_s: f64,
         /// Bytes of it on the wire.
         bytes_wire: u64,
     },
-    /// It has nothing under way, and what it has done.
+    /// The rank has nothing under way; its counters.
     Ended(Totals),
 }
 
-/// What ranks have done; of several, the sum.
+/// Counters of a rank, or summed over ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Groups that were encoded, or sent as they are.
+    /// Groups that were encoded, or sent uncoded.
     pub groups: u64,
     /// Bytes of values that were compared with what must have come.
     pub bytes_verified: u64,
-    /// Seconds of a core for encoding, and for drawing what is encoded or sent as it is.
+    /// Core seconds for encoding, and for drawing the values of groups.
     pub encode_s: f64,
-    /// Seconds of a core for decoding, and for comparing.
+    /// Core seconds for decoding and comparing.
     pub decode_s: f64,
     /// Groups of a paced run that took longer than declared, and by how many seconds of the run together: the dilation is too small if these
     /// are many.
     pub late: (u64, f64),
-    /// Bytes of buffers in which groups are sent and received, when these were most on each rank.
+    /// Peak bytes of the buffers in which groups are sent and received, summed over ranks.
     pub buffer_bytes: u64,
     /// Buffers that are not free at the end.
     pub buffers_in_use: u32,
-    /// Spans that were left out.
+    /// Spans beyond the limit, which were left out.
     pub spans_left_out: u64,
 }
 
 impl Totals {
-    /// Adds those of another rank.
+    /// Adds the counters of another rank.
     pub(super) fn add(&mut self, other: &Self) {
         self.groups += other.groups;
         self.bytes_verified += other.bytes_verified;

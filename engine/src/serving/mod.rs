@@ -1,50 +1,44 @@
 //! Serving for real: the machine of `zipwire-serving` decides, ranks move the bytes of KV caches.
 //!
-//! A *coordinator* tells the machine what has happened, and ranks what to do. Ranks compute for as long as that is declared to take, and
-//! move caches as *groups*: what one layer has for up to 256 tokens, coded by `zipwire-kv` or as it is. What a group holds is drawn from
-//! recorded values by a stream of its own, so the receiver compares every byte with what must have come, and a group that is stale or
-//! went astray is noticed.
+//! A *coordinator* tells the machine what has happened, and ranks what to do. Ranks compute for as long as is declared, and
+//! move caches as *groups*: one layer of up to 256 tokens, coded by `zipwire-kv` or uncoded. The values of a group are drawn from
+//! recorded values by a stream of its own, so the receiver verifies every byte against regenerated values, and a group that is stale or
+//! misrouted is noticed.
 //!
-//! A shard of a flow has at most two groups in buffers at each end: one is coded while the other one moves, and who cannot keep up holds
-//! back the other. So a rank needs two groups of memory for each shard that it sends or receives, of which it begins with 256 at the most, and
+//! A shard of a flow has at most two groups in buffers at each end: one is coded while the other one moves, and the slower end holds
+//! back the other. So a rank needs two groups of memory for each shard that it sends or receives (at most 256 of them are sent at a time), and
 //! one more that stands for the pages of its cache. Flows that are not pipelined have all of their groups in memory.
 //!
-//! A run is *paced*, as those of [`threads`](crate::threads) are: links are those of a cluster, and what is declared takes its time, all of
-//! it so many times slower. Then what users wait is what a simulation says. Or it goes as fast as it can, and its times are those of this
+//! A run may be *paced*, as those of [`threads`](crate::threads) are: links are those of a cluster, and declared work takes its time, all of
+//! it slower by the dilation. Latencies of users are then those of a simulation. Otherwise it runs as fast as it can, and its times are those of this
 //! machine.
 //!
-//! Requests whose users go away, and instances that die, are part of what is served: all that was theirs is let go of. What is not
-//! expected ends the run, with a [`ServeError`] that names rank and request.
+//! Cancelled requests and instances that die are part of a run: everything they held is released. Unexpected failures
+//! end the run, with a [`ServeError`] that names rank and request.
 
-mod agenda;
 mod buffers;
 mod coordinator;
-mod dilation;
-mod error;
+mod event_queue;
 mod groups;
 mod job;
+mod lanes;
 mod message;
-mod processes;
 mod rank;
+mod run;
 mod served;
 mod setup;
-mod stream;
-mod threads;
-mod values;
 
 use zipwire_schedule::SegmentId;
 use zipwire_serving::RequestId;
 
-pub use self::dilation::least_dilation;
-pub use self::error::ServeError;
-pub(crate) use self::processes::{Process, serve};
+pub(crate) use self::run::{Process, serve};
 
 pub use self::message::{Command, Message, Offer, Order, Report, ShardId, Totals};
-pub use self::served::{Lost, Served};
-pub use self::setup::{Coding, Damage, Fault, Instance, LOST_AFTER, Pace, Setup};
-pub use self::threads::run;
+pub use self::run::run;
+pub use self::served::{Lost, ServeError, Served};
+pub use self::setup::{Coding, Damage, Fault, Instance, LOST_AFTER, Pace, Setup, least_dilation};
 
-/// The segment of a request: the first one is for what no request has alone.
+/// The segment of a request. Segment 0 is for work that requests share.
 fn segment(request: RequestId) -> SegmentId {
     SegmentId(request.0 + 1)
 }

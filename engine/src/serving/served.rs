@@ -1,35 +1,36 @@
-//! What a run came to.
+//! Result of a serving run, or why it has none.
 
 use std::sync::Arc;
 
+use zipwire_kv::KvError;
 use zipwire_schedule::{Failure, FailureKind, Rank, RankEnd};
-use zipwire_serving::{Census, Recorder};
+use zipwire_serving::{Census, Recorder, RequestId};
 use zipwire_timeline::{IterationTime, Span, Timeline};
 
+use super::Instance;
 use super::coordinator::Decided;
 use super::job::Job;
 use super::message::Totals;
-use super::{Instance, ServeError};
 use crate::report::{RankReport, first_failure};
 
-/// A run in which all went as it was decided: requests may have failed, ranks may be lost, and no byte was wrong.
+/// Result of a run without errors: requests may have failed and ranks may have been lost as the scenario says, but no byte was wrong.
 #[derive(Debug)]
 pub struct Served {
     /// When things happened to requests, in seconds of the cluster if the run was paced, and of this machine otherwise.
     pub recorder: Recorder,
-    /// What ranks did, in the same seconds.
+    /// Spans of ranks, in the same seconds.
     pub timeline: Timeline,
-    /// Where all requests were at the end.
+    /// States of all requests at the end.
     pub census: Census,
     /// Bytes of caches that have moved, before coding.
     pub bytes_raw: u64,
-    /// The same on the wire.
+    /// Bytes of the same caches on the wire.
     pub bytes_wire: u64,
-    /// What ranks did, together.
+    /// Counters summed over ranks.
     pub totals: Totals,
     /// Requests whose answer had not begun when the last one had arrived.
     pub unanswered_at_last_arrival: u32,
-    /// Instances that were noticed to be gone.
+    /// Instances that were declared lost.
     pub lost: Vec<Lost>,
     /// When the run ended, in the same seconds as all else.
     pub end_s: f64,
@@ -37,21 +38,21 @@ pub struct Served {
     pub real_s: f64,
 }
 
-/// An instance that is gone.
+/// An instance that was declared lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lost {
-    /// Which.
+    /// The instance.
     pub instance: Instance,
-    /// The rank that said nothing any more.
+    /// The rank that fell silent.
     pub rank: Rank,
     /// When that was noticed.
     pub noticed_s: f64,
 }
 
-/// Puts together what the coordinator and all ranks say.
+/// Merges the results of the coordinator and of all ranks.
 ///
 /// # Errors
-/// If one of them has failed: the one that did so first, of those that were not told to end.
+/// If one of them has failed: the first failure, other than of ranks that were told to end.
 pub(super) fn conclude(
     job: &Job<'_>,
     decided: Result<Decided, Failure>,
@@ -109,5 +110,36 @@ fn served(job: &Job<'_>, decided: Decided, reports: Vec<RankReport>) -> Served {
         lost,
         end_s,
         real_s,
+    }
+}
+
+/// Why serving ends without a result.
+#[allow(missing_docs, reason = "fields are named by the messages")]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// Parts of the setup contradict each other.
+    #[error("{0}")]
+    Setup(String),
+    /// The cache cannot be coded so.
+    #[error(transparent)]
+    Kv(#[from] KvError),
+    /// The user wants it to end.
+    #[error("stopped by the user")]
+    Stopped,
+    /// A rank, or the coordinator on its behalf, has failed.
+    #[error("rank {rank} {}{}: {detail}", kind.describe(), of(*request))]
+    Failed { rank: Rank, request: Option<RequestId>, kind: FailureKind, detail: String },
+}
+
+fn of(request: Option<RequestId>) -> String {
+    request.map_or_else(String::new, |request| format!(" with the cache of request {request}"))
+}
+
+impl From<Failure> for ServeError {
+    fn from(failure: Failure) -> Self {
+        let request = failure.transfer.and_then(|key| key.segment.0.checked_sub(1)).map(RequestId);
+        let Failure { rank, kind, detail, .. } = failure;
+        Self::Failed { rank, request, kind, detail }
     }
 }

@@ -1,56 +1,57 @@
-//! What is to be served, and on what.
+//! Setup of a serving run: requests, pools, cache and cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use zipwire_cluster::{CodecCost, HostCost, Topology};
+use zipwire_cluster::{CodecCost, HostCost, Rank, Topology};
 use zipwire_kv::{Geometry, Spec};
 use zipwire_payload::Rows;
 use zipwire_serving::{ComputeTime, Config, RequestId, Requests, Shards, Trouble};
 
+use super::Served;
 use crate::report::STUCK_AFTER;
 
-/// After so long a silence a rank is taken for lost.
+/// Silence after which a rank is declared lost.
 pub const LOST_AFTER: Duration = Duration::from_secs(5);
 
-/// All that a run depends on: the same on all ranks.
+/// Inputs and settings of a run: the same on all ranks.
 #[derive(Debug)]
 pub struct Setup<'a> {
     /// The requests.
     pub requests: &'a Requests,
     /// Pools and rules.
     pub config: Config,
-    /// What computing takes, in seconds of the cluster.
+    /// Durations of computing, in seconds of the cluster.
     pub compute: ComputeTime,
-    /// Who sends what to whom.
+    /// Shards of a cache: the ranks that send and receive each part.
     pub shards: &'a Shards,
     /// The cache as one shard has it: all layers, and of each the heads, or the latent, that one rank sends to another.
     pub geometry: Geometry,
-    /// How caches are coded; `None` moves them as they are.
+    /// How caches are coded; `None` moves them uncoded.
     pub coding: Option<Coding>,
     /// Recorded values of keys and of values, or of latents: rows of the geometry's type for each of its planes.
     pub rows: &'a [Arc<Rows>],
-    /// From which seed rows are drawn.
+    /// Seed of the rows that are drawn.
     pub seed: u64,
     /// Launches, and what compute loses to codecs and transfers. Nothing of it counts unless the run is paced.
     pub host: HostCost,
     /// Seconds before the first flow of each request, in which both ends agree, if the run is paced.
     pub handshake_s: f64,
-    /// The cluster that the run stands for; without one links are as fast as they are, and codecs, launches and handshakes take what they
+    /// The cluster that the run stands for. Without one, links run as fast as they can, and codecs, launches and handshakes take the time they
     /// take.
     pub pace: Option<Pace<'a>>,
     /// Seconds of this machine for a second of computing, and between arrivals, if the run is not paced; 0 takes no time.
     pub time_scale: f64,
     /// Codec ops that work at a time on this machine.
     pub cores: usize,
-    /// Whether what comes is held against its checksum, and against what must have come.
+    /// Whether received groups are verified against their checksums and against regenerated values.
     pub verifies: bool,
-    /// What goes wrong, in seconds as those of arrivals: users go away, and instances stop doing and saying anything, which is noticed
+    /// Cancellations by users and deaths of instances, with times in seconds as those of arrivals. A dead instance falls silent, which is noticed
     /// after [`Self::lost_after`].
     pub troubles: &'a [Trouble],
-    /// When the run ends at the latest, whoever is still served, in the same seconds; `None` is when all have ended.
+    /// Latest end of the run, even if requests are still being served, in the same seconds; `None` runs until all have ended.
     pub until_s: Option<f64>,
-    /// What happens to bytes on their way.
+    /// Groups that are damaged or lost on their way.
     pub faults: &'a [Fault],
     /// The longest standstill.
     pub stuck_after: Duration,
@@ -65,7 +66,7 @@ pub struct Setup<'a> {
 pub struct Coding {
     /// The codec.
     pub spec: Spec,
-    /// What coding is declared to cost a rank, if the run is paced. Its launch is paid once for each shard and end.
+    /// Declared cost of coding, if the run is paced. Its launch is paid once for each shard and end.
     pub cost: CodecCost,
     /// Whether groups move while others are coded; otherwise all of a shard is encoded, moved and decoded one after the other, in memory for
     /// all of its groups.
@@ -90,23 +91,23 @@ pub enum Instance {
     Decode(u32),
 }
 
-/// What happens to a group on its way, in each part of the token.
+/// Damage to a group on its way, in each part of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Of whose cache.
+    /// The request that owns the cache.
     pub request: RequestId,
-    /// Which layer.
+    /// The layer.
     pub layer: u32,
-    /// What happens.
+    /// Kind of damage.
     pub damage: Damage,
 }
 
-/// What can happen to a group.
+/// Kind of damage to a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// The lowest bit of a byte, modulo the number of them, is another one.
+    /// The lowest bit of byte `n` modulo the group's length is flipped.
     Flip(u64),
-    /// It never arrives.
+    /// The group never arrives.
     Drop,
 }
 
@@ -142,4 +143,32 @@ impl<'a> Setup<'a> {
             span_limit: 1 << 20,
         }
     }
+}
+
+/// Least ratio of declared time to real work.
+const MARGIN: f64 = 3.0;
+
+/// The least dilation with which real work takes no more than a third of the time that is declared for it, even while all ranks code, or
+/// fill links with what is not coded, at the same time. `measured` is what an unpaced run of the same setup came to.
+pub fn least_dilation(setup: &Setup<'_>, topology: &Topology, measured: &Served) -> f64 {
+    let Served { bytes_raw, bytes_wire, totals, .. } = measured;
+    if *bytes_raw == 0 {
+        return 1.0;
+    }
+    let (raw, config, shards) = (*bytes_raw as f64, &setup.config, setup.shards);
+    let first = Rank(shards.prefill_ranks(0).start);
+    let route = topology.route(first, Rank(shards.decode_ranks(0).start));
+    let capacities = topology.capacities();
+    let link = route.links().iter().map(|link| capacities[link.index()]).fold(f64::INFINITY, f64::min);
+    // In bytes of values, as coders are.
+    let link = link * raw / *bytes_wire as f64;
+    let cost = setup.coding.as_ref().map(|coding| coding.cost);
+    let encode = link.min(cost.map_or(f64::INFINITY, |cost| cost.encode_bytes_per_s));
+    let decode = link.min(cost.map_or(f64::INFINITY, |cost| cost.decode_bytes_per_s));
+    // Cores that one rank keeps busy where a second takes a second.
+    let works = [encode * totals.encode_s / raw, decode * totals.decode_s / raw];
+    let prefill = config.prefill.instances as usize * shards.prefill_ranks(0).len();
+    let decode = config.decode.instances as usize * shards.decode_ranks(0).len();
+    let all = (works[0] * prefill as f64 + works[1] * decode as f64) / setup.cores.max(1) as f64;
+    (MARGIN * works[0].max(works[1]).max(all)).max(1.0)
 }

@@ -1,17 +1,17 @@
-//! A transport whose events pass through something that changes, holds or drops them.
+//! Filters of a transport's events, which change, hold back or drop them; one of them flips bytes of what arrives, as a scenario says.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use zipwire_schedule::{Failure, Rank};
+use zipwire_schedule::{Failure, FaultPlan, Rank};
 
-use super::{Ended, Event, Incoming, Message, Outgoing, Transport};
+use super::{Ended, Event, Incoming, Message, Outgoing, Received, Transport};
 use crate::memory::Memory;
 use crate::report::RankReport;
 
-/// What a transport's events pass through.
+/// A filter of a transport's events.
 pub(crate) trait Filter {
-    /// What becomes of an event; `None` if nothing is to be heard of it now.
+    /// Passes, changes or holds back an event; `None` if it is held back or dropped.
     ///
     /// # Errors
     /// If the run has ended.
@@ -94,5 +94,35 @@ impl<F: Filter> Transport for Filtered<'_, F> {
 
     fn gather(&mut self, report: RankReport) -> Option<Vec<RankReport>> {
         self.inner.gather(report)
+    }
+}
+
+/// Damages what a transport brings.
+pub(crate) struct Flips<'a>(pub(crate) &'a FaultPlan);
+
+impl Filter for Flips<'_> {
+    fn pass(&mut self, event: Event, inner: &dyn Transport) -> Result<Option<Event>, Ended> {
+        Ok(Some(match event {
+            Event::Received(received) => Event::Received(self.damage(received, inner)),
+            other => other,
+        }))
+    }
+}
+
+impl Flips<'_> {
+    /// Flips the lowest bit of each byte that a fault names, modulo their number; those of the word are behind the others.
+    fn damage(&self, mut received: Received, inner: &dyn Transport) -> Received {
+        let Incoming { key, bytes: region, .. } = received.transfer;
+        let flipped = self.0.fate(&key).map_or(&[][..], |fate| &fate.flipped);
+        let (len, total) = (region.map_or(0, |region| region.len), received.transfer.shape().len());
+        for place in flipped.iter().filter(|_| total > 0).map(|byte| byte % total) {
+            if let Some(region) = region.filter(|_| place < len) {
+                let index = usize::try_from(place).expect("it is within the region");
+                inner.memory().write(&region)[index] ^= 1;
+            } else {
+                received.word = received.word.map(|word| word ^ 1 << (8 * (place - len)));
+            }
+        }
+        received
     }
 }

@@ -14,7 +14,7 @@ use crate::memory::Memory;
 use crate::report::RankReport;
 use crate::sync::mpsc::{Receiver, RecvTimeoutError};
 
-/// What one rank's transport writes to another's.
+/// A note from one rank's transport to another's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Note {
     /// The sender's end is on offer. Nothing moves before the receiver's is, too.

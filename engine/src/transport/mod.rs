@@ -1,13 +1,12 @@
-//! What connects a rank with the others: it moves bytes and words, and lets all ranks begin and end together.
+//! Transports connect a rank with the others: they move bytes and words, and let all ranks begin and end together.
 //!
 //! Everything that ranks tell one another is plain data, so a transport may be shared memory (`local`), pipes, MPI. Only
 //! `local` touches the memory of another rank. A `filter` changes what a transport reports without knowing which one it is:
-//! `paced` lets bytes arrive when the links of a cluster would have brought them, `flips` damages some on the way.
+//! `paced` lets bytes arrive when the links of a cluster would have brought them, and `Flips` damages some on the way.
 //!
 //! It knows neither ops nor codecs; what an event means to a program is up to [`host`](crate::host).
 
 pub(crate) mod filter;
-pub(crate) mod flips;
 pub(crate) mod local;
 pub(crate) mod paced;
 
@@ -24,20 +23,20 @@ use crate::serving;
 /// The sender's end of a transfer: a region, a word behind it, or one of the two.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing {
-    /// Which transfer.
+    /// Key of the transfer.
     pub key: TransferKey,
     /// Bytes in the memory of this rank, which stay as they are until [`Event::Sent`].
     pub bytes: Option<Region>,
-    /// The word.
+    /// Word behind the bytes, if there is one.
     pub word: Option<u64>,
-    /// Of both, in the sender's opinion. Transports carry it and do not look at it.
+    /// The sender's checksum of bytes and word. Transports carry it and do not look at it.
     pub checksum: u64,
 }
 
 /// The receiver's end of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct Incoming {
-    /// Which transfer.
+    /// Key of the transfer.
     pub key: TransferKey,
     /// Where its bytes go in the memory of this rank, which is left alone until [`Event::Received`].
     pub bytes: Option<Region>,
@@ -53,7 +52,7 @@ pub(crate) fn is_of_call(key: &TransferKey) -> bool {
     key.number >= CALLS
 }
 
-/// What an end of a transfer says of it: what both ends must agree on.
+/// Length and kind of a transfer, on which both ends must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Shape {
     /// Length of the region, if there is one.
@@ -75,40 +74,40 @@ impl Shape {
 }
 
 impl Outgoing {
-    /// What the sender says.
+    /// Shape of the transfer at the sender.
     pub fn shape(&self) -> Shape {
         Shape { bytes: self.bytes.map(|region| region.len), has_word: self.word.is_some() }
     }
 }
 
 impl Incoming {
-    /// What the receiver says.
+    /// Shape of the transfer at the receiver.
     pub fn shape(&self) -> Shape {
         Shape { bytes: self.bytes.map(|region| region.len), has_word: self.has_word }
     }
 }
 
-/// A transfer that has come. Its bytes are where [`Incoming::bytes`] said.
+/// A received transfer. Its bytes are where [`Incoming::bytes`] says.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// Where it is.
+    /// This rank's end of the transfer.
     pub transfer: Incoming,
-    /// The word.
+    /// Word behind the bytes, if there is one.
     pub word: Option<u64>,
-    /// What the sender said.
+    /// The sender's checksum.
     pub checksum: u64,
-    /// When both ends were on offer.
+    /// When both ends were on offer, in seconds.
     pub begin_s: f64,
-    /// When the last byte was here.
+    /// When the last byte arrived, in seconds.
     pub end_s: f64,
 }
 
-/// What one rank tells another at any time.
+/// A message between ranks, outside of transfers.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Message {
     /// A sender announces a transfer, or a receiver has its end on offer. Told where the order of the exchange follows peers.
     Ready(TransferKey),
-    /// A rank has come to a point of a call of a library at which all meet; points of a call are counted from 0.
+    /// A rank has reached a meeting point of a library call; points of a call are counted from 0.
     Joined {
         /// The call.
         call: CallKey,
@@ -117,37 +116,37 @@ pub enum Message {
         /// When.
         at_s: f64,
     },
-    /// The links of a cluster would have brought the last byte of a transfer. Told by these, to both ends.
+    /// From the paced links to both ends: the last byte of a transfer would have arrived.
     Arrived {
         /// The transfer.
         key: TransferKey,
         /// When.
         at_s: f64,
     },
-    /// Ranks that serve have words of their own. Those for the coordinator go to the number behind the last rank's.
+    /// A message of a serving run. The coordinator's address is the number behind the last rank's.
     Serving(serving::Message),
 }
 
-/// What happens to a rank.
+/// An event that a transport reports to its rank.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
-    /// Both ends of a transfer are on offer, and it takes its time. Need not be told, but where links are paced, which are those of
-    /// threads: then at both ends.
+    /// Both ends of a transfer are on offer, and it is under way. Only transports that can be paced (threads) must report this,
+    /// at both ends.
     Begun {
         /// The transfer.
         key: TransferKey,
-        /// Bytes that are on their way.
+        /// Bytes under way.
         bytes: u64,
-        /// Since when.
+        /// When it began.
         at_s: f64,
     },
-    /// A transfer has come.
+    /// A transfer is complete at its receiver.
     Received(Received),
-    /// What this rank sent may be overwritten: the receiver has it, or it is on its way.
+    /// A send is complete: its bytes may be overwritten, as the receiver has them or they are on their way.
     Sent {
         /// The transfer.
         key: TransferKey,
-        /// When both ends were on offer.
+        /// When both ends were on offer, in seconds.
         begin_s: f64,
         /// When the last byte had come.
         end_s: f64,
@@ -156,30 +155,30 @@ pub enum Event {
     Disagreed {
         /// The transfer.
         key: TransferKey,
-        /// What the sender says.
+        /// Shape of the transfer at the sender.
         offered: Shape,
-        /// What this rank says.
+        /// Shape at this rank.
         expected: Shape,
     },
-    /// A transfer is offered that is on offer already.
+    /// A transfer was offered twice.
     Repeated(TransferKey),
-    /// A peer, or the links, said something.
+    /// A message from a peer, or from the paced links.
     Told(Message),
 }
 
-/// Why a transport does nothing any more.
+/// Why a transport has ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ended {
-    /// Some rank has failed and said so.
+    /// A rank has aborted the run.
     #[error("another rank has failed")]
     Aborted,
-    /// The user wants the run to end.
+    /// The user has stopped the run.
     #[error("stopped by the user")]
     Stopped,
-    /// A rank is gone without a word.
+    /// A rank has fallen silent.
     #[error("rank {0} is gone")]
     Lost(Rank),
-    /// The transport itself has failed.
+    /// The transport has failed.
     #[error("{0}")]
     Broken(String),
 }
@@ -193,7 +192,7 @@ pub enum Ended {
 /// ([`Plan::check_tags`](zipwire_schedule::Plan::check_tags)); those that stand for a call of a library have numbers from 2^31 on,
 /// which segments and stages share.
 pub trait Transport {
-    /// Whose it is.
+    /// The rank that owns this transport.
     fn rank(&self) -> Rank;
 
     /// The memory of this rank.
@@ -202,7 +201,7 @@ pub trait Transport {
     /// Seconds since some moment before the first iteration.
     fn now_s(&self) -> f64;
 
-    /// Waits until all ranks have come here as often as this one; what each said, by rank. Need not look whether the user wants to
+    /// Waits until all ranks have come here as often as this one, and returns their words by rank. Need not look whether the user wants to
     /// stop.
     ///
     /// # Errors
@@ -221,12 +220,12 @@ pub trait Transport {
     /// If the run has ended.
     fn receive(&mut self, transfer: Incoming) -> Result<(), Ended>;
 
-    /// Whether a transfer may be [`Event::Sent`] before its receiver has it: who is not to run ahead waits for the receiver's word.
+    /// Whether a transfer may be [`Event::Sent`] before its receiver has it: callers that must not run ahead wait for an acknowledgement.
     fn sends_early(&self) -> bool {
         false
     }
 
-    /// Tells a peer something. Messages between two ranks may overtake one another; none is under way when the ranks meet.
+    /// Sends a message to a peer. Messages between two ranks may overtake one another; none is under way at a barrier.
     ///
     /// # Errors
     /// If the run has ended.
@@ -238,21 +237,21 @@ pub trait Transport {
     /// If the run has ended.
     fn poll(&mut self, timeout: Duration) -> Result<Option<Event>, Ended>;
 
-    /// Whether what this rank is doing is kept for those who look when it is gone.
+    /// Whether notes of what this rank is doing are kept for later diagnosis.
     fn keeps_notes(&self) -> bool {
         false
     }
 
-    /// Keeps what this rank is doing, in words that follow its name.
+    /// Notes what this rank is doing, in words that follow its name.
     fn note(&mut self, _doing: &str) {}
 
-    /// Something has ended on this rank.
+    /// Counts an end on this rank as progress.
     fn count_progress(&mut self);
 
-    /// Changes whenever something ends on any rank, as far as is known here: if it stands still, the run is stuck.
+    /// Counter that changes whenever something ends on any rank, as far as is known here: if it stands still, the run is stuck.
     fn progress(&self) -> u64;
 
-    /// Tells all ranks that this one has failed. Whoever is told first wins.
+    /// Tells all ranks that this one has failed. The first failure that a rank hears of wins.
     fn abort(&mut self, failure: &Failure);
 
     /// Whether the user asked to stop.

@@ -40,7 +40,7 @@ fn exchanges(plan: &Plan, rank: usize, segment: SegmentId) -> Vec<usize> {
     of_segment.map(|op| op.id.index()).collect()
 }
 
-/// Each is a good frame, and its sizes come with it; only the values are those of somebody else.
+/// Each is a good frame with its sizes; only its values are those of another rank.
 fn misrouted_frames_are_noticed() {
     let mut plan = layer(Protocol::StaticFirst);
     assert_eq!(exchanges(&plan, 2, SegmentId(2)).len(), 3, "static sections, sizes and dynamic ones");

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use zipwire_codec::Layout;
+use zipwire_codec::{DType, Layout};
 use zipwire_emulation::{Controls, Emulation, scene};
 use zipwire_engine::cuda::{Report, STUCK_AFTER, Setup, devices, kernels, run};
 use zipwire_payload::Payload;
@@ -69,7 +69,7 @@ pub(crate) const ON_GPUS: [Protocol; 6] = [
     Protocol::Speculative,
 ];
 
-/// What a scene prints with another kernel in place of one.
+/// Output of a scene with one kernel replaced.
 pub(crate) fn scene_with(name: &str, source: &str, variant: &str) -> String {
     let emulation = Emulation::build(&[source], variant).unwrap();
     let output = scene(name).envs(emulation.environment()).output().unwrap();
@@ -77,7 +77,11 @@ pub(crate) fn scene_with(name: &str, source: &str, variant: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The source of a codec's kernels, or of sums.
+/// The source of a codec's kernels for BF16, or of sums.
 pub(crate) fn source_of(name: &str) -> String {
-    kernels::sources().into_iter().find(|source| source.name == name).unwrap().text
+    kernels::sources()
+        .into_iter()
+        .find(|source| source.name == name && source.dtype.is_none_or(|dtype| dtype == DType::Bf16))
+        .unwrap()
+        .text
 }

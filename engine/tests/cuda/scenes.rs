@@ -1,4 +1,4 @@
-//! What needs a process of its own: other kernels, and devices that do not come to an end.
+//! Scenes that need a process of their own: replaced kernels, and devices that hang.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

@@ -38,7 +38,7 @@ fn planned(work: &Work, sums: SumType, protocol: Protocol, algorithm: Algorithm)
     twice(RANKS, work, &choice)
 }
 
-/// Every algorithm that plans have, in all types, under delays: values as they are, and frames, with and without what is left over for later.
+/// Every algorithm that plans have, in all types, under delays: raw values and frames, with and without overflow.
 fn every_form_delivers() {
     let types = [(DType::Bf16, SumType::Sent), (DType::Bf16, SumType::Fp32), (DType::F32, SumType::Sent)];
     let mut plans = 0;
@@ -76,7 +76,7 @@ fn adding() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What becomes of both with another kernel.
+/// Lines that the scene prints with a changed kernel.
 fn with_kernel(from: &str, to: &str, variant: &str) -> [String; 2] {
     let source = source_of("sum");
     assert!(source.contains(from), "the kernel has changed");

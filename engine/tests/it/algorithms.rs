@@ -1,17 +1,15 @@
 //! Rings in channels, slices, chains, trees and levels on the executor `threads`: every byte of every iteration is compared.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
 
 use std::sync::Arc;
 
-use common::{run_plan, twice, values_of_many_sizes};
 use zipwire_codec::DType;
 use zipwire_engine::threads::Report;
 use zipwire_schedule::plan::{Addition, Local, OpKind, Plan};
 use zipwire_schedule::{
     Algorithm, CallKind, Choice, FailureKind, Protocol, Rank, RankRange, RunFailure, Slot, Sum, SumType, Work,
 };
+
+use crate::common::{run_plan, twice, values_of_many_sizes};
 
 /// Nodes and ranks of each.
 const CLUSTERS: [(u32, u32); 3] = [(1, 4), (2, 3), (3, 2)];

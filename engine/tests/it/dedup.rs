@@ -1,16 +1,14 @@
 //! Gateways on threads: what every rank gets is what the plain All-to-All brings, and a wrong row is noticed.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use common::{job, on_threads, payload_of, tamper};
 use zipwire_engine::threads::{Report, run};
 use zipwire_payload::Payload;
 use zipwire_schedule::plan::{Local, OpKind, Plan};
 use zipwire_schedule::{CallKind, Choice, FailureKind, Job, Protocol, RunFailure, TokenMap, Work, plan};
+
+use crate::common::{job, on_threads, payload_of, tamper};
 
 /// Four ranks with 60 tokens of 900 bytes each, in five copies.
 fn map() -> Arc<TokenMap> {

@@ -1,16 +1,14 @@
 //! Codecs of differences on the executor `threads`: both ends take them from what they have of a chunk already.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
 
 use std::sync::Arc;
 
-use common::{run_plan, twice};
 use zipwire_codec::DType;
 use zipwire_engine::host::base_bytes;
 use zipwire_payload::{Payload, Rows};
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Algorithm, CallKind, Choice, Protocol, Rank, Slot, Work};
+
+use crate::common::{run_plan, twice};
 
 const RANKS: u32 = 4;
 const SHARD: u64 = 40_000;

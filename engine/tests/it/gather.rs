@@ -1,17 +1,15 @@
 //! All-Gather and broadcast on the executor `threads`: what is handed on is compared with what its origin had.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
 
 use std::sync::Arc;
 
-use common::{payload_of, run_plan, twice};
 use zipwire_codec::DType;
 use zipwire_engine::threads::Report;
 use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan};
 use zipwire_schedule::{
     Algorithm, CallKind, Choice, FailureKind, Protocol, Rank, RankRange, RunFailure, Slot, Work,
 };
+
+use crate::common::{payload_of, run_plan, twice};
 
 const RANKS: u32 = 4;
 const SHARD: u64 = 20_000;

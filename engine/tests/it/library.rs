@@ -1,14 +1,10 @@
 //! Calls of a communication library's own collectives on the executor `threads`: they move and add up the very bytes, and keep
 //! the declared time of paced runs.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{RANKS, on_threads, payload_of, run_plan, tamper};
 use zipwire_cluster::{DeclaredCost, Fabric, HostCost, LibraryCost, Topology};
 use zipwire_codec::DType;
 use zipwire_engine::threads::{Pace, Report, Setup, run};
@@ -17,6 +13,8 @@ use zipwire_schedule::{
     Algorithm, CallKind, Channel, Choice, CostModel, Deadlines, Durations, FailureKind, Fault, FaultKind,
     Job, Lane, OpId, Protocol, Rank, RunFailure, Segment, Slack, Slot, Work, plan,
 };
+
+use crate::common::{RANKS, on_threads, payload_of, run_plan, tamper};
 
 /// A phase, and a call that is given.
 fn planned(work: Work, protocol: Protocol) -> Plan {

@@ -1,6 +1,5 @@
 //! Paced runs in which compute overlaps with codec ops and transfers of its rank: it does its declared work at the speed of the
 //! moment.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -1,11 +1,7 @@
 //! Reduce-Scatter and All-Reduce on the executor `threads`: bits of sums, and how far they are from the exact ones.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
 
 use std::sync::Arc;
 
-use common::{run_plan, values_of_many_sizes};
 use zipwire_codec::DType;
 use zipwire_engine::threads::Report;
 use zipwire_payload::{ChunkId, Payload};
@@ -14,6 +10,8 @@ use zipwire_schedule::{
     Algorithm, CallKind, Choice, FailureKind, Job, Protocol, Rank, RunFailure, Segment, SegmentId, Slot,
     Work, plan,
 };
+
+use crate::common::{run_plan, values_of_many_sizes};
 
 const RANKS: u32 = 4;
 const VALUES: u64 = 10_000;
@@ -146,8 +144,8 @@ fn bytes(payload: &Payload, segment: SegmentId, chunk: Chunk, len: u64) -> Vec<u
     out
 }
 
-/// What ranks get, which runs have compared bit for bit, against sums in FP64: `|error| <= gamma_(N-1) sum |x|`, with half a unit in the
-/// last place more where it is rounded to BF16 (`docs/reduction.md`).
+/// Sums, which runs have compared bit for bit, against sums in FP64: `|error| <= gamma_(N-1) sum |x|`, with half a unit in the
+/// last place more where they are rounded to BF16 (`docs/reduction.md`).
 #[test]
 fn sums_are_as_near_to_the_exact_ones_as_they_must_be() {
     let unit = f64::from(2.0_f32.powi(-24));

@@ -1,16 +1,14 @@
 //! The executor `threads` when all is well, and when it is not: every planted fault ends all ranks with a typed error.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use crate::common;
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use common::{RANKS, exchange, job, on_threads, payload, payload_of, tamper};
 use zipwire_engine::threads::{Report, STUCK_AFTER, Setup, run};
 use zipwire_payload::Payload;
 use zipwire_schedule::plan::{Content, Local, OpKind, Plan};
 use zipwire_schedule::{Choice, FailureKind, Protocol, RunFailure, plan};
+
+use crate::common::{RANKS, exchange, job, on_threads, payload, payload_of, tamper};
 
 /// Dispatch, compute, combine among four ranks.
 fn layer(protocol: Protocol) -> Plan {

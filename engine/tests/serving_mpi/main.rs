@@ -31,10 +31,10 @@ use scenes::{Scene, assert_served, assert_tidy, coding, requests};
 const PREFIXES: &str = "ZIPWIRE_TEST_MPI";
 /// Says that this process is a rank, and of which test.
 const VARIABLE: &str = "ZIPWIRE_TEST_SERVING";
-/// What rank 0 says when all is as it should be.
+/// Text that rank 0 prints if the case has passed.
 const GOOD: &str = "all is as it should be";
 
-/// What is served, and what it should come to.
+/// Name of a case, its number of ranks, and what each of them runs.
 type Case = (&'static str, u32, fn(&mut World));
 
 const CASES: [Case; 5] = [

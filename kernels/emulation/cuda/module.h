@@ -1,4 +1,4 @@
-// What a compiled kernel source shows the runtime: its kernels, and where its shared memory is.
+// Table by which a compiled kernel source shows the runtime its kernels and its shared memory.
 #pragma once
 
 namespace cuemu {

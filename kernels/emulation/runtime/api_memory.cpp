@@ -19,7 +19,7 @@ char* address(DevicePointer pointer) {
     return reinterpret_cast<char*>(static_cast<uintptr_t>(pointer));
 }
 
-// Whose memory it is, or `bad` if it may not be on this side.
+// Kind of the memory of a range, or `bad` if it may not be on this side.
 Kind kind_on(Side side, const void* begin, size_t bytes) {
     const Kind kind = fake::range_of(begin, bytes).kind;
     const bool fits = side == Side::any || (side == Side::device) == (kind == Kind::device);

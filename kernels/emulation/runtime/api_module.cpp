@@ -1,6 +1,6 @@
 // Modules, functions and launches.
 //
-// What NVRTC made is not looked at: kernels are found by name among the emulated modules, whose files `FAKECUDA_MODULES`
+// Modules. The output of NVRTC is not looked at: kernels are found by name among the emulated modules, whose files `FAKECUDA_MODULES`
 // lists. So unmodified code may compile one source while the emulation was built from another one with a planted fault.
 #include <dlfcn.h>
 
@@ -235,7 +235,7 @@ DRIVER cuLaunchKernel(void* handle, unsigned grid_x, unsigned grid_y, unsigned g
     return SUCCESS;
 }
 
-// What exists in the driver and not here. Without these a program that only might call one would already end.
+// Functions that the driver has and this one lacks. Without these a program that only might call one would already end.
 #define MISSING(name)                                                   \
     DRIVER name() {                                                     \
         return refuse(NOT_SUPPORTED, #name, "the fake does not have it"); \

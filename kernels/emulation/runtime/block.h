@@ -13,7 +13,7 @@
 #include "fiber.h"
 
 namespace cuemu {
-// What all blocks of a launch share.
+// State that all blocks of a launch share.
 struct Grid {
     const Module* module;
     const Kernel* kernel;

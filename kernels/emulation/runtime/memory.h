@@ -11,7 +11,7 @@ enum class Kind { device, locked, pageable, bad };
 // New memory, filled with 0xCD. Null if there is not enough.
 void* allocate(size_t bytes, Context* context, Kind kind);
 
-// Whose memory a range is: `pageable` if it is the host's own, `bad` if it begins in an allocation and leaves it.
+// Owner of a memory range: `pageable` if it is the host's own, `bad` if it begins in an allocation and leaves it.
 struct Range {
     Kind kind;
     Context* context;

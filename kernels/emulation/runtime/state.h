@@ -1,4 +1,4 @@
-// What tests control, what they can count, and the error that sticks.
+// Settings and counters of tests, and the sticky error.
 #pragma once
 
 #include <atomic>

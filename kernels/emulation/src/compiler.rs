@@ -1,19 +1,18 @@
 //! Calls the C++ compiler, once for each content: what is compiled stays in a folder that is named by a hash of all inputs.
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::{env, fmt::Write as _, fs, io};
+use std::{env, fs, io};
 
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::BuildError;
-use crate::files::{CUDA, MODULE, NVRTC, RUNTIME, RUNTIME_HEADERS};
-use crate::scan;
+use crate::{BuildError, scan};
 
-/// What the compiler said, beside a module.
+/// File with the compiler's warnings, beside a module.
 pub(crate) const WARNINGS: &str = "warnings.txt";
 /// The folder of everything that is compiled.
 pub(crate) const CACHE: &str = "zipwire-emulation";
@@ -21,12 +20,12 @@ pub(crate) const CACHE: &str = "zipwire-emulation";
 /// The C++ compiler of the system, and the folder of what it has compiled.
 pub(crate) struct Compiler {
     program: OsString,
-    /// What it says of itself: another compiler makes other files.
+    /// Output of `--version`, which is part of every cache key.
     version: Vec<u8>,
     cache: PathBuf,
 }
 
-/// For kernels, on top of the common ones. They read one memory as values of several types.
+/// Flags for kernels, which read the same memory as values of several types.
 const KERNEL_FLAGS: [&str; 11] = [
     "-std=c++17",
     "-O2",
@@ -164,7 +163,7 @@ fn cache_folder() -> PathBuf {
     target.unwrap_or_else(env::temp_dir).join(CACHE)
 }
 
-/// What is compiled for a source: the source, and behind it the table of what it has.
+/// C++ that is compiled for a source: the source, and behind it the table of its kernels.
 fn wrapper(source: &str) -> String {
     let mut text = String::from("#include \"kernel.cu\"\n#include \"module.h\"\n");
     let arrays = scan::dynamic_arrays(source);
@@ -233,3 +232,48 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> BuildError {
     let path = path.to_owned();
     move |source| BuildError::Files { path, source }
 }
+
+/// Headers that every kernel source is compiled with; the first is force-included.
+pub(crate) const CUDA: [(&str, &str); 8] = [
+    ("cuda.h", include_str!("../cuda/cuda.h")),
+    ("vectors.h", include_str!("../cuda/vectors.h")),
+    ("here.h", include_str!("../cuda/here.h")),
+    ("calls.h", include_str!("../cuda/calls.h")),
+    ("collectives.h", include_str!("../cuda/collectives.h")),
+    ("bits.h", include_str!("../cuda/bits.h")),
+    ("packed.h", include_str!("../cuda/packed.h")),
+    ("memory.h", include_str!("../cuda/memory.h")),
+];
+
+/// Header that follows every kernel source.
+pub(crate) const MODULE: (&str, &str) = ("module.h", include_str!("../cuda/module.h"));
+
+/// Headers of the fake driver.
+pub(crate) const RUNTIME_HEADERS: [(&str, &str); 9] = [
+    ("api.h", include_str!("../runtime/api.h")),
+    ("block.h", include_str!("../runtime/block.h")),
+    ("fiber.h", include_str!("../runtime/fiber.h")),
+    ("grid.h", include_str!("../runtime/grid.h")),
+    ("kernel_side.h", include_str!("../runtime/kernel_side.h")),
+    ("memory.h", include_str!("../runtime/memory.h")),
+    ("shared_memory.h", include_str!("../runtime/shared_memory.h")),
+    ("state.h", include_str!("../runtime/state.h")),
+    ("stream.h", include_str!("../runtime/stream.h")),
+];
+
+/// Sources of the fake driver.
+pub(crate) const RUNTIME: [(&str, &str); 10] = [
+    ("api_device.cpp", include_str!("../runtime/api_device.cpp")),
+    ("api_memory.cpp", include_str!("../runtime/api_memory.cpp")),
+    ("api_module.cpp", include_str!("../runtime/api_module.cpp")),
+    ("block.cpp", include_str!("../runtime/block.cpp")),
+    ("fiber.cpp", include_str!("../runtime/fiber.cpp")),
+    ("grid.cpp", include_str!("../runtime/grid.cpp")),
+    ("memory.cpp", include_str!("../runtime/memory.cpp")),
+    ("shared_memory.cpp", include_str!("../runtime/shared_memory.cpp")),
+    ("state.cpp", include_str!("../runtime/state.cpp")),
+    ("stream.cpp", include_str!("../runtime/stream.cpp")),
+];
+
+/// Source of the fake compiler.
+pub(crate) const NVRTC: (&str, &str) = ("nvrtc.cpp", include_str!("../runtime/nvrtc.cpp"));

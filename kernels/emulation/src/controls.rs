@@ -1,4 +1,4 @@
-//! What a test can set and count in the fake driver that its process has loaded.
+//! Settings and counters of the fake driver that a test process has loaded.
 #![allow(unsafe_code)]
 
 use libloading::Library;

@@ -5,10 +5,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{env, io};
 
+use rayon::prelude::*;
+
 use crate::compiler::{CACHE, Compiler, WARNINGS, read};
 use crate::scan;
 
 /// Why there is no emulation.
+#[allow(missing_docs, reason = "fields are named by the messages")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -16,43 +19,24 @@ pub enum BuildError {
     #[error(
         "there is no C++ compiler `{compiler}`\nhelp: install one, or name it in the environment variable `CXX`"
     )]
-    NoCompiler {
-        /// What was looked for.
-        compiler: String,
-    },
+    NoCompiler { compiler: String },
     /// The fake libraries are for Linux. Callers report their tests as ignored.
     #[error("kernels can be emulated on Linux only")]
     OtherSystem,
     /// The compiler refuses a source.
     #[error("cannot compile `{file}`\n{output}")]
-    Compile {
-        /// The file that was compiled.
-        file: String,
-        /// What the compiler says.
-        output: String,
-    },
+    Compile { file: String, output: String },
     /// A source has no `extern "C" __global__` function.
     #[error(
         "source {index} has no kernel\nhelp: kernels are written `extern \"C\" __global__ void name(...)`"
     )]
-    NoKernel {
-        /// Its index among the sources.
-        index: usize,
-    },
+    NoKernel { index: usize },
     /// Two kernels have one name, and modules find kernels by name.
     #[error("there are two kernels `{name}`")]
-    Twice {
-        /// The name.
-        name: String,
-    },
+    Twice { name: String },
     /// A file cannot be read or written.
     #[error("cannot use `{path}`: {source}")]
-    Files {
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    Files { path: PathBuf, source: io::Error },
 }
 
 impl BuildError {
@@ -93,16 +77,15 @@ impl Emulation {
         check_names(sources)?;
         let compiler = Compiler::find()?;
         let libraries = compiler.libraries()?;
-        let modules = sources
-            .iter()
-            .map(|source| compiler.module(source, variant, &libraries))
-            .collect::<Result<Vec<_>, _>>()?;
+        let modules: Vec<Result<PathBuf, BuildError>> =
+            sources.par_iter().map(|source| compiler.module(source, variant, &libraries)).collect();
+        let modules: Vec<PathBuf> = modules.into_iter().collect::<Result<_, _>>()?;
         let warnings =
             modules.iter().map(|module| read(&module.with_file_name(WARNINGS))).collect::<Result<_, _>>()?;
         Ok(Self { libraries, modules, warnings })
     }
 
-    /// What a process needs in its environment to load the fake libraries and these kernels.
+    /// Environment with which a process loads the fake libraries and these kernels.
     #[must_use]
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         let join =
@@ -119,7 +102,7 @@ impl Emulation {
         ]
     }
 
-    /// What the compiler said of sources that it compiled: normally nothing.
+    /// Warnings of the compiler: normally none.
     #[must_use]
     pub fn warnings(&self) -> &str {
         &self.warnings

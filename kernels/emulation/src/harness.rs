@@ -17,7 +17,7 @@ const SCENE: &str = "ZIPWIRE_EMULATION_SCENE";
 pub struct Scene {
     /// How [`scene`] calls it.
     pub name: &'static str,
-    /// What it does; the process ends with this.
+    /// Its body; the process ends with the exit code.
     pub run: fn() -> ExitCode,
 }
 

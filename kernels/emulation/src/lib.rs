@@ -14,7 +14,6 @@
 mod compiler;
 mod controls;
 mod emulation;
-mod files;
 mod harness;
 mod scan;
 

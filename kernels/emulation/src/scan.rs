@@ -38,7 +38,7 @@ pub(crate) fn dynamic_arrays(source: &str) -> Vec<String> {
     names
 }
 
-/// What follows `__global__`: attributes and a type, then the name in front of the list of parameters.
+/// Parses the text behind `__global__`: attributes and a type, then the name in front of the list of parameters.
 fn kernel(mut rest: &str) -> Option<Found> {
     let mut max_threads = None;
     loop {

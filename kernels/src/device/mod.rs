@@ -27,7 +27,7 @@ struct Context {
     ordinal: usize,
     device: sys::CUdevice,
     context: sys::CUcontext,
-    /// What is written to regions goes through it.
+    /// Stream for uploads to regions.
     uploads: sys::CUstream,
 }
 
@@ -83,12 +83,12 @@ impl Device {
         Ok(Self(Arc::new(Context { ordinal, device, context, uploads })))
     }
 
-    /// Its number.
+    /// Number of the device, from 0.
     pub fn ordinal(&self) -> usize {
         self.0.ordinal
     }
 
-    /// Its name, as the driver has it.
+    /// Name of the device, from the driver.
     ///
     /// # Errors
     /// If the driver fails.
@@ -96,7 +96,7 @@ impl Device {
         check("cuDeviceGetName", result::device::get_name(self.0.device))
     }
 
-    /// What kernels are compiled for, such as `sm_90`.
+    /// Architecture that kernels are compiled for, such as `sm_90`.
     ///
     /// # Errors
     /// If the driver fails.

@@ -46,7 +46,7 @@ impl Stream {
         check("cuEventRecord", unsafe { result::event::record(event.raw(), self.stream) })
     }
 
-    /// What follows waits for the event, where it is now.
+    /// Makes later work of this stream wait for the event as recorded now.
     ///
     /// # Errors
     /// If the driver fails.

@@ -3,11 +3,9 @@
 use std::ops::Range;
 
 use zipwire_codec::{Codec, DType, FrameShape, Layout, Spec, decode, encode_to_vec};
-use zipwire_kernels::{
-    Block, Coder, CompactBlock, Contribution, Decoder, Device, DeviceRegion, Fault, GpuError, Stream, Sum,
-};
+use zipwire_kernels::{Block, Coder, CompactBlock, Decoder, Device, DeviceRegion, Fault, GpuError, Stream};
 
-/// What memory holds before kernels write it.
+/// Fill byte of device memory before kernels write it.
 const POISON: u8 = 0xee;
 
 /// A frame in the split layout, in host memory.
@@ -15,15 +13,6 @@ const POISON: u8 = 0xee;
 pub(crate) struct Frame {
     pub(crate) fixed: Vec<u8>,
     pub(crate) dynamic: Vec<u8>,
-}
-
-/// What contributes to a sum.
-#[derive(Clone, Debug)]
-pub(crate) enum Part {
-    /// A frame and the values in it.
-    Frame(Frame, Vec<u8>),
-    /// Values as they are.
-    Values(Vec<u8>),
 }
 
 /// The kernels of a codec on the first device, beside the codec of the CPU.
@@ -54,12 +43,12 @@ impl Bench {
         Self { launches: 2, ..self }
     }
 
-    /// What the CPU writes.
+    /// Frame as the CPU encodes it.
     pub(crate) fn on_cpu(&self, values: &[u8]) -> Frame {
         cpu_frame(&*self.codec, self.dtype, values)
     }
 
-    /// What the kernels write, all in one launch.
+    /// Frames that the kernels encode in one launch.
     pub(crate) fn encode(&self, all_values: &[Vec<u8>]) -> Vec<Frame> {
         let blocks: Vec<Block> = all_values.iter().map(|values| self.block(values.len())).collect();
         for (block, values) in blocks.iter().zip(all_values) {
@@ -89,7 +78,7 @@ impl Bench {
         blocks.iter().map(frame).collect()
     }
 
-    /// What the kernels read out of frames of so many bytes of values, all in one launch.
+    /// Values, or faults, that the kernels decode in one launch from frames of so many bytes of values.
     pub(crate) fn decode(&self, frames: &[(Frame, usize)]) -> Vec<Result<Vec<u8>, Fault>> {
         let blocks: Vec<Block> = frames.iter().map(|(frame, len)| self.filled_block(frame, *len)).collect();
         let decoder = self.coder.decoder(blocks.clone()).unwrap();
@@ -105,18 +94,18 @@ impl Bench {
         values.zip(faults).map(|(values, fault)| fault.map_or(Ok(values), Err)).collect()
     }
 
-    /// What the CPU writes in the compact layout.
+    /// Compact frame as the CPU encodes it.
     pub(crate) fn compact_on_cpu(&self, values: &[u8]) -> Vec<u8> {
         encode_to_vec(&*self.codec, Layout::Compact, self.dtype, values).unwrap()
     }
 
-    /// What the CPU reads out of a compact frame of so many bytes of values.
+    /// Values that the CPU decodes from a compact frame of so many bytes of values.
     pub(crate) fn compact_decoded_on_cpu(&self, frame: &[u8], len: usize) -> Option<Vec<u8>> {
         let mut out = vec![POISON; len];
         decode(Layout::Compact, self.dtype, &[], frame, &mut out).ok().map(|()| out)
     }
 
-    /// What the kernels read out of compact frames of so many bytes of values, all in one launch. The frames lie one behind the other, with
+    /// Values, or faults, that the kernels decode in one launch from compact frames of so many bytes of values. The frames are adjacent, with
     /// no more room than they take: at every byte of a word, where that may be.
     pub(crate) fn decode_compact(&self, frames: &[(Vec<u8>, usize)]) -> Vec<Result<Vec<u8>, Fault>> {
         let (first, align) = if self.codec.id() == "huffman" { (0, 16) } else { (1, 1) };
@@ -144,7 +133,7 @@ impl Bench {
         values.zip(faults).map(|(values, fault)| fault.map_or(Ok(values), Err)).collect()
     }
 
-    /// What the kernels write in the layout `compact`, all in one launch. The frames lie one behind the other, each with no more room than an encoder
+    /// Compact frames that the kernels encode in one launch. The frames are adjacent, each with no more room than an encoder
     /// asks for: at every byte of a word, where that may be. Around them nothing is written.
     pub(crate) fn encode_compact(&self, all_values: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let align = if self.codec.id() == "huffman" { 16 } else { 1 };
@@ -195,49 +184,6 @@ impl Bench {
         let frame = self.region((at + len) as usize).part(at..at + len);
         let values = self.region(count * self.dtype.width());
         self.coder.compact_encoder(vec![CompactBlock { values, frame, size: self.region(8) }]).map(drop)
-    }
-
-    /// What the kernels add up, all in one launch; or what is wrong with each contribution.
-    pub(crate) fn reduce(
-        &self,
-        outputs: &[Vec<Part>],
-        rounded: bool,
-    ) -> Result<Vec<Vec<u8>>, Vec<Option<Fault>>> {
-        let sum = |parts: &Vec<Part>| {
-            let (Part::Frame(_, values) | Part::Values(values)) = &parts[0];
-            let count = values.len() / self.dtype.width();
-            let contributions = parts.iter().map(|part| self.contribution(part)).collect();
-            Sum { output: self.region(count * if rounded { self.dtype.width() } else { 4 }), contributions }
-        };
-        let sums: Vec<Sum> = outputs.iter().map(sum).collect();
-        let reducer = self.coder.reducer(sums.clone(), rounded).unwrap();
-        for _ in 0..self.launches {
-            for sum in &sums {
-                self.stream.fill(&sum.output, POISON).unwrap();
-            }
-            reducer.launch(&self.stream).unwrap();
-        }
-        self.stream.synchronize().unwrap();
-        let faults = Decoder::faults(&reducer.states().read().unwrap());
-        if faults.iter().any(Option::is_some) {
-            return Err(faults);
-        }
-        Ok(sums.iter().map(|sum| sum.output.read().unwrap()).collect())
-    }
-
-    fn contribution(&self, part: &Part) -> Contribution {
-        match part {
-            Part::Values(values) => {
-                let region = self.region(values.len());
-                region.write(values).unwrap();
-                Contribution::Values(region)
-            }
-            Part::Frame(frame, values) => {
-                let Block { static_section, dynamic_section, size, .. } =
-                    self.filled_block(frame, values.len());
-                Contribution::Frame { static_section, dynamic_section, size }
-            }
-        }
     }
 
     /// The kernels write what the CPU writes, and read it; in the layout `compact` as well, where they write it.
@@ -295,7 +241,7 @@ impl Bench {
         }
     }
 
-    /// What the CPU reads out of a frame of so many bytes of values.
+    /// Values that the CPU decodes from a frame of so many bytes of values.
     pub(crate) fn decoded_on_cpu(&self, frame: &Frame, len: usize) -> Option<Vec<u8>> {
         let mut out = vec![POISON; len];
         decode(Layout::Split, self.dtype, &frame.fixed, &frame.dynamic, &mut out).ok().map(|()| out)
@@ -329,7 +275,7 @@ impl Bench {
     }
 }
 
-/// What a codec of the CPU writes.
+/// Frame that a CPU codec encodes.
 pub(crate) fn cpu_frame(codec: &dyn Codec, dtype: DType, values: &[u8]) -> Frame {
     let count = values.len() / dtype.width();
     let static_len = codec.static_len(FrameShape::new(Layout::Split, dtype, count));

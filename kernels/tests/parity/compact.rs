@@ -68,7 +68,7 @@ pub(crate) fn headers(spec: &'static str, dtype: DType) {
     assert_eq!(bench.decode_compact(&[(split, values.len())]), [Err(Fault::Header)]);
 }
 
-/// Frames of which some bits are flipped. One that the CPU refuses is reported, any other one gives the same values.
+/// Frames with flipped bits. One that the CPU refuses is reported, any other one gives the same values.
 pub(crate) fn flipped_bits(spec: &'static str, dtype: DType, extent: Extent) {
     let bench = Bench::new(spec, dtype);
     let mut rng = ChaCha8Rng::seed_from_u64(10);

@@ -13,7 +13,7 @@ use crate::frames::in_orders;
 /// Values of a tile.
 const TILE: usize = 8192;
 
-/// Tiles of which nothing is zero, as many values as a mask needs to pay and one less or more, all but one, and all; in whole tiles and in a last one,
+/// Tiles with no zeros, with as many zeros as a mask needs to pay and one less or more, with all but one, and all; in whole tiles and in a last one,
 /// where the first of a frame has no other before it.
 pub(crate) fn zeros(spec: &'static str, dtype: DType) {
     let bench = Bench::new(spec, dtype).twice();
@@ -51,7 +51,7 @@ pub(crate) fn zeros(spec: &'static str, dtype: DType) {
     }
 }
 
-/// Frames of a few values and of many, of every kind, one behind the other, so that bodies and frames begin at every byte of a word and end at every one.
+/// Adjacent frames of few and of many values of every kind, so that bodies and frames begin and end at every byte of a word.
 pub(crate) fn anywhere(spec: &'static str, dtype: DType, extent: Extent) {
     let bench = Bench::new(spec, dtype);
     let mut rng = ChaCha8Rng::seed_from_u64(11);
@@ -69,7 +69,7 @@ pub(crate) fn anywhere(spec: &'static str, dtype: DType, extent: Extent) {
     }
 }
 
-/// The bytes do not depend on the order in which threads and blocks come to run: also where tiles have masks, or are stored, one behind the other.
+/// The bytes do not depend on the order in which threads and blocks run, also where tiles have masks or are stored, one after another.
 pub(crate) fn any_order(spec: &'static str, dtype: DType, extent: Extent) {
     let bench = Bench::new(spec, dtype).twice();
     let all_values: Vec<Vec<u8>> = Content::ALL.map(|content| content.values(dtype, 50_001, 8)).to_vec();

@@ -11,7 +11,7 @@ use crate::Extent;
 use crate::bench::{Bench, Frame, cpu_frame};
 use crate::content::Content;
 
-/// Frames of which some bits are flipped, anywhere or where lengths and tables are. A frame that the CPU refuses is
+/// Frames with bits flipped anywhere, or where lengths and tables are. A frame that the CPU refuses is
 /// reported, any other one gives the same values.
 pub(crate) fn flipped_bits(spec: &'static str, dtype: DType, extent: Extent) {
     let bench = Bench::new(spec, dtype);
@@ -47,7 +47,7 @@ pub(crate) fn flipped_bits(spec: &'static str, dtype: DType, extent: Extent) {
     }
 }
 
-/// What the CPU refuses is reported, and anything else gives the same values.
+/// Asserts that the kernels report what the CPU refuses, and otherwise decode the same values.
 #[track_caller]
 pub(crate) fn agree(name: impl Debug, on_cpu: Option<Vec<u8>>, found: Result<Vec<u8>, Fault>) {
     match (on_cpu, found) {

@@ -8,7 +8,7 @@ const FRONT_LEN: usize = 232;
 const THREAD_BITS: usize = 64;
 const BLOCK_THREADS: usize = 256;
 
-/// What a frame is made of.
+/// Parts of a frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Forged {
     /// Number of threads, as the frame says it.
@@ -18,14 +18,14 @@ pub(crate) struct Forged {
     /// Signs and mantissas.
     pub(crate) rests: Vec<u8>,
     pub(crate) words: Vec<u8>,
-    /// Of each thread.
+    /// Gap of each thread.
     pub(crate) gaps: Vec<u8>,
-    /// Of each block.
+    /// Position of each block.
     pub(crate) positions: Vec<u32>,
 }
 
 impl Forged {
-    /// As an encoder makes it with a complete code of these lengths.
+    /// The frame that an encoder makes with a complete code of these lengths.
     pub(crate) fn new(lengths: [u8; 256], exponents: &[u8], rests: Vec<u8>) -> Self {
         let codes = codes(&lengths);
         let mut bits = Vec::new();
@@ -54,14 +54,14 @@ impl Forged {
         Frame { fixed, dynamic }
     }
 
-    /// The same in the layout `compact`.
+    /// The frame in the layout `compact`.
     pub(crate) fn compact(&self, values: &[u8]) -> Vec<u8> {
         let (fixed, dynamic) =
             self.sections(values, 1, |dynamic| FRONT_LEN as u64 + self.rests.len() as u64 + dynamic);
         [fixed, dynamic].concat()
     }
 
-    /// What is known in length, and what is not; the header says that the latter, of so many bytes, is this long.
+    /// Static and dynamic section of the frame. Its header states `len(true length)` as the length of the dynamic one.
     fn sections(&self, values: &[u8], layout: u8, len: impl Fn(u64) -> u64) -> (Vec<u8>, Vec<u8>) {
         let gaps: Vec<bool> =
             self.gaps.iter().flat_map(|gap| (0..5).map(move |bit| gap >> bit & 1 == 1)).collect();
@@ -103,7 +103,7 @@ fn packed(bits: &[bool]) -> Vec<u8> {
     bits.chunks(8).map(|bits| bits.iter().rev().fold(0, |byte, bit| byte << 1 | u8::from(*bit))).collect()
 }
 
-/// Values of these exponents and of any signs and mantissas; and the latter.
+/// Values with these exponents and arbitrary signs and mantissas; and the signs and mantissas.
 pub(crate) fn values_of(exponents: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let rests: Vec<u8> = (0..exponents.len()).map(|at| (at * 167 / 3) as u8).collect();
     let values = exponents.iter().zip(&rests).flat_map(|(exponent, rest)| {

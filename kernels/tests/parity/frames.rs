@@ -96,7 +96,7 @@ pub(crate) fn other_options(spec: &'static str, dtype: DType) {
     }
 }
 
-/// Exponents of which many are in every tier, so that what tiers pass on is more than a block of threads has at a time.
+/// Exponents with many values in every tier, so that a tier passes on more values than a block of threads takes at a time.
 pub(crate) fn long_lists(spec: &'static str, dtype: DType) {
     let mantissa_bits = match dtype {
         DType::F32 => 23,

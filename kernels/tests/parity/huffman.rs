@@ -1,4 +1,4 @@
-//! What is particular to `huffman`: codes of any lengths, blocks that begin and end anywhere, an index that says something else than the
+//! Cases of `huffman` only: codes of any lengths, blocks that begin and end anywhere, an index that contradicts the
 //! words.
 
 use rand::{RngExt, SeedableRng};
@@ -114,12 +114,12 @@ pub(crate) fn many_frames(spec: &'static str, dtype: DType) {
     }
 }
 
-/// What the kernels say of a frame of these values.
+/// Fault that the kernels report for a frame of these values.
 fn fault_of(bench: &Bench, frame: Frame, values: &[u8]) -> Option<Fault> {
     bench.decode(&[(frame, values.len())])[0].as_ref().err().copied()
 }
 
-/// Each of these has the checksum that goes with it, so only what is looked at finds it.
+/// Contradictory indices and words. Each frame has a right checksum, so only the check of that part can find it.
 pub(crate) fn contradictions(spec: &'static str, dtype: DType) {
     let bench = Bench::new(spec, dtype);
     let lengths = lengths_to(12);
@@ -236,7 +236,7 @@ pub(crate) fn hostile_frames(spec: &'static str, dtype: DType) {
     );
 }
 
-/// The same of compact frames, whose words lie at any byte.
+/// Hostile compact frames, whose words lie at any byte.
 pub(crate) fn hostile_compact_frames(spec: &'static str, dtype: DType) {
     let bench = Bench::new(spec, dtype);
     for seed in [7, 8, 9] {

@@ -1,4 +1,4 @@
-//! What is particular to the encoder of `huffman`: the code of the CPU whatever the counts are, and blocks that end anywhere.
+//! Cases of the encoder of `huffman` only: the code of the CPU whatever the counts are, and blocks that end anywhere.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

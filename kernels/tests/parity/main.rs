@@ -12,7 +12,6 @@ mod compact_encode;
 #[allow(dead_code, reason = "other tests use all of it")]
 mod content;
 mod corrupt;
-mod delta;
 mod forge;
 mod frames;
 mod huffman;
@@ -22,7 +21,6 @@ mod planted;
 mod rans;
 mod rans_compact;
 mod samples;
-mod sums;
 mod window7;
 
 use std::process::ExitCode;
@@ -63,7 +61,7 @@ const CODERS: &[(&str, DType)] = &[
     ("huffman", DType::Bf16),
 ];
 
-/// Those of them that have kernels which encode the layout `compact`.
+/// Codecs and types with kernels that encode the layout `compact`.
 const COMPACT_ENCODERS: &[(&str, DType)] = &[
     ("window7", DType::Bf16),
     ("window7", DType::F32),
@@ -92,106 +90,8 @@ fn plain(group: &str, name: &str, test: fn()) -> Trial {
 }
 
 fn trials() -> Vec<Trial> {
-    let of_coder = |(spec, dtype): &(&'static str, DType)| {
-        let (spec, dtype) = (*spec, *dtype);
-        let trial = move |name: &str, test: fn(&'static str, DType)| {
-            Trial::test(format!("{spec}::{dtype}::{name}"), move || {
-                test(spec, dtype);
-                Ok(())
-            })
-        };
-        let both = |name: &str, test: fn(&'static str, DType, Extent)| {
-            [Extent::Short, Extent::Whole].map(|extent| {
-                let name = format!("{spec}::{dtype}::{}{name}", extent.of("", "whole::"));
-                let trial = Trial::test(name, move || {
-                    test(spec, dtype, extent);
-                    Ok(())
-                });
-                trial.with_ignored_flag(extent == Extent::Whole)
-            })
-        };
-        let mut trials = vec![
-            trial("all_patterns", frames::all_patterns),
-            trial("frames_of_many_tiles_in_one_batch", frames::many_tiles),
-            trial("recorded_tensors", samples::recorded_tensors),
-            trial("frames_of_other_options_decode", frames::other_options),
-            trial("headers_and_lengths_are_checked", corrupt::headers),
-        ];
-        trials.extend(both("every_content_and_length", frames::every_content_and_length));
-        trials.extend(both("any_order_of_threads", frames::any_order));
-        trials.extend(both("what_the_cpu_refuses_is_reported", corrupt::flipped_bits));
-        if dtype == DType::Bf16 && !["rans", "huffman"].contains(&spec) {
-            trials.push(trial("sums_are_those_of_plain_loops", sums::sums));
-        }
-        trials.push(trial("compact::every_content_and_length", compact::every_content_and_length));
-        trials.push(trial("compact::many_frames_in_one_launch", compact::many_frames));
-        trials.push(trial("compact::headers_and_lengths_are_checked", compact::headers));
-        trials.extend(both("compact::what_the_cpu_refuses_is_reported", compact::flipped_bits));
-        // Opening a frame of `huffman` takes too long for so many.
-        if spec != "huffman" {
-            trials.extend(both("compact::every_bit", compact::every_bit));
-        }
-        if COMPACT_ENCODERS.contains(&(spec, dtype)) {
-            trials.push(trial("compact::encoded_zeros_of_every_kind", compact_encode::zeros));
-            trials.push(trial("compact::encoders_check_regions", compact_encode::regions));
-            trials.extend(both("compact::encoded_anywhere", compact_encode::anywhere));
-            trials.extend(both("compact::encoded_in_any_order", compact_encode::any_order));
-            if spec == "tiered" {
-                trials.push(trial("compact::encoded_blocks_of_every_kind", compact_encode::blocks));
-            }
-        } else {
-            trials.push(trial("compact::encoders_are_refused", compact_encode::refused));
-        }
-        if spec == "codebook16" {
-            trials.push(trial("books_and_lists_are_checked", corrupt::books_and_lists));
-        }
-        if ["tiered", "rans"].contains(&spec) {
-            trials.push(trial("compact::columns_have_offsets", compact::columns));
-        }
-        if spec == "tiered" {
-            trials.push(trial("lists_of_several_rounds", frames::long_lists));
-            trials.push(trial("entries_and_tiers_are_checked", corrupt::tiers));
-        }
-        if spec == "rans" {
-            trials.push(trial("blocks_of_every_kind", rans::blocks_of_every_kind));
-            trials.push(trial("tables_that_hardly_pay", rans::tables_that_hardly_pay));
-            trials.push(trial("entries_tables_and_codes_are_checked", rans::contradictions));
-            trials.push(trial("compact::tables_and_codes_are_checked", rans_compact::contradictions));
-            if dtype != DType::F32 {
-                trials.push(trial("compact::joint_symbols", rans_compact::joint_symbols));
-            }
-        }
-        if spec == "huffman" {
-            trials.push(trial("codes_with_equal_counts", huffman_codes::equal_counts));
-            trials.push(trial("encoded_blocks_end_anywhere", huffman_codes::ends_of_blocks));
-            trials.extend(both("long_words_in_one_place", huffman_codes::long_words));
-            trials.push(trial("words_have_every_length", huffman::words_of_every_length));
-            trials.push(trial("blocks_begin_and_end_anywhere", huffman::ends_of_blocks));
-            trials.push(trial("one_launch_decodes_a_transformer_block", huffman::many_frames));
-            trials.push(trial("an_index_that_contradicts_the_words_is_reported", huffman::contradictions));
-            trials.push(trial(
-                "compact::hostile_frames_with_a_right_checksum",
-                huffman::hostile_compact_frames,
-            ));
-            trials.push(trial("hostile_frames_with_a_right_checksum", huffman::hostile_frames));
-        }
-        trials
-    };
-    let mut trials: Vec<Trial> = CODERS.iter().flat_map(of_coder).collect();
-    let delta = |name: &str, test: fn()| plain("delta", name, test);
-    trials.extend([
-        delta("every_change_and_length", delta::every_change_and_length),
-        delta("every_pattern", delta::every_pattern),
-        delta("every_part", delta::every_part),
-        delta("any_order_of_threads", || delta::any_order(Extent::Short)),
-        delta("whole::any_order_of_threads", || delta::any_order(Extent::Whole)).with_ignored_flag(true),
-        delta("blocks_without_a_base", || delta::direct_blocks(Extent::Short)),
-        delta("whole::blocks_without_a_base", || delta::direct_blocks(Extent::Whole)).with_ignored_flag(true),
-        delta("what_is_refused", delta::refusals),
-        delta("what_the_cpu_refuses_is_reported", || delta::flipped_bits(Extent::Short)),
-        delta("whole::what_the_cpu_refuses_is_reported", || delta::flipped_bits(Extent::Whole))
-            .with_ignored_flag(true),
-    ]);
+    let mut trials: Vec<Trial> =
+        CODERS.iter().flat_map(|(spec, dtype)| Group(spec, *dtype).trials()).collect();
     let sum = |name: &str, test: fn()| plain("sum", name, test);
     trials.extend([
         sum("any_types_terms_and_places", plain_sums::all_of_them),
@@ -210,4 +110,112 @@ fn trials() -> Vec<Trial> {
     ]);
     trials.extend(planted::trials());
     trials
+}
+
+/// The tests of one codec and type.
+#[derive(Clone, Copy)]
+struct Group(&'static str, DType);
+
+impl Group {
+    fn trial(self, name: &str, test: fn(&'static str, DType)) -> Trial {
+        let Self(spec, dtype) = self;
+        Trial::test(format!("{spec}::{dtype}::{name}"), move || {
+            test(spec, dtype);
+            Ok(())
+        })
+    }
+
+    /// A test in its short form, and in its whole one, which is ignored unless asked for.
+    fn both(self, name: &str, test: fn(&'static str, DType, Extent)) -> [Trial; 2] {
+        let Self(spec, dtype) = self;
+        [Extent::Short, Extent::Whole].map(|extent| {
+            let name = format!("{spec}::{dtype}::{}{name}", extent.of("", "whole::"));
+            let trial = Trial::test(name, move || {
+                test(spec, dtype, extent);
+                Ok(())
+            });
+            trial.with_ignored_flag(extent == Extent::Whole)
+        })
+    }
+
+    /// Tests of all codecs, and those of this one.
+    fn trials(self) -> Vec<Trial> {
+        let Self(spec, dtype) = self;
+        let mut trials = vec![
+            self.trial("all_patterns", frames::all_patterns),
+            self.trial("frames_of_many_tiles_in_one_batch", frames::many_tiles),
+            self.trial("recorded_tensors", samples::recorded_tensors),
+            self.trial("frames_of_other_options_decode", frames::other_options),
+            self.trial("headers_and_lengths_are_checked", corrupt::headers),
+        ];
+        trials.extend(self.both("every_content_and_length", frames::every_content_and_length));
+        trials.extend(self.both("any_order_of_threads", frames::any_order));
+        trials.extend(self.both("what_the_cpu_refuses_is_reported", corrupt::flipped_bits));
+        trials.push(self.trial("compact::every_content_and_length", compact::every_content_and_length));
+        trials.push(self.trial("compact::many_frames_in_one_launch", compact::many_frames));
+        trials.push(self.trial("compact::headers_and_lengths_are_checked", compact::headers));
+        trials.extend(self.both("compact::what_the_cpu_refuses_is_reported", compact::flipped_bits));
+        // Opening a frame of `huffman` takes too long for so many.
+        if spec != "huffman" {
+            trials.extend(self.both("compact::every_bit", compact::every_bit));
+        }
+        if COMPACT_ENCODERS.contains(&(spec, dtype)) {
+            trials.push(self.trial("compact::encoded_zeros_of_every_kind", compact_encode::zeros));
+            trials.push(self.trial("compact::encoders_check_regions", compact_encode::regions));
+            trials.extend(self.both("compact::encoded_anywhere", compact_encode::anywhere));
+            trials.extend(self.both("compact::encoded_in_any_order", compact_encode::any_order));
+        } else {
+            trials.push(self.trial("compact::encoders_are_refused", compact_encode::refused));
+        }
+        trials.extend(self.own_trials());
+        trials
+    }
+
+    /// Tests of this codec only.
+    fn own_trials(self) -> Vec<Trial> {
+        let Self(spec, dtype) = self;
+        match spec {
+            "codebook16" => vec![self.trial("books_and_lists_are_checked", corrupt::books_and_lists)],
+            "tiered" => {
+                let mut trials = vec![
+                    self.trial("compact::columns_have_offsets", compact::columns),
+                    self.trial("lists_of_several_rounds", frames::long_lists),
+                    self.trial("entries_and_tiers_are_checked", corrupt::tiers),
+                ];
+                if COMPACT_ENCODERS.contains(&(spec, dtype)) {
+                    trials.push(self.trial("compact::encoded_blocks_of_every_kind", compact_encode::blocks));
+                }
+                trials
+            }
+            "rans" => {
+                let mut trials = vec![
+                    self.trial("compact::columns_have_offsets", compact::columns),
+                    self.trial("blocks_of_every_kind", rans::blocks_of_every_kind),
+                    self.trial("tables_that_hardly_pay", rans::tables_that_hardly_pay),
+                    self.trial("entries_tables_and_codes_are_checked", rans::contradictions),
+                    self.trial("compact::tables_and_codes_are_checked", rans_compact::contradictions),
+                ];
+                if dtype != DType::F32 {
+                    trials.push(self.trial("compact::joint_symbols", rans_compact::joint_symbols));
+                }
+                trials
+            }
+            "huffman" => {
+                let hostile = "hostile_frames_with_a_right_checksum";
+                let mut trials = vec![
+                    self.trial("codes_with_equal_counts", huffman_codes::equal_counts),
+                    self.trial("encoded_blocks_end_anywhere", huffman_codes::ends_of_blocks),
+                    self.trial("words_have_every_length", huffman::words_of_every_length),
+                    self.trial("blocks_begin_and_end_anywhere", huffman::ends_of_blocks),
+                    self.trial("one_launch_decodes_a_transformer_block", huffman::many_frames),
+                    self.trial("an_index_that_contradicts_the_words_is_reported", huffman::contradictions),
+                    self.trial(&format!("compact::{hostile}"), huffman::hostile_compact_frames),
+                    self.trial(hostile, huffman::hostile_frames),
+                ];
+                trials.extend(self.both("long_words_in_one_place", huffman_codes::long_words));
+                trials
+            }
+            _ => Vec::new(),
+        }
+    }
 }

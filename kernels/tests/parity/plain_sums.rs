@@ -1,13 +1,13 @@
-//! Sums of values as they are, against the same in plain loops.
+//! Sums of decoded values, against plain loops.
 
 use zipwire_codec::DType;
 use zipwire_kernels::{Addition, Device, DeviceRegion, Stream, Summer, Values};
 
 use crate::content::Content;
 
-/// What every addition makes of a NaN (docs/reduction.md).
+/// The NaN of every addition (docs/reduction.md).
 const NAN: u32 = 0x7fc0_0000;
-/// What memory holds before kernels write it.
+/// Fill byte of device memory before kernels write it.
 const POISON: u8 = 0xee;
 const KINDS: [Content; 6] = [
     Content::Special,
@@ -141,7 +141,7 @@ fn rounded(value: f32) -> u16 {
     upper + u16::from(is_up)
 }
 
-/// What cannot be added up is refused before anything is launched.
+/// Terms that cannot be added up are refused before anything is launched.
 pub(crate) fn refusals() {
     let device = Device::open(0).unwrap();
     let summer = Summer::new(&device).unwrap();

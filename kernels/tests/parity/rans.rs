@@ -1,5 +1,5 @@
-//! What is particular to `rans`: blocks of every kind in one frame, tables that no block uses or for which there is no room, and what
-//! contradicts itself.
+//! Cases of `rans` only: blocks of every kind in one frame, tables that no block uses or for which there is no room, and
+//! contradictory frames.
 
 use zipwire_codec::{DType, Spec};
 use zipwire_kernels::Fault;
@@ -189,8 +189,13 @@ pub(crate) fn contradictions(spec: &'static str, dtype: DType) {
     if matches!(dtype, DType::F16 | DType::F32) {
         refused(&|frame| *frame.fixed.iter_mut().nth_back(rest_len).unwrap() = 1, &[Fault::Codes]);
     }
+    too_many_words(&bench, dtype);
+    columns(&bench, dtype);
+}
 
-    // As many words as there is room for, and states that ask for more with each symbol.
+/// A block with all words that its frame has room for, and states that ask for more with each symbol.
+fn too_many_words(bench: &Bench, dtype: DType) {
+    let (full, words_at) = (TABLE_AT, FREQUENCIES + 128);
     let alone = Content::Gaussian.values(dtype, BLOCK, 4);
     let mut frame = bench.on_cpu(&alone);
     // Front matter takes 128 bytes.
@@ -203,7 +208,10 @@ pub(crate) fn contradictions(spec: &'static str, dtype: DType) {
     frame.fixed[full + 6..full + 8].fill(0);
     assert!(bench.decoded_on_cpu(&frame, alone.len()).is_none());
     assert_eq!(bench.decode(&[(frame, alone.len())]), [Err(Fault::Codes)]);
+}
 
+/// Offsets of columns are refused.
+fn columns(bench: &Bench, dtype: DType) {
     if dtype == DType::F8E4M3 {
         return; // Its exponents are too few for columns to differ.
     }

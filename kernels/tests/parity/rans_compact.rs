@@ -1,4 +1,4 @@
-//! What is particular to compact frames of `rans`: joint symbols, what states carry, and what contradicts itself.
+//! Cases of compact `rans` frames only: joint symbols, bytes that states carry, and contradictory frames.
 
 use zipwire_codec::{DType, Layout, Spec, encode_to_vec};
 
@@ -14,7 +14,7 @@ const TABLE_AT: usize = 32;
 const ENTRY: usize = 12;
 /// In the form of a block that is coded by rANS.
 const RANS: u8 = 0x30;
-/// Of a table of frequencies: without and with joint symbols.
+/// Bytes of a table of frequencies, without and with joint symbols.
 const FREQUENCIES: [usize; 2] = [56, 104];
 
 /// Where the table of frequencies of a frame of so many blocks is, if it has one and no offsets of columns.
@@ -92,7 +92,7 @@ pub(crate) fn contradictions(spec: &'static str, dtype: DType) {
     let at = table_at(&whole, 2).unwrap();
     assert_eq!([whole[full], whole[last]], [RANS; 2], "one base, by rANS");
     let is_joint = whole[at + 1] > 0;
-    let mut bodies_at = at + FREQUENCIES[usize::from(is_joint)];
+    let bodies_at = at + FREQUENCIES[usize::from(is_joint)];
     let mut damaged = Vec::new();
     let mut refused = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut frame = whole.clone();
@@ -120,33 +120,7 @@ pub(crate) fn contradictions(spec: &'static str, dtype: DType) {
     refused(&|frame| frame[bodies_at - 3..bodies_at].fill(0));
     refused(&|frame| frame[at + 8..bodies_at].fill(0));
     if dtype != DType::F32 {
-        for (entry, count) in [(full, BLOCK), (last, 9321)] {
-            let number = |field: usize| {
-                usize::from(u16::from_le_bytes([whole[entry + field], whole[entry + field + 1]]))
-            };
-            let (words, escapes) = (number(4), number(6));
-            let (rest, carried) = rest_len(dtype, is_joint, count);
-            let states = bodies_at + rest - carried;
-            let (words_at, escapes_at) = (states + 128, states + 128 + (2 * words).next_multiple_of(8));
-            // A state that is too low or too high, and others, which carry something else.
-            refused(&|frame| frame[states..states + 4].fill(0));
-            refused(&|frame| frame[states + 3] |= 0x80);
-            refused(&|frame| frame[states + 4 * 31 + 1] ^= 1);
-            // Words, from the first to the last, and what fills up words and escapes.
-            for word in [0, words / 2, words - 1] {
-                refused(&|frame| frame[words_at + 2 * word] ^= 1);
-            }
-            for (begin, end) in [
-                (words_at + 2 * words, escapes_at),
-                (escapes_at + escapes, escapes_at + escapes.next_multiple_of(8)),
-            ] {
-                if begin < end {
-                    refused(&|frame| frame[end - 1] = 1);
-                }
-            }
-            bodies_at = escapes_at + escapes.next_multiple_of(8);
-        }
-        assert_eq!(bodies_at, whole.len(), "the frame is known");
+        damage_bodies(&whole, dtype, is_joint, bodies_at, &mut refused);
     }
     // As many words as values, and states that ask for more.
     let mut frame = whole[..whole.len() - 600].to_vec();
@@ -159,4 +133,44 @@ pub(crate) fn contradictions(spec: &'static str, dtype: DType) {
     for (number, found) in bench.decode_compact(&damaged).into_iter().enumerate() {
         assert!(found.is_err(), "change {number} is not reported");
     }
+}
+
+/// Keeps a frame with a change of its bytes, which the CPU refuses.
+type Refused<'a> = dyn FnMut(&dyn Fn(&mut Vec<u8>)) + 'a;
+
+/// Damages states, words and escapes of both blocks of a frame.
+fn damage_bodies(
+    whole: &[u8],
+    dtype: DType,
+    is_joint: bool,
+    mut bodies_at: usize,
+    refused: &mut Refused<'_>,
+) {
+    let (full, last) = (TABLE_AT, TABLE_AT + ENTRY);
+    for (entry, count) in [(full, BLOCK), (last, 9321)] {
+        let number =
+            |field: usize| usize::from(u16::from_le_bytes([whole[entry + field], whole[entry + field + 1]]));
+        let (words, escapes) = (number(4), number(6));
+        let (rest, carried) = rest_len(dtype, is_joint, count);
+        let states = bodies_at + rest - carried;
+        let (words_at, escapes_at) = (states + 128, states + 128 + (2 * words).next_multiple_of(8));
+        // A state that is too low or too high, and others, which carry something else.
+        refused(&|frame| frame[states..states + 4].fill(0));
+        refused(&|frame| frame[states + 3] |= 0x80);
+        refused(&|frame| frame[states + 4 * 31 + 1] ^= 1);
+        // Words, from the first to the last, and what fills up words and escapes.
+        for word in [0, words / 2, words - 1] {
+            refused(&|frame| frame[words_at + 2 * word] ^= 1);
+        }
+        for (begin, end) in [
+            (words_at + 2 * words, escapes_at),
+            (escapes_at + escapes, escapes_at + escapes.next_multiple_of(8)),
+        ] {
+            if begin < end {
+                refused(&|frame| frame[end - 1] = 1);
+            }
+        }
+        bodies_at = escapes_at + escapes.next_multiple_of(8);
+    }
+    assert_eq!(bodies_at, whole.len(), "the frame is known");
 }

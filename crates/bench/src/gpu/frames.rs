@@ -3,7 +3,7 @@
 use zipwire_codec::{DType, EncodeError, FrameShape, Layout, Spec, encode_to_vec};
 use zipwire_kernels::{Block, Coder, CompactBlock, Decoder, Device, DeviceRegion, Encoder, GpuError, Stream};
 
-/// What memory holds before kernels write it.
+/// Fill byte of device memory before kernels write it.
 const POISON: u8 = 0xee;
 
 /// The kernels of a codec for a type and a layout, on a device.
@@ -20,10 +20,10 @@ pub(super) struct Frames<'a> {
 /// One frame.
 pub(super) struct Frame {
     pub(super) values: DeviceRegion,
-    /// As long as the values.
+    /// Room for the decoded values.
     pub(super) decoded: DeviceRegion,
     sections: Sections,
-    /// Of the dynamic section, or of a compact frame.
+    /// Length of the dynamic section, or of a compact frame: a `u64` on the device.
     size: DeviceRegion,
 }
 
@@ -38,12 +38,12 @@ impl Frames<'_> {
         self.layout == Layout::Split || Coder::check_compact(self.spec, self.dtype).is_ok()
     }
 
-    /// What the CPU writes.
+    /// The frame as the CPU encodes it.
     pub(super) fn on_cpu(&self, values: &[u8]) -> Result<Vec<u8>, EncodeError> {
         encode_to_vec(&*self.spec.codec(), self.layout, self.dtype, values)
     }
 
-    /// Uploads values; `on_cpu` is what the CPU makes of them, which is uploaded as well if no kernel encodes it.
+    /// Uploads values, and the CPU's frame `on_cpu` if no kernel encodes this layout.
     pub(super) fn frame(&self, values: &[u8], on_cpu: &[u8]) -> Result<Frame, GpuError> {
         let codec = self.spec.codec();
         let shape = FrameShape::new(self.layout, self.dtype, values.len() / self.dtype.width());

@@ -6,8 +6,6 @@
 mod frames;
 mod parity;
 mod rows;
-mod sums;
-mod timing;
 
 use serde::Serialize;
 use zipwire_codec::{DType, Layout, Spec};
@@ -20,7 +18,7 @@ use self::frames::Frames;
 const MOST_SETS: u64 = 1024;
 const MEMORY_SHARE: f64 = 0.8;
 
-/// What to measure.
+/// Codecs, types, layouts and sizes to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuSettings<'a> {
     /// Number of the device.
@@ -78,18 +76,18 @@ pub struct GpuSum {
     pub terms: u64,
     /// Bytes of all of them.
     pub bytes_read: u64,
-    /// These (10^9) per second: what `cluster.reduce` of a scenario says.
+    /// GB (10^9 bytes) read per second, as in the key `cluster.reduce` of a scenario.
     pub read_gbps: f64,
     /// Bytes that are read and written per second, over those of a copy of what is read.
     pub share: f64,
 }
 
-/// What was measured where.
+/// Result of `bench gpu` on one device.
 #[derive(Clone, Debug, Serialize)]
 pub struct GpuReport {
     /// Name of the device.
     pub device: String,
-    /// What the kernels were compiled for.
+    /// Architecture that the kernels were compiled for, such as `sm_90`.
     pub arch: String,
     /// Frames of odd lengths, noise and all bit patterns that were compared with the CPU's.
     pub frames_compared: u64,
@@ -100,6 +98,7 @@ pub struct GpuReport {
 }
 
 /// Why there is no measurement.
+#[allow(missing_docs, reason = "fields are named by the messages")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GpuBenchError {
@@ -111,18 +110,7 @@ pub enum GpuBenchError {
     Gpu(#[from] GpuError),
     /// Kernels and CPU disagree.
     #[error("codec `{codec}` on the GPU, {dtype}, layout `{layout}`, {bytes} bytes of values: {what}")]
-    Wrong {
-        /// The codec.
-        codec: String,
-        /// Type of the values.
-        dtype: DType,
-        /// Layout of the frame.
-        layout: &'static str,
-        /// Bytes of the values.
-        bytes: u64,
-        /// How.
-        what: String,
-    },
+    Wrong { codec: String, dtype: DType, layout: &'static str, bytes: u64, what: String },
 }
 
 /// Measures every codec at every size that fits into the device's memory.
@@ -171,7 +159,7 @@ pub fn bench_gpu(settings: &GpuSettings<'_>, cancel: &Cancel) -> Result<GpuRepor
             if *dtype == DType::Bf16
                 && let Some(sets) = set_count(&device, bytes, settings.rotated)?
             {
-                sums.extend(sums::rows(&device, &stream, &values, sets, settings.shortest_s)?);
+                sums.extend(rows::sums(&device, &stream, &values, sets, settings.shortest_s)?);
             }
         }
     }

@@ -1,10 +1,12 @@
-//! One codec at one size.
+//! Measurements: one codec at one size, sums of decoded values as a Reduce-Scatter adds them up, and how long launches take by the device's clock.
 
-use zipwire_kernels::{Decoder, Encoder, Event, GpuError};
+use zipwire_codec::DType;
+use zipwire_kernels::{
+    Addition, Decoder, Device, DeviceRegion, Encoder, Event, GpuError, Stream, Summer, Values,
+};
 
 use super::frames::{Frame, Frames};
-use super::timing::seconds_per_launch;
-use super::{GpuBenchError, GpuRow, wrong};
+use super::{GpuBenchError, GpuRow, GpuSum, wrong};
 
 impl Frames<'_> {
     /// Checks and measures; launches take turns among `sets` frames of the same values.
@@ -80,4 +82,88 @@ impl Frames<'_> {
         }
         Ok(())
     }
+}
+
+/// Contributions to a sum: of two ranks, and of eight.
+const TERMS: [u64; 2] = [2, 8];
+
+/// Measures sums that read `bytes` bytes of BF16 values, which are parts of `values`; launches take turns among `sets` of them.
+pub(super) fn sums(
+    device: &Device,
+    stream: &Stream,
+    values: &[u8],
+    sets: u64,
+    shortest_s: f64,
+) -> Result<Vec<GpuSum>, GpuBenchError> {
+    let summer = Summer::new(device)?;
+    let region = |bytes: u64| DeviceRegion::allocate(device, bytes);
+    let (width, mut rows) = (DType::Bf16.width() as u64, Vec::new());
+    for terms in TERMS {
+        let of_term = values.len() as u64 / terms / width * width;
+        if of_term == 0 {
+            continue;
+        }
+        let bytes = terms * of_term;
+        let events = [Event::new(device)?, Event::new(device)?];
+        let sources = (0..sets).map(|_| region(bytes)).collect::<Result<Vec<_>, _>>()?;
+        let targets = (0..sets).map(|_| region(bytes)).collect::<Result<Vec<_>, _>>()?;
+        let sums = sources.iter().zip(&targets).map(|(source, target)| {
+            source.write(&values[..usize::try_from(bytes).expect("it is in memory")])?;
+            let bf16 = |region| Values { region, dtype: DType::Bf16 };
+            // Terms begin at multiples of 16 bytes where their number and length allow it.
+            let terms =
+                (0..terms).map(|term| bf16(source.part(term * of_term..(term + 1) * of_term))).collect();
+            summer.sums(vec![Addition { output: bf16(target.part(0..of_term)), terms }])
+        });
+        let sums = sums.collect::<Result<Vec<_>, GpuError>>()?;
+        let of_set = |launch: usize| launch % sums.len();
+        let time = |launch: &dyn Fn(usize) -> Result<(), GpuError>| {
+            seconds_per_launch(stream, &events, shortest_s, launch)
+        };
+        let copy_s = time(&|launch| stream.copy(&sources[of_set(launch)], &targets[of_set(launch)]))?;
+        let sum_s = time(&|launch| sums[of_set(launch)].launch(stream))?;
+        rows.push(GpuSum {
+            terms,
+            bytes_read: bytes,
+            read_gbps: bytes as f64 / sum_s / 1e9,
+            share: (bytes + of_term) as f64 / sum_s / (2 * bytes) as f64 * copy_s,
+        });
+    }
+    Ok(rows)
+}
+
+/// Rounds that are measured, after one that is not; the median counts.
+const ROUNDS: usize = 5;
+/// Launches of a round at most: where they are so short, the queue is full before.
+const MOST_LAUNCHES: usize = 2000;
+
+/// Seconds of the device from one launch to the next, if one follows the other. `launch` gets a running number; a round
+/// takes about `shortest_s`.
+///
+/// # Errors
+/// If a launch fails.
+fn seconds_per_launch(
+    stream: &Stream,
+    [begin, end]: &[Event; 2],
+    shortest_s: f64,
+    launch: &dyn Fn(usize) -> Result<(), GpuError>,
+) -> Result<f64, GpuError> {
+    let mut next = 0;
+    let mut round = |launches: usize| {
+        stream.record(begin)?;
+        for _ in 0..launches {
+            launch(next)?;
+            next += 1;
+        }
+        stream.record(end)?;
+        end.wait()?;
+        end.seconds_since(begin).map(|seconds| seconds / launches as f64)
+    };
+    // The first launches are slow, so the second round says how many there are in the others.
+    round(2)?;
+    let guess_s = round(4)?.max(1e-7);
+    let launches = ((shortest_s / guess_s) as usize).clamp(1, MOST_LAUNCHES);
+    let mut rounds = (0..ROUNDS).map(|_| round(launches)).collect::<Result<Vec<f64>, _>>()?;
+    rounds.sort_unstable_by(f64::total_cmp);
+    Ok(rounds[ROUNDS / 2])
 }

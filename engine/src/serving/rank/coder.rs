@@ -1,31 +1,32 @@
-//! The coder of a rank, which does one thing after another: encodes groups where caches are computed, and decodes them where they go.
+//! The coder of a rank, which does one task after another: encodes groups where caches are computed, and decodes them where they arrive. In a paced
+//! run groups of several shards share its declared time evenly ([`Sharing`]): with n of them, each takes n times as long.
 
-use std::collections::VecDeque;
+use std::collections::{BinaryHeap, VecDeque};
 
-use zipwire_kv::KvError;
+use zipwire_kv::{KvError, Place};
 use zipwire_schedule::{BufferId, Failure, FailureKind};
 
 use super::receive::Receiving;
-use super::sharing::Sharing;
+use super::send::Made;
 use super::{Due, Run};
-use crate::host::cpu_time::cpu_s;
+use crate::host::cores::cpu_s;
 use crate::serving::buffers::region;
+use crate::serving::groups::GroupId;
 use crate::serving::job::Job;
 use crate::serving::message::{Offer, ShardId};
-use crate::serving::values::GroupId;
 
-/// What is to be coded, and what from. Of each shard one group is coded at a time.
+/// Queue of groups to encode or decode. Of each shard one group is coded at a time.
 pub(super) struct Coder {
     tasks: VecDeque<Task>,
-    /// What is coded for real, and goes on for as long as it is declared to take.
+    /// Groups that have really been coded and whose declared time is not over.
     pub(super) sharing: Sharing,
     /// The shard that has the coder, where shards are coded as a whole.
     turn: Option<ShardId>,
-    /// The values of one group, plane by plane: what a rank that computes has in its cache, and one that decodes gets into it.
+    /// The values of one group, plane by plane: they stand for the pages of the rank's cache.
     pub(super) pages: Vec<Vec<u8>>,
 }
 
-/// Something to code, and from when on.
+/// A group to code, and the earliest time.
 #[derive(Debug)]
 pub(super) enum Task {
     /// The next group of a shard.
@@ -55,7 +56,7 @@ impl Coder {
         self.tasks.push_back(task);
     }
 
-    /// A shard does not need the coder any more.
+    /// Ends a shard's turn at the coder.
     pub(super) fn leave(&mut self, shard: ShardId) {
         self.turn = self.turn.filter(|turn| *turn != shard);
     }
@@ -64,7 +65,7 @@ impl Coder {
         self.sharing.is_empty() && self.tasks.is_empty()
     }
 
-    /// What is coded next: where shards are coded as a whole, of the one whose turn it is.
+    /// Next task: any, or where shards are coded as a whole, one of the shard whose turn it is.
     fn next(&mut self, is_pipelined: bool) -> Option<Task> {
         if is_pipelined {
             return self.tasks.pop_front();
@@ -78,7 +79,7 @@ impl Coder {
 }
 
 impl Run<'_> {
-    /// Codes the next group, if there is one. Whether it has.
+    /// Codes the next group, if there is one; whether there was.
     pub(super) fn code_next(&mut self) -> Result<bool, Failure> {
         match self.coder.next(self.job.is_pipelined()) {
             None => Ok(false),
@@ -91,7 +92,7 @@ impl Run<'_> {
         }
     }
 
-    /// Lets go of all that is to be coded.
+    /// Drops all tasks.
     pub(super) fn empty_coder(&mut self) {
         for task in std::mem::take(&mut self.coder.tasks) {
             if let Task::Decode(_, buffer, _) = task {
@@ -101,11 +102,11 @@ impl Run<'_> {
         self.coder.turn = None;
     }
 
-    /// A group is coded for real. It might begin at `ready_s`, and goes on until the declared time is over.
+    /// Keeps the coder busy for the declared time of a group that has really been coded; it was ready at `ready_s`.
     pub(super) fn occupy(&mut self, ready_s: f64, seconds: f64, due: Due) {
         let now_s = self.now_s();
         if self.job.setup.pace.is_none() {
-            return self.agenda.push(now_s, due);
+            return self.queue.push(now_s, due);
         }
         if now_s > ready_s + seconds {
             self.totals.late.0 += 1;
@@ -114,7 +115,7 @@ impl Run<'_> {
         self.coder.sharing.begin(ready_s, seconds, due);
     }
 
-    /// Decodes a group that somebody waits for.
+    /// Decodes a group, unless its shard was cancelled.
     fn decode(&mut self, offer: &Offer, buffer: BufferId, ready_s: f64) -> Result<(), Failure> {
         if !self.receiving.get(&offer.shard).is_some_and(Receiving::is_wanted) {
             self.coder.leave(offer.shard);
@@ -149,7 +150,7 @@ impl Run<'_> {
         if is_it { Ok(()) } else { Err(KvError::Damaged { what: "it is another group than was offered" }) }
     }
 
-    /// Compares the pages with what must have come.
+    /// Compares the pages with regenerated values.
     fn check_pages(&mut self, offer: &Offer) -> Result<(), String> {
         if !self.job.setup.verifies {
             return Ok(());
@@ -162,7 +163,7 @@ impl Run<'_> {
     }
 }
 
-/// Compares planes of a group with what must have come.
+/// Compares planes of a group with regenerated values.
 pub(super) fn check<'p>(
     job: &Job<'_>,
     offer: &Offer,
@@ -179,4 +180,192 @@ pub(super) fn check<'p>(
         }
     }
     Ok(())
+}
+
+impl Run<'_> {
+    /// Puts the next group of a shard into the coder's queue, if there is one and there is room for it.
+    pub(super) fn want_next(&mut self, id: ShardId, ready_s: f64) {
+        let job = self.job;
+        let Some(shard) = self.sending.get_mut(&id) else { return };
+        let count = shard.groups.count();
+        if shard.is_queued
+            || shard.is_making
+            || shard.is_stopped
+            || shard.next >= count
+            || shard.held >= job.window(count)
+        {
+            return;
+        }
+        shard.is_queued = true;
+        self.coder.push(Task::Encode(id, ready_s));
+    }
+
+    /// Makes the next group of a shard.
+    pub(super) fn encode(&mut self, id: ShardId, ready_s: f64) -> Result<(), Failure> {
+        let job = self.job;
+        let Some(shard) = self.sending.get_mut(&id) else {
+            self.coder.leave(id);
+            return Ok(());
+        };
+        shard.is_queued = false;
+        if shard.is_stopped {
+            self.coder.leave(id);
+            return Ok(());
+        }
+        let (index, order) = (shard.next, shard.order);
+        let (layer, tokens) = shard.groups.get(index);
+        shard.next += 1;
+        shard.held += 1;
+        shard.is_making = true;
+        let group = GroupId { request: order.request, part: order.part, layer, token: tokens[0] };
+        let raw = job.raw_bytes(tokens[1] - tokens[0]);
+        let buffer = self.buffer()?;
+        let permit = self.permits.take();
+        let begin_cpu_s = cpu_s();
+        let written = self.write_group(&group, tokens, buffer);
+        self.totals.encode_s += cpu_s() - begin_cpu_s;
+        drop(permit);
+        let bytes = written.map_err(|why| self.failure(FailureKind::Device, why))?;
+        self.totals.groups += 1;
+        self.transport.count_progress();
+        let made = Made { shard: id, buffer, bytes, layer, tokens };
+        let Some(coding) = &job.setup.coding else {
+            return self.made(made, self.now_s());
+        };
+        let launch_s = if index == 0 { job.launch_s(false) } else { 0.0 };
+        let seconds = launch_s + raw as f64 / coding.cost.encode_bytes_per_s;
+        self.occupy(ready_s, seconds, Due::Encoded(made));
+        if index == 0 {
+            if let Some(shard) = self.sending.get_mut(&id) {
+                shard.encode = Some([ready_s, ready_s]);
+            }
+            self.disturb(ready_s, 1, 0);
+        }
+        Ok(())
+    }
+
+    /// Writes a group into a buffer; returns its bytes.
+    fn write_group(&mut self, group: &GroupId, tokens: [u32; 2], buffer: BufferId) -> Result<u64, String> {
+        let job = self.job;
+        let len = job.setup.geometry.row_len() * (tokens[1] - tokens[0]) as usize;
+        let Some(codec) = &job.codec else {
+            let _span = tracing::info_span!("fill", bytes = len).entered();
+            let bytes = job.raw_bytes(tokens[1] - tokens[0]);
+            let mut out = self.buffers.memory().write(&region(buffer, bytes));
+            for (plane, out) in out.chunks_mut(len).enumerate() {
+                job.values.fill(group, plane, out);
+            }
+            return Ok(bytes);
+        };
+        for (plane, page) in self.coder.pages.iter_mut().enumerate() {
+            job.values.fill(group, plane, &mut page[..len]);
+        }
+        let _span = tracing::info_span!("encode", bytes = len).entered();
+        let planes: Vec<&[u8]> = self.coder.pages.iter().map(|page| &page[..len]).collect();
+        let place = Place { layer: group.layer, token: u64::from(group.token) };
+        let mut out = self.buffers.memory().write(&region(buffer, job.buffer_bytes()));
+        codec.encode(place, &planes, &mut out).map(|bytes| bytes as u64).map_err(|error| error.to_string())
+    }
+}
+
+/// Groups that are coded at the same time.
+#[derive(Default)]
+pub(super) struct Sharing {
+    groups: BinaryHeap<Group>,
+    begun: u64,
+    /// Coder seconds until `since_s` of a group that was present all the time.
+    had_s: f64,
+    since_s: f64,
+}
+
+struct Group {
+    /// Value of `had_s` at which the group ends.
+    until_s: f64,
+    number: u64,
+    due: Due,
+}
+
+impl Sharing {
+    /// Adds a group that takes `seconds` alone; it begins no earlier than the last end.
+    pub(super) fn begin(&mut self, at_s: f64, seconds: f64, due: Due) {
+        self.advance(at_s.max(self.since_s));
+        self.groups.push(Group { until_s: self.had_s + seconds, number: self.begun, due });
+        self.begun += 1;
+    }
+
+    /// When the next group ends; infinite if there is none.
+    pub(super) fn next_s(&self) -> f64 {
+        let next = self.groups.peek();
+        next.map_or(f64::INFINITY, |group| {
+            self.since_s + (group.until_s - self.had_s).max(0.0) * self.groups.len() as f64
+        })
+    }
+
+    /// Event at the end of the next group, if that is over, and when it ended.
+    pub(super) fn pop(&mut self, now_s: f64) -> Option<(f64, Due)> {
+        let next_s = self.next_s();
+        if next_s > now_s {
+            return None;
+        }
+        self.advance(next_s);
+        self.groups.pop().map(|group| (next_s, group.due))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Removes all groups, in any order.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Due> {
+        self.groups.drain().map(|group| group.due)
+    }
+
+    fn advance(&mut self, to_s: f64) {
+        if !self.groups.is_empty() {
+            self.had_s += (to_s - self.since_s) / self.groups.len() as f64;
+        }
+        self.since_s = to_s;
+    }
+}
+
+impl PartialEq for Group {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Group {}
+
+impl PartialOrd for Group {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Group {
+    /// Reversed: the heap yields what ends first.
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        other.until_s.total_cmp(&self.until_s).then_with(|| other.number.cmp(&self.number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_take_longer_while_there_are_others() {
+        let mut sharing = Sharing::default();
+        sharing.begin(1.0, 4.0, Due::Computed(0));
+        assert_eq!(sharing.next_s(), 5.0);
+        // Two of the first one's seconds are left: until 4 it has one of them, and the short one ends.
+        sharing.begin(3.0, 0.5, Due::Computed(1));
+        assert!(sharing.pop(3.9).is_none());
+        assert!(matches!(sharing.pop(9.0), Some((4.0, Due::Computed(1)))));
+        assert!(matches!(sharing.pop(9.0), Some((5.5, Due::Computed(0)))));
+        assert!(sharing.is_empty() && sharing.next_s().is_infinite());
+        // News of the past count from the last end on.
+        sharing.begin(5.0, 1.0, Due::Computed(2));
+        assert_eq!(sharing.next_s(), 6.5);
+    }
 }

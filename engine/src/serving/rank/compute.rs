@@ -1,4 +1,4 @@
-//! What the rank's instance computes. Nothing is computed here: it takes as long as it is declared to, and longer while the rank codes and
+//! Compute phases of the rank's instance. Nothing is computed: a phase takes its declared time, and longer while the rank codes and
 //! moves.
 
 use zipwire_schedule::{Failure, SegmentId};
@@ -8,13 +8,13 @@ use super::{Due, Run};
 use crate::serving::message::Report;
 use crate::serving::segment;
 
-/// The work of the instance, as this rank does it.
+/// The instance's work on this rank.
 #[derive(Default)]
 pub(super) struct Compute {
     computing: Computing,
     work: u32,
     part: u32,
-    /// In the timeline: what it is about, its name, and when it began.
+    /// Segment, name and begin of its span.
     note: Option<(SegmentId, &'static str, f64)>,
 }
 
@@ -45,10 +45,10 @@ impl Run<'_> {
         self.compute.note = Some((segment, name, at_s));
         let begin_s = at_s + self.job.declared_s(host.launch_s);
         let (end_s, version) = self.compute.computing.begin(begin_s, parts, &host.compute_slowdown);
-        self.agenda.push(end_s, Due::Computed(version));
+        self.queue.push(end_s, Due::Computed(version));
     }
 
-    /// A part is computed, unless it has another end by now.
+    /// Ends a part of the work, unless its end has moved meanwhile.
     pub(super) fn computed(&mut self, version: u32, at_s: f64) -> Result<(), Failure> {
         if !self.compute.computing.is_current(version) {
             return Ok(());
@@ -56,11 +56,11 @@ impl Run<'_> {
         let (work, part) = (self.compute.work, self.compute.part);
         self.compute.part += 1;
         match self.compute.computing.next(at_s, &self.job.setup.host.compute_slowdown) {
-            Some((end_s, version)) => self.agenda.push(end_s, Due::Computed(version)),
+            Some((end_s, version)) => self.queue.push(end_s, Due::Computed(version)),
             None => {
                 let is_first = self.job.ranks_of(self.job.instance_of(self.rank)).start == self.rank.0;
                 if let Some((segment, name, begin_s)) = self.compute.note.take().filter(|_| is_first) {
-                    self.notes.compute(segment, name, [begin_s, at_s]);
+                    self.span_log.compute(segment, name, [begin_s, at_s]);
                 }
             }
         }
@@ -68,15 +68,15 @@ impl Run<'_> {
         self.report(Report::Computed { work, part, at_s })
     }
 
-    /// Coding and transfers have begun or ended here, which changes how fast the rank computes. Without a cluster nothing is declared to be
-    /// slower.
+    /// Coding and transfers have begun or ended here, which changes the speed of computing. In unpaced runs nothing is
+    /// slowed down.
     pub(super) fn disturb(&mut self, at_s: f64, coding: i32, moving: i32) {
         if self.job.setup.pace.is_none() || self.is_dead {
             return;
         }
         let slowdown = &self.job.setup.host.compute_slowdown;
         if let Some((end_s, version)) = self.compute.computing.disturb(at_s, coding, moving, slowdown) {
-            self.agenda.push(end_s, Due::Computed(version));
+            self.queue.push(end_s, Due::Computed(version));
         }
     }
 }

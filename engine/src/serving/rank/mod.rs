@@ -1,15 +1,13 @@
-//! One rank: it does what the coordinator says, and moves groups to and from its peers.
+//! One rank of a serving run: it obeys the coordinator, and moves groups to and from its peers.
 //!
-//! It has one thread and one coder. Whatever takes time by declaration is due later, and carries the time at which it should happen: who
-//! wakes too late delays news, not the run.
+//! It has one thread and one coder. Work with a declared duration becomes an event that is due later and carries the time at which it should happen: waking
+//! late delays messages, not the run.
 
 mod coder;
 mod compute;
-mod encode;
-mod notes;
 mod receive;
 mod send;
-mod sharing;
+mod spans;
 
 use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,14 +19,14 @@ use zipwire_schedule::{BufferId, Failure, FailureKind, Rank, RankEnd};
 
 use self::coder::Coder;
 use self::compute::Compute;
-use self::notes::Notes;
 use self::receive::Receiving;
 use self::send::{Made, Sending};
-use super::agenda::Agenda;
+use self::spans::SpanLog;
 use super::buffers::Buffers;
+use super::event_queue::EventQueue;
 use super::job::{Job, ROOM};
+use super::lanes::Lanes;
 use super::message::{Command, Message, Offer, Report, ShardId, Totals};
-use super::stream::Lanes;
 use crate::handshake::Hello;
 use crate::host::Permits;
 use crate::report::{RankReport, compare, panicked};
@@ -36,10 +34,10 @@ use crate::transport::{self, Ended, Event, Transport};
 
 /// Longest sleep between two looks at whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long what is under way at the end of a run may take.
+/// How long transfers under way at the end of a run may take.
 const LAST: Duration = Duration::from_secs(20);
 
-/// What is due at a known time.
+/// An event at a known time.
 #[derive(Clone, Copy, Debug)]
 enum Due {
     /// A shard may be begun.
@@ -48,9 +46,9 @@ enum Due {
     Encoded(Made),
     /// A group is decoded.
     Decoded(ShardId),
-    /// All of a shard is where it belongs.
+    /// All groups of a shard are decoded, and the last launch is over.
     Arrived(ShardId),
-    /// A part of the instance's work is computed, unless that has changed.
+    /// A part of the instance's work is computed, unless its end has moved (the number is a version).
     Computed(u32),
 }
 
@@ -66,7 +64,7 @@ struct Run<'a> {
     is_dead: bool,
     is_told_to_end: Option<Instant>,
     said: Instant,
-    agenda: Agenda<Due>,
+    queue: EventQueue<Due>,
     buffers: Buffers,
     coder: Coder,
     compute: Compute,
@@ -74,20 +72,20 @@ struct Run<'a> {
     /// Shards that wait until others are sent.
     waiting: std::collections::VecDeque<ShardId>,
     receiving: HashMap<ShardId, Receiving>,
-    /// Groups on offer to others, and whose buffers they are in.
+    /// Groups on offer to others, with their shards and buffers.
     offered: HashMap<TransferKey, (ShardId, BufferId)>,
     /// Groups that this rank has asked for.
     asked: HashMap<TransferKey, (Offer, BufferId)>,
     /// Lanes to each rank.
     lanes: HashMap<Rank, Lanes>,
     lost: BTreeSet<Rank>,
-    /// Groups that have come since this rank is dead, of which their senders have not heard.
+    /// Groups that came after this rank died and that have not been acknowledged.
     owed: Vec<(Rank, ShardId)>,
-    notes: Notes,
+    span_log: SpanLog,
     totals: Totals,
 }
 
-/// Serves as one rank until the coordinator says that all is done. What all ranks report, at rank 0.
+/// Serves as one rank until the coordinator ends the run. Returns the reports of all ranks at rank 0.
 ///
 /// # Errors
 /// Elsewhere than at rank 0, if this rank has failed.
@@ -133,7 +131,7 @@ fn serve(
         is_dead: false,
         is_told_to_end: None,
         said: Instant::now(),
-        agenda: Agenda::new(),
+        queue: EventQueue::new(),
         coder: Coder::new(job),
         compute: Compute::default(),
         sending: HashMap::new(),
@@ -144,12 +142,12 @@ fn serve(
         lanes: HashMap::new(),
         lost: BTreeSet::new(),
         owed: Vec::new(),
-        notes: Notes::new(rank, job.setup.span_limit / job.ranks as usize),
+        span_log: SpanLog::new(rank, job.setup.span_limit / job.ranks as usize),
         totals: Totals::default(),
     };
     run.report(Report::Alive)?;
     run.serve()?;
-    let Notes { spans, left_out, .. } = std::mem::replace(&mut run.notes, Notes::new(rank, 0));
+    let SpanLog { spans, left_out, .. } = std::mem::replace(&mut run.span_log, SpanLog::new(rank, 0));
     run.totals.spans_left_out = left_out;
     run.totals.buffer_bytes = run.buffers.most_bytes();
     run.totals.buffers_in_use = run.buffers.in_use();
@@ -184,17 +182,17 @@ impl Run<'_> {
                 self.take(event)?;
                 wait = Duration::ZERO;
             }
-            if !self.agenda.is_empty() || !self.coder.sharing.is_empty() {
+            if !self.queue.is_empty() || !self.coder.sharing.is_empty() {
                 // Something is going to happen here: no standstill.
                 self.transport.count_progress();
             }
         }
     }
 
-    /// What is due next, if its time has come.
+    /// Next event that is due by now.
     fn next_due(&mut self, now_s: f64) -> Option<(f64, Due)> {
         let coder = &mut self.coder.sharing;
-        if coder.next_s() <= self.agenda.next_s() { coder.pop(now_s) } else { self.agenda.pop(now_s) }
+        if coder.next_s() <= self.queue.next_s() { coder.pop(now_s) } else { self.queue.pop(now_s) }
     }
 
     fn happen(&mut self, at_s: f64, due: Due) -> Result<(), Failure> {
@@ -260,13 +258,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// This rank does nothing from here on, and says nothing.
+    /// Kills this rank: from here on it does nothing and is silent.
     fn die(&mut self) -> Result<(), Failure> {
         self.is_dead = true;
         self.death_s = f64::INFINITY;
         // What is half done comes to nothing.
         let half_done: Vec<Due> = self.coder.sharing.drain().collect();
-        let due = std::iter::from_fn(|| self.agenda.pop(f64::INFINITY)).map(|(_, due)| due);
+        let due = std::iter::from_fn(|| self.queue.pop(f64::INFINITY)).map(|(_, due)| due);
         for due in due.chain(half_done) {
             if let Due::Encoded(made) = due {
                 self.buffers.give(made.buffer);
@@ -285,7 +283,7 @@ impl Run<'_> {
             && self.coder.is_idle()
     }
 
-    /// Says that this rank is there, every now and then.
+    /// Sends a heartbeat, eight times within the silence after which a rank is declared lost.
     fn stay_alive(&mut self) -> Result<(), Failure> {
         if self.is_dead || self.said.elapsed() < self.job.setup.lost_after / 8 {
             return Ok(());
@@ -294,9 +292,9 @@ impl Run<'_> {
         self.report(Report::Alive)
     }
 
-    /// How long there is nothing to do but to listen.
+    /// Time until the next event of this rank.
     fn sleep(&self) -> Duration {
-        let next_s = self.agenda.next_s().min(self.coder.sharing.next_s()).min(self.death_s);
+        let next_s = self.queue.next_s().min(self.coder.sharing.next_s()).min(self.death_s);
         let seconds = (next_s - self.now_s()).max(0.0) * self.job.dilation();
         Duration::try_from_secs_f64(seconds).unwrap_or(LOOK).min(LOOK)
     }
@@ -328,7 +326,7 @@ impl Run<'_> {
         Failure::new(self.rank, None, kind, detail)
     }
 
-    /// A failure in a transfer, which says of which request it is.
+    /// A failure in a transfer, whose key names the request.
     fn failure_of(&self, key: TransferKey, kind: FailureKind, detail: impl Into<String>) -> Failure {
         Failure { transfer: Some(key), ..self.failure(kind, detail) }
     }
@@ -338,7 +336,7 @@ impl Run<'_> {
     }
 }
 
-/// How a rank, or the coordinator for it, ends when its transport does.
+/// Failure of a rank, or of the coordinator, whose transport has ended.
 pub(super) fn ended(rank: Rank, why: &Ended) -> Failure {
     let kind = match why {
         Ended::Aborted | Ended::Stopped => FailureKind::Cancelled,

@@ -1,4 +1,4 @@
-//! Shards that come to this rank.
+//! Shards that this rank receives.
 
 use std::collections::VecDeque;
 
@@ -6,19 +6,19 @@ use xxhash_rust::xxh3::xxh3_64;
 use zipwire_schedule::{BufferId, Failure, FailureKind, Rank};
 
 use super::coder::{Task, check};
-use super::notes::Passed;
+use super::spans::MovedShard;
 use super::{Due, Run, ended};
-use crate::host::cpu_time::cpu_s;
+use crate::host::cores::cpu_s;
 use crate::serving::Damage;
 use crate::serving::buffers::region;
 use crate::serving::message::{Message, Offer, Report, ShardId};
 use crate::transport::{Incoming, Received};
 
-/// A shard that comes.
+/// A shard that is being received.
 #[derive(Debug)]
 pub(super) struct Receiving {
     src: Rank,
-    /// Groups of it; of one that was withdrawn, those that come before it ends.
+    /// Groups of the shard; if it was withdrawn, those that were offered.
     groups: u32,
     is_withdrawn: bool,
     /// Groups that this rank has not asked for yet.
@@ -27,7 +27,7 @@ pub(super) struct Receiving {
     held: u32,
     received: u32,
     decoded: u32,
-    /// Groups that have come and wait for the one before them, or until all have come where nothing is decoded before; and when they came.
+    /// Received groups that wait for the coder, with their arrival times: for the group before them, or for all groups where shards are decoded as a whole.
     come: VecDeque<(Offer, BufferId, f64)>,
     is_decoding: bool,
     bytes_raw: u64,
@@ -60,7 +60,7 @@ impl Receiving {
         }
     }
 
-    /// Whether somebody waits for it.
+    /// Whether it was not withdrawn.
     pub(super) fn is_wanted(&self) -> bool {
         !self.is_withdrawn
     }
@@ -138,7 +138,7 @@ impl Run<'_> {
         self.ask_next(offer.shard)
     }
 
-    /// Lets a sender know that a group is here. The dead say it when the run is over.
+    /// Acknowledges a group to its sender. A dead rank does so when the run is over.
     fn say_taken(&mut self, src: Rank, shard: ShardId) -> Result<(), Failure> {
         if self.is_dead && self.is_told_to_end.is_none() {
             self.owed.push((src, shard));
@@ -147,7 +147,7 @@ impl Run<'_> {
         self.tell(src, Message::Taken { shard })
     }
 
-    /// Does with a group what is to be done; whether its buffer is still needed.
+    /// Verifies and queues a received group; whether its buffer is still needed.
     fn keep(
         &mut self,
         received: &Received,
@@ -200,7 +200,7 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Gives the next group of a shard to the coder, if there is one and its turn has come.
+    /// Queues the next group of a shard for the coder, if there is one and it may be decoded.
     fn decode_next(&mut self, id: ShardId, at_s: f64) {
         let Some(shard) = self.receiving.get_mut(&id) else { return };
         let may_begin = self.job.is_pipelined() || shard.received == shard.groups;
@@ -213,7 +213,7 @@ impl Run<'_> {
         }
     }
 
-    /// Compares a group that was not coded with what must have come.
+    /// Compares an uncoded group with regenerated values.
     fn check_native(&mut self, offer: &Offer, buffer: BufferId) -> Result<(), Failure> {
         let job = self.job;
         if !job.setup.verifies {
@@ -233,7 +233,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A group is where its token's values are read from.
+    /// A group is decoded.
     pub(super) fn group_decoded(&mut self, id: ShardId, at_s: f64) -> Result<(), Failure> {
         self.transport.count_progress();
         let Some(shard) = self.receiving.get_mut(&id).filter(|shard| shard.is_wanted()) else {
@@ -252,32 +252,32 @@ impl Run<'_> {
         self.coder.leave(id);
         let launch_s = self.job.declared_s(self.job.launch_s(true));
         if launch_s > 0.0 {
-            self.agenda.push(at_s + launch_s, Due::Arrived(id));
+            self.queue.push(at_s + launch_s, Due::Arrived(id));
             return Ok(());
         }
         self.arrived(id, at_s)
     }
 
-    /// All of a shard is where it belongs.
+    /// A shard is complete: it is noted and reported.
     pub(super) fn arrived(&mut self, id: ShardId, at_s: f64) -> Result<(), Failure> {
         let Some(shard) = self.receiving.remove(&id) else { return Ok(()) };
         self.disturb(at_s, -i32::from(shard.is_coding), 0);
         let offer = shard.last.expect("a shard has groups");
-        let passed = Passed {
+        let passed = MovedShard {
             request: offer.request,
             peer: shard.src,
             numbers: offer.numbers,
             bytes_raw: shard.bytes_raw,
             bytes_wire: shard.bytes_wire,
         };
-        self.notes.transfer(&passed, false, shard.moving.unwrap_or_default(), self.job.codec.is_some());
+        self.span_log.transfer(&passed, false, shard.moving.unwrap_or_default(), self.job.codec.is_some());
         if let Some(decode) = shard.decode {
-            self.notes.coding(&passed, "decode", decode);
+            self.span_log.coding(&passed, "decode", decode);
         }
         self.report(Report::Arrived { shard: id, at_s, bytes_wire: shard.bytes_wire })
     }
 
-    /// Of a shard no more than so many groups are offered, and nobody waits for them.
+    /// The sender has stopped after `offered` groups of a shard that nobody waits for.
     pub(super) fn withdrawn(&mut self, id: ShardId, src: Rank, offered: u32) -> Result<(), Failure> {
         if self.is_dead || self.lost.contains(&src) {
             return Ok(());
@@ -298,7 +298,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Lets go of a shard; what of it was offered is taken in, and not looked at.
+    /// Drops a shard. Groups of it that are on offer are still received, and not looked at.
     fn forget_receiving(&mut self, id: ShardId) -> Result<(), Failure> {
         let Some(shard) = self.receiving.remove(&id) else { return Ok(()) };
         self.coder.leave(id);
@@ -308,7 +308,7 @@ impl Run<'_> {
         shard.later.into_iter().try_for_each(|offer| self.ask(offer))
     }
 
-    /// A rank is gone: shards to and from it come to nothing.
+    /// Drops the shards to and from a lost rank.
     pub(super) fn drop_shards_of(&mut self, rank: Rank) -> Result<(), Failure> {
         self.drop_shards_for(Some(rank))?;
         let ids: Vec<ShardId> =
@@ -316,7 +316,7 @@ impl Run<'_> {
         ids.into_iter().try_for_each(|id| self.forget_receiving(id))
     }
 
-    /// All shards come to nothing.
+    /// Drops all shards.
     pub(super) fn drop_all(&mut self) -> Result<(), Failure> {
         for (src, shard) in std::mem::take(&mut self.owed) {
             self.say_taken(src, shard)?;

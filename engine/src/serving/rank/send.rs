@@ -1,4 +1,4 @@
-//! Shards that leave this rank.
+//! Shards that this rank sends.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use zipwire_schedule::plan::TransferKey;
 use zipwire_schedule::{BufferId, Failure, FailureKind, Rank, Stage};
 
-use super::notes::Passed;
+use super::spans::MovedShard;
 use super::{Due, Run, ended};
 use crate::serving::buffers::region;
 use crate::serving::groups::Groups;
@@ -15,25 +15,25 @@ use crate::serving::message::{Message, Offer, Order, ShardId};
 use crate::serving::segment;
 use crate::transport::Outgoing;
 
-/// A shard that is sent.
+/// A shard that is being sent.
 #[derive(Debug)]
 pub(super) struct Sending {
     pub(super) order: Order,
     pub(super) groups: Groups,
-    /// The group that is made next.
+    /// Index of the group that is encoded next.
     pub(super) next: u32,
-    /// Groups that are made, or being made, and whose buffers are not free again.
+    /// Groups that hold a buffer: encoded, or being encoded.
     pub(super) held: u32,
     pub(super) is_queued: bool,
     pub(super) is_making: bool,
-    /// Nobody waits for it any more.
+    /// Whether it was cancelled.
     pub(super) is_stopped: bool,
     /// When the first group began to be encoded, and when the last one was.
     pub(super) encode: Option<[f64; 2]>,
-    /// Whether its turn has come.
+    /// Whether it is among the shards that are sent at a time.
     has_begun: bool,
     made: VecDeque<Made>,
-    /// Between the two ranks.
+    /// Lane between the two ranks.
     lane: Option<u32>,
     in_flight: u32,
     offered: u32,
@@ -54,7 +54,7 @@ pub(super) struct Made {
 }
 
 impl Run<'_> {
-    /// A shard is to be sent when its time has come.
+    /// Schedules a shard that the coordinator wants sent.
     pub(super) fn accept(&mut self, order: Order) {
         let shard = Sending {
             order,
@@ -77,7 +77,7 @@ impl Run<'_> {
         };
         self.sending.insert(order.shard, shard);
         let launch_s = self.job.declared_s(self.job.launch_s(true));
-        self.agenda.push(order.at_s + launch_s, Due::Ready(order.shard));
+        self.queue.push(order.at_s + launch_s, Due::Ready(order.shard));
     }
 
     pub(super) fn begin_shard(&mut self, id: ShardId, at_s: f64) -> Result<(), Failure> {
@@ -92,7 +92,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A group is in a buffer.
+    /// A group is encoded: it is offered, or dropped if its shard was cancelled.
     pub(super) fn made(&mut self, made: Made, at_s: f64) -> Result<(), Failure> {
         let is_pipelined = self.job.is_pipelined();
         let Some(shard) = self.sending.get_mut(&made.shard) else {
@@ -159,7 +159,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A group is where it goes, and its buffer is free.
+    /// A send is complete, and its buffer is free.
     pub(super) fn sent(&mut self, key: TransferKey, end_s: f64) -> Result<(), Failure> {
         let end_s = self.run_s(end_s);
         let Some((id, buffer)) = self.offered.remove(&key) else {
@@ -179,7 +179,7 @@ impl Run<'_> {
         self.taken(id, end_s)
     }
 
-    /// The receiver has a group of a shard.
+    /// The receiver has taken a group of a shard.
     pub(super) fn taken(&mut self, id: ShardId, end_s: f64) -> Result<(), Failure> {
         let Some(shard) = self.sending.get_mut(&id) else { return Ok(()) };
         shard.in_flight -= 1;
@@ -201,7 +201,7 @@ impl Run<'_> {
 
     fn note_sent(&mut self, id: ShardId) {
         let Some(shard) = self.sending.get(&id) else { return };
-        let passed = Passed {
+        let passed = MovedShard {
             request: shard.order.request,
             peer: shard.order.dst,
             numbers: shard.order.numbers,
@@ -209,12 +209,12 @@ impl Run<'_> {
             bytes_wire: shard.bytes_wire,
         };
         if let Some(encode) = shard.encode {
-            self.notes.coding(&passed, "encode", encode);
+            self.span_log.coding(&passed, "encode", encode);
         }
-        self.notes.transfer(&passed, true, shard.moving.unwrap_or_default(), self.job.codec.is_some());
+        self.span_log.transfer(&passed, true, shard.moving.unwrap_or_default(), self.job.codec.is_some());
     }
 
-    /// Nobody waits for a shard any more.
+    /// Cancels a shard: groups on offer are drained, others dropped.
     pub(super) fn stop(&mut self, id: ShardId) -> Result<(), Failure> {
         let Some(shard) = self.sending.get_mut(&id) else { return Ok(()) };
         if shard.offered == shard.groups.count() {
@@ -228,7 +228,7 @@ impl Run<'_> {
         self.end_if_stopped(id)
     }
 
-    /// Ends a shard that was stopped, once nothing of it is under way.
+    /// Ends a cancelled shard once nothing of it is under way.
     fn end_if_stopped(&mut self, id: ShardId) -> Result<(), Failure> {
         let Some(shard) = self.sending.get(&id) else { return Ok(()) };
         if shard.in_flight > 0 || shard.is_making {
@@ -241,7 +241,7 @@ impl Run<'_> {
         self.forget(id)
     }
 
-    /// Lets go of a shard; another one may begin.
+    /// Removes a shard; another one may begin.
     fn forget(&mut self, id: ShardId) -> Result<(), Failure> {
         let Some(shard) = self.sending.remove(&id) else { return Ok(()) };
         let at_s = self.now_s();
@@ -262,7 +262,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Forgets all shards for a rank that is gone: what is on offer to it stays so.
+    /// Removes all shards for a lost rank, or for all ranks; groups that are on offer stay so.
     pub(super) fn drop_shards_for(&mut self, rank: Option<Rank>) -> Result<(), Failure> {
         let is_meant = |shard: &&Sending| rank.is_none_or(|rank| shard.order.dst == rank);
         let ids: Vec<ShardId> =

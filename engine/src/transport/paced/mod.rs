@@ -22,9 +22,9 @@ pub(crate) use self::wire::{Parcel, Stream, Wire, mean_bytes};
 pub(crate) struct Paced {
     /// To the thread that moves time along the links.
     wire: Sender<Parcel>,
-    /// Ends that have come and are not due.
+    /// Ends of transfers that are reported and not due.
     held: HashMap<TransferKey, Event>,
-    /// When transfers arrived of which this end has not been heard yet.
+    /// Arrival times of transfers whose end has not been reported here yet.
     arrived_s: HashMap<TransferKey, f64>,
     /// The stream that a transfer is part of.
     stream: fn(&TransferKey) -> Option<Stream>,
@@ -35,7 +35,7 @@ impl Paced {
         Self::of_streams(wire, |_| None)
     }
 
-    /// Of transfers that are parts of streams.
+    /// A filter for transfers that are parts of streams.
     pub(crate) fn of_streams(wire: Sender<Parcel>, stream: fn(&TransferKey) -> Option<Stream>) -> Self {
         Self { wire, held: HashMap::new(), arrived_s: HashMap::new(), stream }
     }
@@ -79,7 +79,7 @@ impl Filter for Paced {
     }
 }
 
-/// The same end of a transfer at another time.
+/// Changes the end time of an event.
 fn ended_at(event: Event, at_s: f64) -> Event {
     match event {
         Event::Received(received) => Event::Received(super::Received { end_s: at_s, ..received }),

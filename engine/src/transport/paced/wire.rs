@@ -40,7 +40,7 @@ const TURNS: u64 = 128;
 /// Bytes of a turn. Fewer cost this machine more than they add.
 const QUANTUM: RangeInclusive<u64> = 256..=16 * 1024;
 
-/// Longest sleep between two looks at whether the run is over.
+/// Longest sleep between two checks whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A parcel whose latency is running.

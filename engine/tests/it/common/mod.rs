@@ -1,4 +1,4 @@
-//! What tests of several executors share: a small layer, its payload, and plans that are changed behind the planner's back.
+//! Fixtures of the executors' tests: a small layer, its payload, and plans that are changed behind the planner's back.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What goes wrong: requests that are cancelled, instances that die, bytes that are damaged, runs that are stopped.
+//! Failures: requests that are cancelled, instances that die, bytes that are damaged, runs that are stopped.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -102,7 +102,7 @@ fn layers_that_are_sent_while_others_are_computed_hide() {
     assert_near(|| ([ttft_s(&setup)], [100e-6 + LATENCY_S + layer_s + 20e-6]));
 }
 
-/// What is slowest of encoder, link and decoder, and one group through the other two.
+/// A coded cache takes as long as the slowest of encoder, link and decoder, and one group through the other two.
 #[test]
 fn a_coded_cache_takes_the_slowest_of_its_ways() {
     let _alone = alone();
@@ -161,7 +161,7 @@ fn computing_is_slower_while_the_rank_codes_and_moves() {
     });
 }
 
-/// Two caches share a link evenly, whoever came first.
+/// Two caches share a link evenly, whichever came first.
 #[test]
 fn flows_share_links() {
     let _alone = alone();

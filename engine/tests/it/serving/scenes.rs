@@ -71,7 +71,7 @@ impl Scene {
         setup
     }
 
-    /// Bytes of all caches, as they are.
+    /// Uncoded bytes of all caches.
     pub(crate) fn bytes(&self) -> u64 {
         let tokens = self.requests.list().iter().map(|request| request.input_tokens).sum();
         self.shards.bytes(tokens, self.shards.layers())

@@ -1,4 +1,4 @@
-//! What can be built, what is cached, and what happens without a compiler.
+//! Builds, their cache, and a missing compiler.
 
 use std::process::Command;
 

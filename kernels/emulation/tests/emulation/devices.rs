@@ -1,4 +1,4 @@
-//! What devices say of themselves, contexts, and the compiler that is none.
+//! Properties of devices, contexts, and the fake compiler.
 
 use cudarc::driver::{result, sys};
 use cudarc::nvrtc;

@@ -1,7 +1,7 @@
 //! Ranks as threads of this process: real bytes and the real codec over memory copies, as fast as these or paced by the links
 //! of a cluster.
 //!
-//! What an unpaced run proves is that a plan does what it says, bit for bit. Its times are not those of a cluster.
+//! An unpaced run proves that a plan does what it says, bit for bit. Its times are not those of a cluster.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,12 +9,11 @@ use std::time::Instant;
 
 use zipwire_schedule::{Rank, RunFailure};
 
-use crate::control::Control;
+use crate::control::{Control, run_all};
 use crate::handshake::Hello;
 use crate::host::{self, Permits, run_rank_as};
 use crate::memory::Memory;
 use crate::report::{conclude, empty_timeline};
-use crate::spawn::run_all;
 use crate::sync::mpsc::channel;
 use crate::transport::filter::Filtered;
 use crate::transport::local::{Local, Process};
@@ -32,7 +31,7 @@ pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Report, Box<RunFail
     run_as(setup, &vec![hello; setup.plan.programs.len()], cancel)
 }
 
-/// Runs a plan of which each rank says what `hellos` holds.
+/// Runs a plan with the given handshake of each rank.
 fn run_as(setup: &Setup<'_>, hellos: &[Hello], cancel: &AtomicBool) -> Result<Report, Box<RunFailure>> {
     let plan = setup.plan;
     let memories = (0..plan.rank_count()).map(|rank| host::memory(plan, Rank(rank)));

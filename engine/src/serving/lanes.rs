@@ -6,11 +6,11 @@ use zipwire_schedule::plan::TransferKey;
 
 use crate::transport::paced::Stream;
 
-/// Numbers of a lane, with and without something in front: more than two groups of a shard are not under way, and who hears of an end
-/// before the other one does has not come around meanwhile.
+/// Transfer numbers of a lane, half of them for groups that follow another one. At most two groups of a shard are under way, and a rank that hears of an end
+/// before its peer does cannot wrap around meanwhile.
 const NUMBERS: u32 = 8;
 
-/// The lanes from a rank to another one. Together they have a few thousand numbers, which are tags that every library of messages has.
+/// The lanes from one rank to another. Together they use a few thousand numbers, which every MPI library has as tags.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     /// Transfers on each so far.
@@ -27,7 +27,7 @@ impl Lanes {
         })
     }
 
-    /// A shard has nothing on its lane any more.
+    /// Returns the lane of a shard that has nothing under way on it.
     pub(super) fn give(&mut self, lane: u32) {
         self.free.push(lane);
     }

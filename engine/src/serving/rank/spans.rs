@@ -1,4 +1,4 @@
-//! The timeline of a rank: spans by the names that a simulation gives them.
+//! Spans of a rank, with the names that a simulation gives them.
 
 use zipwire_schedule::{Lane, OpId, Rank, SegmentId, Stage};
 use zipwire_serving::RequestId;
@@ -7,24 +7,24 @@ use zipwire_timeline::Span;
 use crate::serving::segment;
 
 /// Spans in the order in which they end, up to a limit.
-pub(super) struct Notes {
+pub(super) struct SpanLog {
     rank: Rank,
     limit: usize,
     pub(super) spans: Vec<Span>,
     pub(super) left_out: u64,
 }
 
-/// A shard that has passed.
-pub(super) struct Passed {
+/// A shard that was sent or received.
+pub(super) struct MovedShard {
     pub(super) request: RequestId,
     pub(super) peer: Rank,
-    /// Of its flow, and of it between its ends.
+    /// Numbers of its flow, and of its transfer between the two ranks.
     pub(super) numbers: [u32; 2],
     pub(super) bytes_raw: u64,
     pub(super) bytes_wire: u64,
 }
 
-impl Notes {
+impl SpanLog {
     pub(super) fn new(rank: Rank, limit: usize) -> Self {
         Self { rank, limit, spans: Vec::new(), left_out: 0 }
     }
@@ -34,14 +34,14 @@ impl Notes {
         self.push(span);
     }
 
-    pub(super) fn coding(&mut self, passed: &Passed, name: &'static str, time: [f64; 2]) {
-        let &Passed { request, numbers: [op, _], bytes_raw, bytes_wire, .. } = passed;
+    pub(super) fn coding(&mut self, passed: &MovedShard, name: &'static str, time: [f64; 2]) {
+        let &MovedShard { request, numbers: [op, _], bytes_raw, bytes_wire, .. } = passed;
         let span = self.span(segment(request), Lane::Codec, name, time);
         self.push(Span { op: OpId(op), bytes: bytes_raw, bytes_coded: Some(bytes_wire), ..span });
     }
 
-    pub(super) fn transfer(&mut self, passed: &Passed, is_sender: bool, time: [f64; 2], is_coded: bool) {
-        let &Passed { request, peer, numbers: [op, tag], bytes_wire, .. } = passed;
+    pub(super) fn transfer(&mut self, passed: &MovedShard, is_sender: bool, time: [f64; 2], is_coded: bool) {
+        let &MovedShard { request, peer, numbers: [op, tag], bytes_wire, .. } = passed;
         let (lane, name) = if is_sender { (Lane::Tx, "send") } else { (Lane::Rx, "receive") };
         let stage = Some(if is_coded { Stage::Dynamic } else { Stage::Raw });
         let span = self.span(segment(request), lane, name, time);

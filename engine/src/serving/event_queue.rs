@@ -1,9 +1,9 @@
-//! What is due at known times, the earliest first.
+//! Queue of events that are due at known times, the earliest first.
 
 use std::collections::BinaryHeap;
 
-/// Things with their times. Those of one time keep their order.
-pub(super) struct Agenda<T> {
+/// Events with their times. Events of one time keep their order.
+pub(super) struct EventQueue<T> {
     entries: BinaryHeap<Entry<T>>,
     pushed: u64,
 }
@@ -14,7 +14,7 @@ struct Entry<T> {
     what: T,
 }
 
-impl<T> Agenda<T> {
+impl<T> EventQueue<T> {
     pub(super) fn new() -> Self {
         Self { entries: BinaryHeap::new(), pushed: 0 }
     }
