@@ -18,7 +18,5 @@ mod status;
 mod world;
 
 pub use self::error::WorldError;
-pub use self::status::{
-    STATUS_VARIABLE, Status, alive_file, has_failed, is_done, is_witness, read_statuses, reported,
-};
+pub use self::status::{Outcome, STATUS_VARIABLE, Status, read_statuses};
 pub use self::world::{Member, World};
