@@ -18,5 +18,5 @@ mod status;
 mod world;
 
 pub use self::error::WorldError;
-pub use self::status::{Outcome, STATUS_VARIABLE, Status, read_statuses};
+pub use self::status::{Outcome, STATUS_VARIABLE, Status, alive_file, read_statuses};
 pub use self::world::{Member, World};

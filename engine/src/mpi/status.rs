@@ -7,6 +7,11 @@ use std::path::{Path, PathBuf};
 /// Environment variable that names the folder of status files.
 pub const STATUS_VARIABLE: &str = "ZIPWIRE_STATUS";
 
+/// Name of the pipe that a rank holds open while it is there, in that folder, if the process that has started it watches.
+pub fn alive_file(rank: u32) -> String {
+    format!("rank-{rank}.alive")
+}
+
 /// Bytes of each of the two lines of a file, with the line break: the place of the second one never depends on the first.
 const LINE: usize = 256;
 
@@ -22,6 +27,8 @@ pub(super) const TOLD: &str = "was told to end";
 pub(super) struct StatusFile {
     file: File,
     doing: String,
+    /// Held open for as long as the process is there.
+    _alive: Option<File>,
 }
 
 /// Content of a status file.
@@ -69,10 +76,15 @@ impl StatusFile {
     /// The file of a rank, in the folder that the environment names; `None` if it names none, or the folder is not there, as on other
     /// hosts than the one where the job was started.
     pub(super) fn from_environment(rank: u32, host: &str) -> Option<Self> {
-        let path = PathBuf::from(std::env::var_os(STATUS_VARIABLE)?).join(format!("rank-{rank}.status"));
+        let folder = PathBuf::from(std::env::var_os(STATUS_VARIABLE)?);
+        let alive = match OpenOptions::new().write(true).open(folder.join(alive_file(rank))) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            opened => Some(opened.ok()?),
+        };
+        let path = folder.join(format!("rank-{rank}.status"));
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path).ok()?;
         file.write_all(&line(&format!("{} {host}", std::process::id()))).ok()?;
-        let mut status = Self { file, doing: String::new() };
+        let mut status = Self { file, doing: String::new(), _alive: alive };
         status.write("has begun");
         Some(status)
     }

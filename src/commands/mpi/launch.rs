@@ -1,7 +1,7 @@
 //! Starts the processes of a job, passes on what they write, and sees to it that all of them end.
 
 #[cfg(target_os = "linux")]
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -15,8 +15,11 @@ use std::time::{Duration, Instant};
 #[cfg(target_os = "linux")]
 use rustix::{
     event::{Timespec, epoll},
-    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
+    fs::{self, FileType, Mode, OFlags},
+    process::{Pid, Signal, kill_process},
 };
+#[cfg(target_os = "linux")]
+use zipwire::engine::mpi::alive_file;
 use zipwire::engine::mpi::read_statuses;
 use zipwire::mpi::{launcher, library};
 use zipwire::mpi_job::JobError;
@@ -56,7 +59,7 @@ pub(super) fn launch(template: Option<&str>, job: &Job, cancel: &Cancel) -> Resu
         None => default_words(ranks)?,
     };
     let folder = tempfile::tempdir().map_err(CliError::Launch)?;
-    let watch = Watch::new().map_err(CliError::Launch)?;
+    let watch = Watch::new(folder.path(), ranks).map_err(CliError::Launch)?;
     let hold = cancel.hold();
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).arg(env::current_exe().map_err(CliError::Launch)?);
@@ -183,9 +186,9 @@ fn wait(mut child: Child, mut watch: Watch, folder: &Path, cancel: &Cancel) -> E
             }
             _ => {}
         }
-        watch.look(folder);
+        watch.look();
     };
-    let ended = watch.end_all();
+    let ended = watch.end_all(folder);
     // Without the folder nothing is known of the ranks.
     let statuses = read_statuses(folder).unwrap_or_default();
     // Both end when no process has the pipe any more.
@@ -225,73 +228,65 @@ fn notice<'l>(line: &'l str, is_inside: &mut bool) -> Option<&'l str> {
     is_notice.then(|| text.trim_start_matches("= ").trim_start_matches('='))
 }
 
-/// Processes of ranks on this host, watched through handles, which no other process can take over.
+/// Pipes that ranks on this host hold open for as long as they are there. The order in which they close says which rank ended first: the
+/// system closes the files of a process before it says that this has ended, and a launcher that sees its own connections close ends all
+/// others. Handles of processes tell their order too late: tried, with MPICH they name a rank that the launcher has ended.
 #[cfg(target_os = "linux")]
 struct Watch {
     queue: OwnedFd,
-    running: BTreeMap<u32, OwnedFd>,
-    known: BTreeSet<u32>,
-    /// Ranks in the order in which they ended. The queue reports ends in their order, and a launcher ends the others only when it has
-    /// noticed the first one.
+    open: BTreeMap<u32, OwnedFd>,
+    /// Ranks in the order in which they ended.
     ended: Vec<u32>,
 }
 
 #[cfg(target_os = "linux")]
 impl Watch {
-    fn new() -> io::Result<Self> {
+    fn new(folder: &Path, ranks: u32) -> io::Result<Self> {
         let queue = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Self { queue, running: BTreeMap::new(), known: BTreeSet::new(), ended: Vec::new() })
-    }
-
-    /// Takes up ranks that have begun, and waits a moment, or until a rank ends.
-    fn look(&mut self, folder: &Path) {
-        let name = rustix::system::uname();
-        let own = name.nodename().to_str().unwrap_or_default().split('.').next();
-        // Files that are being made are complete at the next look.
-        for status in read_statuses(folder).unwrap_or_default() {
-            if status.host.split('.').next() == own && self.known.insert(status.rank) {
-                match self.open(status.rank, status.process) {
-                    Some(handle) => drop(self.running.insert(status.rank, handle)),
-                    None => self.ended.push(status.rank),
-                }
-            }
+        let mut open = BTreeMap::new();
+        for rank in 0..ranks {
+            let path = folder.join(alive_file(rank));
+            fs::mknodat(fs::CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let pipe = fs::open(&path, flags, Mode::empty())?;
+            // Nothing is ever written, so the only event is that the rank's end is closed.
+            epoll::add(&queue, &pipe, epoll::EventData::new_u64(rank.into()), epoll::EventFlags::HUP)?;
+            open.insert(rank, pipe);
         }
-        self.wait();
+        Ok(Self { queue, open, ended: Vec::new() })
     }
 
-    /// A handle of a process, in the queue; `None` if it has ended.
-    fn open(&self, rank: u32, process: u32) -> Option<OwnedFd> {
-        let id = Pid::from_raw(i32::try_from(process).ok()?)?;
-        let handle = pidfd_open(id, PidfdFlags::empty()).ok()?;
-        let data = epoll::EventData::new_u64(rank.into());
-        epoll::add(&self.queue, &handle, data, epoll::EventFlags::IN).ok()?;
-        Some(handle)
-    }
-
-    /// Waits until a rank ends, or the time is over.
-    fn wait(&mut self) {
+    /// Waits until a rank ends, or a moment.
+    fn look(&mut self) {
         let mut events = [std::mem::MaybeUninit::uninit(); 64];
         let limit = Timespec::try_from(LOOK).ok();
         // A signal ends the waiting, too, and the caller looks for it.
         let Ok((events, _)) = epoll::wait(&self.queue, &mut events, limit.as_ref()) else { return };
         for event in events {
             let rank = u32::try_from(event.data.u64()).expect("it is a rank");
-            // Dropped, the handle is out of the queue.
-            if self.running.remove(&rank).is_some() {
+            // Dropped, the pipe is out of the queue.
+            if self.open.remove(&rank).is_some() {
                 self.ended.push(rank);
             }
         }
     }
 
-    /// Kills ranks that run on although the launcher has ended.
-    fn end_all(mut self) -> Vec<u32> {
+    /// Kills ranks that run on although the launcher has ended. Their pipes are open, so their numbers are no other process's.
+    fn end_all(mut self, folder: &Path) -> Vec<u32> {
+        let name = rustix::system::uname();
+        let own = name.nodename().to_str().unwrap_or_default().split('.').next();
+        let mut begun = read_statuses(folder).unwrap_or_default();
+        begun.retain(|status| status.host.split('.').next() == own);
+        let is_left = |watch: &Self| begun.iter().any(|status| watch.open.contains_key(&status.rank));
         let begin = Instant::now();
-        while !self.running.is_empty() && begin.elapsed() < RANK_PATIENCE {
-            self.wait();
+        while is_left(&self) && begin.elapsed() < RANK_PATIENCE {
+            self.look();
         }
-        for handle in self.running.values() {
-            // It may have ended just now.
-            let _ = pidfd_send_signal(handle, Signal::KILL);
+        for status in begun.iter().filter(|status| self.open.contains_key(&status.rank)) {
+            if let Some(id) = i32::try_from(status.process).ok().and_then(Pid::from_raw) {
+                // It may have ended just now.
+                let _ = kill_process(id, Signal::KILL);
+            }
         }
         self.ended
     }
@@ -303,15 +298,15 @@ struct Watch;
 
 #[cfg(not(target_os = "linux"))]
 impl Watch {
-    fn new() -> io::Result<Self> {
+    fn new(_: &Path, _: u32) -> io::Result<Self> {
         Ok(Self)
     }
 
-    fn look(&mut self, _: &Path) {
+    fn look(&mut self) {
         thread::sleep(LOOK);
     }
 
-    fn end_all(self) -> Vec<u32> {
+    fn end_all(self, _: &Path) -> Vec<u32> {
         Vec::new()
     }
 }
