@@ -104,7 +104,7 @@ impl Command {
     }
 }
 
-/// What the program takes from its environment.
+/// Help on environment variables.
 fn environment() -> String {
     let levels = SimdLevel::ALL.map(SimdLevel::name).join(", ");
     format!(
@@ -116,7 +116,7 @@ fn environment() -> String {
     )
 }
 
-/// What every command that reads a scenario takes.
+/// Arguments of every command that reads a scenario.
 #[derive(Debug, Args)]
 pub(crate) struct ScenarioArgs {
     /// The scenario file.
@@ -163,13 +163,13 @@ pub(crate) struct RunArgs {
     pub(crate) no_verify: bool,
     #[command(flatten)]
     pub(crate) mpi: MpiArgs,
-    /// Of a sweep: simulate N points at the same time [default: one per core].
+    /// In a sweep, simulate N points at the same time [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
-    /// Of a sweep: write the timelines of every point, too.
+    /// In a sweep, write the timelines of every point, too.
     #[arg(long)]
     pub(crate) timelines: bool,
-    /// Of a sweep: start anew, where an interrupted one would go on.
+    /// In a sweep, start anew, where an interrupted one would go on.
     #[arg(long)]
     pub(crate) fresh: bool,
 }
@@ -203,7 +203,7 @@ impl RunArgs {
     }
 }
 
-/// What commands take whose ranks may be processes.
+/// Arguments of commands whose ranks may be processes.
 #[derive(Debug, Args)]
 pub(crate) struct MpiArgs {
     /// On `mpi`: what starts ranks, with `{ranks}` for their number [default: `mpirun` of the MPI library that is found].
@@ -318,7 +318,7 @@ pub(crate) struct InspectArgs {
 pub(crate) enum BenchCommand {
     /// Size and speed of codecs beside memcpy, zstd and LZ4.
     Codec(BenchCodecArgs),
-    /// What single collectives take on a cluster, uncompressed and coded, in the columns of nccl-tests.
+    /// Time single collectives on a cluster, uncompressed and coded, in the columns of nccl-tests.
     Collective(BenchCollectiveArgs),
     /// Speed of the kernels on a GPU beside copies on it, after a comparison with the CPU's frames.
     Gpu(BenchGpuArgs),

@@ -17,7 +17,7 @@ use zipwire::sweep::{JournalError, SweepError};
 use zipwire::traces::{TableFileError, TraceError, printable};
 use zipwire::{ExecuteError, OutputError, STOPPED, SimdError, with_help};
 
-/// All went well, and somebody read as much of it as was wanted.
+/// Success, also if the reader of stdout has left early.
 const SUCCESS: u8 = 0;
 /// A result was wrong or a rank died.
 const FAILED: u8 = 1;
@@ -26,7 +26,7 @@ const USAGE: u8 = 2;
 /// The executor is not available here.
 const UNAVAILABLE: u8 = 3;
 
-/// Why a command ends without a result.
+/// A command ends without a result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     #[error(transparent)]
@@ -171,31 +171,9 @@ impl CliError {
             | Self::Traces(_)
             | Self::Table(_)
             | Self::Simd(_) => USAGE,
-            Self::File(error) => match error {
-                FileError::Cancelled => STOPPED,
-                FileError::Io { .. }
-                | FileError::Damaged { .. }
-                | FileError::Tensor { .. }
-                | FileError::Decode { .. } => FAILED,
-                _ => USAGE,
-            },
-            Self::Store(error) => match error {
-                StoreError::Manifest { .. }
-                | StoreError::Blocked { .. }
-                | StoreError::Object { .. }
-                | StoreError::Damaged { .. }
-                | StoreError::Removed { .. }
-                | StoreError::Changed { .. }
-                | StoreError::Locked { .. } => FAILED,
-                _ => USAGE,
-            },
-            Self::Output(error) => {
-                if error.is_refused() {
-                    USAGE
-                } else {
-                    FAILED
-                }
-            }
+            Self::File(error) => exit_code_of_file(error),
+            Self::Store(error) => exit_code_of_store(error),
+            Self::Output(error) if error.is_refused() => USAGE,
             Self::Execute(error) | Self::Sweep(SweepError::First(error)) => exit_code_of_run(error),
             Self::CollectiveBench(CollectiveBenchError::Execute { source, .. }) => exit_code_of_run(source),
             Self::CollectiveBench(_) => USAGE,
@@ -219,7 +197,8 @@ impl CliError {
             Self::Sweep(SweepError::Journal(JournalError::Other { .. } | JournalError::NotJournal(_))) => {
                 USAGE
             }
-            Self::Sweep(_)
+            Self::Output(_)
+            | Self::Sweep(_)
             | Self::PointsFailed { .. }
             | Self::Job(_)
             | Self::RanksEnded(_)
@@ -243,7 +222,7 @@ impl CliError {
         matches!(self, Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// Says on stderr why a command has failed, unless that is said already, or nobody reads.
+    /// Writes the error to stderr, unless that is done already, or the reader is gone.
     pub(crate) fn say(&self) {
         if !(self.is_broken_pipe() || matches!(self, Self::Said(_) | Self::Job(JobError::Failed))) {
             say!("{}", self.render());
@@ -257,6 +236,30 @@ impl CliError {
             // Names of tensors, of files, of whatever: shown, and not obeyed.
             error => printable(&format!("error: {error}")).into_owned(),
         }
+    }
+}
+
+fn exit_code_of_file(error: &FileError) -> u8 {
+    match error {
+        FileError::Cancelled => STOPPED,
+        FileError::Io { .. }
+        | FileError::Damaged { .. }
+        | FileError::Tensor { .. }
+        | FileError::Decode { .. } => FAILED,
+        _ => USAGE,
+    }
+}
+
+fn exit_code_of_store(error: &StoreError) -> u8 {
+    match error {
+        StoreError::Manifest { .. }
+        | StoreError::Blocked { .. }
+        | StoreError::Object { .. }
+        | StoreError::Damaged { .. }
+        | StoreError::Removed { .. }
+        | StoreError::Changed { .. }
+        | StoreError::Locked { .. } => FAILED,
+        _ => USAGE,
     }
 }
 

@@ -2,7 +2,7 @@
 
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
-/// Writes a line to stderr. Where nobody reads it any more, nothing happens; `eprintln!` would panic.
+/// Writes a line to stderr. If its reader is gone, nothing happens; `eprintln!` would panic.
 macro_rules! say {
     ($($words:tt)*) => {{
         use std::io::Write as _;

@@ -13,7 +13,7 @@ pub enum SimdError {
     /// No level has this name.
     #[error("`{SIMD_VARIABLE}`: unknown SIMD level `{name}`\nhelp: the levels are {}", listed())]
     Unknown {
-        /// What the variable says.
+        /// Value of the variable.
         name: String,
     },
     /// The machine has no such level, or frames were coded with another one already.

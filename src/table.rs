@@ -15,6 +15,26 @@ pub(crate) fn new(header: &[&str], text: &[usize]) -> Table {
     table
 }
 
+/// A table of columns that all have a cell for each row; columns in `text` to the left.
+pub(crate) fn of_columns(columns: &[(&str, Vec<String>)], text: &[usize]) -> Table {
+    let header: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    let mut table = new(&header, text);
+    for row in 0..columns.first().map_or(0, |(_, cells)| cells.len()) {
+        table.add_row(columns.iter().map(|(_, cells)| &cells[row]));
+    }
+    table
+}
+
+/// A value, or `-` for none.
+pub(crate) fn or_dash<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| "-".to_owned(), text)
+}
+
+/// Cell of a column `verified`.
+pub(crate) fn verified(verified: Option<bool>) -> String {
+    or_dash(verified, |all| if all { "yes" } else { "no" }.to_owned())
+}
+
 /// The table without the blanks that pad its edges.
 pub(crate) fn text(table: &Table) -> String {
     let lines = table.lines().map(|line| {

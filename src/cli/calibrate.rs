@@ -12,9 +12,9 @@ use crate::commands::inspect::Specs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CalibrateCommand {
-    /// What NCCL's collectives take, from logs of nccl-tests: as text, as JSON of `-J`, or tables of them. All of one cluster.
+    /// Fit the times of NCCL's collectives to logs of nccl-tests: as text, as JSON of `-J`, or tables of them. All of one cluster.
     NcclTests(CalibrateNcclTestsArgs),
-    /// What links, codecs and memory of hosts take, by running small scenarios on them.
+    /// Measure links, codecs and memory of hosts by running small scenarios on them.
     Probe(ProbeArgs),
     /// A table that many frames share, trained from samples: a code book of `codebook16`, frequencies of `rans`.
     Table(CalibrateTableArgs),
@@ -59,7 +59,7 @@ pub(crate) struct CalibrateNcclTestsArgs {
     /// GPUs of each node that took part, where the logs do not say or say wrong.
     #[arg(long, value_name = "G", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) gpus_per_node: Option<u32>,
-    /// What the logs measured, where they do not say or say wrong.
+    /// Collective of the logs, where they do not say or say wrong.
     #[arg(long, value_name = "OP", value_parser = crate::commands::calibrate::operation)]
     pub(crate) op: Option<Operation>,
 }

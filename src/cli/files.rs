@@ -34,7 +34,7 @@ pub(crate) struct CompressArgs {
     pub(crate) write: WriteArgs,
 }
 
-/// What commands take that write files.
+/// Arguments of commands that write files.
 #[derive(Debug, Args)]
 pub(crate) struct WriteArgs {
     /// Replace files that are there already.
@@ -44,7 +44,7 @@ pub(crate) struct WriteArgs {
     pub(crate) work: WorkArgs,
 }
 
-/// What commands take that work on whole files.
+/// Arguments of commands that work on whole files.
 #[derive(Debug, Args)]
 pub(crate) struct WorkArgs {
     /// Threads that code; each takes about 3 MiB of memory [default: one for each processor].
@@ -66,7 +66,7 @@ pub(crate) struct DecompressArgs {
     /// Where to: a file for one file, a folder for a folder or several files [default: beside the input, without `.zw`].
     #[arg(short = 'o', long, value_name = "OUT")]
     pub(crate) out: Option<PathBuf>,
-    /// What differences were taken from.
+    /// File or folder that differences were taken from.
     #[arg(long, value_name = "FILE|DIR")]
     pub(crate) base: Option<PathBuf>,
     #[command(flatten)]
@@ -78,7 +78,7 @@ pub(crate) struct VerifyArgs {
     /// Files that `compress` wrote, or folders of them.
     #[arg(required = true, value_name = "FILE|DIR")]
     pub(crate) files: Vec<PathBuf>,
-    /// What differences were taken from.
+    /// File or folder that differences were taken from.
     #[arg(long, value_name = "FILE|DIR")]
     pub(crate) base: Option<PathBuf>,
     #[command(flatten)]
@@ -95,7 +95,7 @@ pub(crate) struct CatArgs {
     /// Only these rows, along the first dimension, from A to B - 1.
     #[arg(long, value_name = "A..B", value_parser = crate::commands::files::rows)]
     pub(crate) range: Option<Range<u64>>,
-    /// What differences were taken from.
+    /// File or folder that differences were taken from.
     #[arg(long, value_name = "FILE")]
     pub(crate) base: Option<PathBuf>,
 }

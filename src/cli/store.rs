@@ -90,7 +90,7 @@ pub(crate) struct StorePruneArgs {
     /// Keep so many of the newest checkpoints [default: 1].
     #[arg(long, value_name = "N", required_unless_present = "every")]
     pub(crate) keep: Option<NonZero<usize>>,
-    /// Of older ones, keep the oldest and each K-th behind it.
+    /// Also keep the oldest checkpoint and each K-th behind it.
     #[arg(long, value_name = "K")]
     pub(crate) every: Option<NonZero<usize>>,
     /// Print the result as JSON instead of text.

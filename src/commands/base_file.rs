@@ -42,7 +42,7 @@ impl BaseFile {
     }
 }
 
-/// What to say where a codec takes differences and no base is named.
+/// Error for a codec that takes differences when no base is named.
 pub(super) fn missing(codec: &impl Display) -> CliError {
     CliError::Usage(format!(
         "`{codec}` takes differences from a base, and there is none\nhelp: name it by `--base FILE`"

@@ -95,7 +95,7 @@ fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
     if args.json { print_json(&report(&rows)) } else { print(text(&rows) + "\n") }
 }
 
-/// What to say where a codec names a table that is nowhere.
+/// Error for a codec that names an unknown table.
 fn table_missing(codec: &Contender) -> CliError {
     CliError::Usage(format!(
         "`{codec}` names a table and does not say what is in it\nhelp: name the file alone, by `--table FILE`: it says its codec as well"
@@ -108,7 +108,7 @@ fn report(rows: &[CodecRow]) -> serde_json::Value {
     serde_json::json!({ "page_bytes": page_bytes, "rows": rows })
 }
 
-/// What to know where rows with huge pages had fewer than they asked for.
+/// Warning if rows with huge pages had fewer than they asked for.
 fn missing_huge_pages(rows: &[CodecRow]) -> Option<String> {
     let huge: Vec<&CodecRow> = rows.iter().filter(|row| row.pages == Pages::Huge).collect();
     let fewer = huge.iter().filter(|row| row.huge_pages_pct.is_none_or(|pct| pct < 100.0)).count();
@@ -121,7 +121,7 @@ fn missing_huge_pages(rows: &[CodecRow]) -> Option<String> {
     })
 }
 
-/// What a file holds of each type that codecs know, tensors of a few bytes excepted.
+/// Tensors of a file by type, for the types that codecs know. Tensors of a few bytes are left out.
 fn read(path: &Path, base: Option<&BaseFile>) -> Result<Vec<Load>, CliError> {
     let file = TensorFile::open(path)?;
     let mut loads: Vec<Load> = Vec::new();

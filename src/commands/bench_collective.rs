@@ -37,7 +37,7 @@ pub(crate) fn run(args: &BenchCollectiveArgs, cancel: &Cancel) -> Result<(), Cli
     with_ranks(&args.mpi, job, cancel, || run_here(args, cancel))
 }
 
-/// What the arguments ask for.
+/// The benchmark that the arguments describe.
 fn bench(args: &BenchCollectiveArgs) -> Result<CollectiveBench, CliError> {
     let sizes = sizes(args)?;
     Ok(CollectiveBench {
@@ -227,7 +227,7 @@ fn of_operation(operation: Operation, rows: &[&CollectiveRow]) -> String {
     let mut lines = table::new(&header, &[2, 3, 4, 5, 6]);
     for row in rows {
         let two = |value: f64| format!("{value:.2}");
-        let factor = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+        let factor = |value: Option<f64>| table::or_dash(value, |value| format!("{value:.3}"));
         lines.add_row(vec![
             row.bytes.to_string(),
             count(operation, row.nodes * row.gpus_per_node, row.bytes).to_string(),

@@ -47,7 +47,7 @@ fn text(report: &HeldReport) -> String {
         "break-even",
     ];
     let mut lines = table::new(&header, &[0, 1]);
-    let speed = |gbps: Option<f64>| gbps.map_or_else(|| "-".to_owned(), |gbps| format!("{gbps:.2} GB/s"));
+    let speed = |gbps: Option<f64>| table::or_dash(gbps, |gbps| format!("{gbps:.2} GB/s"));
     for row in &report.rows {
         lines.add_row(vec![
             row.codec.clone().unwrap_or_else(|| "files".to_owned()),

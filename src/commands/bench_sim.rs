@@ -17,7 +17,7 @@ use crate::table;
 /// Between two looks at a process.
 const POLL: Duration = Duration::from_millis(5);
 
-/// What one row measures.
+/// Subject of one row.
 enum Subject {
     Case(&'static SimCase),
     Scenario(PathBuf, Level),
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &BenchSimArgs, cancel: &Cancel) -> Result<(), CliError> 
     if args.json { print_json(&json!({ "rows": rows })) } else { print(text(&rows) + "\n") }
 }
 
-/// What was asked for, in its order: cases, then scenarios.
+/// Subjects that the arguments name: cases, then scenarios.
 fn subjects(args: &BenchSimArgs) -> Result<Vec<Subject>, CliError> {
     let has_level = |level: Level| args.level.is_none_or(|asked| asked == level);
     let mut cases: Vec<&SimCase> = Vec::new();
@@ -158,9 +158,8 @@ fn text(rows: &[Value]) -> String {
     let mut lines = table::new(&header, &[0, 1]);
     for row in rows {
         let word = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
-        let seconds = |key: &str| row[key].as_f64().map_or_else(|| "-".to_owned(), |s| format!("{s:.4} s"));
-        let work =
-            |key: &str| row["work"][key].as_f64().map_or_else(|| "-".to_owned(), |mean| format!("{mean:.1}"));
+        let seconds = |key: &str| table::or_dash(row[key].as_f64(), |s| format!("{s:.4} s"));
+        let work = |key: &str| table::or_dash(row["work"][key].as_f64(), |mean| format!("{mean:.1}"));
         lines.add_row(vec![
             word("case"),
             word("level"),
@@ -168,9 +167,9 @@ fn text(rows: &[Value]) -> String {
             row["transfers"].to_string(),
             seconds("prepare_s"),
             seconds("cpu_s"),
-            row["peak_bytes"].as_f64().map_or_else(|| "-".to_owned(), table::bytes),
-            row["simulated_s"].as_f64().map_or_else(|| "-".to_owned(), table::seconds),
-            row["work"]["events"].as_u64().map_or_else(|| "-".to_owned(), |events| events.to_string()),
+            table::or_dash(row["peak_bytes"].as_f64(), table::bytes),
+            table::or_dash(row["simulated_s"].as_f64(), table::seconds),
+            table::or_dash(row["work"]["events"].as_u64(), |events| events.to_string()),
             work("links"),
             work("flows"),
             work("touches"),

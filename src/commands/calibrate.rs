@@ -132,7 +132,7 @@ struct Report<'c> {
 #[derive(Serialize)]
 struct HeldReport {
     mean_abs_error_pct: f64,
-    /// Of sizes of 32 MiB and more.
+    /// Error at sizes of 32 MiB and more.
     mean_abs_error_large_pct: Option<f64>,
     rows: usize,
 }

@@ -305,7 +305,7 @@ fn text(a: &Trace, b: &Trace, diff: &Diff<'_>, top: usize) -> String {
     text
 }
 
-/// What ran.
+/// Table of the two runs: scenario, variant, executor, plan.
 fn traces(a: &Trace, b: &Trace) -> Table {
     let mut traces = table::new(
         &["", "scenario", "variant", "executor", "plan digest", "seed", "ranks", "spans"],

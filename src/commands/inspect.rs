@@ -37,7 +37,7 @@ impl FromStr for Specs {
     }
 }
 
-/// What one file holds.
+/// Content of one file.
 #[derive(Serialize)]
 struct FileReport {
     file: PathBuf,
@@ -133,7 +133,7 @@ fn read_costs(path: &Path) -> Result<Costs, CliError> {
     }
 }
 
-/// Those that are named, or all; with a base also those that take differences from it.
+/// The codecs that are named, or all; with a base also codecs that take differences from it.
 fn codecs(args: &InspectArgs) -> Result<Vec<Spec>, CliError> {
     let Some(named) = &args.codec else {
         let plain = Spec::ids().map(|id| id.parse().expect("ids are specs"));
@@ -199,19 +199,19 @@ fn row(tensor: &TensorReport, codecs: &[String]) -> Vec<String> {
     let shape: Vec<String> = tensor.shape.iter().map(ToString::to_string).collect();
     let shape = if shape.is_empty() { "scalar".to_owned() } else { shape.join("x") };
     let mut row = vec![table::shortened(&tensor.name), tensor.dtype.clone(), shape];
-    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
+    let number = |value: Option<f64>| table::or_dash(value, |value| format!("{value:.2}"));
     match &tensor.statistics {
         None => row.extend(std::iter::repeat_n("-".to_owned(), 9)),
         Some(statistics) => {
-            row.push(statistics.std.map_or_else(|| "-".to_owned(), |std| format!("{std:.2e}")));
+            row.push(table::or_dash(statistics.std, |std| format!("{std:.2e}")));
             row.push(number(Some(statistics.exponent_entropy_bits)));
             row.push(number(statistics.exponent_entropy_in_rows_bits));
             row.push(number(statistics.exponent_entropy_in_columns_bits));
             row.push(format!("{:.1} %", 100.0 * statistics.coverage_top7));
             row.push(format!("{:.1} %", statistics.zeros_pct));
-            let percent = |pct: Option<f64>| pct.map_or_else(|| "-".to_owned(), |pct| format!("{pct:.1} %"));
+            let percent = |pct: Option<f64>| table::or_dash(pct, |pct| format!("{pct:.1} %"));
             row.push(percent(statistics.repeated_rows_pct));
-            row.push(statistics.kurtosis.map_or_else(|| "-".to_owned(), |kurtosis| format!("{kurtosis:.1}")));
+            row.push(table::or_dash(statistics.kurtosis, |kurtosis| format!("{kurtosis:.1}")));
             row.push(format!("{:.2} %", statistics.limit_pct));
         }
     }
@@ -222,5 +222,5 @@ fn row(tensor: &TensorReport, codecs: &[String]) -> Vec<String> {
 
 fn size(sizes: &[(String, f64)], codec: &str) -> String {
     let found = sizes.iter().find(|(id, _)| id == codec);
-    found.map_or_else(|| "-".to_owned(), |(_, pct)| format!("{pct:.2} %"))
+    table::or_dash(found, |(_, pct)| format!("{pct:.2} %"))
 }

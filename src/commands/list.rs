@@ -50,7 +50,7 @@ pub(super) fn run(folder: Option<&Path>, json: bool, cancel: &Cancel) -> Result<
         rows.add_row(vec![
             item.file.display().to_string(),
             item.workload.unwrap_or("-").to_owned(),
-            item.ranks.map_or_else(|| "-".to_owned(), |ranks| ranks.to_string()),
+            table::or_dash(item.ranks, |ranks| ranks.to_string()),
             what_for.unwrap_or_default(),
         ]);
     }

@@ -1,9 +1,7 @@
-//! Commands whose ranks are processes: as one of them where a launcher has started this process, else by starting them.
+//! Commands whose ranks are processes. A process that a launcher has started is one of the ranks; any other one starts them.
 
-mod blocks;
+mod exit_report;
 mod launch;
-mod obituary;
-mod watch;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -16,16 +14,15 @@ use crate::cli::MpiArgs;
 use crate::error::CliError;
 use crate::table;
 
-/// What is to be started.
+/// Ranks to start, and the folder that they write to.
 pub(crate) struct Job {
-    /// Processes.
     pub(crate) ranks: u32,
-    /// The folder that rank 0 fills, if it does.
+    /// Output folder of rank 0, if it has one.
     pub(crate) folder: Option<PathBuf>,
 }
 
-/// Runs a command with as many processes as `job` says. `command` runs in this process if that is rank 0 of a job; processes that are other
-/// ranks follow it, and a process that is none starts them all, and reports how they ended.
+/// Runs a command with as many processes as `job` says. On rank 0 of a job this process runs `command`; other ranks follow rank 0; a process
+/// that is no rank starts them all, and reports how they ended.
 pub(crate) fn with_ranks(
     arguments: &MpiArgs,
     job: impl FnOnce() -> Result<Job, CliError>,
@@ -61,7 +58,7 @@ pub(crate) fn with_ranks(
     }
 }
 
-/// Who took part, and how well their clocks agree.
+/// Line on the processes, hosts and library of the job, and how well clocks agree.
 fn line(attendance: &Attendance) -> String {
     let Attendance { members, library, aligned_s } = attendance;
     let hosts = members.iter().map(|member| &member.host).collect::<BTreeSet<_>>().len();

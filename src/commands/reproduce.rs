@@ -93,7 +93,7 @@ fn numbers(rows: &[Row]) -> comfy_table::Table {
     numbers
 }
 
-/// What is to be known about a number: what it waits for, and its notes.
+/// Remark on a number: its pending work and its notes.
 fn remark(row: &Row) -> Option<String> {
     let pending = row.pending.as_ref().map(|pending| format!("waits for {pending}"));
     let remarks: Vec<String> = pending.into_iter().chain(row.note.clone()).collect();
@@ -140,7 +140,7 @@ fn moved(sensitivity: &Sensitivity, rows: &[Row]) -> String {
     figures.iter().map(|(figure, numbers)| moved_in(sensitivity, figure, numbers)).collect()
 }
 
-/// Of one figure, whose numbers have these positions.
+/// Sensitivity table of one figure; `numbers` are the positions of its numbers.
 fn moved_in<'s>(sensitivity: &'s Sensitivity, figure: &str, numbers: &[usize]) -> String {
     // What ids of a figure begin with says nothing in its own table.
     let short_id = |id: &'s str| id.split_once('-').map_or(id, |(_, rest)| rest);
@@ -161,7 +161,7 @@ fn moved_in<'s>(sensitivity: &'s Sensitivity, figure: &str, numbers: &[usize]) -
     format!("\n{figure}: {title}\n\n{}\n", table::text(&changes))
 }
 
-/// What the table comes to: of all predictions, of the independent ones beside the null model, and how free the model was.
+/// Summary of the table: errors of all predictions, of the independent ones beside the null model, and how free the model was.
 fn verdict(report: &Report) -> String {
     let Score { predictions, independent, bounds, missed, pending } = &report.score;
     let mut lines = Vec::new();

@@ -26,7 +26,7 @@ pub(crate) fn run(command: &ScenarioCommand, cancel: &Cancel) -> Result<(), CliE
     }
 }
 
-/// What a scenario resolves to.
+/// A resolved scenario.
 #[derive(Serialize)]
 struct Report {
     scenario: String,
@@ -37,7 +37,7 @@ struct Report {
     iterations: u32,
     codec: Option<String>,
     traffic: Vec<TrafficReport>,
-    /// Of workload `serving`, which has no calls.
+    /// Present for workload `serving`, which has no calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     serving: Option<ServingReport>,
     variants: Vec<VariantReport>,
@@ -45,14 +45,14 @@ struct Report {
     sweep: Option<SweepReport>,
 }
 
-/// What `[sweep]` makes of the scenario.
+/// Points of `[sweep]`.
 #[derive(Serialize)]
 struct SweepReport {
     points: usize,
     paths: Vec<String>,
 }
 
-/// What a communication segment moves in one iteration.
+/// Traffic of a communication segment in one iteration.
 #[derive(Serialize)]
 struct TrafficReport {
     segment: String,
@@ -67,12 +67,12 @@ struct TrafficReport {
     between_nodes: Option<TokensReport>,
 }
 
-/// What crosses from node to node, with all copies of a token and with one for each node.
+/// Bytes that cross from node to node, with all copies of a token and with one for each node.
 #[derive(Serialize)]
 struct TokensReport {
     copies_bytes: u64,
     distinct_bytes: u64,
-    /// Of copies over distinct.
+    /// Copies over distinct bytes.
     factor: f64,
 }
 
@@ -115,7 +115,7 @@ fn text(report: &Report) -> String {
         &["segment", "raw bytes", "transfers", "sent max/mean", "Gini", "received max/mean", "Gini"],
         &[0],
     );
-    let share = |ratio: Option<f64>| ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
+    let share = |ratio: Option<f64>| table::or_dash(ratio, |ratio| format!("{ratio:.2}"));
     for t in &report.traffic {
         traffic.add_row(vec![
             t.segment.to_string(),
@@ -139,7 +139,7 @@ fn text(report: &Report) -> String {
     text + &table::text(&variants) + "\n"
 }
 
-/// What de-duplication would spare between nodes, where it is known which tokens a segment sends.
+/// Savings of de-duplication between nodes, if it is known which tokens a segment sends.
 fn tokens_line(traffic: &TrafficReport) -> Option<String> {
     let TokensReport { copies_bytes, distinct_bytes, factor } = traffic.between_nodes.as_ref()?;
     Some(format!(

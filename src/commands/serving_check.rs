@@ -1,11 +1,11 @@
-//! What `zipwire scenario check` says of requests and pools, before anything runs.
+//! Requests and pools in the output of `zipwire scenario check`, before anything runs.
 
 use serde::Serialize;
 use zipwire::scenarios::Serving;
 
 use crate::table;
 
-/// What a scenario of serving asks for.
+/// Requests and pools of a scenario of serving.
 #[derive(Serialize)]
 pub(super) struct ServingReport {
     requests: usize,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use zipwire::Cancel;
 use zipwire::models::file::Watch;
 use zipwire::models::store::{
-    Addition, Keep, Manifest, Store, Swept, Verified, Writer, add, list, prune, restore, stats, verify,
+    Added, Addition, Keep, Manifest, Store, Swept, Verified, Writer, add, list, prune, restore, stats, verify,
 };
 
 use super::files::watched;
@@ -63,58 +63,50 @@ fn run_add(args: &StoreAddArgs, cancel: &Cancel) -> Result<(), CliError> {
     for trouble in &added.troubles {
         say!("warning: no differences are taken from what is damaged: {trouble}");
     }
-    let Manifest { id, parent, .. } = &added.manifest;
-    let raw = added.manifest.bytes_raw();
     if args.verify {
+        let Manifest { id, .. } = &added.manifest;
+        let raw = added.manifest.bytes_raw();
         watched(&args.work, cancel, (&args.store, raw), |watch| {
             zipwire::models::store::check(&store, id, watch)
         })?;
     }
     let seconds = begun.elapsed().as_secs_f64();
-    let parts = added.parts;
-    if args.work.json {
-        return print_json(&json!({
-            "id": id,
-            "parent": parent,
-            "bytes_raw": raw,
-            "bytes_stored": added.bytes_stored,
-            "size_pct": percent(added.bytes_stored, raw),
-            "chain": added.chain,
-            "parts": { "same": parts.same, "delta": parts.delta, "full": parts.full },
-            "seconds": seconds,
-            "gbps": raw as f64 / 1e9 / seconds,
-        }));
-    }
-    let mut table = table::new(
-        &[
-            "checkpoint",
-            "parent",
-            "raw",
-            "stored",
-            "size",
-            "same",
-            "differences",
-            "full",
-            "chain",
-            "time",
-            "GB/s",
-        ],
-        &[0, 1],
-    );
-    table.add_row(vec![
-        id.clone(),
-        parent.clone().unwrap_or_default(),
-        table::bytes(raw as f64),
-        table::bytes(added.bytes_stored as f64),
-        format!("{:.2} %", percent(added.bytes_stored, raw)),
-        parts.same.to_string(),
-        parts.delta.to_string(),
-        parts.full.to_string(),
-        added.chain.to_string(),
-        format!("{seconds:.2} s"),
-        format!("{:.2}", raw as f64 / 1e9 / seconds),
-    ]);
-    print(table::text(&table) + "\n")
+    if args.work.json { print_json(&json_of(&added, seconds)) } else { print(table_of(&added, seconds)) }
+}
+
+fn json_of(added: &Added, seconds: f64) -> Value {
+    let Added { manifest, parts, .. } = added;
+    let raw = manifest.bytes_raw();
+    json!({
+        "id": manifest.id,
+        "parent": manifest.parent,
+        "bytes_raw": raw,
+        "bytes_stored": added.bytes_stored,
+        "size_pct": percent(added.bytes_stored, raw),
+        "chain": added.chain,
+        "parts": { "same": parts.same, "delta": parts.delta, "full": parts.full },
+        "seconds": seconds,
+        "gbps": raw as f64 / 1e9 / seconds,
+    })
+}
+
+fn table_of(added: &Added, seconds: f64) -> String {
+    let Added { manifest, parts, .. } = added;
+    let raw = manifest.bytes_raw();
+    let columns = [
+        ("checkpoint", manifest.id.clone()),
+        ("parent", manifest.parent.clone().unwrap_or_default()),
+        ("raw", table::bytes(raw as f64)),
+        ("stored", table::bytes(added.bytes_stored as f64)),
+        ("size", format!("{:.2} %", percent(added.bytes_stored, raw))),
+        ("same", parts.same.to_string()),
+        ("differences", parts.delta.to_string()),
+        ("full", parts.full.to_string()),
+        ("chain", added.chain.to_string()),
+        ("time", format!("{seconds:.2} s")),
+        ("GB/s", format!("{:.2}", raw as f64 / 1e9 / seconds)),
+    ];
+    table::text(&table::of_columns(&columns.map(|(name, cell)| (name, vec![cell])), &[0, 1])) + "\n"
 }
 
 fn run_list(args: &StoreListArgs) -> Result<(), CliError> {

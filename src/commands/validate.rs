@@ -33,14 +33,14 @@ const RANKING_TOLERANCE: f64 = 0.05;
 /// Shares of an iteration below this are not named.
 const NOTHING: f64 = 0.0005;
 
-/// What a validation is about.
+/// Scope of a validation.
 #[derive(Clone, Copy, Debug)]
 struct Scope {
-    /// What the two sides do not share.
+    /// The parts in which the two sides differ.
     compared: &'static str,
     /// Parts of a critical path that the real run does not take as declared.
     real: &'static [&'static str],
-    /// What both sides know nothing of.
+    /// Effects that neither side models.
     not_tested: &'static str,
 }
 
@@ -116,15 +116,15 @@ struct Report<'a> {
     /// Where constants of hosts come from; absent where the scenario has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     constants: Option<String>,
-    /// In what the real run differs from the scenario; absent if in nothing.
+    /// Settings in which the real run differs from the scenario; absent if there are none.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     real_set: &'a [String],
     dilation: f64,
     variants: Map<String, Value>,
     ranking_agrees: bool,
-    /// What agreement or not is about.
+    /// The compared parts, as in [`Scope`].
     compared: &'static str,
-    /// What it says nothing of.
+    /// Effects that were not tested, as in [`Scope`].
     not_tested: &'static str,
 }
 
@@ -156,8 +156,8 @@ fn report<'a>(args: &'a ValidateArgs, validation: &Validation, scope: Scope) -> 
     }
 }
 
-/// What of a predicted iteration the real run takes as declared, by the keys of `critical_path_s`. Calls of a library are
-/// among it wherever they are, as they are transfers that take the declared time.
+/// Parts of a predicted iteration that the real run takes as declared, by the keys of `critical_path_s`. Calls of a library are
+/// always among them, as they are transfers that take the declared time.
 fn declared(variant: &VariantValidation, scope: Scope) -> Vec<&'static str> {
     let path = variant.critical_path.iter();
     let on_path = |name: &str| {
@@ -207,7 +207,7 @@ fn text(
             table::seconds(variant.predicted_s),
             table::seconds(variant.measured_s),
             format!("{:+.2} %", 100.0 * variant.error()),
-            variant.on_links().map_or_else(|| "-".to_owned(), |part| format!("{:.1} %", 100.0 * part)),
+            table::or_dash(variant.on_links(), |part| format!("{:.1} %", 100.0 * part)),
         ];
         if let Some(Pacing { codec_share, core_wait_s }) = variant.paced {
             row.extend([format!("{:.1} %", 100.0 * codec_share), table::seconds(core_wait_s)]);
@@ -229,7 +229,7 @@ fn text(
     )
 }
 
-/// What the errors are about, a line each: what is compared, what is declared on both sides, and what nobody looked at.
+/// Meaning of the errors, a line each: what is compared, what is declared on both sides, and what was not tested.
 fn meaning(validation: &Validation, scope: Scope) -> String {
     // Which variants call a library has a line of its own.
     let all: Vec<&str> = validation.variants.iter().flat_map(|variant| declared(variant, scope)).collect();

@@ -1,4 +1,4 @@
-//! Journals of sweeps that were damaged while nobody looked. Every bit and every place of a failure: `crates/runner/src/sweep/tests.rs`.
+//! Journals of sweeps that were damaged between two runs. Every bit and every place of a failure: `crates/runner/src/sweep/tests.rs`.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ fn a_damaged_journal_changes_no_row() {
     let files = |case: &Case| {
         ["summary.json", "sweep.csv"].map(|name| fs::read(case.path("out").join(name)).unwrap())
     };
-    // What a process leaves that is killed after some points.
+    // Left by a process that is killed after some points.
     let case = Case::new(&scenario());
     let mut journal = String::new();
     while journal.lines().count() < 4 {

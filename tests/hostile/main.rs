@@ -1,5 +1,5 @@
-//! What the program does with what nobody should give it: damaged files, processes that are killed, too little memory, pipes for
-//! files, names with control characters. docs/hostile.md says which test is which finding.
+//! The program under hostile conditions: damaged files, processes that are killed, too little memory, pipes for files, names with
+//! control characters. docs/hostile.md says which test is which finding.
 //!
 //! A test that needs what this machine lacks is reported as ignored.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -1,4 +1,4 @@
-//! Jobs that the program starts by itself, as a user has them, and what becomes of them when a rank is killed, ends or stalls.
+//! Jobs that the program starts by itself, as for a user, in which a rank is killed, ends or stalls.
 
 use std::fs;
 use std::io::Read;
@@ -30,7 +30,7 @@ pub(crate) fn count() -> u32 {
     std::env::var(COUNT).ok().and_then(|count| count.parse().ok()).unwrap_or(6)
 }
 
-/// What happens to a rank.
+/// Failure of a rank.
 #[derive(Clone, Copy, Debug)]
 enum Blow {
     Killed,

@@ -23,7 +23,7 @@ pub(crate) fn task() -> Option<u32> {
     std::env::var(VARIABLE).ok()?.parse().ok()
 }
 
-/// What a process of the job does.
+/// Runs this process as a rank of the job.
 pub(crate) fn rank(ranks: &u32) -> ExitCode {
     let role = mpi_job::join(STUCK_AFTER, &Cancel::new());
     match role.unwrap_or_else(|error| panic!("{error}")) {

@@ -19,7 +19,7 @@ use zipwire::simd_from_environment;
 const PREFIXES: &str = "ZIPWIRE_TEST_MPI";
 /// Numbers of processes: those of all scenarios that conformance compares.
 const PROCESSES: [u32; 7] = [2, 3, 4, 5, 6, 7, 8];
-/// What a run of a job is called that a launcher has not begun.
+/// Name of a test run that no launcher has begun.
 const ABSENT: &str = "absent";
 
 /// An installed MPI.

@@ -22,7 +22,7 @@ const LONGEST: Duration = Duration::from_millis(2);
 /// No run of a test takes longer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What goes wrong on purpose.
+/// Planted failures.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Mischief {
     /// A rank that is killed when so many packets have come from it.
@@ -40,7 +40,7 @@ pub(crate) struct Hub {
     pub(crate) mischief: Mischief,
 }
 
-/// What comes from a rank: a packet, or that its pipe has ended.
+/// A packet from a rank, or the end of its pipe.
 type News = (Rank, Option<Parcel>);
 
 /// The ranks that run.
@@ -51,7 +51,7 @@ struct Ranks {
     news: Receiver<News>,
 }
 
-/// What has come, and what is to be handed on.
+/// Packets that have come and are to be handed on.
 struct State {
     random: ChaCha8Rng,
     /// By when and in which order they came; the places of parcels.
@@ -63,12 +63,12 @@ struct State {
     has_failed: Vec<bool>,
     is_gone: Vec<bool>,
     flipped: Option<(u32, u32)>,
-    /// What all ranks did, by iteration.
+    /// Reports of all ranks, by iteration.
     results: Vec<Vec<RankReport>>,
 }
 
 impl Hub {
-    /// Runs all variants; what has become of each, as far as they came.
+    /// Runs all variants, and gives results up to the first that failed.
     pub(crate) fn run(&self) -> Vec<RunResult> {
         let experiment = resolve(&self.file, &self.sets);
         let prepared =
@@ -95,7 +95,7 @@ impl Hub {
         results
     }
 
-    /// What all ranks report of so many iterations, or until some rank fails.
+    /// Reports of all ranks on so many iterations, or until some rank fails.
     fn gather(&self, ranks: u32, iterations: usize) -> Vec<Vec<RankReport>> {
         let running = self.start(ranks);
         let count = ranks as usize;

@@ -91,7 +91,7 @@ fn verified(case: &Case) -> Result<(), Failed> {
     Ok(())
 }
 
-/// What conformance compares of spans: all but times.
+/// Spans without their times, for comparison.
 fn spans(timeline: &zipwire::timeline::Timeline) -> Vec<String> {
     let span = |span: &zipwire::timeline::Span| {
         let zipwire::timeline::Span {

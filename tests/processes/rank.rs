@@ -19,7 +19,7 @@ pub(crate) const VARIABLE: &str = "ZIPWIRE_TEST_RANK";
 /// Separates what the variable holds: the rank, the epoch in nanoseconds, the scenario, and what is set in it.
 pub(crate) const SEPARATOR: char = '\n';
 
-/// What a rank is to do.
+/// Task of a rank.
 pub(crate) struct Task {
     rank: Rank,
     epoch: SystemTime,
@@ -27,7 +27,7 @@ pub(crate) struct Task {
     sets: Vec<String>,
 }
 
-/// What this process is to do as a rank; `None` if it is none.
+/// Task of this process; `None` if it is no rank.
 pub(crate) fn task() -> Option<Task> {
     let text = std::env::var(VARIABLE).ok()?;
     let mut parts = text.split(SEPARATOR).map(str::to_owned);
@@ -55,7 +55,7 @@ pub(crate) fn run(task: &Task) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What the same ranks do as threads, by variant.
+/// Reports of the same ranks as threads, by variant.
 pub(crate) fn as_threads(file: &str, sets: &[String]) -> Result<Vec<(String, Report)>, Failed> {
     let experiment = resolve(file, sets);
     let prepared = Prepared::new(&experiment, &Cancel::new())?;

@@ -1,4 +1,4 @@
-//! What goes through the pipes: a packet, and the bytes of a transfer behind it, if it brings any.
+//! Messages in the pipes: a packet, and the bytes of a transfer behind it, if it brings any.
 
 use std::io::{self, Read, Write};
 
@@ -8,7 +8,7 @@ use zipwire::engine::transport::{Message, Shape};
 use zipwire::schedule::Rank;
 use zipwire::schedule::plan::TransferKey;
 
-/// What a rank tells another one, or the hub.
+/// Packet from a rank to another one, or to the hub.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Packet {
     /// The sender's end of a transfer is on offer.
@@ -23,11 +23,11 @@ pub(crate) enum Packet {
     Progress,
     /// A rank has come to a barrier, with its word.
     Word(Vec<u8>),
-    /// What all said there.
+    /// The words of all ranks at the barrier.
     Words(Vec<Vec<u8>>),
-    /// What a rank did in an iteration.
+    /// Report of a rank on an iteration.
     Report(Box<RankReport>),
-    /// What all did that have reported: for rank 0.
+    /// Reports of all ranks that have sent one, for rank 0.
     Reports(Vec<RankReport>),
     /// A rank has failed.
     Abort,

@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes that could be had, if anybody says so: the least of what the machine, control groups and the process's own limit allow.
+/// Bytes that are available: the least of what the machine, control groups and the process's own limit allow; `None` if none of them is known.
 pub(crate) fn available() -> Option<u64> {
     let root = Path::new("/");
     [machine(root), control_groups(root), address_space(root)].into_iter().flatten().min()
 }
 
-/// What the kernel says that the machine could give without swapping.
+/// Bytes that the kernel could give without swapping.
 fn machine(root: &Path) -> Option<u64> {
     kibibytes(root, "proc/meminfo", "MemAvailable:")
 }
@@ -22,7 +22,7 @@ fn kibibytes(root: &Path, file: &str, key: &str) -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// What is left of `ulimit -v`, if it is set.
+/// Bytes left of `ulimit -v`, if it is set.
 #[cfg(unix)]
 fn address_space(root: &Path) -> Option<u64> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::As).current?;
@@ -56,7 +56,7 @@ const V1: Hierarchy = Hierarchy {
     cache: "total_inactive_file ",
 };
 
-/// What is left in the control group of this process and in those around it; `None` if none has a limit.
+/// Least bytes left in the control group of this process and its ancestors; `None` if none has a limit.
 fn control_groups(root: &Path) -> Option<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     let left = groups.lines().filter_map(|line| {

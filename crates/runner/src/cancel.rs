@@ -39,7 +39,7 @@ impl Cancel {
         Self::default()
     }
 
-    /// A flag that Ctrl-C and SIGTERM set. The process ends at once, with [`STOPPED`], where nobody [holds](Self::hold) it: while it
+    /// A flag that Ctrl-C and SIGTERM set. The process ends at once, with [`STOPPED`], if nothing [holds](Self::hold) it: while it
     /// reads, plans or prints there is nothing to clean up, and it may wait for a device that never answers. Otherwise a second
     /// signal ends it. To be called once per process.
     ///
@@ -64,7 +64,7 @@ impl Cancel {
         Ok(cancel)
     }
 
-    /// Keeps a signal from ending the process until what this returns is dropped: for whoever leaves something behind
+    /// Keeps a signal from ending the process until the returned guard is dropped: for code that leaves something behind
     /// otherwise, and looks at the flag.
     pub fn hold(&self) -> Hold {
         *lock(&self.holds) += 1;
@@ -76,12 +76,12 @@ impl Cancel {
         self.flag.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody asked to stop.
+    /// Whether the user asked to stop.
     pub fn is_cancelled(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
     }
 
-    /// The flag itself, for whoever outlives this.
+    /// The flag itself, for threads that outlive this.
     pub(crate) fn shared_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.flag)
     }

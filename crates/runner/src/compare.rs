@@ -8,12 +8,12 @@ use crate::critical_path::critical_path;
 use crate::executors::SIM;
 use crate::{Cancel, ExecuteError, Executor, Planned, Prepared, Served};
 
-/// What a comparison came to.
+/// Results of a comparison.
 #[derive(Debug)]
 pub struct Comparison {
     /// The runs that ended well.
     pub executors: Executors,
-    /// Those that did not, in order.
+    /// The runs that failed, in order.
     pub failed: Vec<Failed>,
     /// Faults that had no effect in runs that ended well.
     pub unfired: Vec<Unfired>,
@@ -52,9 +52,9 @@ pub struct RunResult<'a> {
     pub variant: &'a str,
     /// Its plan.
     pub planned: &'a Planned,
-    /// What happened when.
+    /// Spans of all ranks.
     pub timeline: Timeline,
-    /// What became of requests, of workload `serving`.
+    /// Outcome of the requests of workload `serving`.
     pub served: Option<Served>,
 }
 

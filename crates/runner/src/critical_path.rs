@@ -1,5 +1,5 @@
-//! What an iteration is bound by: the chain of ops and transfers that leads from its start to its end without a gap, found in the
-//! simulated timeline, and what each second of it goes to.
+//! Critical path of an iteration: the chain of ops and transfers that leads from its start to its end without a gap, found in the
+//! simulated timeline, with a cause for each second of it.
 //!
 //! From the op that ends last the chain is followed backwards. An op began when the last thing ended that it waited for: a dependency, or
 //! the op before it on its lane. A transfer began when the later of its two ends was on offer: an exchange had been opened, or another
@@ -20,7 +20,7 @@ use zipwire_timeline::{BusiestLink, CriticalPath, Timeline};
 use self::index::Index;
 use crate::choices::costs;
 
-/// What a second of the chain goes to.
+/// Cause of a second of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// A compute phase, as far as it is not longer than the mean of all ranks that have a part in it.
@@ -41,7 +41,7 @@ pub enum Cause {
     Library,
     /// Waiting for the time before which an explicit flow does not start.
     Start,
-    /// What nothing in the timeline explains: delays of faults.
+    /// Time that nothing in the timeline explains: delays of faults.
     Other,
 }
 
@@ -98,7 +98,7 @@ pub fn causes(
     seconds
 }
 
-/// What a mean iteration of a simulated run of a plan is bound by.
+/// Critical path of the mean iteration of a simulated run.
 pub fn critical_path(
     experiment: &Experiment,
     variant: &Variant,
@@ -119,7 +119,7 @@ pub fn critical_path(
     path
 }
 
-/// What the chain has been followed back to: something that ended.
+/// Link of the chain: an op or a transfer, at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Ended {
     Op(Rank, OpId),
@@ -132,9 +132,9 @@ struct Walk<'a> {
     start: TransferStart,
     index: Index<'a>,
     seconds: &'a mut BTreeMap<Cause, f64>,
-    /// What is later belongs to a cause already.
+    /// Start of the part of the chain that has causes already.
     now_s: f64,
-    /// What takes no time could otherwise wait for itself.
+    /// Links that were visited: one that takes no time could otherwise wait for itself.
     seen: HashSet<Ended>,
 }
 
@@ -150,7 +150,7 @@ impl Walk<'_> {
         self.take(Cause::Other, 0.0);
     }
 
-    /// What is later than `until_s` goes to a cause.
+    /// Assigns the time after `until_s` to a cause.
     fn take(&mut self, cause: Cause, until_s: f64) {
         if until_s < self.now_s {
             *self.seconds.entry(cause).or_default() += self.now_s - until_s;
@@ -166,7 +166,7 @@ impl Walk<'_> {
         self.costs.of(self.kind(rank, op)).launch_s
     }
 
-    /// What an op took, and what it waited for.
+    /// Assigns the time of an op, and gives the link that it waited for.
     fn before_op(&mut self, rank: Rank, op: OpId) -> Option<Ended> {
         let (begin_s, end_s) = self.index.op(rank, op)?;
         self.take(Cause::Other, end_s);
@@ -205,7 +205,7 @@ impl Walk<'_> {
         self.before(rank, op)
     }
 
-    /// What an op waited for before it began.
+    /// The link that an op waited for before it began.
     fn before(&mut self, rank: Rank, op: OpId) -> Option<Ended> {
         let deps = self.index.planned(rank, op).deps.iter().map(|&dep| Ended::Op(rank, dep));
         let ended = self.index.ended_on_lane(rank, op, &self.seen);
@@ -220,7 +220,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What of several things ended last, of those that are new; the first among equals.
+    /// The link that ended last, of those that were not visited; the first among equals.
     fn latest(&self, ended: impl Iterator<Item = Ended>) -> Option<Ended> {
         let new = ended.filter(|ended| !self.seen.contains(ended));
         let timed = new.filter_map(|ended| Some((self.index.end_s(ended)?, ended)));
@@ -235,7 +235,7 @@ impl Walk<'_> {
         last(issued).map(|(_, issuer)| issuer)
     }
 
-    /// What a transfer took, and what it waited for.
+    /// Assigns the time of a transfer, and gives the link that it waited for.
     fn before_transfer(&mut self, transfer: usize) -> Option<Ended> {
         let mut moved = self.index.transfers[transfer];
         self.take(Cause::Other, moved.end_s);
@@ -280,7 +280,7 @@ impl Walk<'_> {
     }
 }
 
-/// What comes last of what has a time, or another number; the first among equals.
+/// Item with the largest time; the first among equals.
 pub(crate) fn last<T>(timed: impl Iterator<Item = (f64, T)>) -> Option<(f64, T)> {
     timed.reduce(|a, b| if b.0 > a.0 { b } else { a })
 }

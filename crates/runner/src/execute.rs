@@ -26,7 +26,7 @@ use crate::serving::{self, Served};
 use crate::simulate::Simulator;
 use crate::{Cancel, Executor, executors};
 
-/// What the simulator imitates: an executor that completes ops and lets the machine order transfers.
+/// Capabilities of the executor that the simulator imitates: it completes ops and lets the machine order transfers.
 pub const SIMULATED: Capabilities =
     Capabilities { readiness: Readiness::Completed, transfer_order: TransferOrder::Machine, timed: true };
 
@@ -39,18 +39,18 @@ pub struct Planned {
     pub digest: String,
 }
 
-/// What one variant did on one executor.
+/// Result of one variant on one executor.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What happened when.
+    /// Spans of all ranks.
     pub timeline: Timeline,
     /// Whether every received byte was compared with what was sent and found equal; `None` where no bytes move.
     pub verified: Option<bool>,
     /// Whether its times stand for a cluster's: speedups and bandwidths are given only then.
     pub is_timed: bool,
-    /// What the switcher of an adaptive variant did.
+    /// Decisions of the switcher of an adaptive variant.
     pub switcher: Option<SwitcherSummary>,
-    /// What became of requests, of workload `serving`.
+    /// Outcome of the requests of workload `serving`.
     pub served: Option<Served>,
     /// Faults of the scenario that had no effect, by their positions. `sim` knows all of them; other executors know those that
     /// find nothing to hit in the plan.
@@ -71,11 +71,11 @@ pub struct Prepared<'a> {
     pub(crate) gpus: OnceLock<Vec<Device>>,
 }
 
-/// What experiments that run one after the other, or at the same time, share.
+/// State shared by experiments that run in sequence or at the same time: frame lengths and the memory limit.
 #[derive(Debug)]
 pub struct Shared {
     sizes: SizeCache,
-    /// What each run, or all that run at the same time, may take.
+    /// Limit for each run, or for all that run at the same time.
     pub(crate) memory: MemoryLimit,
     /// How many run at the same time, at most.
     sharers: u64,
@@ -95,8 +95,8 @@ impl Shared {
         Self { sizes: SizeCache::default(), memory: MemoryLimit::new(bytes), sharers: 1, verifies: true }
     }
 
-    /// For runs of which executors in the memory of hosts compare what they receive, or do not: then times are those of a run that trusts
-    /// its links. By default they do.
+    /// Turns verification of received bytes on or off, on host executors. It is on by default; off, times are those of a run that
+    /// trusts its links.
     #[must_use]
     pub fn verifying(self, verifies: bool) -> Self {
         Self { verifies, ..self }
@@ -117,10 +117,10 @@ impl<'a> Prepared<'a> {
         Self::planned_only(experiment, Arc::default(), cancel)
     }
 
-    /// As [`new`](Self::new), within the memory that is shared.
+    /// [`new`](Self::new) within the memory limit of `shared`.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and if plans take too much memory, before anything is planned.
+    /// See [`new`](Self::new); and if plans take too much memory, before anything is planned.
     pub fn planned_only(
         experiment: &'a Experiment,
         shared: Arc<Shared>,
@@ -130,10 +130,10 @@ impl<'a> Prepared<'a> {
         Self::plan(experiment, shared, plan_bytes, cancel)
     }
 
-    /// As [`new`](Self::new), for an experiment that will be run and shares what it can with others.
+    /// [`planned_only`](Self::planned_only) for an experiment that will be run, so that timelines must fit into memory, too.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and if plans and timelines take too much memory, before anything is planned.
+    /// See [`new`](Self::new); and if plans and timelines take too much memory, before anything is planned.
     pub fn with(
         experiment: &'a Experiment,
         shared: Arc<Shared>,
@@ -199,10 +199,10 @@ impl<'a> Prepared<'a> {
         check_start(self.experiment, executor)
     }
 
-    /// The same without a look at the cluster's `start`, for real runs that have another.
+    /// [`check`](Self::check) without `cluster.start`, for real runs that replace it.
     ///
     /// # Errors
-    /// What is missing.
+    /// The first thing that is missing.
     pub fn check_plans(&self, executor: &dyn Executor) -> Result<(), ExecuteError> {
         (0..self.planned.len()).try_for_each(|index| self.check_variant(index, executor))
     }
@@ -213,7 +213,7 @@ impl<'a> Prepared<'a> {
         (0..self.planned.len()).flat_map(of).max().unwrap_or(0)
     }
 
-    /// What is left for encoding beside the plans and the longest timeline.
+    /// Memory left for encoding beside the plans and the longest timeline.
     fn room(&self) -> Room {
         let iterations = self.experiment.iterations;
         let timelines = self.planned.iter().map(|planned| memory::timeline_bytes(&planned.plan, iterations));
@@ -282,7 +282,7 @@ impl<'a> Prepared<'a> {
         payload.ok_or_else(|| ExecuteError::NoPayload(variant(), executor.name()))
     }
 
-    /// What simulations need, and the plans.
+    /// The simulator of this experiment, and the plans.
     pub(crate) fn simulator<'s>(&'s mut self, cancel: &'s Cancel) -> (Simulator<'s>, &'s [Planned]) {
         let room = self.room();
         let Self { experiment, planned, sizes, shared, .. } = self;
@@ -294,7 +294,7 @@ impl<'a> Prepared<'a> {
         self.shared.verifies
     }
 
-    /// What becomes of a real run that has failed.
+    /// Error of a real run that has failed.
     pub(crate) fn failed(
         &self,
         index: usize,
@@ -307,7 +307,7 @@ impl<'a> Prepared<'a> {
         ExecuteError::Run(self.experiment.variants[index].name.clone(), executor.name(), failure)
     }
 
-    /// As many bytes were compared as the plan delivers and adds up, unless none were to be.
+    /// Checks that as many bytes were compared as the plan delivers and adds up, if bytes are verified.
     pub(crate) fn check_verified(
         &self,
         index: usize,
@@ -332,7 +332,7 @@ fn check_memory(experiment: &Experiment, is_run: bool, limit: MemoryLimit) -> Re
     Err(ExecuteError::TooLarge { plans, check, timeline, limit: limit.to_string() })
 }
 
-/// Ranks of a real run that have a transfer between them wait for nobody else.
+/// Refuses `cluster.start = "barrier"` on real ranks: their transfers start when both ends are there.
 pub(crate) fn check_start(experiment: &Experiment, executor: &dyn Executor) -> Result<(), ExecuteError> {
     match experiment.start {
         TransferStart::Barrier if executor.is_real() => Err(ExecuteError::Start(executor.name())),

@@ -1,16 +1,28 @@
 //! Runs that suffer the faults of a scenario, with deadlines from a simulation without them.
 
 use zipwire_engine::threads::{Pace, Report};
-use zipwire_schedule::{Deadlines, FiredFaults, Lane, OpId, Rank};
+use zipwire_schedule::{Deadlines, Fault, FiredFaults, Lane, OpId, Rank};
 use zipwire_timeline::{Metrics, Timeline};
 
 use crate::choices::costs;
-use crate::fault_setup::FaultSetup;
 use crate::validate::{check_model, needs_measuring};
 use crate::{Cancel, ExecuteError, Prepared};
 
 /// Seconds of this machine that an iteration takes at the least: then a thread that wakes up late is not overdue.
 const SHORTEST_ITERATION_S: f64 = 0.25;
+
+/// Faults of a run, and the deadlines by which they are noticed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FaultSetup<'a> {
+    pub(crate) faults: &'a [Fault],
+    pub(crate) deadlines: Option<&'a Deadlines>,
+    /// Record of the faults that had an effect.
+    pub(crate) fired: Option<&'a FiredFaults>,
+}
+
+impl FaultSetup<'_> {
+    pub(crate) const NONE: Self = Self { faults: &[], deadlines: None, fired: None };
+}
 
 impl Prepared<'_> {
     /// Simulates the variant at `index` with the faults of the scenario. Also gives those that had no effect.
@@ -23,9 +35,9 @@ impl Prepared<'_> {
         let expected = self.simulate(index, FaultSetup::NONE, cancel)?;
         let deadlines = self.deadlines(index, &expected);
         let fired = FiredFaults::new(experiment.faults.len());
-        let trouble =
+        let fault_setup =
             FaultSetup { faults: &experiment.faults, deadlines: Some(&deadlines), fired: Some(&fired) };
-        let timeline = self.simulate(index, trouble, cancel)?;
+        let timeline = self.simulate(index, fault_setup, cancel)?;
         Ok((timeline, fired.missing()))
     }
 
@@ -51,8 +63,8 @@ impl Prepared<'_> {
             dilation: dilation.ceil(),
         };
         let deadlines = self.deadlines(index, &expected);
-        let trouble = FaultSetup { faults: &experiment.faults, deadlines: Some(&deadlines), fired: None };
-        self.measure(index, experiment.iterations, Some(&pace), trouble, cancel)
+        let fault_setup = FaultSetup { faults: &experiment.faults, deadlines: Some(&deadlines), fired: None };
+        self.measure(index, experiment.iterations, Some(&pace), fault_setup, cancel)
     }
 
     /// When each op of a variant must have ended, given when it is expected to.

@@ -1,4 +1,4 @@
-//! What the plans of an experiment take of memory, before any is made: too much is refused without planning anything.
+//! Memory footprint of the plans of an experiment, estimated before any is made: too much is refused without planning anything.
 
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::{Choice, PlanSize, WHOLE_PLAN_RANKS};
@@ -9,15 +9,15 @@ use crate::memory::{MemoryLimit, SPAN_BYTES};
 /// Bytes of an experiment. Plans are held together; beside them there is the check of one at a time or, if they are run, its timeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Footprint {
-    /// Of all plans; of adaptive variants, those of the largest arm.
+    /// All plans; of adaptive variants, those of the largest arm.
     pub(crate) plans: u64,
-    /// Of checking the largest plan.
+    /// Check of the largest plan.
     pub(crate) check: u64,
-    /// Of the longest timeline of all iterations; 0 if nothing is run.
+    /// Longest timeline of all iterations; 0 if nothing is run.
     pub(crate) timeline: u64,
 }
 
-/// Bytes that a check of a whole plan takes for each of its transfers: both ends, what is open, and who waits for whom. An
+/// Bytes that a check of a whole plan takes for each of its transfers: both ends, open exchanges, and the graph of waits. An
 /// All-to-All of 256 ranks under `static-first` has 195 840, and `zipwire scenario check` of it peaks at 177 MB, of which its plan
 /// and the program itself are 60.
 const CHECK_BYTES: u64 = 600;
@@ -82,7 +82,7 @@ mod tests {
         zipwire_scenarios::load(&source, &[], None).unwrap()
     }
 
-    /// What is counted before a plan is made is what the plan that is made has.
+    /// Estimates are equal to the sizes of the plans that are made afterwards.
     #[test]
     fn plans_are_as_large_as_was_said() {
         let mut files: Vec<_> =

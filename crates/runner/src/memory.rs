@@ -15,7 +15,7 @@ pub(crate) const SPAN_BYTES: u64 = 200;
 pub(crate) enum MemoryLimit {
     /// Stated by the user.
     Stated(u64),
-    /// What the system could give when somebody looked.
+    /// Memory that was available at the time of the query.
     Available(u64),
     /// The system does not say.
     Unknown,

@@ -9,10 +9,10 @@ use zipwire_sim::{FrameSizes, Room, SimError, SizeCache, SizeTable};
 use zipwire_timeline::{Metrics, Timeline};
 
 use crate::choices::costs;
-use crate::fault_setup::FaultSetup;
+use crate::faults::FaultSetup;
 use crate::{Cancel, ExecuteError, Prepared, SIMULATED};
 
-/// What all simulations of an experiment have in common.
+/// Simulator of an experiment, shared by all of its simulations.
 pub(crate) struct Simulator<'a> {
     pub(crate) experiment: &'a Experiment,
     /// Lengths of frames that are known, by codec.
@@ -31,7 +31,7 @@ impl Simulator<'_> {
         plan: &Plan,
         iterations: Range<u32>,
         conditions: &Conditions,
-        trouble: FaultSetup<'_>,
+        fault_setup: FaultSetup<'_>,
     ) -> Result<Timeline, ExecuteError> {
         let (experiment, cancel) = (self.experiment, self.cancel);
         let ratio = match &variant.codec {
@@ -63,9 +63,9 @@ impl Simulator<'_> {
             durations: &experiment.durations,
             iterations,
             capabilities: SIMULATED,
-            faults: trouble.faults,
-            fired: trouble.fired,
-            deadlines: trouble.deadlines,
+            faults: fault_setup.faults,
+            fired: fault_setup.fired,
+            deadlines: fault_setup.deadlines,
         };
         zipwire_sim::run(&setup, &|| !cancel.is_cancelled()).map_err(|error| match error {
             SimError::Cancelled => ExecuteError::Cancelled,
@@ -79,11 +79,11 @@ impl Prepared<'_> {
     pub(crate) fn simulate(
         &mut self,
         index: usize,
-        trouble: FaultSetup<'_>,
+        fault_setup: FaultSetup<'_>,
         cancel: &Cancel,
     ) -> Result<Timeline, ExecuteError> {
         let experiment = self.experiment;
-        self.simulate_as(experiment, &experiment.variants[index], index, trouble, cancel)
+        self.simulate_as(experiment, &experiment.variants[index], index, fault_setup, cancel)
     }
 
     /// Mean seconds of an iteration of a variant with another codec: other costs, another ratio.
@@ -115,7 +115,7 @@ impl Prepared<'_> {
         experiment: &Experiment,
         variant: &Variant,
         index: usize,
-        trouble: FaultSetup<'_>,
+        fault_setup: FaultSetup<'_>,
         cancel: &Cancel,
     ) -> Result<Timeline, ExecuteError> {
         let (simulator, planned) = self.simulator(cancel);
@@ -123,7 +123,7 @@ impl Prepared<'_> {
         let mut timeline = Timeline::default();
         for phase in experiment.phases() {
             let (plan, conditions) = (&planned[index].plan, experiment.conditions(phase.start));
-            timeline.append(simulator.run(variant, plan, phase, &conditions, trouble)?);
+            timeline.append(simulator.run(variant, plan, phase, &conditions, fault_setup)?);
         }
         Ok(timeline)
     }

@@ -1,4 +1,4 @@
-//! What of a speedup is compression, and what another algorithm.
+//! Splits a speedup into a factor of compression and a factor of the algorithm.
 
 use zipwire_cluster::CodecCost;
 use zipwire_scenarios::{CodecChoice, Experiment, Variant};

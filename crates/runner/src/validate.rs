@@ -5,9 +5,9 @@ mod hosts;
 pub use self::hosts::{HostValidationSetup, probe_for, validate_on_hosts};
 
 use zipwire_cluster::NetworkModel;
-use zipwire_engine::threads::{CodecWork, Coding, Pace};
+use zipwire_engine::threads::{CodecWork, Coding, Pace, Report};
 use zipwire_scenarios::{Experiment, Variant};
-use zipwire_schedule::{Algorithm, CostModel, Lane, Plan, SegmentId};
+use zipwire_schedule::{Algorithm, CostModel, Deadlines, Lane, Plan, SegmentId};
 use zipwire_timeline::{CriticalPath, Deviation, Metrics, Timeline};
 
 use crate::adaptive::Arms;
@@ -15,8 +15,7 @@ use crate::choices::costs;
 use crate::critical_path::critical_path;
 use crate::execute::check_start;
 use crate::executors::{Real, SIM, THREADS, cores};
-use crate::fault_setup::FaultSetup;
-use crate::real_run;
+use crate::faults::FaultSetup;
 use crate::{Cancel, ExecuteError, Planned, Prepared};
 
 /// Unpaced iterations in which the codec of this machine is measured. Each op counts with its shortest: in the first one
@@ -31,12 +30,12 @@ const CODEC_SHARE: f64 = 1.0 / 3.0;
 /// and those in which bytes are really copied, do not matter.
 const SHORTEST_ITERATION_S: f64 = 2.0;
 
-/// What to validate.
+/// Arguments of [`validate`].
 #[derive(Clone, Copy, Debug)]
 pub struct ValidationSetup<'a> {
-    /// What is simulated.
+    /// The simulated experiment.
     pub experiment: &'a Experiment,
-    /// What is run for real: the same, or the same work on a cluster that is not what the scenario says.
+    /// The experiment that is run for real: the same, or the same work on a cluster other than the scenario's.
     pub real: &'a Experiment,
     /// Replaces the least dilation that lets this machine keep up and that makes iterations long enough to be measured;
     /// less than that is refused.
@@ -61,7 +60,7 @@ pub struct VariantValidation {
     pub predicted_s: f64,
     /// Mean iteration time of the paced run, in seconds of the cluster.
     pub measured_s: f64,
-    /// What the predicted iteration is bound by: a paced run models links by itself, and takes all else as the scenario declares it.
+    /// Critical path of the predicted iteration: a paced run models links by itself, and takes all else as the scenario declares it.
     /// `None` if iterations have plans of their own.
     pub critical_path: Option<CriticalPath>,
     /// Whether calls of a library are among its ops: their times are declared, too.
@@ -70,13 +69,13 @@ pub struct VariantValidation {
     pub largest_deviation: Option<Deviation>,
     /// How well this machine kept up with the pace; `None` on hosts that run as fast as they can.
     pub paced: Option<Pacing>,
-    /// What was simulated.
+    /// The simulation.
     pub simulated: Timeline,
-    /// What was measured, in seconds of the cluster.
+    /// The measurement, in seconds of the cluster.
     pub measured: Timeline,
 }
 
-/// What a paced run took of this machine.
+/// Load of a paced run on this machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Pacing {
     /// Share of this machine's cores that the codec took.
@@ -135,30 +134,16 @@ pub fn validate(
     let ValidationSetup { experiment, real, dilation } = *setup;
     check_model(real)?;
     check_start(real, THREADS)?;
-    real_run::check(prepared, experiment, real, cancel)?;
+    check_same_work(prepared, experiment, real, cancel)?;
     prepared.check_plans(SIM)?;
     prepared.check_plans(THREADS)?;
-    let mut simulated = Vec::new();
+    let mut predictions = Vec::new();
     let mut needed = 1.0_f64;
     for (index, variant) in experiment.variants.iter().enumerate() {
         begin(format!("{}: simulating", variant.name));
-        let expected = prepared.predict(index, cancel)?;
-        // Without faults a run may take whatever time it takes: it is a measurement.
-        let has_faults = !(experiment.faults.is_empty() && real.faults.is_empty());
-        let deadlines = has_faults.then(|| prepared.deadlines(index, &expected));
-        let timeline = match experiment.faults.as_slice() {
-            [] => expected,
-            faults => {
-                let trouble = FaultSetup { faults, deadlines: deadlines.as_ref(), fired: None };
-                prepared.simulate(index, trouble, cancel)?
-            }
-        };
-        let predicted_s = mean_iteration_s(&timeline, prepared.planned(index));
-        if predicted_s == 0.0 {
-            return Err(ExecuteError::NoTime(variant.name.clone()));
-        }
-        needed = needed.max(SHORTEST_ITERATION_S / predicted_s);
-        simulated.push((timeline, deadlines, predicted_s));
+        let prediction = prepared.predict(index, real, cancel)?;
+        needed = needed.max(SHORTEST_ITERATION_S / prediction.iteration_s);
+        predictions.push(prediction);
         if needs_measuring(prepared, index) {
             begin(format!("{}: measuring the codec of this machine", variant.name));
             needed = needed.max(prepared.needed_dilation(index, real, cancel)?);
@@ -175,41 +160,107 @@ pub fn validate(
         dilation: dilation.unwrap_or(needed).max(1.0),
     };
     let mut variants = Vec::new();
-    let simulated = experiment.variants.iter().zip(simulated).enumerate();
-    for (index, (variant, (simulated, deadlines, predicted_s))) in simulated {
+    for (index, prediction) in predictions.into_iter().enumerate() {
+        let variant = &experiment.variants[index];
         pace.costs = costs(real, &real.variants[index]);
         begin(format!("{}: running at 1/{} of the speed", variant.name, pace.dilation));
-        let deadlines = deadlines.as_ref().filter(|_| !real.faults.is_empty());
-        let trouble = FaultSetup { faults: &real.faults, deadlines, fired: None };
+        let deadlines = prediction.deadlines.as_ref().filter(|_| !real.faults.is_empty());
+        let fault_setup = FaultSetup { faults: &real.faults, deadlines, fired: None };
         let report = if variant.is_adaptive() {
             prepared.measure_adaptive(index, THREADS, Some(&pace), cancel)?.0
         } else {
-            prepared.measure(index, experiment.iterations, Some(&pace), trouble, cancel)?
+            prepared.measure(index, experiment.iterations, Some(&pace), fault_setup, cancel)?
         };
-        let measured_s = mean_iteration_s(&report.timeline, prepared.planned(index));
-        let calls = report.codec_work.calls.values();
-        let (work_s, waiting_s, ops) = calls.fold((0.0, 0.0, 0), |(work, waiting, ops), call| {
-            (work + call.work_s, waiting + call.waiting_s, ops + call.ops)
-        });
-        let run_s = measured_s * f64::from(experiment.iterations) * pace.dilation;
-        variants.push(VariantValidation {
-            name: variant.name.clone(),
-            predicted_s,
-            measured_s,
-            critical_path: (!variant.is_adaptive())
-                .then(|| critical_path(experiment, variant, &prepared.planned(index).plan, &simulated)),
-            calls_library: calls_library(variant),
-            largest_deviation: Deviation::largest(&simulated, &report.timeline)
-                .filter(|_| !variant.is_adaptive()),
-            paced: Some(Pacing {
-                codec_share: work_s / (run_s * cores() as f64),
-                core_wait_s: waiting_s / pace.dilation / (ops as f64).max(1.0),
-            }),
-            simulated,
-            measured: report.timeline,
-        });
+        variants.push(compare(
+            prepared.planned(index),
+            experiment,
+            variant,
+            prediction,
+            report,
+            pace.dilation,
+        ));
     }
     Ok(Validation { dilation: pace.dilation, variants })
+}
+
+/// Simulation of a variant.
+struct Prediction {
+    timeline: Timeline,
+    /// Deadlines of a run with faults. Without faults a run may take any time: it is a measurement.
+    deadlines: Option<Deadlines>,
+    iteration_s: f64,
+}
+
+fn compare(
+    planned: &Planned,
+    experiment: &Experiment,
+    variant: &Variant,
+    prediction: Prediction,
+    report: Report,
+    dilation: f64,
+) -> VariantValidation {
+    let Prediction { timeline: simulated, iteration_s: predicted_s, .. } = prediction;
+    let measured_s = mean_iteration_s(&report.timeline, planned);
+    let calls = report.codec_work.calls.values();
+    let (work_s, waiting_s, ops) = calls.fold((0.0, 0.0, 0), |(work, waiting, ops), call| {
+        (work + call.work_s, waiting + call.waiting_s, ops + call.ops)
+    });
+    let run_s = measured_s * f64::from(experiment.iterations) * dilation;
+    VariantValidation {
+        name: variant.name.clone(),
+        predicted_s,
+        measured_s,
+        critical_path: (!variant.is_adaptive())
+            .then(|| critical_path(experiment, variant, &planned.plan, &simulated)),
+        calls_library: calls_library(variant),
+        largest_deviation: Deviation::largest(&simulated, &report.timeline)
+            .filter(|_| !variant.is_adaptive()),
+        paced: Some(Pacing {
+            codec_share: work_s / (run_s * cores() as f64),
+            core_wait_s: waiting_s / dilation / (ops as f64).max(1.0),
+        }),
+        simulated,
+        measured: report.timeline,
+    }
+}
+
+/// Refuses a real run that would do other work than the simulation. What it takes from `real`, links, costs and times,
+/// may differ; what it shares with the simulation may not.
+///
+/// # Errors
+/// What differs, and the first variant that it concerns.
+pub(crate) fn check_same_work(
+    prepared: &Prepared<'_>,
+    simulated: &Experiment,
+    real: &Experiment,
+    cancel: &Cancel,
+) -> Result<(), ExecuteError> {
+    let names =
+        |experiment: &Experiment| experiment.variants.iter().map(|v| v.name.clone()).collect::<Vec<_>>();
+    let ratio = |experiment: &Experiment| {
+        let of = |variant| experiment.codec_of(variant).and_then(|choice| choice.ratio);
+        experiment.variants.iter().map(of).collect::<Vec<_>>()
+    };
+    let shared = [
+        ("name", simulated.name == real.name),
+        ("seed", simulated.seed == real.seed),
+        ("iteration count", simulated.iterations == real.iterations),
+        ("list of variants", names(simulated) == names(real)),
+        ("payload", simulated.payload == real.payload),
+        ("ratio", ratio(simulated) == ratio(real)),
+        ("deadline", simulated.slack == real.slack),
+    ];
+    if let Some((what, _)) = shared.into_iter().find(|(_, is_same)| !is_same) {
+        return Err(ExecuteError::OtherWork { variant: simulated.variants[0].name.clone(), what });
+    }
+    let planned = Prepared::new(real, cancel)?;
+    let mut pairs = prepared.variants().zip(planned.variants());
+    match pairs.find(|((_, simulated), (_, real))| simulated.digest != real.digest) {
+        Some(((variant, _), _)) => {
+            Err(ExecuteError::OtherWork { variant: variant.name.clone(), what: "plan" })
+        }
+        None => Ok(()),
+    }
 }
 
 /// Paced links know contention, and no other model than max-min describes them.
@@ -241,15 +292,36 @@ pub(crate) fn needs_measuring(prepared: &Prepared<'_>, index: usize) -> bool {
 }
 
 impl Prepared<'_> {
-    /// What should happen, without faults.
-    fn predict(&mut self, index: usize, cancel: &Cancel) -> Result<Timeline, ExecuteError> {
-        if self.experiment.variants[index].is_adaptive() {
-            return Ok(self.simulate_adaptive(index, cancel)?.0);
+    /// Simulates the variant with the faults of the scenario, and with deadlines if the simulation or `real` has faults.
+    fn predict(
+        &mut self,
+        index: usize,
+        real: &Experiment,
+        cancel: &Cancel,
+    ) -> Result<Prediction, ExecuteError> {
+        let experiment = self.experiment;
+        let variant = &experiment.variants[index];
+        let expected = match variant.is_adaptive() {
+            true => self.simulate_adaptive(index, cancel)?.0,
+            false => self.simulate(index, FaultSetup::NONE, cancel)?,
+        };
+        let has_faults = !(experiment.faults.is_empty() && real.faults.is_empty());
+        let deadlines = has_faults.then(|| self.deadlines(index, &expected));
+        let timeline = match experiment.faults.as_slice() {
+            [] => expected,
+            faults => {
+                let fault_setup = FaultSetup { faults, deadlines: deadlines.as_ref(), fired: None };
+                self.simulate(index, fault_setup, cancel)?
+            }
+        };
+        let iteration_s = mean_iteration_s(&timeline, self.planned(index));
+        if iteration_s == 0.0 {
+            return Err(ExecuteError::NoTime(variant.name.clone()));
         }
-        self.simulate(index, FaultSetup::NONE, cancel)
+        Ok(Prediction { timeline, deadlines, iteration_s })
     }
 
-    /// What the ops of a variant take on this machine; where it is adaptive, what they take under each arm.
+    /// Measures the codec and sum ops of a variant on this machine; of an adaptive one, under each arm.
     fn codec_works(&self, index: usize, cancel: &Cancel) -> Result<Vec<CodecWork>, ExecuteError> {
         let variant = &self.experiment.variants[index];
         if !variant.is_adaptive() {
@@ -259,7 +331,8 @@ impl Prepared<'_> {
         let payload = arms.payload(THREADS)?;
         let work = |plan: Result<Plan, ExecuteError>| {
             let (plan, iterations) = (&plan?, 0..WARM_UPS);
-            let real = Real { plan, payload: &payload, iterations, pace: None, trouble: FaultSetup::NONE };
+            let real =
+                Real { plan, payload: &payload, iterations, pace: None, fault_setup: FaultSetup::NONE };
             Ok(self.run_on_threads(index, &real, cancel)?.codec_work)
         };
         arms.single_plans().map(work).collect()

@@ -18,8 +18,8 @@ const NOTHING: f64 = 1e-4;
 /// A NIC that carries less than this part of what the busiest one does is idle.
 const IDLE: f64 = 0.01;
 
-/// What to know before a number is believed, most telling first: at most one of a kind, each a sentence without a full stop that says what
-/// to do. `may_simulate` says whether to find by further simulations what an assumption makes of a speedup.
+/// Warnings about assumptions that the numbers rest on, most telling first: at most one of a kind, each a sentence without a full stop that
+/// says what to do. With `may_simulate`, further simulations show how much a speedup depends on an assumption.
 ///
 /// # Errors
 /// If a simulation is interrupted, or takes more memory than there is.

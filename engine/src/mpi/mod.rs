@@ -14,7 +14,5 @@ mod rank;
 mod status;
 mod world;
 
-pub use self::status::{
-    STATUS_VARIABLE, Status, alive_file, has_failed, is_done, is_witness, read_statuses, reported,
-};
+pub use self::status::{Outcome, STATUS_VARIABLE, Status, alive_file, read_statuses};
 pub use self::world::{Member, World, WorldError};

@@ -1,30 +1,37 @@
-//! Status files: what each process is doing, kept on disk for when it has gone.
+//! Status files: each process writes into one what it is doing, for the process that has started it and reports when it is gone.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Names the folder in which processes say what they are doing.
+/// Environment variable that names the folder of status files.
 pub const STATUS_VARIABLE: &str = "ZIPWIRE_STATUS";
 
-/// Name of the pipe in that folder that a rank holds open while it lives, if the program that started it watches.
+/// Name of the pipe that a rank holds open while it is there, in that folder, if the process that has started it watches.
 pub fn alive_file(rank: u32) -> String {
     format!("rank-{rank}.alive")
 }
 
-/// Bytes of each of the two lines of a file, with the line break: where the second one is never depends on the first.
+/// Bytes of each of the two lines of a file, with the line break: the place of the second one never depends on the first.
 const LINE: usize = 256;
 
-/// A file with two lines: the identity of the process, and its activity.
+/// First words of the status of a process that has done and said all.
+const ENDED: &str = "is done";
+/// First words of the status of a process that has itself given up a run.
+pub(super) const FAILED: &str = "has failed";
+/// First words of the status of a process that was well, and let its run go because the launcher or another rank said so.
+pub(super) const TOLD: &str = "was told to end";
+
+/// A file with two lines: the process and its host, and what it is doing.
 #[derive(Debug)]
 pub(super) struct StatusFile {
     file: File,
     doing: String,
-    /// Pipe that is held open while the process lives.
+    /// Held open for as long as the process is there.
     _alive: Option<File>,
 }
 
-/// Contents of a status file.
+/// Content of a status file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// The rank.
@@ -33,8 +40,36 @@ pub struct Status {
     pub process: u32,
     /// The host.
     pub host: String,
-    /// Its last activity, as words that follow its name.
+    /// Its last activity, in words that follow its name.
     pub doing: String,
+}
+
+/// Outcome of a process's run, as far as its status says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was at work.
+    Unknown,
+    /// It has itself given up the run.
+    Failed,
+    /// It was well, and let the run go because the launcher or another rank said so.
+    ToldToEnd,
+    /// It has done and said all; rank 0 with this exit code.
+    Done(Option<u8>),
+}
+
+impl Status {
+    /// The outcome that the first words of [`doing`](Self::doing) say.
+    pub fn outcome(&self) -> Outcome {
+        if let Some(rest) = self.doing.strip_prefix(ENDED) {
+            Outcome::Done(rest.strip_prefix(" with ").and_then(|code| code.parse().ok()))
+        } else if self.doing.starts_with(FAILED) {
+            Outcome::Failed
+        } else if self.doing.starts_with(TOLD) {
+            Outcome::ToldToEnd
+        } else {
+            Outcome::Unknown
+        }
+    }
 }
 
 impl StatusFile {
@@ -42,25 +77,24 @@ impl StatusFile {
     /// hosts than the one where the job was started.
     pub(super) fn from_environment(rank: u32, host: &str) -> Option<Self> {
         let folder = PathBuf::from(std::env::var_os(STATUS_VARIABLE)?);
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(folder.join(format!("rank-{rank}.status")))
-            .ok()?;
+        let alive = match OpenOptions::new().write(true).open(folder.join(alive_file(rank))) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            opened => Some(opened.ok()?),
+        };
+        let path = folder.join(format!("rank-{rank}.status"));
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path).ok()?;
         file.write_all(&line(&format!("{} {host}", std::process::id()))).ok()?;
-        let alive = OpenOptions::new().write(true).open(folder.join(alive_file(rank))).ok();
         let mut status = Self { file, doing: String::new(), _alive: alive };
         status.write("has begun");
         Some(status)
     }
 
-    /// The process has done and said all; `code` is rank 0's exit code.
+    /// Says that the process has done and said all; `code` is rank 0's exit code.
     pub(super) fn end(&mut self, code: Option<u8>) {
-        self.write(&code.map_or_else(|| ENDED.to_owned(), ended_with));
+        self.write(&code.map_or_else(|| ENDED.to_owned(), |code| format!("{ENDED} with {code}")));
     }
 
-    /// Records the current activity. Errors of writing are ignored: the file only helps later diagnosis.
+    /// Replaces the second line. Errors are ignored: nothing depends on the file but a message.
     pub(super) fn write(&mut self, doing: &str) {
         if self.doing != doing {
             self.doing.clear();
@@ -70,41 +104,7 @@ impl StatusFile {
     }
 }
 
-/// Last status of a process that has finished and reported everything.
-const ENDED: &str = "is done";
-
-/// Start of the last status of a process in which a run has failed.
-pub(super) const FAILED: &str = "has failed";
-
-/// Start of the last status of a healthy process that ended because the launcher or another rank said so.
-pub(super) const TOLD: &str = "was told to end";
-
-/// Whether a process has itself given up a run.
-pub fn has_failed(doing: &str) -> bool {
-    doing.starts_with(FAILED)
-}
-
-/// Whether a process has said what became of its run: so it was there after whatever ended this.
-pub fn is_witness(doing: &str) -> bool {
-    is_done(doing) || has_failed(doing) || doing.starts_with(TOLD)
-}
-
-/// Last status of rank 0: the exit code with which it ends, whose cause it has printed.
-fn ended_with(code: u8) -> String {
-    format!("{ENDED} with {code}")
-}
-
-/// Whether what a process was doing last is that it has ended.
-pub fn is_done(doing: &str) -> bool {
-    doing.starts_with(ENDED)
-}
-
-/// Exit code of rank 0, if its last status says that it has ended with one and printed why.
-pub fn reported(doing: &str) -> Option<u8> {
-    doing.strip_prefix(ENDED)?.strip_prefix(" with ")?.parse().ok()
-}
-
-/// Reads the status files in a folder, sorted by rank.
+/// Status files in a folder, by rank.
 ///
 /// # Errors
 /// If the folder cannot be read. Files that a process was just making are left out.
@@ -120,12 +120,8 @@ fn read(path: &Path) -> Option<Status> {
     let text = String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned();
     let (who, doing) = text.split_once('\n')?;
     let (process, host) = who.trim_end().split_once(' ')?;
-    Some(Status {
-        rank,
-        process: process.parse().ok()?,
-        host: host.to_owned(),
-        doing: doing.trim_end().to_owned(),
-    })
+    let (process, doing) = (process.parse().ok()?, doing.trim_end().to_owned());
+    Some(Status { rank, process, host: host.to_owned(), doing })
 }
 
 /// A text of one line, cut or filled up to the length that all have.

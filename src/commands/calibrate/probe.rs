@@ -118,7 +118,7 @@ fn text(constants: &HostConstants) -> String {
     for sharing in &constants.sharing {
         shared.add_row([sharing.what.clone(), rate(sharing.bytes_per_s), rate(sharing.alone_bytes_per_s)]);
     }
-    let alone = |pair: Option<Pair>| pair.map_or_else(|| "-".to_owned(), |pair| rate(pair.line.bytes_per_s));
+    let alone = |pair: Option<Pair>| table::or_dash(pair, |pair| rate(pair.line.bytes_per_s));
     if let Some(host) = constants.host_bytes_per_s {
         shared.add_row(["all within a node".to_owned(), rate(host), alone(constants.intra)]);
     }

@@ -89,7 +89,7 @@ pub(crate) fn run_verify(args: &VerifyArgs, cancel: &Cancel) -> Result<(), CliEr
     failed.map_or(Ok(()), |error| Err(CliError::Said(error.exit_code())))
 }
 
-/// Whether this program has written it, damaged or not. Where that cannot be seen, its name says so: a file that was cut is not passed over.
+/// Whether this program has written the file, damaged or not. Its name decides if its content does not: a file that was cut is not passed over.
 fn is_compressed(file: &Path) -> bool {
     match Values::open(file) {
         Ok(None) => match Model::list(file) {

@@ -23,7 +23,7 @@ use crate::error::CliError;
 use crate::progress::Progress;
 use crate::table;
 
-/// What stands in the names of compressed files, and what files of values get behind theirs.
+/// Infix in the names of compressed safetensors files, and suffix of other compressed files.
 const MARK: &str = ".zw";
 const SAFETENSORS: &str = ".safetensors";
 /// Ending of ZipNN's files. Such a file has a name to be restored to, so that its content is what is refused.
@@ -47,7 +47,7 @@ pub(crate) fn rows(text: &str) -> Result<Range<u64>, String> {
     if start <= end { Ok(start..end) } else { Err("the first row is behind the last".to_owned()) }
 }
 
-/// What came of a file.
+/// Result of one file.
 #[derive(Debug, Serialize)]
 struct Row {
     file: PathBuf,
@@ -173,7 +173,7 @@ fn base_for(base: Option<&Path>, file: &Path, folder: Option<&Path>) -> Result<O
     }
 }
 
-/// What a file is called once it is compressed: `x.zw.safetensors` for `x.safetensors`, `x.zw` for any other `x`.
+/// Name of the compressed file: `x.zw.safetensors` for `x.safetensors`, `x.zw` for any other `x`.
 fn compressed_name(file: &Path) -> PathBuf {
     let name = file.as_os_str().to_string_lossy();
     match name.strip_suffix(SAFETENSORS) {
@@ -182,7 +182,7 @@ fn compressed_name(file: &Path) -> PathBuf {
     }
 }
 
-/// What it was called before; `None` if it does not tell.
+/// Name of the file before it was compressed; `None` if its name does not tell.
 fn restored_name(file: &Path) -> Option<PathBuf> {
     let name = file.as_os_str().to_string_lossy();
     if let Some(stem) = name.strip_suffix(SAFETENSORS) {

@@ -35,7 +35,7 @@ pub(crate) fn cat(args: &CatArgs) -> Result<(), CliError> {
     }
 }
 
-/// What a file has.
+/// Tensors of a file.
 #[derive(Serialize)]
 struct Listed {
     file: PathBuf,

@@ -1,30 +1,55 @@
-//! Starts the processes of a job, and sees to it that all of them end.
+//! Starts the processes of a job, passes on what they write, and sees to it that all of them end.
 
+#[cfg(target_os = "linux")]
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
+#[cfg(target_os = "linux")]
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+#[cfg(target_os = "linux")]
+use rustix::{
+    event::{Timespec, epoll},
+    fs::{self, FileType, Mode, OFlags},
+    process::{Pid, Signal, kill_process},
+};
+#[cfg(target_os = "linux")]
+use zipwire::engine::mpi::alive_file;
+use zipwire::engine::mpi::read_statuses;
 use zipwire::mpi::{launcher, library};
 use zipwire::mpi_job::JobError;
 use zipwire::{Cancel, Output, STATUS_VARIABLE};
 
 use super::Job;
-use super::blocks::Blocks;
-use super::obituary::Obituary;
-use super::watch::Watch;
+use super::exit_report::ExitReport;
 use crate::error::CliError;
 
-/// What stands for the number of ranks in `--launcher`.
+/// Placeholder for the number of ranks in `--launcher`.
 const RANKS: &str = "{ranks}";
-/// How Open MPI moves messages over TCP. Left to itself it lets the receiver's leave to send a long message wait until a message that goes
+/// Setting of Open MPI for messages over TCP. By default it lets the receiver's leave to send a long message wait until a message that goes
 /// the other way has left, which makes links half duplex: `send` cuts messages up.
 const TCP_FLAGS: &str = "OMPI_MCA_btl_tcp_flags";
-/// How long a launcher that is asked to end may take to end its processes, before these are killed.
+/// Time that a launcher has to end its processes when it is asked to, before these are killed.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Time that processes have to end when their launcher has, before they are killed.
+#[cfg(target_os = "linux")]
+const RANK_PATIENCE: Duration = Duration::from_secs(3);
+/// Interval at which the launcher is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// First words of a launcher's lines that stand in no block.
+const NOTICES: [&str; 6] = [
+    "mpirun noticed",
+    "prterun noticed",
+    "YOUR APPLICATION TERMINATED",
+    "This typically refers to a problem with your application",
+    "Please see the FAQ page for debugging suggestions",
+    "[mpiexec@",
+];
 
 /// Starts this command again as so many processes of one job, and waits until all have ended.
 pub(super) fn launch(template: Option<&str>, job: &Job, cancel: &Cancel) -> Result<(), CliError> {
@@ -49,8 +74,7 @@ pub(super) fn launch(template: Option<&str>, job: &Job, cancel: &Cancel) -> Resu
             "cannot start `{program}`: {error}\nhelp: `--launcher \"mpirun -n {RANKS}\"` says how ranks are started"
         ))
     });
-    let obituary = wait(started?, watch, folder.path(), cancel);
-    let verdict = obituary.verdict(ranks);
+    let verdict = wait(started?, watch, folder.path(), cancel).verdict(ranks);
     if let (Some(place), Err(_)) = (place, &verdict) {
         place.tidy();
     }
@@ -58,10 +82,10 @@ pub(super) fn launch(template: Option<&str>, job: &Job, cancel: &Cancel) -> Resu
     verdict
 }
 
-/// An output folder, as it was before the ranks began.
+/// An output folder, and which of its ancestors were missing before the ranks began.
 struct Place<'a> {
     folder: &'a Path,
-    /// Those on the way to it, itself first, that were not there.
+    /// Itself first.
     missing: Vec<&'a Path>,
 }
 
@@ -71,10 +95,9 @@ impl<'a> Place<'a> {
         Self { folder, missing: missing.collect() }
     }
 
-    /// Removes what a rank that was killed has left half made.
+    /// Removes the staged files of a rank that was killed, as the next run would.
     fn tidy(&self) {
         if self.folder.exists() {
-            // What a killed process has left is removed, or brought to its end, by whoever takes over its folder.
             drop(Output::create(self.folder));
         }
         for folder in &self.missing {
@@ -84,7 +107,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// A launcher and its options as the user says them, which need no library here: ranks may all be on other hosts.
+/// The launcher and its options as the user gives them. No library is needed here: ranks may all be on other hosts.
 fn words_of(template: &str, ranks: u32) -> Result<Vec<OsString>, CliError> {
     let count = ranks.to_string();
     let words: Vec<OsString> =
@@ -103,7 +126,7 @@ fn default_words(ranks: u32) -> Result<Vec<OsString>, CliError> {
     })?;
     let mut words = vec![program.into_os_string(), "-n".into(), ranks.to_string().into()];
     if library.is_open_mpi() {
-        // A rank and the thread that keeps its messages moving are two; where ranks share cores, more than one on each is what is wanted.
+        // A rank has a second thread that keeps its messages moving, and ranks may share cores.
         words.extend(["--oversubscribe", "--bind-to", "none"].map(OsString::from));
         if env::var_os(TCP_FLAGS).is_none() {
             words.extend(["--mca", "btl_tcp_flags", "send"].map(OsString::from));
@@ -140,14 +163,13 @@ fn is_root() -> bool {
     false
 }
 
-/// Waits for the launcher and passes on what it and the ranks write. When the user wants to stop, asks it to end; when it does not, or
-/// leaves processes behind, kills.
-fn wait(mut child: Child, mut watch: Watch, folder: &Path, cancel: &Cancel) -> Obituary {
+/// Waits for the launcher. When the user wants to stop, asks it to end; when it does not, or leaves processes behind, kills.
+fn wait(mut child: Child, mut watch: Watch, folder: &Path, cancel: &Cancel) -> ExitReport {
     let stderr = relay(child.stderr.take(), std::io::stderr);
     // MPICH has its notices here.
     let stdout = relay(child.stdout.take(), std::io::stdout);
     let mut asked: Option<Instant> = None;
-    let status = loop {
+    let exit = loop {
         match child.try_wait() {
             Ok(Some(status)) => break Some(status),
             Ok(None) => {}
@@ -164,36 +186,136 @@ fn wait(mut child: Child, mut watch: Watch, folder: &Path, cancel: &Cancel) -> O
             }
             _ => {}
         }
-        watch.look(folder);
+        watch.look();
     };
-    let seen = watch.end_all();
-    let mut obituary = Obituary::new(folder, seen);
-    // Ends when nobody has the pipe any more.
-    let notices = [stderr, stdout].map(|reader| reader.join().unwrap_or_default().text()).join(" ");
-    obituary.heard(status, &notices, asked.is_some());
-    obituary
+    let ended = watch.end_all(folder);
+    // Without the folder nothing is known of the ranks.
+    let statuses = read_statuses(folder).unwrap_or_default();
+    // Both end when no process has the pipe any more.
+    let notices = [stderr, stdout].map(|reader| reader.join().unwrap_or_default()).concat();
+    let words: Vec<&str> = notices.split_whitespace().collect();
+    ExitReport { statuses, ended, exit, notices: words.join(" "), was_stopped: asked.is_some() }
 }
 
-/// Passes on what ranks write, and keeps what the launcher does.
-fn relay<W: Write + 'static>(pipe: Option<impl Read + Send + 'static>, to: fn() -> W) -> JoinHandle<Blocks> {
+/// Passes on lines of ranks, and returns the launcher's.
+fn relay<W: Write + 'static>(pipe: Option<impl Read + Send + 'static>, to: fn() -> W) -> JoinHandle<String> {
     thread::spawn(move || {
-        let (mut blocks, mut to) = (Blocks::default(), to());
+        let (mut notices, mut is_inside, mut to) = (String::new(), false, to());
         let lines = pipe.into_iter().flat_map(|pipe| BufReader::new(pipe).split(b'\n'));
         for mut line in lines.map_while(Result::ok) {
-            if blocks.take(&String::from_utf8_lossy(&line)) {
-                line.push(b'\n');
-                // Whoever does not read misses nothing; the launcher must not wait for it.
-                let _ = to.write_all(&line).and_then(|()| to.flush());
+            let text = String::from_utf8_lossy(&line);
+            match notice(&text, &mut is_inside) {
+                Some(notice) => notices = notices + notice + "\n",
+                None => {
+                    line.push(b'\n');
+                    // The launcher must not wait for a reader that has gone.
+                    let _ = to.write_all(&line).and_then(|()| to.flush());
+                }
             }
         }
-        blocks
+        notices
     })
+}
+
+/// A launcher's line, which is within two rulers or begins as such lines do; `None` for a line of a rank.
+fn notice<'l>(line: &'l str, is_inside: &mut bool) -> Option<&'l str> {
+    let text = line.trim_end();
+    if text.len() >= 40 && ['-', '='].iter().any(|&dash| text.chars().all(|c| c == dash)) {
+        *is_inside = !*is_inside;
+        return Some("");
+    }
+    let is_notice = *is_inside || NOTICES.iter().any(|begin| text.starts_with(begin));
+    is_notice.then(|| text.trim_start_matches("= ").trim_start_matches('='))
+}
+
+/// Pipes that ranks on this host hold open for as long as they are there. The order in which they close says which rank ended first: the
+/// system closes the files of a process before it says that this has ended, and a launcher that sees its own connections close ends all
+/// others. Handles of processes tell their order too late: tried, with MPICH they name a rank that the launcher has ended.
+#[cfg(target_os = "linux")]
+struct Watch {
+    queue: OwnedFd,
+    open: BTreeMap<u32, OwnedFd>,
+    /// Ranks in the order in which they ended.
+    ended: Vec<u32>,
+}
+
+#[cfg(target_os = "linux")]
+impl Watch {
+    fn new(folder: &Path, ranks: u32) -> io::Result<Self> {
+        let queue = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let mut open = BTreeMap::new();
+        for rank in 0..ranks {
+            let path = folder.join(alive_file(rank));
+            fs::mknodat(fs::CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let pipe = fs::open(&path, flags, Mode::empty())?;
+            // Nothing is ever written, so the only event is that the rank's end is closed.
+            epoll::add(&queue, &pipe, epoll::EventData::new_u64(rank.into()), epoll::EventFlags::HUP)?;
+            open.insert(rank, pipe);
+        }
+        Ok(Self { queue, open, ended: Vec::new() })
+    }
+
+    /// Waits until a rank ends, or a moment.
+    fn look(&mut self) {
+        let mut events = [std::mem::MaybeUninit::uninit(); 64];
+        let limit = Timespec::try_from(LOOK).ok();
+        // A signal ends the waiting, too, and the caller looks for it.
+        let Ok((events, _)) = epoll::wait(&self.queue, &mut events, limit.as_ref()) else { return };
+        for event in events {
+            let rank = u32::try_from(event.data.u64()).expect("it is a rank");
+            // Dropped, the pipe is out of the queue.
+            if self.open.remove(&rank).is_some() {
+                self.ended.push(rank);
+            }
+        }
+    }
+
+    /// Kills ranks that run on although the launcher has ended. Their pipes are open, so their numbers are no other process's.
+    fn end_all(mut self, folder: &Path) -> Vec<u32> {
+        let name = rustix::system::uname();
+        let own = name.nodename().to_str().unwrap_or_default().split('.').next();
+        let mut begun = read_statuses(folder).unwrap_or_default();
+        begun.retain(|status| status.host.split('.').next() == own);
+        let is_left = |watch: &Self| begun.iter().any(|status| watch.open.contains_key(&status.rank));
+        let begin = Instant::now();
+        while is_left(&self) && begin.elapsed() < RANK_PATIENCE {
+            self.look();
+        }
+        for status in begun.iter().filter(|status| self.open.contains_key(&status.rank)) {
+            if let Some(id) = i32::try_from(status.process).ok().and_then(Pid::from_raw) {
+                // It may have ended just now.
+                let _ = kill_process(id, Signal::KILL);
+            }
+        }
+        self.ended
+    }
+}
+
+/// Processes cannot be held on to elsewhere, so it is left to the launcher to end them.
+#[cfg(not(target_os = "linux"))]
+struct Watch;
+
+#[cfg(not(target_os = "linux"))]
+impl Watch {
+    fn new(_: &Path, _: u32) -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    fn look(&mut self) {
+        thread::sleep(LOOK);
+    }
+
+    fn end_all(self, _: &Path) -> Vec<u32> {
+        Vec::new()
+    }
 }
 
 /// Asks the launcher to end, or ends it and what is in its group.
 #[cfg(unix)]
 fn signal(child: &Child, at_once: bool) {
     use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
     let Some(id) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
     // If it is gone, that is what was wanted.
     let _ = if at_once { kill_process_group(id, Signal::KILL) } else { kill_process(id, Signal::TERM) };
@@ -201,3 +323,29 @@ fn signal(child: &Child, at_once: bool) {
 
 #[cfg(not(unix))]
 fn signal(_: &Child, _: bool) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_are_told_from_lines_of_ranks() {
+        let said = "table of rank 0\n\
+            --------------------------------------------------------------------------\n\
+            prterun noticed that process rank 2 with PID 26362 on node vm exited on\n\
+            signal 9 (Killed).\n\
+            --------------------------------------------------------------------------\n\
+            error: rank 1 says\n";
+        let mut is_inside = false;
+        let (notices, shown): (Vec<_>, Vec<_>) =
+            said.lines().map(|line| (notice(line, &mut is_inside), line)).partition(|(it, _)| it.is_some());
+        let shown: Vec<&str> = shown.into_iter().map(|(_, line)| line).collect();
+        assert_eq!(shown, ["table of rank 0", "error: rank 1 says"]);
+        let words: Vec<&str> =
+            notices.iter().filter_map(|(notice, _)| *notice).flat_map(str::split_whitespace).collect();
+        assert_eq!(
+            words.join(" "),
+            "prterun noticed that process rank 2 with PID 26362 on node vm exited on signal 9 (Killed)."
+        );
+    }
+}

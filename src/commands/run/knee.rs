@@ -25,8 +25,8 @@ pub(super) fn cells(result: Option<&Value>) -> [String; 9] {
         seconds("/requests/e2e_s/mean"),
         seconds("/requests/kv_wait_s/mean"),
         number("/requests/goodput_per_s").map_or_else(|| "failed".to_owned(), |rate| format!("{rate:.3} /s")),
-        number("/requests/slo_met").map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", 100.0 * share)),
-        number("/ratio").map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}")),
+        table::or_dash(number("/requests/slo_met"), |share| format!("{:.1} %", 100.0 * share)),
+        table::or_dash(number("/ratio"), |ratio| format!("{ratio:.3}")),
         is_overloaded.map_or("-", |is_overloaded| if is_overloaded { "yes" } else { "" }).to_owned(),
     ]
 }
@@ -108,7 +108,7 @@ mod tests {
         serde_json::from_value(json!({ "set": set, "executors": executors })).expect("it is a row")
     }
 
-    /// What is kept above a rate that is not kept does not count.
+    /// A rate that is kept above one that is not kept does not count.
     #[test]
     fn a_knee_is_the_last_rate_before_the_first_that_is_too_high() {
         let rows = [

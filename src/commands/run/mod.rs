@@ -1,13 +1,10 @@
 //! `zipwire run`: a scenario, or all points of its sweep, on one or more executors.
 
-mod binds;
 mod knee;
-mod ranks;
 mod requests;
 mod single;
 mod sweep;
-mod table;
-mod updates;
+mod tables;
 mod verdict;
 
 use zipwire::Cancel;

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use zipwire::break_even::{break_evens, is_quick};
 use zipwire::executors::settle;
+use zipwire::scenarios::Experiment;
 use zipwire::sensitivity::sensitivities;
-use zipwire::traces::{Summary, Verdict};
+use zipwire::traces::{Executors, Summary, Verdict};
 use zipwire::warnings::warnings;
 use zipwire::{
     Cancel, ExecuteError, Executor, Output, Prepared, RunResult, Shared, Unfired, add_splits, compare,
     write_run,
 };
 
-use super::{binds, ranks, requests, table::text, updates, verdict};
+use super::{requests, tables, verdict};
 use crate::cli::RunArgs;
 use crate::commands::load_scenario;
 use crate::error::CliError;
@@ -57,17 +58,8 @@ pub(super) fn run(
     if let Some(said) = unfired_text(&compared.unfired) {
         say!("{said}");
     }
-    let mut verdict = None;
-    if explains {
-        add_splits(&mut compared.executors, &mut prepared, cancel)?;
-        let is_searched = args.break_even || is_quick(&prepared);
-        let warnings = warnings(&compared.executors, &mut prepared, is_searched, cancel)?;
-        let found = verdict.insert(Verdict { warnings, ..Verdict::on(&compared.executors) });
-        if is_searched {
-            found.break_even = break_evens(&compared.executors, &mut prepared, cancel)?;
-            found.sensitivity = sensitivities(&compared.executors, &mut prepared, cancel)?;
-        }
-    }
+    let verdict =
+        explains.then(|| explain(args, &mut compared.executors, &mut prepared, cancel)).transpose()?;
     drop(prepared);
     let executors_run = compared.executors;
     let summary = Summary { verdict, ..Summary::new(&experiment.name, experiment.seed, executors_run) };
@@ -79,23 +71,8 @@ pub(super) fn run(
     output.commit()?;
     drop(hold);
 
-    let mut out = stdout().lock();
-    if args.json {
-        summary.write(&mut out)?;
-    } else {
-        match &experiment.serving {
-            Some(serving) => write!(out, "{}", requests::text(&experiment, serving, &summary, executors))?,
-            None => write!(out, "{}", text(&experiment, &summary, executors))?,
-        }
-        write!(out, "{}", updates::text(&summary, &first_variant))?;
-        if explains {
-            write!(out, "{}{}", binds::text(&summary), verdict::text(&experiment, &summary))?;
-        }
-        if args.ranks {
-            write!(out, "\n{}", ranks::text(&summary))?;
-        }
-    }
-    out.flush()?;
+    let shown = Shown { args, experiment: &experiment, executors, first_variant: &first_variant, explains };
+    shown.print(&summary)?;
     if !args.json {
         if lacks_first && experiment.serving.is_none() {
             say!("note: speedups are against the first variant: for them add `--variant {first_variant}`");
@@ -109,7 +86,60 @@ pub(super) fn run(
     Ok(())
 }
 
-/// What is said of faults that had no effect: a line for each, with the runs that it did not touch.
+/// Splits speedups into their causes, and finds warnings; with `--break-even`, or if simulations are quick, also break-even points and
+/// sensitivities.
+fn explain(
+    args: &RunArgs,
+    executors: &mut Executors,
+    prepared: &mut Prepared<'_>,
+    cancel: &Cancel,
+) -> Result<Verdict, ExecuteError> {
+    add_splits(executors, prepared, cancel)?;
+    let is_searched = args.break_even || is_quick(prepared);
+    let warnings = warnings(executors, prepared, is_searched, cancel)?;
+    let mut verdict = Verdict { warnings, ..Verdict::on(executors) };
+    if is_searched {
+        verdict.break_even = break_evens(executors, prepared, cancel)?;
+        verdict.sensitivity = sensitivities(executors, prepared, cancel)?;
+    }
+    Ok(verdict)
+}
+
+/// A run whose summary is printed.
+struct Shown<'a> {
+    args: &'a RunArgs,
+    experiment: &'a Experiment,
+    executors: &'a [&'static dyn Executor],
+    first_variant: &'a str,
+    explains: bool,
+}
+
+impl Shown<'_> {
+    fn print(&self, summary: &Summary) -> Result<(), CliError> {
+        let Self { args, experiment, executors, first_variant, explains } = *self;
+        let mut out = stdout().lock();
+        if args.json {
+            summary.write(&mut out)?;
+            out.flush()?;
+            return Ok(());
+        }
+        let times = match &experiment.serving {
+            Some(serving) => requests::text(experiment, serving, summary, executors),
+            None => tables::iterations(experiment, summary, executors),
+        };
+        write!(out, "{times}{}", tables::updates(summary, first_variant))?;
+        if explains {
+            write!(out, "{}{}", tables::critical_paths(summary), verdict::text(experiment, summary))?;
+        }
+        if args.ranks {
+            write!(out, "\n{}", tables::by_rank(summary))?;
+        }
+        out.flush()?;
+        Ok(())
+    }
+}
+
+/// Warnings of faults that had no effect: a line for each, with the runs that it did not touch.
 fn unfired_text(unfired: &[Unfired]) -> Option<String> {
     let mut faults: Vec<usize> = unfired.iter().map(|unfired| unfired.fault).collect();
     faults.sort_unstable();

@@ -139,7 +139,7 @@ fn text(
             let keys = ["/speedup", "/split/compression", "/split/algorithm", "/ratio"];
             line.extend(keys.map(|key| {
                 let number = results[0].and_then(|result| result.pointer(key)?.as_f64());
-                number.map_or_else(|| "-".to_owned(), |number| format!("{number:.3}"))
+                table::or_dash(number, |number| format!("{number:.3}"))
             }));
             rows.add_row(line);
         }

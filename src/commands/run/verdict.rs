@@ -1,22 +1,22 @@
-//! What a simulated comparison comes to, in words: whether compressing pays, and what of a gain is something else.
+//! Verdict of a simulated comparison in words: whether compressing pays, and how much of a gain has other causes.
 
 use zipwire::executors::SIM;
 use zipwire::scenarios::{Experiment, Variant};
 use zipwire::traces::{BreakEven, Sensitivity, Split, Summary};
 
-/// Of a speedup, what is more than this is called another algorithm.
+/// Factor of a speedup above which it is attributed to another algorithm.
 const BY_ALGORITHM: f64 = 1.02;
 
 /// A gain or loss below this is called none.
 const NOTHING: f64 = 0.005;
 
-/// Lines for below the table: what the comparison comes to, where speedups are split, and what it rests on.
+/// Lines for below the table: the verdict, if speedups are split, and warnings.
 pub(super) fn text(experiment: &Experiment, summary: &Summary) -> String {
     let warnings = summary.verdict.iter().flat_map(|verdict| &verdict.warnings);
     comparison(experiment, summary) + &warnings.map(|text| format!("warning: {text}\n")).collect::<String>()
 }
 
-/// What the comparison comes to; nothing where no speedup is split.
+/// The verdict; empty if no speedup is split.
 fn comparison(experiment: &Experiment, summary: &Summary) -> String {
     let first = &experiment.variants[0].name;
     let coded: Vec<(&str, f64, Split)> = experiment
@@ -119,7 +119,7 @@ fn break_evens(experiment: &Experiment, summary: &Summary) -> String {
     found.filter_map(line).collect::<String>() + &sensitivity(&verdict.sensitivity)
 }
 
-/// What a speedup depends on most, in a line.
+/// Line on the constants that a speedup depends on most.
 fn sensitivity(all: &[Sensitivity]) -> String {
     let Some(Sensitivity { variant, constant, speedup }) = all.first() else { return String::new() };
     let first = format!("the speedup of `{variant}` would be {speedup:.3} with `{constant}` a tenth larger");

@@ -92,10 +92,10 @@ fn text(args: &ValidateArgs, experiment: &Experiment, validation: &ServingValida
         let [predicted, measured] =
             [&variant.predicted, &variant.measured].map(|summary| summary.metrics.ttft_s);
         let seconds = |of: Option<Percentiles>, value: fn(&Percentiles) -> f64| {
-            of.as_ref().map_or_else(|| "-".to_owned(), |of| table::seconds(value(of)))
+            table::or_dash(of.as_ref(), |of| table::seconds(value(of)))
         };
         let percent = |of: Option<Percentiles>, value: fn(&Percentiles) -> f64| {
-            of.as_ref().map_or_else(|| "-".to_owned(), |of| format!("{:.2} %", 100.0 * value(of)))
+            table::or_dash(of.as_ref(), |of| format!("{:.2} %", 100.0 * value(of)))
         };
         let error =
             predicted.zip(measured).map(|(a, b)| format!("{:+.2} %", 100.0 * (b.mean / a.mean - 1.0)));

@@ -32,7 +32,7 @@ pub(crate) struct Arms<'a> {
     models: Vec<ClassModel>,
 }
 
-/// What a plan does in one segment.
+/// Cost of one segment of a plan, by cause.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
     raw_bytes: u64,
@@ -44,7 +44,7 @@ struct Load {
     codec_s: f64,
     /// Seconds that the busiest link takes.
     network_s: f64,
-    /// What calls of a library take, of the rank for which that is most: seconds that depend on no bytes, and all others.
+    /// Fixed seconds of library calls, and seconds that grow with their bytes, of the rank that has most of each.
     calls_s: f64,
     called_s: f64,
     /// Bytes that they move, over all ranks.
@@ -151,8 +151,7 @@ impl<'a> Arms<'a> {
         (0..self.variant.arms.len()).map(move |arm| self.valid_plan(&vec![arm; calls], true))
     }
 
-    /// What the plans carry: the scenario's payload, and statistics behind it. Their bytes stand for those that ranks would tell each
-    /// other; the switcher reads the timeline.
+    /// The scenario's payload with a placeholder for the exchanged statistics: the switcher reads these from the timeline.
     pub(crate) fn payload(&self, executor: &dyn Executor) -> Result<Payload, ExecuteError> {
         let payload = self.experiment.payload.clone();
         let payload =
@@ -191,7 +190,7 @@ fn with_statistics(job: &Job, bytes: u64) -> Job {
     job
 }
 
-/// What a plan does, by segment.
+/// Costs of a plan, by segment.
 fn loads(experiment: &Experiment, variant: &Variant, plan: &Plan) -> Vec<Load> {
     let (topology, count) = (&experiment.topology, experiment.job.segments.len());
     let (capacities, costs) = (topology.capacities(), costs(experiment, variant));

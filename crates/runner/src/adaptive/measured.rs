@@ -12,12 +12,11 @@ use zipwire_schedule::Plan;
 use zipwire_timeline::Timeline;
 use zipwire_traces::SwitcherSummary;
 
-use super::Arms;
-use super::adaptive_loop::{IterationResult, Iterations, adaptive_loop};
 use super::plans::{Key, Plans};
 use super::recalibration::Recalibration;
+use super::{Arms, IterationResult, Iterations, adaptive_loop};
 use crate::executors::{MPI, Real};
-use crate::fault_setup::FaultSetup;
+use crate::faults::FaultSetup;
 use crate::mpi_job::Task;
 use crate::{Cancel, ExecuteError, Executor, Prepared};
 
@@ -90,7 +89,7 @@ impl Iterations for Measured<'_, '_> {
             payload: &self.payload,
             iterations: iteration..iteration + 1,
             pace: self.pace,
-            trouble: FaultSetup::NONE,
+            fault_setup: FaultSetup::NONE,
         };
         let report = self.prepared.run_on_threads(self.index, &real, self.cancel)?;
         Ok(self.take(report, &plan))

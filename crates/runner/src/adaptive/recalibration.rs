@@ -33,7 +33,7 @@ pub(super) fn applies(experiment: &Experiment, variant: &Variant) -> bool {
     promise(experiment, variant).is_some()
 }
 
-/// What the table of the variant promises.
+/// Share of values that the table of the variant is declared not to serve.
 fn promise(experiment: &Experiment, variant: &Variant) -> Option<f64> {
     let is_coded = variant.arms.iter().any(Variant::is_coded);
     let choice = experiment.codec_of(variant).filter(|choice| is_coded && choice.ratio.is_none())?;

@@ -1,20 +1,21 @@
 //! An adaptive variant in the simulator, with everything that it could have chosen beside it.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use zipwire_codec::Table;
-use zipwire_scenarios::Variant;
+use zipwire_scenarios::{Conditions, Variant};
 use zipwire_schedule::switcher::{Reason, Round, Switcher};
 use zipwire_schedule::{Plan, Protocol};
 use zipwire_timeline::Timeline;
 use zipwire_traces::SwitcherSummary;
 
-use super::Arms;
-use super::adaptive_loop::{IterationResult, Iterations, adaptive_loop, share};
-use super::oracle::Oracle;
-use super::plans::Key;
+use super::plans::{Key, Plans};
 use super::recalibration::Recalibration;
-use super::runs::Runs;
+use super::{Arms, IterationResult, Iterations, adaptive_loop, share};
+use crate::executors::check_ratio;
+use crate::faults::FaultSetup;
+use crate::simulate::Simulator;
 use crate::{Cancel, ExecuteError, Prepared};
 
 impl Prepared<'_> {
@@ -50,7 +51,7 @@ impl Prepared<'_> {
 struct Simulated<'a, 'e> {
     runs: Runs<'a, 'e>,
     oracle: Oracle,
-    /// What probes cost.
+    /// Seconds that iterations were longer because of probes.
     probing_s: f64,
 }
 
@@ -89,4 +90,149 @@ fn without_probes(switcher: &Switcher, round: &Round) -> Option<Vec<usize>> {
         any = true;
     }
     any.then_some(arms)
+}
+
+/// Single iterations under any choice of arms, simulated at most once if they would be equal.
+struct Runs<'a, 'e> {
+    arms: &'a Arms<'e>,
+    variant: &'e Variant,
+    simulator: Simulator<'a>,
+    plans: Plans<'a, 'e>,
+    /// Numbers of what is equal: conditions, and durations as bits.
+    conditions: Vec<Conditions>,
+    durations: BTreeMap<Vec<u64>, usize>,
+    /// Seconds by choice, conditions and durations.
+    lengths_s: BTreeMap<(Key, usize, usize), f64>,
+}
+
+impl<'a, 'e> Runs<'a, 'e> {
+    fn new(arms: &'a Arms<'e>, variant: &'e Variant, simulator: Simulator<'a>) -> Self {
+        Self {
+            arms,
+            variant,
+            simulator,
+            plans: Plans::new(arms),
+            conditions: Vec::new(),
+            durations: BTreeMap::new(),
+            lengths_s: BTreeMap::new(),
+        }
+    }
+
+    /// One iteration, whole, and its bytes before coding.
+    fn run(&mut self, iteration: u32, key: &Key) -> Result<(Timeline, u64), ExecuteError> {
+        let plan = self.plans.get(key)?;
+        check_ratio(self.simulator.experiment, self.variant, &plan)?;
+        let conditions = self.simulator.experiment.conditions(iteration);
+        let timeline = self.simulator.run(
+            self.variant,
+            &plan,
+            iteration..iteration + 1,
+            &conditions,
+            FaultSetup::NONE,
+        )?;
+        let found = self.found(iteration);
+        self.lengths_s.insert((key.clone(), found.0, found.1), timeline.end_s());
+        Ok((timeline, plan.bytes_raw()))
+    }
+
+    /// The plan of a choice.
+    fn plan(&mut self, key: &Key) -> Result<Rc<Plan>, ExecuteError> {
+        self.plans.get(key)
+    }
+
+    /// From now on, frames name this table; no iteration is known to be equal to one before.
+    fn use_table(&mut self, table: &Table) {
+        self.plans.use_table(table);
+        self.lengths_s.clear();
+    }
+
+    /// Seconds of an iteration. Iterations that find the same take the same time.
+    fn length_s(&mut self, iteration: u32, key: &Key) -> Result<f64, ExecuteError> {
+        let found = self.found(iteration);
+        match self.lengths_s.get(&(key.clone(), found.0, found.1)) {
+            Some(&length_s) => Ok(length_s),
+            None => Ok(self.run(iteration, key)?.0.end_s()),
+        }
+    }
+
+    /// The numbers of what an iteration finds.
+    fn found(&mut self, iteration: u32) -> (usize, usize) {
+        let experiment = self.simulator.experiment;
+        let conditions = experiment.conditions(iteration);
+        let known = self.conditions.iter().position(|other| *other == conditions);
+        let of_conditions = known.unwrap_or_else(|| {
+            self.conditions.push(conditions);
+            self.conditions.len() - 1
+        });
+        let bits =
+            experiment.durations.of_iteration(iteration).iter().map(|seconds| seconds.to_bits()).collect();
+        let next = self.durations.len();
+        (of_conditions, *self.durations.entry(bits).or_insert(next))
+    }
+}
+
+/// The best that a switcher could have done, known afterwards: every fixed choice, simulated for the same iteration. Seconds are summed over the
+/// iterations after the warm-up.
+#[derive(Clone, Debug)]
+struct Oracle {
+    /// The best choice of each iteration.
+    best_s: f64,
+    /// The same arm in all calls and iterations, by arm.
+    arms_s: Vec<f64>,
+    adaptive_s: f64,
+}
+
+impl Oracle {
+    fn new(arms: usize) -> Self {
+        Self { best_s: 0.0, arms_s: vec![0.0; arms], adaptive_s: 0.0 }
+    }
+
+    /// Adds an iteration that took the switcher `adaptive_s`. The best single arm is improved class by class: each class takes the
+    /// arm that is best while the others stay.
+    fn add(
+        &mut self,
+        runs: &mut Runs<'_, '_>,
+        switcher: &Switcher,
+        iteration: u32,
+        adaptive_s: f64,
+    ) -> Result<(), ExecuteError> {
+        let segments = runs.arms.raw_bytes.len();
+        let (mut best, mut best_s) = (Vec::new(), f64::INFINITY);
+        for arm in 0..self.arms_s.len() {
+            let key = (vec![arm; segments], false);
+            let seconds = runs.length_s(iteration, &key)?;
+            self.arms_s[arm] += seconds;
+            if seconds < best_s {
+                (best, best_s) = (key.0, seconds);
+            }
+        }
+        if switcher.classes().len() > 1 {
+            for class in switcher.classes() {
+                for arm in 0..self.arms_s.len() {
+                    let mut arms = best.clone();
+                    class.segments.iter().for_each(|segment| arms[segment.index()] = arm);
+                    if arms == best {
+                        continue;
+                    }
+                    let seconds = runs.length_s(iteration, &(arms.clone(), false))?;
+                    if seconds < best_s {
+                        (best, best_s) = (arms, seconds);
+                    }
+                }
+            }
+        }
+        self.best_s += best_s;
+        self.adaptive_s += adaptive_s;
+        Ok(())
+    }
+
+    /// Relative excess of the switcher's time over the best choice of each iteration.
+    fn regret(&self) -> Option<f64> {
+        (self.best_s > 0.0).then(|| self.adaptive_s / self.best_s - 1.0)
+    }
+
+    /// Relative excess of the switcher's time over `seconds`.
+    fn over(&self, seconds: f64) -> Option<f64> {
+        (seconds > 0.0).then(|| self.adaptive_s / seconds - 1.0)
+    }
 }

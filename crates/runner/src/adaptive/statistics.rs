@@ -1,9 +1,9 @@
-//! What ranks tell each other about an iteration: the statistics on which a switcher acts.
+//! Statistics of an iteration on which a switcher acts.
 //!
 //! A call takes from the moment at which the last rank begins its first op (an encode, where there is one) to the end of
-//! the last rank's last op. What a rank waits for a later one is not in it: that is not the protocol's doing, and differs from
-//! iteration to iteration. What early ranks do while a late one computes is hidden behind it, under any protocol, and
-//! not counted either; so the codec counts where it makes somebody wait.
+//! the last rank's last op. The time in which early ranks wait for a late one does not count: it is not the protocol's doing, and
+//! differs from iteration to iteration. Work of early ranks while a late one computes is hidden under any protocol, and does not count
+//! either; so the codec counts where it makes other ranks wait.
 
 use zipwire_schedule::Lane;
 use zipwire_schedule::switcher::{Observation, Report};

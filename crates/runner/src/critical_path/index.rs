@@ -10,7 +10,7 @@ use zipwire_timeline::{LinkUsage, Span};
 
 use super::{Ended, last};
 
-/// Of the time of an iteration: times that differ by less are equal.
+/// Fraction of the length of an iteration by which equal times may differ.
 const ROUNDING: f64 = 1e-12;
 
 /// A transfer that has moved something.
@@ -255,7 +255,7 @@ impl<'a> Index<'a> {
         planned.is_some_and(|t| t.not_before_s > 0.0 && self.is_before(moved.begin_s, t.not_before_s))
     }
 
-    /// Of the transfers over a link that began to move before another and ended after that, until a time: the one that began first.
+    /// The earliest transfer over a link that began before `moved` and ended after that began, until a time.
     pub(super) fn shared_before(&self, link: LinkId, moved: &Moved, until_s: f64) -> Option<usize> {
         let all = &self.on_link[link.index()];
         let ended = |time_s: f64| all.partition_point(|&other| self.transfers[other].end_s <= time_s);

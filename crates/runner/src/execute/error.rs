@@ -1,4 +1,5 @@
-//! Why a variant has no result.
+//! Errors of preparing and running variants.
+#![allow(missing_docs, reason = "fields are named by the messages")]
 
 use zipwire_cluster::NetworkModel;
 use zipwire_engine::EngineError;
@@ -10,7 +11,7 @@ use zipwire_sim::{SimError, SizeError};
 
 use crate::memory;
 
-/// Why a variant has no result.
+/// A variant has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecuteError {
@@ -34,14 +35,7 @@ pub enum ExecuteError {
         "variant `{variant}` cannot have the ratio {ratio} that `[codec]` states: its static sections alone make {limit:.3}\n\
          help: state at most {limit:.3}, or leave `ratio` out to have the payload encoded"
     )]
-    Ratio {
-        /// The variant.
-        variant: String,
-        /// The stated ratio.
-        ratio: f64,
-        /// The largest ratio that its static sections allow.
-        limit: f64,
-    },
+    Ratio { variant: String, ratio: f64, limit: f64 },
     /// More memory than there is.
     #[error(
         "variant `{variant}` on `{executor}` needs {} of memory, {limit}\n\
@@ -49,13 +43,11 @@ pub enum ExecuteError {
         memory::gigabytes(*.needed)
     )]
     Memory {
-        /// The variant.
         variant: String,
-        /// The executor.
         executor: &'static str,
         /// Bytes.
         needed: u64,
-        /// How much there is, in words.
+        /// Available memory, in words.
         limit: String,
     },
     /// More memory than there is, known before anything is planned.
@@ -71,7 +63,7 @@ pub enum ExecuteError {
         check: u64,
         /// Bytes; none where nothing is run.
         timeline: u64,
-        /// How much there is, in words.
+        /// Available memory, in words.
         limit: String,
     },
     /// A real run that would not do what was simulated.
@@ -79,13 +71,8 @@ pub enum ExecuteError {
         "`--real-set`: variant `{variant}` would have another {what} in the real run than in the simulation\n\
          help: let only the cluster's links and latencies, host and codec costs, compute and start times, and faults differ"
     )]
-    OtherWork {
-        /// The variant.
-        variant: String,
-        /// What differs.
-        what: &'static str,
-    },
-    /// A variant of which no prediction is possible.
+    OtherWork { variant: String, what: &'static str },
+    /// No prediction of this variant is possible.
     #[error(
         "variant `{0}` calls a library's own collective, and probes measure none\n\
          help: `--variant` chooses others; `zipwire bench collective --on mpi` times collectives of MPI"
@@ -96,12 +83,7 @@ pub enum ExecuteError {
         "a dilation of {asked} is too small: this machine would set the pace\n\
          help: {needed} would do; leave it out to have it chosen"
     )]
-    Dilation {
-        /// What was asked for.
-        asked: f64,
-        /// What would do.
-        needed: f64,
-    },
+    Dilation { asked: f64, needed: f64 },
     /// A paced run of a cluster whose links are not to share as links do.
     #[error(
         "links of a real run are shared by all transfers that cross them, and network model `{}` says otherwise\n\
@@ -155,13 +137,8 @@ pub enum ExecuteError {
         "the scenario has {ranks} ranks, and {processes} processes were started\n\
          help: start {ranks} of them, for instance by `mpirun -n {ranks}`"
     )]
-    Processes {
-        /// Of the scenario.
-        ranks: u32,
-        /// Of the job.
-        processes: u32,
-    },
-    /// What other hosts need to resolve the scenario cannot be read again.
+    Processes { ranks: u32, processes: u32 },
+    /// Files of the scenario cannot be read again, to be sent to other hosts.
     #[error("the scenario cannot be sent to the other ranks: {}", .0.render(false))]
     Parcel(Box<ScenarioError>),
     /// The ranks have failed in an earlier run, and do not meet again.
@@ -200,7 +177,7 @@ impl ExecuteError {
     }
 }
 
-/// What is held beside the plans, one after the other.
+/// The larger of the two things that are held beside the plans, one after the other.
 fn beside_plans(check: u64, timeline: u64) -> String {
     let gigabytes = |bytes| memory::gigabytes(bytes);
     if check >= timeline {

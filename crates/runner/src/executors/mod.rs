@@ -1,4 +1,4 @@
-//! The executors: what carries out plans. Each is a file here that implements [`Executor`] and a line in [`ALL`].
+//! The executors, which carry out plans. Each is a file here that implements [`Executor`] and a line in [`ALL`].
 //!
 //! Everything else asks the trait: what a run needs and refuses is decided in the executor's file, and the command line, the
 //! outputs and the sweeps take whatever [`ALL`] holds, or an executor of a caller's own.
@@ -38,13 +38,13 @@ pub trait Executor: Sync {
     /// Name on the command line and in files: lower case, one word.
     fn name(&self) -> &'static str;
 
-    /// What it is, in a few words, for help texts.
+    /// Description in a few words, for help texts.
     fn summary(&self) -> &'static str;
 
     /// Which clock the times of its timelines are read from: `virtual`, `monotonic` or `device`.
     fn clock(&self) -> &'static str;
 
-    /// What its times are, in words that follow a list of what was run; of the scenario in hand.
+    /// Meaning of its times for a scenario, in words that follow a list of runs.
     fn times(&self, experiment: &Experiment) -> &'static str;
 
     /// Whether it moves real bytes, which are compared with what was sent. It then needs a payload, and cannot let the cluster
@@ -138,7 +138,7 @@ pub fn named(name: &str) -> Result<&'static dyn Executor, String> {
     })
 }
 
-/// Those that serve requests, as a list in words.
+/// Names of the executors that serve requests, joined by `or`.
 pub(crate) fn serving() -> String {
     let names = ALL.iter().filter(|executor| executor.serves()).map(|executor| format!("`{executor}`"));
     names.collect::<Vec<_>>().join(" or ")

@@ -5,7 +5,7 @@ use zipwire_schedule::Plan;
 
 use super::Executor;
 use crate::execute::{ExecuteError, Outcome, Prepared};
-use crate::fault_setup::FaultSetup;
+use crate::faults::FaultSetup;
 use crate::{Cancel, memory};
 
 #[derive(Debug)]

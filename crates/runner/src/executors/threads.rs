@@ -10,7 +10,7 @@ use zipwire_schedule::Plan;
 
 use super::{Executor, THREADS};
 use crate::execute::{ExecuteError, Outcome, Prepared};
-use crate::fault_setup::FaultSetup;
+use crate::faults::FaultSetup;
 use crate::{Cancel, memory};
 
 #[derive(Debug)]
@@ -99,7 +99,7 @@ pub(crate) struct Real<'a> {
     pub(crate) iterations: Range<u32>,
     /// The cluster that it stands for; without one, links are as fast as memory.
     pub(crate) pace: Option<&'a threads::Pace>,
-    pub(crate) trouble: FaultSetup<'a>,
+    pub(crate) fault_setup: FaultSetup<'a>,
 }
 
 impl Prepared<'_> {
@@ -109,12 +109,16 @@ impl Prepared<'_> {
         index: usize,
         iterations: u32,
         pace: Option<&threads::Pace>,
-        trouble: FaultSetup<'_>,
+        fault_setup: FaultSetup<'_>,
         cancel: &Cancel,
     ) -> Result<threads::Report, ExecuteError> {
         let payload = self.payload(index, THREADS)?;
         let plan = &self.planned(index).plan;
-        self.run_on_threads(index, &Real { plan, payload, iterations: 0..iterations, pace, trouble }, cancel)
+        self.run_on_threads(
+            index,
+            &Real { plan, payload, iterations: 0..iterations, pace, fault_setup },
+            cancel,
+        )
     }
 
     /// Runs a plan of a variant on threads. What it returns is verified: as many bytes were compared as the plan moves.
@@ -134,8 +138,8 @@ impl Prepared<'_> {
             pace: real.pace,
             phases: None,
             verifies: self.verifies(),
-            faults: real.trouble.faults,
-            deadlines: real.trouble.deadlines,
+            faults: real.fault_setup.faults,
+            deadlines: real.fault_setup.deadlines,
         };
         let run = threads::run(&setup, cancel.flag());
         let report = run.map_err(|failure| self.failed(index, THREADS, failure))?;

@@ -1,4 +1,4 @@
-//! What processes other than rank 0 do: what they are told.
+//! Processes other than rank 0, which carry out rank 0's tasks.
 
 use std::ops::Range;
 use std::time::Duration;

@@ -20,17 +20,18 @@ pub(crate) use self::follow::setup;
 pub(crate) use self::task::Task;
 use crate::{Cancel, ExecuteError};
 
-/// What a process of a job is to do.
+/// Part of a process in a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// What a single process would do: it is rank 0.
+    /// Rank 0: does what a single process would do.
     First,
-    /// What rank 0 says, which it has done when [`join`] returns.
+    /// Another rank: has carried out rank 0's tasks when [`join`] returns.
     Other,
 }
 
-/// Why a process cannot take part in a job.
+/// A process cannot take part in a job.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 #[non_exhaustive]
 pub enum JobError {
     /// A launcher whose processes MPI does not know of.
@@ -38,34 +39,19 @@ pub enum JobError {
         "this process was started by {by} as number {rank}, and that starts no MPI\n\
          help: start it by `mpirun -n N`, or by `srun --mpi=pmix`"
     )]
-    Launcher {
-        /// The launcher.
-        by: &'static str,
-        /// The number that it gives this process.
-        rank: u32,
-    },
+    Launcher { by: &'static str, rank: u32 },
     /// MPI knows of other processes than the launcher.
     #[error(
         "{by} has started {launched} processes, and the MPI library `{library}` knows of {found}\n\
          help: launcher and library must belong together: `ZIPWIRE_MPI_LIB` names the library"
     )]
-    Strangers {
-        /// The launcher.
-        by: &'static str,
-        /// Processes.
-        launched: u32,
-        /// Where the library is.
-        library: String,
-        /// Processes that it knows of.
-        found: u32,
-    },
-    /// MPI, or the others.
+    Strangers { by: &'static str, launched: u32, library: String, found: u32 },
     #[error(transparent)]
     World(#[from] WorldError),
     /// The run has failed, which rank 0 reports.
     #[error("the run has failed: rank 0 says how")]
     Failed,
-    /// What rank 0 says is nothing that this version knows.
+    /// A task that this version does not know.
     #[error("rank 0 has said what this process does not understand: {0}")]
     Task(String),
 }

@@ -1,4 +1,4 @@
-//! What rank 0 says to the others.
+//! Tasks that rank 0 sends to the other ranks.
 
 use serde::{Deserialize, Serialize};
 use zipwire_scenarios::Parcel;
@@ -37,7 +37,7 @@ pub(crate) enum Task {
         /// Its name.
         variant: String,
         iteration: u32,
-        /// What was chosen for it.
+        /// Arms of all segments in this iteration.
         key: Key,
         /// Bytes of the table that frames name in place of the scenario's.
         table: Option<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! Which files a result consists of: names, lengths and hashes.
+//! Manifests: the files of a result by names, lengths and hashes.
 
 use std::io::{self, Read, Write};
 use std::path::{Component, Path};
@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::storage::{Entry, Storage};
+use crate::storage::{Entry, Open, Storage};
 
 /// Version of the format.
 const FORMAT: u32 = 1;
@@ -15,25 +15,17 @@ const CHUNK: usize = 1 << 16;
 /// Longest manifest that is read, in bytes: a hundred thousand files.
 const LONGEST: u64 = 16 << 20;
 
-/// The files of a result. It is written before the first of them is moved into place, and stays beside them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The files of a result.
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Manifest {
     zipwire_output: u32,
-    /// In the order in which they are moved into place.
     pub(super) files: Vec<FileRecord>,
-    /// The files of the result before, which this one replaced.
-    #[serde(default)]
-    pub(super) replaced: Vec<FileRecord>,
-    /// Whether the files stand beside any result, instead of being one.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) is_beside: bool,
 }
 
-/// One file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileRecord {
     pub(super) name: String,
-    pub(super) bytes: u64,
+    bytes: u64,
     /// XXH3 of the content, 128 bits in hexadecimal.
     xxh3: String,
 }
@@ -45,26 +37,23 @@ pub(super) struct Hashing<W> {
     bytes: u64,
 }
 
+impl Default for Manifest {
+    fn default() -> Self {
+        Self { zipwire_output: FORMAT, files: Vec::new() }
+    }
+}
+
 impl Manifest {
-    pub(super) fn new(files: Vec<FileRecord>, replaced: Vec<FileRecord>) -> Self {
-        Self { zipwire_output: FORMAT, files, replaced, is_beside: false }
-    }
-
-    /// Of files that stand beside what is there.
-    pub(super) fn beside(files: Vec<FileRecord>) -> Self {
-        Self { is_beside: true, ..Self::new(files, Vec::new()) }
-    }
-
-    /// The manifest at `path`; `None` if there is none, and as an inner error what is wrong with it.
-    pub(super) fn read(storage: &dyn Storage, path: &Path) -> io::Result<Option<Result<Self, String>>> {
+    /// The manifest at `path`, if there is one; the inner error says what is wrong with it.
+    pub(super) fn read(storage: &dyn Storage, path: &Path) -> io::Result<Result<Option<Self>, String>> {
         match storage.entry(path)? {
-            None => return Ok(None),
+            None => return Ok(Ok(None)),
             Some(Entry::File(bytes)) if bytes <= LONGEST => {}
-            Some(_) => return Ok(Some(Err("it is no file of a few megabytes".to_owned()))),
+            Some(_) => return Ok(Err("it is no file of a few megabytes".to_owned())),
         }
         let mut text = Vec::new();
-        storage.read(path)?.read_to_end(&mut text)?;
-        Ok(Some(Self::parse(&text)))
+        storage.open(path, Open::Read)?.read_to_end(&mut text)?;
+        Ok(Self::parse(&text).map(Some))
     }
 
     fn parse(text: &[u8]) -> Result<Self, String> {
@@ -73,15 +62,25 @@ impl Manifest {
             return Err(format!("it has version {} of its format, not {FORMAT}", manifest.zipwire_output));
         }
         // Names lead nowhere but into the folder, whoever wrote the file.
-        match manifest.files.iter().chain(&manifest.replaced).find(|file| !is_plain(&file.name)) {
+        match manifest.files.iter().find(|file| !is_plain(&file.name)) {
             Some(file) => Err(format!("`{}` is no name of a file", file.name.escape_debug())),
             None => Ok(manifest),
         }
     }
 
-    pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut *out, self)?;
+    pub(super) fn write(&self, mut out: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut out, self)?;
         out.write_all(b"\n")
+    }
+
+    pub(super) fn file(&self, name: &str) -> Option<&FileRecord> {
+        self.files.iter().find(|file| file.name == name)
+    }
+
+    /// Adds a file, instead of an earlier one of its name.
+    pub(super) fn put(&mut self, file: FileRecord) {
+        self.files.retain(|other| other.name != file.name);
+        self.files.push(file);
     }
 }
 
@@ -97,7 +96,7 @@ impl FileRecord {
         if storage.entry(path)? != Some(Entry::File(self.bytes)) {
             return Ok(false);
         }
-        let mut file = storage.read(path)?;
+        let mut file = storage.open(path, Open::Read)?;
         let mut hashed = Hashing::new(io::sink());
         let mut chunk = vec![0; CHUNK];
         loop {
@@ -114,13 +113,10 @@ impl<W: Write> Hashing<W> {
         Self { inner, hash: Xxh3::new(), bytes: 0 }
     }
 
-    /// What was written, under a name.
+    /// Record of everything that was written, under a name.
     pub(super) fn record(&self, name: &str) -> FileRecord {
-        FileRecord {
-            name: name.to_owned(),
-            bytes: self.bytes,
-            xxh3: format!("{:032x}", self.hash.digest128()),
-        }
+        let xxh3 = format!("{:032x}", self.hash.digest128());
+        FileRecord { name: name.to_owned(), bytes: self.bytes, xxh3 }
     }
 
     pub(super) fn into_inner(self) -> W {

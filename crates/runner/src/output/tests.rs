@@ -1,4 +1,4 @@
-//! What an output folder holds, whatever call fails and wherever the process or the power ends.
+//! Contents of an output folder, whatever call fails and wherever the process or the power ends.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ fn new() -> Result {
     [("a.json", "new a, longer"), ("c.json", "new c"), ("same.json", "same"), (RESULT, "new")].into()
 }
 
-/// What a run does with its files.
+/// A run that writes a result.
 fn run(storage: &Simulated, result: &Result) -> std::result::Result<(), OutputError> {
     let mut output = Output::create_in(Arc::new(storage.clone()), Path::new("out/run"), false)?;
     for (name, content) in result {
@@ -30,7 +30,7 @@ fn run(storage: &Simulated, result: &Result) -> std::result::Result<(), OutputEr
     output.commit()
 }
 
-/// What is in the folder for everybody to see, the manifest left out.
+/// Visible files of the folder and their contents, without the manifest.
 fn seen(storage: &Simulated) -> BTreeMap<String, String> {
     let file = |(path, content): (String, Vec<u8>)| {
         let name = path.strip_prefix("out/run/")?.to_owned();
@@ -141,7 +141,7 @@ fn so_does_the_first_run_in_a_folder() {
     }
 }
 
-/// The process that carries on an interrupted commit can itself be interrupted.
+/// The process that goes on with an interrupted commit is itself interrupted.
 #[test]
 fn healing_can_be_interrupted_anywhere() {
     for at in 1.. {
@@ -159,25 +159,31 @@ fn healing_can_be_interrupted_anywhere() {
     }
 }
 
-/// What a process that goes on after a failure leaves in the hidden folder: nothing, unless it was kept from removing it.
+/// A process that goes on after a failure leaves the hidden folder only if it cannot remove it, or if the new result is ready.
 #[test]
 fn a_failed_run_leaves_no_staging() {
     for at in 1.. {
         let storage = before().copy(Failure::Error(at));
         let result = run(&storage, &new());
         let Some(what) = storage.failed_at() else { break };
-        let could_clean = !(what.starts_with("remove") && what.contains(".zipwire"));
-        if could_clean {
+        let could_clean = !(what.starts_with("Remove") && what.contains(".zipwire"));
+        let is_ready = matches!(result, Err(OutputError::Replace { .. }));
+        if could_clean && !is_ready {
             assert_eq!(storage.folders(), ["out", "out/run"], "{what}");
-            let is_kept = matches!(result, Err(ref error) if !matches!(error, OutputError::Replace { .. }));
-            if is_kept {
+            if result.is_err() {
                 assert_eq!(seen(&storage), with_notes(&old()), "{what}: {result:?}");
             }
+        }
+        if is_ready {
+            // The next process puts it into place, before it does anything of its own.
+            let next = storage.killed();
+            drop(Output::create_in(Arc::new(next.clone()), Path::new("out/run"), false).unwrap());
+            assert_eq!(seen(&next), with_notes(&new()), "{what}");
         }
     }
 }
 
-/// What several commands put into one folder stays there, and an interrupted one is healed as a result is.
+/// Files that several commands put into one folder stay, and an interrupted command is completed by the next one.
 #[test]
 fn files_beside_a_result_leave_it_alone() {
     let pictures = |storage: &Simulated| {
@@ -213,7 +219,7 @@ fn careless(storage: &Simulated) {
         storage.create_folder(&folder.join(".zipwire"))?;
         storage.create_folder(&staged)?;
         for (name, content) in new() {
-            storage.create(&staged.join(name))?.write_all(content.as_bytes())?;
+            storage.open(&staged.join(name), Open::Create)?.write_all(content.as_bytes())?;
         }
         for (name, _) in new() {
             storage.rename(&staged.join(name), &folder.join(name))?;
@@ -257,13 +263,53 @@ fn a_stale_file_that_somebody_changed_stays() {
 }
 
 #[test]
-fn a_note_that_cannot_be_read_is_an_error_that_names_it() {
+fn a_manifest_that_cannot_be_read_is_an_error_that_names_it() {
+    for place in ["out/run/.zipwire/ready/.zipwire.json", "out/run/.zipwire.json"] {
+        let storage = before();
+        for folder in ["out/run/.zipwire", "out/run/.zipwire/ready"] {
+            storage.create_folder(Path::new(folder)).unwrap();
+        }
+        storage.put(place, b"{");
+        let error = run(&storage, &new()).unwrap_err();
+        assert!(
+            matches!(error, OutputError::Unreadable { .. }) && error.to_string().contains(place),
+            "{error}"
+        );
+        assert_eq!(seen(&storage), with_notes(&old()));
+    }
+}
+
+/// The user edits a file while the run that replaces it is at work, or after that was killed in the moment of replacing.
+#[test]
+fn a_file_that_is_changed_meanwhile_is_not_replaced() {
     let storage = before();
-    storage.create_folder(Path::new("out/run/.zipwire")).unwrap();
-    storage.put("out/run/.zipwire/commit.json", b"{");
-    let error = run(&storage, &new()).unwrap_err();
-    assert!(matches!(error, OutputError::Unreadable { .. }) && error.to_string().contains("commit.json"));
-    assert_eq!(seen(&storage), with_notes(&old()));
+    let mut output = Output::create_in(Arc::new(storage.clone()), Path::new("out/run"), false).unwrap();
+    for (name, content) in new() {
+        output.write(name, |out| out.write_all(content.as_bytes())).unwrap();
+    }
+    storage.put("out/run/a.json", b"edited");
+    let error = output.commit().unwrap_err();
+    assert!(matches!(&error, OutputError::Foreign(path) if path.ends_with("a.json")), "{error}");
+    let mut expected = with_notes(&old());
+    expected.insert("a.json".to_owned(), "edited".to_owned());
+    assert_eq!(seen(&storage), expected);
+    assert_eq!(storage.folders(), ["out", "out/run"]);
+
+    for at in 1.. {
+        let storage = before().copy(Failure::End(at));
+        new_run(&storage);
+        if storage.failed_at().is_none() {
+            break;
+        }
+        let left = storage.killed();
+        for name in ["a.json", "c.json"] {
+            left.put(&format!("out/run/{name}"), b"edited");
+        }
+        // Refused or not, what was edited is there.
+        new_run(&left);
+        let found = seen(&left);
+        assert_eq!((&*found["a.json"], &*found["c.json"]), ("edited", "edited"), "{:?}", storage.failed_at());
+    }
 }
 
 fn text(text: &'static str) -> impl FnOnce(&mut dyn Write) -> io::Result<()> {
@@ -308,7 +354,7 @@ fn a_dropped_output_keeps_older_files() {
     assert_eq!(names(root.path()), ["older"]);
 }
 
-/// Also one of an older result that somebody has changed since.
+/// Files of an older result that somebody has changed since are foreign, too.
 #[test]
 fn a_foreign_file_where_one_of_the_result_belongs_is_refused() {
     let root = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ const LONGEST: u64 = 4 << 20;
 const SHORTEST: u64 = 128 << 10;
 
 impl Prober<'_> {
-    /// What a codec takes; `None` if that is less than the clock shows.
+    /// Measures launch time and speed of a codec; `None` if they are below the clock's resolution.
     pub(super) fn codec(
         &self,
         spec: &Spec,

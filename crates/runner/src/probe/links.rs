@@ -53,7 +53,7 @@ impl Prober<'_> {
         Ok(())
     }
 
-    /// What several streams have of a port together, all ranks of a node, and all ranks with next to nothing.
+    /// Measures bandwidths of shared links: of all ranks of a node, and of several streams at one port; and the launch time of a call.
     pub(super) fn shared_links(&self, constants: &mut HostConstants) -> Result<(), ExecuteError> {
         let topology = self.topology;
         let (gpus, ranks) = (topology.gpus_per_node, topology.ranks());

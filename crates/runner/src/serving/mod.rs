@@ -21,24 +21,24 @@ use crate::execute::{ExecuteError, Outcome, Prepared};
 /// Spans of a timeline at the most: 100 MB of them, which is more than a viewer of timelines shows.
 const SPAN_LIMIT: usize = 1_000_000;
 
-/// What became of requests.
+/// Outcome of all requests of a run.
 #[derive(Clone, Debug)]
 pub struct Served {
     /// The requests.
     pub requests: Arc<Requests>,
     /// When things happened to each.
     pub records: Vec<Record>,
-    /// What users saw, and what it took.
+    /// Latencies that users saw, and the resources that were used.
     pub summary: Summary,
     /// Times and bytes of the whole run, which counts as one iteration.
     pub metrics: Metrics,
     /// Spans that the timeline has no room for.
     pub spans_left_out: u64,
-    /// What else is to be said of the run, a line each.
+    /// Remarks on the run, a line each.
     pub notes: Vec<String>,
 }
 
-/// What a run has done, whoever did it.
+/// Record of a run, simulated or real.
 struct Ran<'a> {
     recorder: &'a Recorder,
     times: &'a RankTimes,

@@ -17,7 +17,7 @@ use crate::executors::{MPI, THREADS, cores};
 use crate::mpi_job::{Task, job};
 use crate::{Cancel, Executor};
 
-/// What a variant is to do on real ranks; the same in all processes.
+/// Setup of a variant on real ranks, equal in all processes.
 pub(crate) fn setup<'a>(
     experiment: &'a Experiment,
     serving: &'a Serving,
@@ -104,7 +104,7 @@ impl Prepared<'_> {
         Ok(())
     }
 
-    /// What a run with `executor` came to.
+    /// Outcome of a run on `executor`.
     pub(crate) fn outcome_of(
         &self,
         serving: &Serving,
@@ -145,7 +145,7 @@ impl Prepared<'_> {
     }
 }
 
-/// What ranks were busy with, by their spans.
+/// Busy times of ranks, summed over their spans.
 fn times(timeline: &Timeline, ranks: u32, end_s: f64) -> RankTimes {
     let of = |is: fn(Lane) -> bool| -> Vec<f64> {
         let mut intervals = vec![Vec::new(); ranks as usize];

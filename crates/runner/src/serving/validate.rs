@@ -2,6 +2,7 @@
 
 use zipwire_engine::serving::{Pace, least_dilation};
 use zipwire_engine::threads::STUCK_AFTER;
+use zipwire_scenarios::{Experiment, Serving, Variant};
 use zipwire_serving::{Percentiles, Record, Summary};
 
 use super::setup;
@@ -28,13 +29,13 @@ pub struct ServingValidation {
 pub struct ServingVariantValidation {
     /// Its name.
     pub name: String,
-    /// What was simulated.
+    /// The simulation.
     pub predicted: Summary,
-    /// What was measured, in seconds of the cluster.
+    /// The measurement, in seconds of the cluster.
     pub measured: Summary,
-    /// Of each request, how far its time to the first token is off: |measured / predicted - 1|. `None` if none has one on both sides.
+    /// Errors of the times to the first token, |measured / predicted - 1| per request. `None` if no request has one on both sides.
     pub ttft_error: Option<Percentiles>,
-    /// The same of its time to the last token.
+    /// Errors of the times to the last token, likewise.
     pub e2e_error: Option<Percentiles>,
     /// Requests that ended differently.
     pub other_ends: usize,
@@ -72,19 +73,7 @@ pub fn validate_serving(
     let (Some(serving), Some(on_cluster)) = (&simulated.serving, &other.serving) else {
         unreachable!("whoever validates serving has a scenario of it")
     };
-    let names = |variants: &[zipwire_scenarios::Variant]| -> Vec<String> {
-        variants.iter().map(|variant| variant.name.clone()).collect()
-    };
-    let shared = [
-        ("list of requests", serving.requests == on_cluster.requests),
-        ("pair of pools", serving.config == on_cluster.config && serving.shards == on_cluster.shards),
-        ("seed", simulated.seed == other.seed),
-        ("payload", simulated.payload == other.payload),
-        ("list of variants", names(&simulated.variants) == names(&other.variants)),
-    ];
-    if let Some((what, _)) = shared.into_iter().find(|(_, is_same)| !is_same) {
-        return Err(ExecuteError::OtherWork { variant: simulated.variants[0].name.clone(), what });
-    }
+    check_same_work(simulated, serving, other, on_cluster)?;
     let mut predictions = Vec::new();
     let mut needed = 1.0_f64;
     for (index, variant) in simulated.variants.iter().enumerate() {
@@ -95,12 +84,7 @@ pub fn validate_serving(
         let payload = real.payload(index, THREADS)?;
         let setup = setup(other, on_cluster, &other.variants[index], payload.sources(), STUCK_AFTER, true);
         needed = needed.max(least_dilation(&setup, &other.topology, &unpaced));
-        if let Some(choice) = simulated.codec_of(variant).filter(|_| variant.is_coded()) {
-            let geometry = serving.geometry;
-            let group = geometry.row_len() * geometry.planes() * geometry.group_tokens() as usize;
-            let fastest = choice.cost.encode_bytes_per_s.max(choice.cost.decode_bytes_per_s);
-            needed = needed.max(SHORTEST_GROUP_S * fastest / group as f64);
-        }
+        needed = needed.max(coding_dilation(simulated, serving, variant));
         let length_s = outcome.timeline.end_s();
         if length_s > 0.0 {
             needed = needed.max(SHORTEST_S / length_s);
@@ -132,6 +116,38 @@ pub fn validate_serving(
     });
     let variants = variants.collect::<Result<_, ExecuteError>>()?;
     Ok(ServingValidation { dilation, variants })
+}
+
+/// Refuses a real run that would serve other requests than the simulation.
+fn check_same_work(
+    simulated: &Experiment,
+    serving: &Serving,
+    real: &Experiment,
+    on_cluster: &Serving,
+) -> Result<(), ExecuteError> {
+    let names = |experiment: &Experiment| -> Vec<String> {
+        experiment.variants.iter().map(|variant| variant.name.clone()).collect()
+    };
+    let shared = [
+        ("list of requests", serving.requests == on_cluster.requests),
+        ("pair of pools", serving.config == on_cluster.config && serving.shards == on_cluster.shards),
+        ("seed", simulated.seed == real.seed),
+        ("payload", simulated.payload == real.payload),
+        ("list of variants", names(simulated) == names(real)),
+    ];
+    match shared.into_iter().find(|(_, is_same)| !is_same) {
+        Some((what, _)) => Err(ExecuteError::OtherWork { variant: simulated.variants[0].name.clone(), what }),
+        None => Ok(()),
+    }
+}
+
+/// Least dilation at which coding a group takes [`SHORTEST_GROUP_S`] as declared.
+fn coding_dilation(simulated: &Experiment, serving: &Serving, variant: &Variant) -> f64 {
+    let Some(choice) = simulated.codec_of(variant).filter(|_| variant.is_coded()) else { return 1.0 };
+    let geometry = serving.geometry;
+    let group = geometry.row_len() * geometry.planes() * geometry.group_tokens() as usize;
+    let fastest = choice.cost.encode_bytes_per_s.max(choice.cost.decode_bytes_per_s);
+    SHORTEST_GROUP_S * fastest / group as f64
 }
 
 fn errors<'a>(

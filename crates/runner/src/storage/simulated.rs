@@ -1,67 +1,64 @@
-//! A file system in memory that knows what a power failure would leave, and whose n-th change fails.
+//! A file system in memory that logs every change: the n-th one fails, or is where the process ends; a power failure replays the log
+//! without a random part of what was not synced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{Entry, Lock, Storage, StoredFile};
+use super::{Entry, Lock, Open, Storage, StoredFile};
 
-/// What happens at the n-th call that changes something, from 1.
+/// Fate of the n-th change, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// Nothing.
     Never,
-    /// It fails, and the process goes on. Of a write, half is done.
+    /// It fails, and the process goes on. Half of a write is done.
     Error(u64),
     /// The process ends there.
     End(u64),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Node {
-    Folder,
-    File(u64),
-}
-
-/// A change of names that may not be on the device yet.
 #[derive(Clone, Debug)]
 enum Change {
-    Link(PathBuf, Node),
-    Unlink(PathBuf),
+    Create(PathBuf, u64),
+    Write(u64, Vec<u8>),
+    SetLen(u64, u64),
     Rename(PathBuf, PathBuf),
+    Remove(PathBuf),
+    CreateFolder(PathBuf),
+    Sync(u64),
+    SyncFolder(PathBuf),
 }
 
+/// Names and contents. All writes of this program are at the end of a file.
 #[derive(Clone, Debug, Default)]
-struct Content {
-    now: Vec<u8>,
-    synced: Vec<u8>,
+struct Tree {
+    /// The number of the file; `None` for folders.
+    names: BTreeMap<PathBuf, Option<u64>>,
+    contents: BTreeMap<u64, Vec<u8>>,
 }
 
-type Names = BTreeMap<PathBuf, Node>;
-
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
-    now: Names,
-    synced: Names,
-    changes: Vec<Change>,
-    files: BTreeMap<u64, Content>,
-    locked: BTreeSet<u64>,
-    calls: u64,
-    failure: Failure,
-    is_down: bool,
-    /// Whether syncs do what they say. Switched off to see whether tests notice.
-    is_honest: bool,
-    /// What was asked for at the call that failed.
+    /// All names and contents before the log begins.
+    base: Tree,
+    log: Vec<Change>,
+    now: Tree,
+    locked: BTreeSet<PathBuf>,
+    changes: u64,
+    failure: Option<Failure>,
     failed_at: Option<String>,
+    has_ended: bool,
+    /// Whether syncs do nothing, to see whether tests notice.
+    lies: bool,
 }
 
 /// The file system. Clones are the same one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Simulated(Arc<Mutex<State>>);
 
 #[derive(Debug)]
@@ -69,354 +66,289 @@ struct Handle {
     storage: Simulated,
     file: u64,
     at: usize,
-    appends: bool,
 }
 
 #[derive(Debug)]
-struct Held {
-    storage: Simulated,
-    file: u64,
-}
+struct Held(Simulated, PathBuf);
 
 impl Lock for Held {}
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.storage.state().locked.remove(&self.file);
+        self.0.state().locked.remove(&self.1);
     }
 }
 
-fn missing() -> io::Error {
-    io::ErrorKind::NotFound.into()
-}
-
-/// The folder `.`, and the empty path, are the root.
+/// A path without `.`; the root is empty.
 fn clean(path: &Path) -> PathBuf {
-    path.components().filter(|component| !matches!(component, std::path::Component::CurDir)).collect()
+    path.components().filter(|component| !matches!(component, Component::CurDir)).collect()
 }
 
-fn folder_of(path: &Path) -> &Path {
+fn parent(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new(""))
 }
 
-fn apply(names: &mut Names, change: &Change) {
-    match change {
-        Change::Link(path, node) => {
-            names.insert(path.clone(), *node);
-        }
-        Change::Unlink(path) => {
-            names.remove(path);
-        }
-        Change::Rename(from, to) => {
-            if let Some(node) = names.remove(from) {
-                names.insert(to.clone(), node);
+impl Tree {
+    fn apply(&mut self, change: &Change) -> io::Result<()> {
+        match change {
+            Change::Create(path, file) => {
+                self.require_parent(path)?;
+                self.names.insert(path.clone(), Some(*file));
+                self.contents.entry(*file).or_default();
             }
+            Change::Write(file, bytes) => self.contents.entry(*file).or_default().extend_from_slice(bytes),
+            Change::SetLen(file, len) => {
+                let len = usize::try_from(*len).expect("files are small");
+                self.contents.entry(*file).or_default().resize(len, 0);
+            }
+            Change::Rename(from, to) => {
+                self.require_parent(to)?;
+                let moved: Vec<PathBuf> =
+                    self.names.keys().filter(|path| path.starts_with(from)).cloned().collect();
+                if moved.is_empty() {
+                    return Err(ErrorKind::NotFound.into());
+                }
+                for path in moved {
+                    let node = self.names.remove(&path).expect("it was found just now");
+                    self.names.insert(clean(&to.join(path.strip_prefix(from).expect("it is below"))), node);
+                }
+            }
+            Change::Remove(path) => {
+                if self.names.keys().any(|other| other != path && other.starts_with(path)) {
+                    return Err(ErrorKind::DirectoryNotEmpty.into());
+                }
+                self.names.remove(path).ok_or(ErrorKind::NotFound)?;
+            }
+            Change::CreateFolder(path) => {
+                self.require_parent(path)?;
+                if self.names.contains_key(path) {
+                    return Err(ErrorKind::AlreadyExists.into());
+                }
+                self.names.insert(path.clone(), None);
+            }
+            Change::Sync(_) => {}
+            Change::SyncFolder(path) => self.require(path)?,
         }
+        Ok(())
+    }
+
+    fn require(&self, folder: &Path) -> io::Result<()> {
+        let is_there = folder.as_os_str().is_empty() || self.names.get(folder) == Some(&None);
+        is_there.then_some(()).ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    fn require_parent(&self, path: &Path) -> io::Result<()> {
+        self.require(parent(path))
     }
 }
 
 impl Change {
-    fn touches(&self, folder: &Path) -> bool {
-        match self {
-            Self::Link(path, _) | Self::Unlink(path) => folder_of(path) == folder,
-            Self::Rename(from, to) => folder_of(from) == folder || folder_of(to) == folder,
+    /// Whether `later` puts this change onto the device.
+    fn is_settled_by(&self, later: &Self) -> bool {
+        match (self, later) {
+            (Self::Write(file, _) | Self::SetLen(file, _), Self::Sync(synced)) => file == synced,
+            (
+                Self::Create(path, _) | Self::Rename(_, path) | Self::Remove(path) | Self::CreateFolder(path),
+                Self::SyncFolder(folder),
+            ) => parent(path) == folder,
+            _ => false,
         }
     }
 }
 
 impl Simulated {
-    /// An empty one.
     pub(crate) fn new() -> Self {
-        Self::of(Names::new(), BTreeMap::new())
+        Self::default()
     }
 
-    fn of(names: Names, files: BTreeMap<u64, Content>) -> Self {
-        Self(Arc::new(Mutex::new(State {
-            now: names.clone(),
-            synced: names,
-            changes: Vec::new(),
-            files,
-            locked: BTreeSet::new(),
-            calls: 0,
-            failure: Failure::Never,
-            is_down: false,
-            is_honest: true,
-            failed_at: None,
-        })))
-    }
-
-    /// A copy whose calls are counted from the start.
+    /// The same names and contents for another process, with another failure.
     pub(crate) fn copy(&self, failure: Failure) -> Self {
         let state = self.state();
-        let copy = Self::of(state.now.clone(), state.files.clone());
-        let mut own = copy.state();
-        (own.synced, own.changes) = (state.synced.clone(), state.changes.clone());
-        (own.failure, own.is_honest) = (failure, state.is_honest);
-        drop(own);
-        copy
+        let (base, log, now) = (state.base.clone(), state.log.clone(), state.now.clone());
+        let copied = State { base, log, now, lies: state.lies, failure: Some(failure), ..State::default() };
+        Self(Arc::new(Mutex::new(copied)))
     }
 
-    /// Lets syncs do nothing from now on.
+    /// Makes a device of it that says it has synced and has not.
     pub(crate) fn lie(&self) {
-        self.state().is_honest = false;
+        self.state().lies = true;
     }
 
-    /// Whether the failure has happened, and at what.
+    /// The change that failed, in words.
     pub(crate) fn failed_at(&self) -> Option<String> {
         self.state().failed_at.clone()
     }
 
-    /// What the next process finds when this one was killed: all that it did.
+    /// The disk after the process has ended, and the system goes on.
     pub(crate) fn killed(&self) -> Self {
-        let next = self.copy(Failure::Never);
-        next.state().is_honest = true;
-        next
+        self.copy(Failure::Never)
     }
 
-    /// What is there after a power failure: what was synced, and of the rest whatever a seed draws.
+    /// The disk after a power failure: each change that was not synced is there or not; of writes also the half.
     pub(crate) fn without_power(&self, seed: u64) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
         let state = self.state();
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut names = state.synced.clone();
-        // Of the first seed nothing is kept, of the second everything.
-        let mut is_kept = || match seed {
-            0 => false,
-            1 => true,
-            _ => rng.next_u32().is_multiple_of(2),
-        };
-        for change in &state.changes {
-            if is_kept() {
-                apply(&mut names, change);
-            }
-        }
-        // A name whose folder was lost leads nowhere.
-        while let Some(lost) = names.keys().find(|path| {
-            let folder = folder_of(path);
-            !folder.as_os_str().is_empty() && names.get(folder) != Some(&Node::Folder)
-        }) {
-            let lost = lost.clone();
-            names.remove(&lost);
-        }
-        let mut files = state.files.clone();
-        for content in files.values_mut() {
-            if content.now != content.synced {
-                let kept = if is_kept() { content.now.len() } else { content.now.len() / 2 };
-                content.now.truncate(kept);
-                if !is_kept() {
-                    content.now.clone_from(&content.synced);
+        let mut tree = state.base.clone();
+        for (at, change) in state.log.iter().enumerate() {
+            let is_settled = state.log[at + 1..].iter().any(|later| change.is_settled_by(later));
+            let change = match change {
+                Change::Write(file, bytes) if !is_settled && random.random_bool(0.5) => {
+                    Change::Write(*file, bytes[..bytes.len() / 2].to_vec())
                 }
+                change => change.clone(),
+            };
+            if is_settled || random.random_bool(0.5) {
+                // Changes of what was lost are lost with it.
+                let _ = tree.apply(&change);
             }
-            content.synced.clone_from(&content.now);
         }
-        Self::of(names, files)
+        let lies = state.lies;
+        Self(Arc::new(Mutex::new(State { base: tree.clone(), now: tree, lies, ..State::default() })))
     }
 
-    /// All files with their contents.
+    /// Paths and contents of all files.
     pub(crate) fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let state = self.state();
-        let file = |(path, node): (&PathBuf, &Node)| match node {
-            Node::File(id) => Some((path.display().to_string(), state.files[id].now.clone())),
-            Node::Folder => None,
-        };
-        state.now.iter().filter_map(file).collect()
+        let files = state.now.names.iter().filter_map(|(path, file)| Some((path, (*file)?)));
+        files.map(|(path, file)| (path.display().to_string(), state.now.contents[&file].clone())).collect()
     }
 
-    /// All folders.
+    /// Paths of all folders.
     pub(crate) fn folders(&self) -> Vec<String> {
         let state = self.state();
-        let folders = state.now.iter().filter(|(_, node)| **node == Node::Folder);
+        let folders = state.now.names.iter().filter(|(_, file)| file.is_none());
         folders.map(|(path, _)| path.display().to_string()).collect()
     }
 
-    /// Puts a file there, synced, without counting.
+    /// Puts a file there that somebody else has written and synced.
     pub(crate) fn put(&self, path: &str, content: &[u8]) {
         let mut state = self.state();
-        let node = Node::File(state.add(Content { now: content.to_vec(), synced: content.to_vec() }));
-        state.now.insert(path.into(), node);
-        state.synced.insert(path.into(), node);
+        let (path, file) = (clean(Path::new(path)), state.fresh());
+        let folder = parent(&path).to_owned();
+        for change in [Change::Create(path, file), Change::Write(file, content.to_vec())] {
+            state.now.apply(&change).expect("its folder is there");
+            state.log.push(change);
+        }
+        state.log.extend([Change::Sync(file), Change::SyncFolder(folder)]);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn change(&self, change: Change) -> io::Result<()> {
+        self.state().change(change)
+    }
 }
 
 impl State {
-    /// Counts a call that changes something. An error means that nothing, or of a write half, is to be done.
-    fn change(&mut self, what: &str) -> io::Result<()> {
-        if self.is_down {
-            return Err(io::Error::other("the process has ended"));
-        }
-        self.calls += 1;
-        let fails = match self.failure {
-            Failure::Never => false,
-            Failure::Error(at) => self.calls == at,
-            Failure::End(at) => {
-                self.is_down = self.calls == at;
-                self.is_down
-            }
-        };
-        if !fails {
-            return Ok(());
-        }
-        self.failed_at = Some(what.to_owned());
-        Err(io::Error::other(format!("injected: {what}")))
-    }
-
     fn look(&self) -> io::Result<()> {
-        if self.is_down { Err(io::Error::other("the process has ended")) } else { Ok(()) }
+        if self.has_ended { Err(io::Error::other("the process has ended")) } else { Ok(()) }
     }
 
-    fn file(&self, path: &Path) -> io::Result<u64> {
-        match self.now.get(path) {
-            Some(Node::File(id)) => Ok(*id),
-            Some(Node::Folder) => Err(io::ErrorKind::IsADirectory.into()),
-            None => Err(missing()),
-        }
+    /// A number that no file has.
+    fn fresh(&self) -> u64 {
+        let used = self.base.contents.keys().chain(self.now.contents.keys());
+        used.max().map_or(0, |last| last + 1)
     }
 
-    fn parent_exists(&self, path: &Path) -> io::Result<()> {
-        let folder = folder_of(path);
-        let exists = folder.as_os_str().is_empty() || self.now.get(folder) == Some(&Node::Folder);
-        if exists { Ok(()) } else { Err(missing()) }
-    }
-
-    fn record(&mut self, change: Change) {
-        apply(&mut self.now, &change);
-        self.changes.push(change);
-    }
-
-    /// A file without a name.
-    fn add(&mut self, content: Content) -> u64 {
-        let id = self.files.keys().last().map_or(0, |last| last + 1);
-        self.files.insert(id, content);
-        id
-    }
-
-    /// The file at a path, made if it is not there.
-    fn make(&mut self, path: &Path) -> io::Result<u64> {
-        self.parent_exists(path)?;
-        match self.file(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let id = self.add(Content::default());
-                self.record(Change::Link(path.to_owned(), Node::File(id)));
-                Ok(id)
+    /// Makes a change, unless it is the one that fails.
+    fn change(&mut self, change: Change) -> io::Result<()> {
+        self.look()?;
+        self.changes += 1;
+        let at = self.changes;
+        let fails = matches!(self.failure, Some(Failure::Error(n) | Failure::End(n)) if n == at);
+        if fails {
+            self.failed_at = Some(match &change {
+                Change::Write(file, bytes) => format!("write {} bytes to {file}", bytes.len()),
+                change => format!("{change:?}"),
+            });
+            self.has_ended = matches!(self.failure, Some(Failure::End(_)));
+            if let Change::Write(file, bytes) = change {
+                self.make(Change::Write(file, bytes[..bytes.len() / 2].to_vec()))?;
             }
-            found => found,
+            return Err(io::Error::other("no space left"));
         }
+        self.make(change)
+    }
+
+    fn make(&mut self, change: Change) -> io::Result<()> {
+        self.now.apply(&change)?;
+        if !(self.lies && matches!(change, Change::Sync(_) | Change::SyncFolder(_))) {
+            self.log.push(change);
+        }
+        Ok(())
     }
 }
 
 impl Storage for Simulated {
     fn entry(&self, path: &Path) -> io::Result<Option<Entry>> {
-        let (state, path) = (self.state(), clean(path));
+        let state = self.state();
         state.look()?;
+        let path = clean(path);
         if path.as_os_str().is_empty() {
             return Ok(Some(Entry::Folder));
         }
-        Ok(state.now.get(&path).map(|node| match node {
-            Node::Folder => Entry::Folder,
-            Node::File(id) => Entry::File(state.files[id].now.len() as u64),
-        }))
+        let entry = |file: &Option<u64>| {
+            file.map_or(Entry::Folder, |file| Entry::File(state.now.contents[&file].len() as u64))
+        };
+        Ok(state.now.names.get(&path).map(entry))
     }
 
     fn names(&self, folder: &Path) -> io::Result<Vec<OsString>> {
         let (state, folder) = (self.state(), clean(folder));
         state.look()?;
-        let inside = state.now.keys().filter(|path| folder_of(path) == folder);
-        Ok(inside.filter_map(|path| path.file_name()).map(OsString::from).collect())
+        let inside = state.now.names.keys().filter(|path| parent(path) == folder);
+        Ok(inside.filter_map(|path| path.file_name().map(OsString::from)).collect())
     }
 
-    fn read(&self, path: &Path) -> io::Result<Box<dyn StoredFile>> {
-        let state = self.state();
+    fn open(&self, path: &Path, mode: Open) -> io::Result<Box<dyn StoredFile>> {
+        let mut state = self.state();
         state.look()?;
-        let file = state.file(&clean(path))?;
-        Ok(Box::new(Handle { storage: self.clone(), file, at: 0, appends: false }))
-    }
-
-    fn create(&self, path: &Path) -> io::Result<Box<dyn StoredFile>> {
-        let (mut state, path) = (self.state(), clean(path));
-        state.change(&format!("create {}", path.display()))?;
-        let file = state.make(&path)?;
-        state.files.entry(file).or_default().now.clear();
-        Ok(Box::new(Handle { storage: self.clone(), file, at: 0, appends: false }))
-    }
-
-    fn append(&self, path: &Path) -> io::Result<Box<dyn StoredFile>> {
-        let (mut state, path) = (self.state(), clean(path));
-        state.change(&format!("append {}", path.display()))?;
-        let file = state.make(&path)?;
-        Ok(Box::new(Handle { storage: self.clone(), file, at: 0, appends: true }))
+        let path = clean(path);
+        let found = state.now.names.get(&path).copied();
+        let file = match (found, mode) {
+            (Some(None), _) => return Err(ErrorKind::IsADirectory.into()),
+            (Some(Some(file)), Open::Create) => {
+                state.change(Change::SetLen(file, 0))?;
+                file
+            }
+            (Some(Some(file)), _) => file,
+            (None, Open::Read) => return Err(ErrorKind::NotFound.into()),
+            (None, _) => {
+                let file = state.fresh();
+                state.change(Change::Create(path, file))?;
+                file
+            }
+        };
+        Ok(Box::new(Handle { storage: self.clone(), file, at: 0 }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let (mut state, from, to) = (self.state(), clean(from), clean(to));
-        state.change(&format!("rename {}", to.display()))?;
-        state.file(&from)?;
-        state.parent_exists(&to)?;
-        if state.now.get(&to) == Some(&Node::Folder) {
-            return Err(io::ErrorKind::IsADirectory.into());
-        }
-        state.record(Change::Rename(from, to));
-        Ok(())
+        self.change(Change::Rename(clean(from), clean(to)))
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        let (mut state, path) = (self.state(), clean(path));
-        state.change(&format!("remove {}", path.display()))?;
-        state.file(&path)?;
-        state.record(Change::Unlink(path));
-        Ok(())
+        self.change(Change::Remove(clean(path)))
     }
 
     fn create_folder(&self, path: &Path) -> io::Result<()> {
-        let (mut state, path) = (self.state(), clean(path));
-        state.change(&format!("create folder {}", path.display()))?;
-        state.parent_exists(&path)?;
-        if state.now.contains_key(&path) {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
-        state.record(Change::Link(path, Node::Folder));
-        Ok(())
+        self.change(Change::CreateFolder(clean(path)))
     }
 
     fn remove_folder(&self, path: &Path) -> io::Result<()> {
-        let (mut state, path) = (self.state(), clean(path));
-        state.change(&format!("remove folder {}", path.display()))?;
-        if state.now.keys().any(|other| folder_of(other) == path) {
-            return Err(io::ErrorKind::DirectoryNotEmpty.into());
-        }
-        if state.now.get(&path) != Some(&Node::Folder) {
-            return Err(missing());
-        }
-        state.record(Change::Unlink(path));
-        Ok(())
+        self.change(Change::Remove(clean(path)))
     }
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        let (mut state, path) = (self.state(), clean(path));
-        state.change(&format!("sync folder {}", path.display()))?;
-        if state.is_honest {
-            let State { synced, changes, .. } = &mut *state;
-            changes.retain(|change| {
-                let is_synced = change.touches(&path);
-                if is_synced {
-                    apply(synced, change);
-                }
-                !is_synced
-            });
-        }
-        Ok(())
+        self.change(Change::SyncFolder(clean(path)))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Lock>>> {
-        let (mut state, path) = (self.state(), clean(path));
-        state.change(&format!("lock {}", path.display()))?;
-        let file = state.make(&path)?;
-        if !state.locked.insert(file) {
-            return Ok(None);
-        }
-        Ok(Some(Box::new(Held { storage: self.clone(), file })))
+        let path = clean(path);
+        drop(self.open(&path, Open::Append)?);
+        let is_free = self.state().locked.insert(path.clone());
+        Ok(if is_free { Some(Box::new(Held(self.clone(), path))) } else { None })
     }
 }
 
@@ -424,31 +356,18 @@ impl Read for Handle {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let state = self.storage.state();
         state.look()?;
-        let rest = &state.files[&self.file].now[self.at..];
-        let read = rest.len().min(buffer.len());
-        buffer[..read].copy_from_slice(&rest[..read]);
-        drop(state);
-        self.at += read;
-        Ok(read)
+        let rest = state.now.contents[&self.file].get(self.at..).unwrap_or_default();
+        let bytes = rest.len().min(buffer.len());
+        buffer[..bytes].copy_from_slice(&rest[..bytes]);
+        self.at += bytes;
+        Ok(bytes)
     }
 }
 
 impl Write for Handle {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        let mut state = self.storage.state();
-        let allowed = state.change("write");
-        let written = if allowed.is_ok() { buffer.len() } else { buffer.len() / 2 };
-        let content = &mut state.files.entry(self.file).or_default().now;
-        if self.appends {
-            self.at = content.len();
-        }
-        if content.len() < self.at + written {
-            content.resize(self.at + written, 0);
-        }
-        content[self.at..self.at + written].copy_from_slice(&buffer[..written]);
-        drop(state);
-        self.at += written;
-        allowed.map(|()| written)
+        self.storage.change(Change::Write(self.file, buffer.to_vec()))?;
+        Ok(buffer.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -458,11 +377,12 @@ impl Write for Handle {
 
 impl Seek for Handle {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let len = self.storage.state().files[&self.file].now.len();
+        let state = self.storage.state();
+        state.look()?;
         self.at = match to {
-            SeekFrom::Start(at) => usize::try_from(at).expect("files fit into memory"),
-            SeekFrom::End(0) => len,
-            SeekFrom::End(_) | SeekFrom::Current(_) => return Err(io::ErrorKind::Unsupported.into()),
+            SeekFrom::Start(at) => usize::try_from(at).expect("files are small"),
+            SeekFrom::End(0) => state.now.contents[&self.file].len(),
+            other => unreachable!("nobody seeks to {other:?}"),
         };
         Ok(self.at as u64)
     }
@@ -470,26 +390,10 @@ impl Seek for Handle {
 
 impl StoredFile for Handle {
     fn sync(&self) -> io::Result<()> {
-        let mut state = self.storage.state();
-        state.change("sync")?;
-        if state.is_honest {
-            let content = state.files.entry(self.file).or_default();
-            content.synced = content.now.clone();
-        }
-        Ok(())
+        self.storage.change(Change::Sync(self.file))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let mut state = self.storage.state();
-        state.change("cut")?;
-        let len = usize::try_from(len).expect("files fit into memory");
-        state.files.entry(self.file).or_default().now.resize(len, 0);
-        Ok(())
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        let state = self.storage.state();
-        state.look()?;
-        Ok(state.files[&self.file].now.len() as u64)
+        self.storage.change(Change::SetLen(self.file, len))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// Bytes that are free to be used.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    /// `None` if nobody knows.
+    /// `None` if it is not known.
     total: Option<u64>,
     used: Mutex<u64>,
     released: Condvar,

@@ -1,9 +1,9 @@
 //! The journal of a sweep: a line for every point that has ended, so that a sweep that is interrupted goes on where it was.
 //!
-//! The first line says which sweep it is; then come the points, in the order in which they ended. It is the only place where rows
-//! are kept: reports read them from here. So no line is believed: each has a checksum and says which point of which sweep it is of
-//! ([`line`](super::line)). What a killed process left half-written at the end is dropped; a line that is damaged counts for nothing, and its
-//! point is run again.
+//! The first line says which sweep it is; then come the points, in the order in which they ended:
+//! `{"xxh3":"<32 hexadecimal digits>","line":{"point":0,"identity":"...","row":{...}}}`. It is the only place where rows are kept: reports
+//! read them from here. So no line is believed: the checksum covers the bytes of `line`, which says of which point of which sweep it is. A
+//! half-written line at the end is dropped; a line that is damaged counts for nothing, and its point is run again.
 //!
 //! Lines are synced once a second at the most, and when the sweep stops: a power failure costs the points since then, and no more.
 
@@ -13,76 +13,73 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_128;
 use zipwire_scenarios::Sweep;
 
-use super::line::{Identities, Line};
 use super::{Row, Setup};
-use crate::storage::{Storage, StoredFile};
+use crate::storage::{Open, Storage, StoredFile};
 
 /// Name of the file in the output folder.
 pub(crate) const NAME: &str = "sweep.partial.jsonl";
 
 /// Version of the format.
 const FORMAT: u32 = 2;
-/// Lines are on the device after this time, if others follow.
+/// Time after which lines are on the device, if others follow.
 const SYNCED_AFTER: Duration = Duration::from_secs(1);
+/// Text before the checksum, between it and `line`, and behind that.
+const BEFORE: &[u8] = b"{\"xxh3\":\"";
+const BETWEEN: &[u8] = b"\",\"line\":";
+const BEHIND: &[u8] = b"}\n";
+/// Digits of a checksum.
+const DIGITS: usize = 32;
 
-/// Which sweep a journal is of: all that its rows depend on.
+/// The first line: everything that the rows of a sweep depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Header {
     sweep_journal: u32,
     /// Version of the program.
-    pub(crate) version: String,
-    pub(crate) scenario: String,
-    /// Of the scenario and the files that it names.
+    version: String,
+    scenario: String,
+    /// Hash of the scenario and the files that it names.
     pub(crate) digest: String,
-    pub(crate) points: usize,
-    pub(crate) executors: Vec<String>,
-    /// Those asked for; all if empty.
-    pub(crate) variants: Vec<String>,
+    points: usize,
+    executors: Vec<String>,
+    /// The variants that were asked for; all if empty.
+    variants: Vec<String>,
     /// Whether the timelines of points are written.
-    pub(crate) timelines: bool,
+    timelines: bool,
     /// Whether rows say what explains them.
-    pub(crate) explains: bool,
+    explains: bool,
 }
 
-/// Why there is no journal.
+/// The content of a line of a point.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Line<R> {
+    /// From 0.
+    pub(super) point: usize,
+    /// Hash of the sweep, the point's number, and the values that it sets.
+    pub(super) identity: String,
+    pub(super) row: R,
+}
+
+/// A journal cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "fields are named by the messages")]
 #[non_exhaustive]
 pub enum JournalError {
-    /// It is of a sweep with other results.
     #[error(
         "`{}` has {done} points of another sweep: {differs} is another one\n\
          help: `--fresh` drops them and starts anew; `--out` writes to another folder",
         path.display()
     )]
-    Other {
-        /// The journal.
-        path: PathBuf,
-        /// Points that it has.
-        done: usize,
-        /// In what the sweeps differ.
-        differs: &'static str,
-    },
-    /// It is something else.
+    Other { path: PathBuf, done: usize, differs: &'static str },
     #[error("`{}` is no journal of a sweep\nhelp: `--fresh` writes over it; `--out` writes to another folder", .0.display())]
     NotJournal(PathBuf),
-    /// A line is not what was written.
+    /// A line changed after it was checked. Points count from 1.
     #[error("`{}` was damaged while it was read: point {point}\nhelp: the same command runs that point again", path.display())]
-    Damaged {
-        /// The journal.
-        path: PathBuf,
-        /// The point, from 1.
-        point: usize,
-    },
-    /// The system does not let it be read or written.
+    Damaged { path: PathBuf, point: usize },
     #[error("cannot use the journal `{}`: {source}", path.display())]
-    Io {
-        /// The journal.
-        path: PathBuf,
-        /// What the operating system said.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 /// An open journal; shared by the threads that run points.
@@ -90,30 +87,31 @@ pub enum JournalError {
 pub(crate) struct Journal<'a> {
     storage: &'a dyn Storage,
     path: PathBuf,
-    identities: Identities<'a>,
+    sweep: &'a Sweep,
+    digest: String,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
     file: Box<dyn StoredFile>,
-    /// Begin and length of the line of each point that has ended.
+    /// Offset and length of the line of each point that has ended.
     lines: Vec<Option<(u64, usize)>>,
     done: usize,
     synced: Instant,
 }
 
-/// What was found in a journal that was there.
+/// Damage that was found in a journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Whether a half-written line at its end was dropped.
+    /// Whether a half-written last line was dropped.
     pub(crate) dropped: bool,
-    /// Lines that are not what was written, and count for nothing.
+    /// Lines that are not as they were written, and count for nothing.
     pub(crate) damaged: usize,
 }
 
 impl Header {
-    /// That of a sweep of which all points were checked.
+    /// The header of a sweep whose points were all checked.
     pub(crate) fn of(setup: &Setup<'_>, scenario: &str) -> Self {
         Self {
             sweep_journal: FORMAT,
@@ -135,7 +133,7 @@ impl Header {
         line
     }
 
-    /// In what two sweeps differ.
+    /// First part in which two sweeps differ.
     fn difference(&self, other: &Self) -> Option<&'static str> {
         let parts = [
             (
@@ -153,7 +151,7 @@ impl Header {
 }
 
 impl<'a> Journal<'a> {
-    /// Opens the journal in `folder`, which nobody else writes to, or begins one. With `fresh`, what was there is dropped.
+    /// Opens or begins the journal in `folder`, which this process has locked. With `fresh`, the old one is dropped.
     pub(crate) fn open(
         storage: &'a dyn Storage,
         folder: &Path,
@@ -163,17 +161,14 @@ impl<'a> Journal<'a> {
     ) -> Result<(Self, Found), JournalError> {
         let path = folder.join(NAME);
         let failed = |source| JournalError::Io { path: path.clone(), source };
-        let mut file = storage.append(&path).map_err(failed)?;
+        let mut file = storage.open(&path, Open::Append).map_err(failed)?;
         if fresh {
             file.set_len(0).map_err(failed)?;
         }
-        let identities = Identities::new(sweep, &header.digest);
-        let mut found = Found::default();
-        let mut lines = vec![None; header.points];
-        let length = file.len().map_err(failed)?;
         let mut text = BufReader::new(&mut *file);
         let mut line = Vec::new();
         let mut end = next_line(&mut text, &mut line).map_err(failed)? as u64;
+        let (mut found, mut lines) = (Found::default(), vec![None; header.points]);
         if end == 0 {
             // Nothing, or a header that was not written to its end.
             let mut begin = || {
@@ -184,37 +179,34 @@ impl<'a> Journal<'a> {
             };
             begin().map_err(failed)?;
         } else {
-            let Ok(other) = serde_json::from_slice::<Header>(&line) else {
-                return Err(JournalError::NotJournal(path));
-            };
+            let other: Header =
+                serde_json::from_slice(&line).map_err(|_| JournalError::NotJournal(path.clone()))?;
             let differs = other.difference(header);
-            let mut others = 0;
+            let mut all = 0;
             loop {
                 let bytes = next_line(&mut text, &mut line).map_err(failed)?;
                 if bytes == 0 {
                     break;
                 }
-                others += 1;
+                all += 1;
                 // Points of another sweep cannot be looked up in this one.
-                if differs.is_none() {
-                    match identities.check(&line).filter(|point| *point < lines.len()) {
-                        Some(point) => lines[point] = Some((end, bytes)),
-                        None => found.damaged += 1,
-                    }
+                match parse(sweep, &header.digest, &line).filter(|_| differs.is_none()) {
+                    Some(line) => lines[line.point] = Some((end, bytes)),
+                    None => found.damaged += 1,
                 }
                 end += bytes as u64;
             }
             if let Some(differs) = differs {
-                return Err(JournalError::Other { path, done: others, differs });
+                return Err(JournalError::Other { path, done: all, differs });
             }
-            found.dropped = end < length;
+            found.dropped = !line.is_empty();
             if found.dropped {
                 file.set_len(end).map_err(failed)?;
             }
         }
         let done = lines.iter().flatten().count();
         let state = Mutex::new(State { file, lines, done, synced: Instant::now() });
-        Ok((Self { storage, path, identities, state }, found))
+        Ok((Self { storage, path, sweep, digest: header.digest.clone(), state }, found))
     }
 
     /// Points that have ended.
@@ -222,15 +214,15 @@ impl<'a> Journal<'a> {
         self.state().done
     }
 
-    /// Points that have not, in order.
+    /// Points that have not ended, in order.
     pub(crate) fn open_points(&self) -> Vec<usize> {
         let state = self.state();
         (0..state.lines.len()).filter(|&point| state.lines[point].is_none()).collect()
     }
 
-    /// Adds what a point came to.
+    /// Adds the row of a point.
     pub(crate) fn append(&self, point: usize, row: &Row) -> Result<(), JournalError> {
-        let line = Line { point, identity: self.identities.of(point), row }.to_bytes();
+        let line = Line { point, identity: identity(self.sweep, &self.digest, point), row }.to_bytes();
         let mut state = self.state();
         let added = state.file.seek(SeekFrom::End(0)).and_then(|begin| {
             state.file.write_all(&line)?;
@@ -252,7 +244,7 @@ impl<'a> Journal<'a> {
         self.state().file.sync().map_err(|source| self.failed(source))
     }
 
-    /// What a point that has ended came to.
+    /// The row of a point that has ended.
     pub(crate) fn read(&self, point: usize) -> Result<Row, JournalError> {
         let mut state = self.state();
         let (begin, len) = state.lines[point].expect("only points that have ended are read");
@@ -260,11 +252,12 @@ impl<'a> Journal<'a> {
         let read = state.file.seek(SeekFrom::Start(begin)).and_then(|_| state.file.read_exact(&mut line));
         drop(state);
         read.map_err(|source| self.failed(source))?;
-        let row = self.identities.parse(&line).filter(|line| line.point == point).map(|line| line.row);
-        row.ok_or_else(|| JournalError::Damaged { path: self.path.clone(), point: point + 1 })
+        let line = parse(self.sweep, &self.digest, &line).filter(|line| line.point == point);
+        line.map(|line| line.row)
+            .ok_or_else(|| JournalError::Damaged { path: self.path.clone(), point: point + 1 })
     }
 
-    /// Removes the file: what it held is elsewhere now, or is nothing.
+    /// Removes the file, when its rows are in the result or there are none.
     pub(crate) fn remove(self) -> Result<(), JournalError> {
         self.storage.remove_file(&self.path).map_err(|source| self.failed(source))
     }
@@ -279,7 +272,38 @@ impl<'a> Journal<'a> {
     }
 }
 
-/// The next line with its break, and its length; 0 if there is no whole line left.
+impl<R: Serialize> Line<R> {
+    /// The line with its checksum and its break.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let body = serde_json::to_vec(self).expect("rows have string keys only");
+        let sum = format!("{:032x}", xxh3_128(&body));
+        [BEFORE, sum.as_bytes(), BETWEEN, &body, BEHIND].concat()
+    }
+}
+
+/// Hash of a sweep, the number of a point, and the values that it sets.
+pub(super) fn identity(sweep: &Sweep, digest: &str, point: usize) -> String {
+    let values = serde_json::Value::Array(sweep.values(point));
+    format!("{:032x}", xxh3_128(format!("{digest}\n{point}\n{values}").as_bytes()))
+}
+
+/// Parses a line with its break; `None` unless it is as it was written for a point of this sweep.
+fn parse(sweep: &Sweep, digest: &str, line: &[u8]) -> Option<Line<Row>> {
+    let (sum, rest) = line.strip_prefix(BEFORE)?.split_at_checked(DIGITS)?;
+    let body = rest.strip_prefix(BETWEEN)?.strip_suffix(BEHIND)?;
+    if sum != format!("{:032x}", xxh3_128(body)).as_bytes() {
+        return None;
+    }
+    let line: Line<Row> = serde_json::from_slice(body).ok()?;
+    if line.point >= sweep.point_count() || line.identity != identity(sweep, digest, line.point) {
+        return None;
+    }
+    let expected = sweep.paths().zip(sweep.values(line.point));
+    let set = line.row.set.iter().map(|(path, value)| (path.as_str(), value.clone()));
+    set.eq(expected).then_some(line)
+}
+
+/// Reads a line with its break, and gives its length; 0 if there is no whole line left, and then `line` is the rest.
 fn next_line(text: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
     line.clear();
     let bytes = text.read_until(b'\n', line)?;

@@ -1,20 +1,17 @@
-//! Runs all points of a sweep: several at the same time where they are simulated, one after the other on real ranks. What a
-//! point came to is in a journal as soon as it has ended, so a sweep can be interrupted and goes on later.
+//! Runs all points of a sweep: several at the same time where they are simulated, one after the other on real ranks. The row of a
+//! point is in a journal as soon as it has ended, so a sweep can be interrupted and goes on later.
 //!
-//! Which points there are is the matter of `zipwire-scenarios`; what one of them does, that of [`compare`](crate::compare). The files are the
-//! same, byte for byte, whatever the number of threads and interruptions.
+//! `zipwire-scenarios` lists the points, and [`compare`](crate::compare) runs one of them. The files are the same, byte for byte,
+//! whatever the number of threads and interruptions.
 
 mod admission;
-mod error;
 mod journal;
-mod line;
 mod point;
 mod report;
 mod row;
 #[cfg(test)]
 mod tests;
 
-pub use error::SweepError;
 pub use journal::JournalError;
 pub use row::{FailedRun, Row, Run};
 
@@ -23,10 +20,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
-use zipwire_scenarios::Sweep;
+use zipwire_scenarios::{ScenarioError, Sweep};
 
 use crate::storage::System;
-use crate::{Cancel, ExecuteError, Executor, Output, Shared};
+use crate::{Cancel, ExecuteError, Executor, Output, OutputError, Shared};
 use admission::Admission;
 use journal::{Found, Header, Journal};
 use point::{Points, Stop};
@@ -59,7 +56,7 @@ pub struct Setup<'a> {
     pub shown: usize,
 }
 
-/// What a sweep that has ended came to. Its files are in the output folder.
+/// Result of a sweep that has ended. Its files are in the output folder.
 #[derive(Debug)]
 pub struct Report {
     /// The first rows, as many as were asked for.
@@ -70,7 +67,44 @@ pub struct Report {
     pub failed: usize,
 }
 
-/// What happens during a sweep.
+/// A sweep ended without its files. Points that fail are no such error: they are in the files.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "fields are named by the messages")]
+#[non_exhaustive]
+pub enum SweepError {
+    /// A point is not a valid scenario.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The first point cannot be run.
+    #[error("{0}\nat the first point of the sweep")]
+    First(ExecuteError),
+    /// The journal cannot be used.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// A file cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// The user asked to stop.
+    #[error("{}", stopped(*.done, *.of, .journal))]
+    Stopped {
+        /// Points that have ended.
+        done: usize,
+        /// All points.
+        of: usize,
+        /// File of the points that have ended, if any has.
+        journal: PathBuf,
+    },
+}
+
+fn stopped(done: usize, of: usize, journal: &Path) -> String {
+    if done == 0 {
+        return "stopped before a point had ended".to_owned();
+    }
+    let journal = journal.display();
+    format!("stopped: {done} of {of} points are in `{journal}`\nhelp: the same command goes on from there")
+}
+
+/// Progress of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// All points are valid, and the journal is open.
@@ -79,7 +113,7 @@ pub enum Event {
         done: usize,
         /// Whether a half-written line was dropped.
         dropped: bool,
-        /// Lines that are not what was written: what they held is run again.
+        /// Lines that are not as they were written: their points are run again.
         damaged: usize,
     },
     /// A point has ended, and is in the journal.
@@ -164,7 +198,7 @@ pub fn check(sweep: &Sweep, cancel: &Cancel) -> Result<(), SweepError> {
     wrong.map_or(Ok(()), Err)
 }
 
-/// Runs open points on as many threads as asked for, until there is none left or somebody wants it to stop.
+/// Runs open points on `jobs` threads, until none is left, the user stops it, or an error stops all.
 ///
 /// These are threads of their own, not those of rayon's pool: a point may wait for frame lengths that another one measures on
 /// that pool, and a thread of the pool that waits there could be the one that has to measure.

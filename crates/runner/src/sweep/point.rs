@@ -9,7 +9,7 @@ use super::{FailedRun, Row, Setup, SweepError};
 use crate::executors::{SIM, settle};
 use crate::{Cancel, ExecuteError, Output, OutputError, Prepared, Shared, add_splits, compare, write_run};
 
-/// What the points of a sweep have in common.
+/// Setup shared by the points of a sweep.
 pub(super) struct Points<'a> {
     pub(super) setup: &'a Setup<'a>,
     pub(super) shared: Arc<Shared>,

@@ -1,4 +1,4 @@
-//! What a point of a sweep came to: a row of `summary.json`.
+//! Row of a sweep's `summary.json`: the result of one point.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 pub struct Row {
     /// The value of each path of the sweep.
     pub set: Map<String, Value>,
-    /// What [`Summary`](zipwire_traces::Summary) has, by executor and variant: the runs that ended well.
+    /// Results of runs that ended well, as in [`Summary`](zipwire_traces::Summary), by executor and variant.
     pub executors: Map<String, Value>,
-    /// The runs that did not.
+    /// The runs that failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<FailedRun>,
 }
@@ -22,7 +22,7 @@ pub struct FailedRun {
     pub executor: Option<String>,
     /// The variant, likewise.
     pub variant: Option<String>,
-    /// What went wrong.
+    /// The error in words.
     pub error: String,
 }
 

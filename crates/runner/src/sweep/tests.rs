@@ -1,15 +1,15 @@
-//! What a journal gives back, whatever call fails, wherever the process or the power ends, and whatever becomes of its bytes.
+//! Rows that a journal gives back, whatever call fails, wherever the process or the power ends, and whatever becomes of its bytes.
 
 use std::path::Path;
 
 use serde_json::{Map, json};
 use zipwire_scenarios::{Source, Sweep, load_sweep};
 
-use super::journal::{Found, Header, Journal, JournalError, NAME};
+use super::journal::{Found, Header, Journal, JournalError, Line, NAME};
 use super::{Row, Setup};
 use crate::executors::SIM;
-use crate::storage::Storage;
 use crate::storage::simulated::{Failure, Simulated};
+use crate::storage::{Open, Storage};
 
 /// Power failures that are drawn for each place.
 const SEEDS: u64 = 6;
@@ -63,7 +63,7 @@ impl Case {
         Journal::open(storage, Path::new(""), &self.header, &self.sweep, false)
     }
 
-    /// What a point comes to, in these tests.
+    /// The row of a point, in these tests.
     fn row(&self, point: usize) -> Row {
         let set = self.sweep.paths().map(str::to_owned).zip(self.sweep.values(point)).collect();
         let executors = [("sim".to_owned(), json!({ "iteration_s": 0.1 + point as f64 }))];
@@ -179,10 +179,8 @@ fn lines_in_each_others_place_are_noticed() {
 /// A line that is whole, with a checksum that is right, and of another sweep or without its values.
 #[test]
 fn a_whole_line_of_something_else_is_noticed() {
-    use super::line::Line;
-
     let case = Case::new();
-    let identity = |point: usize| super::line::Identities::new(&case.sweep, &case.header.digest).of(point);
+    let identity = |point: usize| super::journal::identity(&case.sweep, &case.header.digest, point);
     let foreign = Line { point: 1, identity: identity(2), row: case.row(1) };
     let empty = Line { point: 1, identity: identity(1), row: Row { set: Map::new(), ..case.row(1) } };
     let beyond = Line { point: 99, identity: identity(1), row: case.row(1) };
@@ -197,13 +195,13 @@ fn a_whole_line_of_something_else_is_noticed() {
     }
 }
 
-/// What is read for the report was damaged after it was opened.
+/// The journal is damaged after it was opened, before the report reads it.
 #[test]
 fn a_row_that_rots_while_it_waits_is_an_error() {
     let case = Case::new();
     let storage = case.changed(str::to_owned);
     let (journal, _) = case.open(&storage).unwrap();
-    let mut file = storage.create(Path::new(NAME)).unwrap();
+    let mut file = storage.open(Path::new(NAME), Open::Create).unwrap();
     std::io::Write::write_all(&mut file, &vec![b'x'; 100_000]).unwrap();
     assert!(matches!(journal.read(2), Err(JournalError::Damaged { point: 3, .. })));
 }

@@ -7,20 +7,20 @@ use zipwire_codec::Spec;
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_timeline::Deviation;
 
-use super::{Validation, VariantValidation, calls_library, mean_iteration_s};
+use super::{Validation, VariantValidation, calls_library, check_same_work, mean_iteration_s};
 use crate::critical_path::critical_path;
 use crate::executors::SIM;
 use crate::probe::probe;
-use crate::{Cancel, ExecuteError, Executor, Prepared, Shared, real_run};
+use crate::{Cancel, ExecuteError, Executor, Prepared, Shared};
 
-/// What to hold against what.
+/// Arguments of [`validate_on_hosts`].
 #[derive(Clone, Copy, Debug)]
 pub struct HostValidationSetup<'a> {
-    /// What is run.
+    /// The experiment that is run.
     pub experiment: &'a Experiment,
-    /// What is simulated: the same with constants of the hosts ([`Experiment::on_hosts`]).
+    /// The simulated experiment: the same with constants of the hosts ([`Experiment::on_hosts`]).
     pub predicted: &'a Experiment,
-    /// What runs it.
+    /// Executor of the real run.
     pub executor: &'a dyn Executor,
 }
 
@@ -67,7 +67,7 @@ pub fn validate_on_hosts(
     let HostValidationSetup { experiment, predicted, executor } = *setup;
     let mut simulating = Prepared::new(predicted, cancel)?;
     check_calls(experiment)?;
-    real_run::check(&simulating, predicted, experiment, cancel)?;
+    check_same_work(&simulating, predicted, experiment, cancel)?;
     simulating.check(SIM)?;
     let run_all = |verifies: bool, begin: &mut dyn FnMut(String)| {
         let shared = Arc::new(Shared::default().verifying(verifies));

@@ -1,6 +1,4 @@
-//! What binds an iteration, by hand where that can be said, and on random scenarios: the parts add up, and all of them are explained.
-
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+//! Critical paths, checked by hand, and on random scenarios: the parts add up, and all of them are explained.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -169,7 +167,7 @@ fn parts_add_up() {
     assert!(variants > 200, "{variants}");
 }
 
-/// What makes all that is of some causes slower, and these.
+/// A change that makes ops of some causes slower, and these causes.
 type Change = (fn(&mut Experiment), fn(&Cause) -> bool);
 
 /// If all that is of a cause took a millionth longer, the run would take a millionth of the cause's part longer: found by running it so.

@@ -1,6 +1,4 @@
-//! What a run says of the assumptions that its numbers rest on: each kind where it holds, and nowhere else.
-
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+//! Warnings about assumptions that numbers rest on: each kind where it holds, and nowhere else.
 
 use zipwire_runner::warnings::warnings;
 use zipwire_runner::{Cancel, ExecuteError, Prepared, RunResult, compare, executors::SIM};

@@ -1,7 +1,5 @@
 //! Times and ages of updates of weights in simulations, against closed forms.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 use zipwire_runner::executors::SIM;
 use zipwire_runner::{Cancel, ExecuteError, Prepared, RunResult, compare};
 use zipwire_scenarios::{Experiment, Source, load};
