@@ -85,7 +85,7 @@ fn is_short(page: &str) -> Result<(), Failed> {
     }
 }
 
-/// What applies patches on this machine.
+/// Program that applies patches on this machine.
 #[derive(Clone, Copy)]
 enum Patcher {
     Git,

@@ -1,5 +1,4 @@
-//! What the program carries leaves nothing behind where it was unpacked for a command.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+//! Scenarios that the program carries are unpacked for a command and leave no file behind.
 #![cfg(unix)]
 
 use std::fs;

@@ -1,7 +1,5 @@
 //! `zipwire bench codec`: what it prints, not how fast anything is.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -1,5 +1,4 @@
 //! `zipwire bench collective` on the command line: rows and their units, and what it says to those who ask for what there is not.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 
@@ -229,81 +228,81 @@ fn tables_have_the_columns_of_nccl_tests() {
     assert_eq!(lines.len(), 4);
 }
 
+/// Ends with 2, prints no row and says all of this.
+#[track_caller]
+fn is_refused(args: &[&str], expected: &[&str]) {
+    let output = bench(args);
+    let text = text_of(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
+    assert!(output.stdout.is_empty());
+    for part in expected {
+        assert!(text.contains(part), "{args:?}: {text}");
+    }
+}
+
 #[test]
 fn mistakes_are_named_with_a_remedy() {
-    let on = ["--cluster", "h100-8x", "--op", "all_gather"];
-    let with = |more: &[&'static str]| [&on[..], more].concat();
     let presets = "help: presets are a6000-8x8, a100-8x, h800-2x8, h100-8x, h200-8x, b200-8x, gb200-nvl72; \
                    `zipwire calibrate nccl-tests LOGS... -o FILE` writes files of one's own clusters";
-    for (args, expected) in [
+    is_refused(
+        &["--op", "all_gather"],
+        &["error: `--cluster` names a preset or a file, and is missing", presets],
+    );
+    is_refused(
+        &["--op", "all_gather", "--cluster", "h100"],
+        &["error: `--cluster h100` is neither a preset nor a file; did you mean `h100-8x`?", presets],
+    );
+    is_refused(
+        &["--cluster", "h100-8x", "--op", "all_reduce,allgather"],
+        &[
+            "invalid value 'allgather' for '--op <OP,...>': did you mean `all_gather`? expected one of all_reduce,",
+        ],
+    );
+}
+
+#[test]
+fn options_that_do_not_fit_are_named_with_a_remedy() {
+    let cases: [(&[&str], &[&str]); 11] = [
+        (&["--variants", "sizefirst"], &["did you mean `size-first`? expected one of native, size-first,"]),
         (
-            vec!["--op", "all_gather"],
-            vec!["error: `--cluster` names a preset or a file, and is missing", presets],
+            &["--variants", "native,size-first"],
+            &["error: variant `size-first` needs the ratio of raw to coded bytes", "help: state `--ratio`"],
         ),
         (
-            vec!["--op", "all_gather", "--cluster", "h100"],
-            vec!["error: `--cluster h100` is neither a preset nor a file; did you mean `h100-8x`?", presets],
+            &["--begin", "2GiB"],
+            &["error: `--begin` of 2147483648 B is above `--end` of 1073741824 B\nhelp: sizes go"],
         ),
         (
-            vec!["--cluster", "h100-8x", "--op", "all_reduce,allgather"],
-            vec![
-                "invalid value 'allgather' for '--op <OP,...>': did you mean `all_gather`? expected one of all_reduce,",
-            ],
+            &["--begin", "8B", "--end", "64B"],
+            &["error: the smallest all_gather among 8 ranks has 128 bytes\nhelp: choose a larger `--end`"],
         ),
         (
-            with(&["--variants", "sizefirst"]),
-            vec!["did you mean `size-first`? expected one of native, size-first,"],
-        ),
-        (
-            with(&["--variants", "native,size-first"]),
-            vec![
-                "error: variant `size-first` needs the ratio of raw to coded bytes",
-                "help: state `--ratio`",
-            ],
-        ),
-        (
-            with(&["--begin", "2GiB"]),
-            vec!["error: `--begin` of 2147483648 B is above `--end` of 1073741824 B\nhelp: sizes go"],
-        ),
-        (
-            with(&["--begin", "8B", "--end", "64B"]),
-            vec!["error: the smallest all_gather among 8 ranks has 128 bytes\nhelp: choose a larger `--end`"],
-        ),
-        (
-            with(&["--nodes", "270", "--variants", "in-band", "--ratio", "1.4"]),
-            vec![
+            &["--nodes", "270", "--variants", "in-band", "--ratio", "1.4"],
+            &[
                 "error: the plan of all_gather in variant `in-band` among 2160 ranks is too large to be simulated,",
                 "help: use fewer ranks (`--nodes`), or variants `native`, `size-first` or `static-first`",
             ],
         ),
+        (&["--begin", "32Q"], &["expected a size, for instance `32M` as in nccl-tests, or `32 MiB`"]),
+        (&["--codec-speed", "900"], &["expected bandwidths of encoding and decoding"]),
+        (&["--ratio", "0"], &["expected a number from 0.01 to 10000"]),
         (
-            with(&["--begin", "32Q"]),
-            vec!["expected a size, for instance `32M` as in nccl-tests, or `32 MiB`"],
-        ),
-        (with(&["--codec-speed", "900"]), vec!["expected bandwidths of encoding and decoding"]),
-        (with(&["--ratio", "0"]), vec!["expected a number from 0.01 to 10000"]),
-        (
-            with(&["--variants", "size-first", "--ratio", "1.3", "--codec", "windw7"]),
-            vec!["unknown codec `windw7`", "did you mean `window7`?"],
+            &["--variants", "size-first", "--ratio", "1.3", "--codec", "windw7"],
+            &["unknown codec `windw7`", "did you mean `window7`?"],
         ),
         (
-            with(&["--on", "threads", "--ratio", "1.3"]),
-            vec!["error: `--ratio` has no effect on `threads`, which encodes real values\nhelp: leave"],
+            &["--on", "threads", "--ratio", "1.3"],
+            &["error: `--ratio` has no effect on `threads`, which encodes real values\nhelp: leave"],
         ),
         (
-            with(&["--on", "threads", "--memory", "1 MiB"]),
-            vec![
+            &["--on", "threads", "--memory", "1 MiB"],
+            &[
                 "error: all_gather of 1073741824 bytes in variant `native` needs",
                 "help: choose a smaller `--end`",
             ],
         ),
-    ] {
-        let output = bench(&args);
-        let text = text_of(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
-        assert!(output.stdout.is_empty());
-        for part in expected {
-            assert!(text.contains(part), "{args:?}: {text}");
-        }
+    ];
+    for (options, expected) in cases {
+        is_refused(&[&["--cluster", "h100-8x", "--op", "all_gather"], options].concat(), expected);
     }
 }

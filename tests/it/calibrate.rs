@@ -1,7 +1,5 @@
 //! `zipwire calibrate`: tables, JSON, a cluster file that scenarios take, and errors that say where and what to do.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,6 +1,5 @@
 //! Validation notices when the cluster is not what the scenario says: links, delays and codec costs that differ in the
 //! real run only show as errors of the variants that they concern.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 
@@ -99,7 +98,7 @@ mod paced {
         notices("fails-halved-nic-2x2", "cluster.nic_bandwidth=12.5 GB/s", &["native", "static-first"]);
     }
 
-    /// What variants do not do does not delay them: only those whose hosts look at sizes wait for that.
+    /// Only variants whose hosts look at sizes are delayed by slower looks.
     #[test]
     #[ignore = "measures the machine: .ci/run runs it, and another of its kind is beside it"]
     fn looks_at_sizes_that_take_longer() {

@@ -1,5 +1,4 @@
 //! `zipwire diff`: what differs between two timelines, and what is no timeline.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::path::Path;

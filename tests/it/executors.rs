@@ -1,5 +1,4 @@
 //! Executors: each that is listed is in the help and in the docs, and one of a caller's own runs beside them.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
 use std::path::Path;

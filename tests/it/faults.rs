@@ -1,8 +1,6 @@
 //! Faults, each through one scenario on the simulator and on threads: every rank ends with a typed error within its
 //! deadline, and the rank and the op in which it began are named, alike on both.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use crate::common;
 
 use std::path::Path;
@@ -12,7 +10,7 @@ use zipwire::executors::{SIM, THREADS};
 use zipwire::schedule::{FailureKind, Rank, RunFailure};
 use zipwire::{Cancel, Prepared};
 
-/// What every variant of a scenario must end with.
+/// Failure with which every variant of a scenario must end.
 struct Expected {
     kind: FailureKind,
     culprit: u32,
@@ -130,7 +128,7 @@ fn a_dead_rank() {
     );
 }
 
-/// What a rank can make up for in time changes nothing but the time.
+/// Faults for which a rank makes up in time change nothing but the time.
 #[test]
 fn small_faults_are_survived() {
     let text = std::fs::read_to_string(

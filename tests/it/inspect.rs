@@ -1,7 +1,5 @@
 //! `zipwire inspect` against statistics that were computed apart, and on tensors of every odd kind.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::path::Path;
 use std::process::Command;
 
@@ -219,7 +217,7 @@ fn what_is_no_safetensors_file_is_refused_with_its_name() {
     );
 }
 
-/// What `zipwire inspect` prints about a sample of weights with these arguments.
+/// Output of `zipwire inspect` about a sample of weights with these arguments.
 fn inspect_weights(arguments: &[&str]) -> std::process::Output {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/samples");
     Command::new(env!("CARGO_BIN_EXE_zipwire"))

@@ -18,7 +18,6 @@ mod inspect;
 mod order;
 mod pipes;
 mod presets;
-mod random_faults;
 mod readme;
 mod refusals;
 mod reproduce;

@@ -1,5 +1,4 @@
-//! What follows what in a simulated iteration, seen from the timelines of whole scenarios.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+//! Sequence of ops in a simulated iteration, read from the timelines of whole scenarios.
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
 //! Presets on the command line: what a run says of the constants that it takes from them, and what its table shows.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::path::Path;

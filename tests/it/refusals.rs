@@ -1,5 +1,4 @@
-//! What the command line refuses before anything runs: exit codes, messages, and that nothing is written.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+//! Command lines that are refused before anything runs: exit codes, messages, and that nothing is written.
 
 use std::fs;
 

@@ -1,5 +1,4 @@
 //! `zipwire reproduce` as a user meets it, and what its numbers must come to.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -59,7 +58,7 @@ fn splitzip_comes_near_and_says_what_depends_on_what() {
     assert_eq!(reproduce(&["splitzip"]).stdout, reproduce(&["splitzip"]).stdout, "not the same bytes twice");
 }
 
-/// What is known to be beyond its tolerance: one more, or one less, is news for docs/paper-notes.md.
+/// Numbers known to be beyond their tolerance: one more, or one fewer, belongs into docs/paper-notes.md.
 const ZIPCCL_BEYOND: [&str; 14] = [
     "eq5-offset",
     "fig9-deepseek-16",

@@ -1,7 +1,5 @@
 //! `zipwire scenario routes`: the cluster as other programs need it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -1,7 +1,5 @@
 //! Workload `serving` from the command line: simulated and on real ranks, its files, and what is said of what goes wrong.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 use crate::common::process;
 
 use std::fs;
@@ -110,7 +108,7 @@ fn requests_have_a_row_and_a_track_each() {
     assert_eq!(phases, 39);
 }
 
-/// What is lost with an instance is said, for real ranks as for simulated ones, and all else is served.
+/// Requests of a lost instance fail with a message, on real and on simulated ranks, and all others are served.
 #[test]
 fn requests_of_a_lost_instance_fail_and_others_do_not() {
     let folder = tempdir().unwrap();

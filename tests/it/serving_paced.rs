@@ -31,6 +31,17 @@ fn topology() -> Topology {
     }
 }
 
+/// Sixteen requests of unequal lengths, a millisecond apart in the mean.
+fn requests() -> Requests {
+    let list = (0..16_u32).map(|index| Request {
+        arrival_s: f64::from(index) * 1e-3 * (0.7 + f64::from(index * 7919 % 1000) / 1700.0),
+        input_tokens: 1000 + index * 104_729 % 3000,
+        output_tokens: 1 + index % 9,
+        prefix: Vec::new(),
+    });
+    Requests::new(list.collect(), 16)
+}
+
 /// Two prefill instances of two ranks, two decode instances of one, and requests that now and then wait for one another.
 fn compare(moves: Move, cost: Option<CodecCost>) -> Result<(), String> {
     let pool = Pool { instances: 2, kv_tokens: 40_000, sequences: 16 };
@@ -44,13 +55,7 @@ fn compare(moves: Move, cost: Option<CodecCost>) -> Result<(), String> {
         chunk_tokens: 2048,
         cached_blocks: 0,
     };
-    let list = (0..16_u32).map(|index| Request {
-        arrival_s: f64::from(index) * 1e-3 * (0.7 + f64::from(index * 7919 % 1000) / 1700.0),
-        input_tokens: 1000 + index * 104_729 % 3000,
-        output_tokens: 1 + index % 9,
-        prefix: Vec::new(),
-    });
-    let requests = Requests::new(list.collect(), 16);
+    let requests = requests();
     let shards = Shards::grouped(6, 4, 64, 2, [2, 1]).expect("heads and ranks divide");
     let geometry = Geometry::grouped(6, 2, 32, DType::Bf16).expect("there is such a cache");
     let rows: Vec<Arc<Rows>> = (0..2).map(|plane| Arc::new(Rows::gaussian(0.5, plane))).collect();
@@ -62,8 +67,8 @@ fn compare(moves: Move, cost: Option<CodecCost>) -> Result<(), String> {
     let mut setup = Setup::new(&requests, config, &shards, geometry, &rows);
     setup.pace = Some(Pace { topology: &topology, dilation: DILATION });
     (setup.compute, setup.host, setup.handshake_s) = (compute, host, 10e-6);
-    let spec = || "tiered".parse().expect("it is a codec");
-    setup.coding = cost.map(|cost| Coding { spec: spec(), cost, is_pipelined: true });
+    let spec = "tiered".parse().expect("it is a codec");
+    setup.coding = cost.map(|cost| Coding { spec, cost, is_pipelined: true });
     let paced = run(&setup, &AtomicBool::new(false)).expect("all goes well");
     assert_eq!(paced.totals.bytes_verified, paced.bytes_raw);
 
@@ -93,9 +98,8 @@ fn compare(moves: Move, cost: Option<CodecCost>) -> Result<(), String> {
     let errors: Vec<f64> = pairs.map(|(paced, simulated)| (paced / simulated - 1.0).abs()).collect();
     let mean = errors.iter().sum::<f64>() / errors.len() as f64;
     assert_eq!(errors.len(), requests.len());
-    let name = moves.name();
-    let check =
-        |holds: bool, what: String| if holds { Ok(()) } else { Err(format!("{name} {cost:?}: {what}")) };
+    let case = format!("{} {cost:?}", moves.name());
+    let check = |holds: bool, what: String| if holds { Ok(()) } else { Err(format!("{case}: {what}")) };
     check(mean < 0.05, format!("{mean} of {errors:?}"))?;
     for (paced, simulated) in [
         (of_paced.1.ttft_s, of_simulated.1.ttft_s),

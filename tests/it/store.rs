@@ -1,5 +1,4 @@
 //! `store` from the command line: checkpoints come back byte for byte, interrupted or not, and mistakes change nothing.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use crate::common::process;
 

@@ -1,5 +1,4 @@
 //! Sweeps as a user meets them: which rows there are, and that neither threads nor interruptions change a byte of them.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -80,7 +79,7 @@ impl Case {
         self.command(args).output().unwrap()
     }
 
-    /// What is in the files of a sweep that has ended.
+    /// Contents of the files of a sweep that has ended.
     #[track_caller]
     fn files(&self) -> (String, String) {
         let read = |name: &str| fs::read_to_string(self.path("out").join(name)).unwrap();
@@ -231,7 +230,7 @@ fn an_interrupted_sweep_goes_on_where_it_was() {
     assert_eq!(case.files(), whole.files());
 }
 
-/// What `kill -9`, or a disk that is full, leaves at the end.
+/// Half a line at the end of the journal, as `kill -9` or a full disk leaves it.
 #[test]
 fn a_half_written_line_is_dropped() {
     let whole = Case::new(SWEEP);
@@ -379,7 +378,7 @@ fn a_point_that_fails_is_in_its_row_and_the_others_go_on() {
     assert_eq!(errors, [false, false, true, true, false, false]);
 }
 
-/// What a plan alone shows is found when the point is planned.
+/// Errors that only planning shows are found when the point is planned.
 #[test]
 fn a_point_without_a_plan_is_a_failed_one() {
     let case = Case::new("[sweep]\n\"codec.ratio\" = [1.3, 3.0]\n");

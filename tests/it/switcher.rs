@@ -1,7 +1,6 @@
 //! Adaptive variants beside every fixed choice: thirty scenarios that are drawn, and some in which the best choice changes.
 //!
 //! `cargo test -p zipwire --test it switcher:: -- --nocapture` prints the tables of `docs/switcher.md`.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fmt::Write as _;
 
@@ -21,7 +20,7 @@ struct Scenario {
     text: String,
 }
 
-/// What became of one scenario.
+/// Outcome of one scenario.
 struct Row {
     about: String,
     switcher: SwitcherSummary,

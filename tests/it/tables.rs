@@ -1,7 +1,5 @@
 //! Tables that frames share, from the command line to the bytes: trained, kept in files, measured, taken by scenarios, and replaced where they are stale.
 
-#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,5 +1,4 @@
 //! Every topology on paced links: routes that the simulator takes are those of real bytes, too.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::Command;
 use std::thread;

@@ -1,5 +1,4 @@
 //! Simulated training iterations against closed forms.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use zipwire::executors::SIM;
 use zipwire::scenarios::{Source, load};

@@ -1,5 +1,4 @@
 //! The line below the table of `zipwire run`: whether compressing pays, against every variant that compresses nothing.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 
@@ -34,7 +33,7 @@ ratio = 1.4
 speed = { encode = "500 GB/s", decode = "500 GB/s", launch = "5 us" }
 "#;
 
-/// What a run of these variants prints.
+/// Output of a run of these variants.
 fn run(variants: &[(&str, &str, u32)], flags: &[&str]) -> String {
     run_of(SCENARIO, variants, flags)
 }

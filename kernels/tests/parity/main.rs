@@ -98,19 +98,21 @@ fn trials() -> Vec<Trial> {
         sum("what_is_refused", plain_sums::refusals),
     ]);
     trials.extend(["tiered", "rans"].map(|spec| {
-        Trial::test(format!("{spec}::F32::compact::planes_of_every_form"), move || {
+        Group(spec, DType::F32).named("compact::planes_of_every_form", Extent::Whole, move || {
             compact::planes_of_every_form(spec);
-            Ok(())
         })
     }));
-    let of_window7 = |name: &str, test: fn()| plain("window7::F32::compact", name, test);
+    let of_window7 = |name: &str, test: fn()| Group("window7", DType::F32).named(name, Extent::Whole, test);
     trials.extend([
-        of_window7("lower_halves_are_left_out", window7::lower_halves),
-        of_window7("entries_are_checked", window7::entries),
+        of_window7("compact::lower_halves_are_left_out", window7::lower_halves),
+        of_window7("compact::entries_are_checked", window7::entries),
     ]);
     trials.extend(planted::trials());
     trials
 }
+
+/// Type of the values whose tests a plain run plays; those of the others are ignored unless asked for.
+const SHORT_DTYPE: DType = DType::Bf16;
 
 /// The tests of one codec and type.
 #[derive(Clone, Copy)]
@@ -119,22 +121,26 @@ struct Group(&'static str, DType);
 impl Group {
     fn trial(self, name: &str, test: fn(&'static str, DType)) -> Trial {
         let Self(spec, dtype) = self;
-        Trial::test(format!("{spec}::{dtype}::{name}"), move || {
-            test(spec, dtype);
+        self.named(name, Extent::Short, move || test(spec, dtype))
+    }
+
+    /// A test, ignored if it is long or of another type than [`SHORT_DTYPE`].
+    fn named(self, name: &str, extent: Extent, test: impl FnOnce() + Send + 'static) -> Trial {
+        let Self(spec, dtype) = self;
+        let is_whole = extent == Extent::Whole || dtype != SHORT_DTYPE;
+        let name = format!("{spec}::{dtype}::{}{name}", if is_whole { "whole::" } else { "" });
+        let trial = Trial::test(name, move || {
+            test();
             Ok(())
-        })
+        });
+        trial.with_ignored_flag(is_whole)
     }
 
     /// A test in its short form, and in its whole one, which is ignored unless asked for.
     fn both(self, name: &str, test: fn(&'static str, DType, Extent)) -> [Trial; 2] {
         let Self(spec, dtype) = self;
-        [Extent::Short, Extent::Whole].map(|extent| {
-            let name = format!("{spec}::{dtype}::{}{name}", extent.of("", "whole::"));
-            let trial = Trial::test(name, move || {
-                test(spec, dtype, extent);
-                Ok(())
-            });
-            trial.with_ignored_flag(extent == Extent::Whole)
+        [(Extent::Short, ""), (Extent::Whole, "longer_")].map(|(extent, prefix)| {
+            self.named(&format!("{prefix}{name}"), extent, move || test(spec, dtype, extent))
         })
     }
 

@@ -19,7 +19,7 @@ pub(crate) struct Case {
     pub(crate) name: String,
     file: PathBuf,
     sets: Vec<String>,
-    /// Of frames that may have several.
+    /// Layout of the frames, where a scenario allows several.
     layout: Option<Layout>,
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn resolve(case: &Case) -> Result<Experiment, Failed> {
     Ok(experiment)
 }
 
-/// What conformance compares of a span.
+/// Fields of a span that conformance compares: all but times.
 type Fact = (u32, Rank, OpId, Lane, &'static str, Option<Stage>, Option<Rank>, u64);
 
 /// No op yields more than the bounds of its frames, nor has a plan room for more.

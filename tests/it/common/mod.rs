@@ -1,4 +1,4 @@
-//! What several tests share.
+//! Helpers of several tests.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod conformance;

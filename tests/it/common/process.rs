@@ -12,12 +12,12 @@ pub(crate) fn zipwire(args: &[&str]) -> Command {
     command
 }
 
-/// What it says and how it ends.
+/// Output and exit status of the program.
 pub(crate) fn output(args: &[&str]) -> Output {
     zipwire(args).output().unwrap()
 }
 
-/// What it says where it ends well.
+/// Output of the program, which must succeed.
 #[track_caller]
 pub(crate) fn succeeds(args: &[&str]) -> Output {
     let output = output(args);
@@ -39,7 +39,7 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// What was written, as text.
+/// Written bytes as text.
 pub(crate) fn text_of(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
