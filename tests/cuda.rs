@@ -38,13 +38,25 @@ fn trials() -> Vec<Trial> {
     trials
 }
 
-/// Whether a case runs only in the whole form. In the short form one scenario stands for those that run with every codec and one for those that train an
-/// MoE model; three, which cover every way that such frames travel, stand for those with compact frames.
+/// Scenarios of a plain run, which together have all protocols, collectives, codecs and sums that GPUs can run.
+const SHORT: [&str; 9] = [
+    "all-gather-algorithms-2x3",
+    "all-reduce-algorithms-2x3",
+    "all-to-all-sparse-2x3",
+    "dp-2x2",
+    "fsdp-2x2",
+    "moe-fp8-2x3",
+    "protocols-2x3",
+    "reduce-scatter-algorithms-2x3",
+    "weight-sync-2x3",
+];
+
+/// Scenarios of a plain run whose frames can be compact.
+const SHORT_COMPACT: [&str; 2] = ["all-to-all-sparse-2x3::", "protocols-2x3"];
+
 fn is_long(case: &Case, layout: Layout) -> bool {
-    let is_with_codec = case.name.contains("::") && !case.name.starts_with("all-to-all-sparse-2x3::");
-    let compact = ["protocols-2x3", "all-reduce-algorithms-2x3", "all-to-all-sparse-2x3::"];
-    let is_other = layout == Layout::Compact && !compact.iter().any(|name| case.name.starts_with(name));
-    is_with_codec || is_other || case.name.starts_with("moe-training-") && case.name != "moe-training-2x2"
+    let is_short = |names: &[&str]| names.iter().any(|name| case.name.starts_with(name));
+    !is_short(&SHORT) || layout == Layout::Compact && !is_short(&SHORT_COMPACT)
 }
 
 fn conforms_delayed(case: &Case, variant: usize) -> Result<(), Failed> {

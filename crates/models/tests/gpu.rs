@@ -12,15 +12,16 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
+use zipwire_codec::DType;
 use zipwire_kernels::{Device, Stream};
 use zipwire_models::file::{Compression, Watch, compress};
 use zipwire_models::held::{DeviceModel, HeldError, HeldModel, HeldOptions, Place};
 
 fn main() -> ExitCode {
     let sources = zipwire_kernels::sources();
-    let of = |name: &str| ["huffman", "tiered", "rans"].contains(&name);
-    let used: Vec<&str> =
-        sources.iter().filter(|source| of(source.name)).map(|source| source.text.as_str()).collect();
+    let is_used = |name: &str| ["huffman", "tiered", "rans"].contains(&name);
+    let used = sources.iter().filter(|source| is_used(source.name) && source.dtype == Some(DType::Bf16));
+    let used: Vec<&str> = used.map(|source| source.text.as_str()).collect();
     zipwire_emulation::harness(&used, trials, &[])
 }
 

@@ -30,9 +30,42 @@ impl Extent {
     }
 }
 
+/// Modules of the laws of one codec and type: `codec_laws!(NAME, SPEC, DTYPE)` with short forms for a plain run, `codec_laws!(whole NAME, ...)`
+/// with whole forms only.
 macro_rules! codec_laws {
     ($name:ident, $spec:expr, $dtype:ident) => {
-        codec_laws!($name, $spec, $dtype, [
+        mod $name {
+            $crate::codecs::laws::each_law!(short $spec, $dtype);
+            mod whole {
+                $crate::codecs::laws::each_law!(long $spec, $dtype);
+            }
+        }
+    };
+    (whole $name:ident, $spec:expr, $dtype:ident) => {
+        mod $name {
+            mod whole {
+                $crate::codecs::laws::each_law!(whole $spec, $dtype);
+            }
+        }
+    };
+}
+pub(crate) use codec_laws;
+
+/// Tests of the laws: `short` forms, the whole forms of those that are `long`, or the `whole` of all.
+macro_rules! each_law {
+    (short $spec:expr, $dtype:ident) => {
+        $crate::codecs::laws::each_law!(@plain $spec, $dtype, []);
+        $crate::codecs::laws::each_law!(@long $spec, $dtype, Short, []);
+    };
+    (long $spec:expr, $dtype:ident) => {
+        $crate::codecs::laws::each_law!(@long $spec, $dtype, Whole, [#[ignore = "a minute for all codecs: .ci/run runs it"]]);
+    };
+    (whole $spec:expr, $dtype:ident) => {
+        $crate::codecs::laws::each_law!(@plain $spec, $dtype, [#[ignore = "a minute for all codecs: .ci/run runs it"]]);
+        $crate::codecs::laws::each_law!(long $spec, $dtype);
+    };
+    (@plain $spec:expr, $dtype:ident, $ignored:tt) => {
+        $crate::codecs::laws::each_law!(@tests $ignored, ($spec, zipwire_codec::DType::$dtype), [
             every_pattern_survives,
             tile_borders_survive,
             sizes_do_not_depend_on_options,
@@ -40,7 +73,10 @@ macro_rules! codec_laws {
             unfit_buffers_are_errors,
             one_buffer_is_enough,
             headers_alone_allocate_nothing,
-        ], [
+        ]);
+    };
+    (@long $spec:expr, $dtype:ident, $extent:ident, $ignored:tt) => {
+        $crate::codecs::laws::each_law!(@tests $ignored, ($spec, zipwire_codec::DType::$dtype, $crate::codecs::laws::Extent::$extent), [
             every_length_survives,
             every_flip_is_an_error,
             random_flips_are_errors,
@@ -48,35 +84,18 @@ macro_rules! codec_laws {
             overwritten_frames_never_pass_or_panic,
         ]);
     };
-    ($name:ident, $spec:expr, $dtype:ident, [$($law:ident,)*], [$($long:ident,)*]) => {
-        mod $name {
-            use super::laws::Extent;
-
-            $(
-                #[test]
-                fn $law() {
-                    super::laws::$law($spec, zipwire_codec::DType::$dtype);
-                }
-            )*
-            $(
-                #[test]
-                fn $long() {
-                    super::laws::$long($spec, zipwire_codec::DType::$dtype, Extent::Short);
-                }
-            )*
-            mod whole {
-                $(
-                    #[test]
-                    #[ignore = "a minute for all codecs: .ci/run runs it, and the short form is beside it"]
-                    fn $long() {
-                        super::super::laws::$long($spec, zipwire_codec::DType::$dtype, super::Extent::Whole);
-                    }
-                )*
-            }
+    (@tests $ignored:tt, $arguments:tt, [$($law:ident,)*]) => {
+        $($crate::codecs::laws::each_law!(@test $ignored, $arguments, $law);)*
+    };
+    (@test [$(#[$ignored:meta])?], $arguments:tt, $law:ident) => {
+        #[test]
+        $(#[$ignored])?
+        fn $law() {
+            $crate::codecs::laws::$law $arguments;
         }
     };
 }
-pub(crate) use codec_laws;
+pub(crate) use each_law;
 
 fn codec(spec: &str) -> Box<dyn Codec> {
     common::codec(spec)
