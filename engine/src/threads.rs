@@ -19,20 +19,24 @@ use crate::transport::filter::Filtered;
 use crate::transport::local::{Local, Process};
 use crate::transport::paced::{Paced, Wire, mean_bytes};
 
-pub use crate::host::{CallWork, CodecWork, Coding, Pace, Report, Setup};
+pub use crate::host::{CallWork, CodecWork, Coding, HostReport, HostSetup, Pace};
 pub use crate::report::STUCK_AFTER;
 
 /// Runs a plan; every received byte is compared with what was sent. Setting `cancel` ends it early.
 ///
 /// # Errors
 /// If a rank fails, bytes are wrong, an op is overdue, nothing happens for too long, or the user stops the run.
-pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Report, Box<RunFailure>> {
+pub fn run(setup: &HostSetup<'_>, cancel: &AtomicBool) -> Result<HostReport, Box<RunFailure>> {
     let hello = Hello::new(setup.plan);
     run_as(setup, &vec![hello; setup.plan.programs.len()], cancel)
 }
 
 /// Runs a plan with the given handshake of each rank.
-fn run_as(setup: &Setup<'_>, hellos: &[Hello], cancel: &AtomicBool) -> Result<Report, Box<RunFailure>> {
+fn run_as(
+    setup: &HostSetup<'_>,
+    hellos: &[Hello],
+    cancel: &AtomicBool,
+) -> Result<HostReport, Box<RunFailure>> {
     let plan = setup.plan;
     let memories = (0..plan.rank_count()).map(|rank| host::memory(plan, Rank(rank)));
     let memories: Vec<Arc<Memory>> = memories.collect::<Result<_, _>>()?;
@@ -89,7 +93,7 @@ mod tests {
         let job = Job { name: "collective", rank_count: 3, slots: vec!["in", "out"], segments };
         let plan = plan(&job, &Choice::of(Protocol::Native, None));
         let payload = Payload::new(1, vec![Arc::new(Rows::gaussian(1.0, 1))]);
-        let setup = Setup { cores: 1, ..Setup::new(&plan, &payload, 0..1) };
+        let setup = HostSetup { cores: 1, ..HostSetup::new(&plan, &payload, 0..1) };
         let own = Hello::new(&plan);
         let other = Hello { plan: "another".to_owned(), ..own.clone() };
         let failure = run_as(&setup, &[own.clone(), own, other], &AtomicBool::new(false)).unwrap_err();

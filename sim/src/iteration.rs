@@ -24,7 +24,7 @@ use crate::meter::Meter;
 use crate::network::Network;
 use crate::queue::{Event, Queue};
 use crate::rank_set::RankSet;
-use crate::run::{Setup, SimError};
+use crate::run::{SimError, SimSetup};
 
 /// Events between two looks at whether the user wants to stop.
 const EVENTS_PER_CHECK: u32 = 1024;
@@ -56,7 +56,7 @@ struct Host {
 }
 
 pub(crate) struct Iteration<'a> {
-    setup: &'a Setup<'a>,
+    setup: &'a SimSetup<'a>,
     index: u32,
     hosts: Vec<Host>,
     network: Network,
@@ -78,7 +78,7 @@ pub(crate) struct Iteration<'a> {
 
 impl<'a> Iteration<'a> {
     pub(crate) fn new(
-        setup: &'a Setup<'a>,
+        setup: &'a SimSetup<'a>,
         index: u32,
         machines: Vec<Machine>,
         spans: &'a mut Vec<Span>,
@@ -216,7 +216,7 @@ impl<'a> Iteration<'a> {
                 if bytes == 0 {
                     self.deliver(transit);
                 } else {
-                    let Setup { topology, model, .. } = self.setup;
+                    let SimSetup { topology, model, .. } = self.setup;
                     let route = topology.route(src, dst);
                     let flow = match model {
                         NetworkModel::MaxMin | NetworkModel::AlphaBeta => {
@@ -391,7 +391,7 @@ impl Host {
 }
 
 /// A queue that knows when ranks die.
-fn faulty_queue(setup: &Setup<'_>, faults: &FaultPlan, iteration: u32) -> Queue {
+fn faulty_queue(setup: &SimSetup<'_>, faults: &FaultPlan, iteration: u32) -> Queue {
     let mut queue = Queue::default();
     let deaths =
         setup.plan.programs.iter().filter_map(|program| Some((program.rank, faults.death_s(program.rank)?)));

@@ -16,7 +16,7 @@ mod sizes;
 mod table_fit;
 
 pub use network::{FlowId, Network, Work};
-pub use run::{Setup, SimError, run};
+pub use run::{SimError, SimSetup, run};
 pub use size_cache::SizeCache;
 pub use sizes::{FrameSizes, Room, SizeError, SizeTable, encoding_bytes};
 pub use table_fit::{calibrated_table, table_fit};

@@ -15,7 +15,7 @@ use crate::sizes::FrameSizes;
 
 /// All that a simulation depends on.
 #[derive(Debug)]
-pub struct Setup<'a> {
+pub struct SimSetup<'a> {
     /// The plan, validated.
     pub plan: &'a Plan,
     /// Links and routes; its rank count is the plan's.
@@ -62,7 +62,7 @@ pub enum SimError {
 }
 
 /// Simulates a plan. `proceed` is asked now and then; `false` ends the run with [`SimError::Cancelled`].
-pub fn run(setup: &Setup<'_>, proceed: &dyn Fn() -> bool) -> Result<Timeline, SimError> {
+pub fn run(setup: &SimSetup<'_>, proceed: &dyn Fn() -> bool) -> Result<Timeline, SimError> {
     let plan = setup.plan;
     let _span = tracing::info_span!("simulate", iterations = setup.iterations.len()).entered();
     assert_eq!(plan.rank_count(), setup.topology.ranks(), "the plan has as many ranks as the cluster");

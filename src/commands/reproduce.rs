@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use zipwire::papers::{
-    Constant, Curve, Errors, Extent, NullModel, Origin, Published, Report, Role, Row, Score, Sensitivity,
-    count, pictures, reproduce, signed_percent,
+    Constant, Curve, Errors, Extent, NullModel, Origin, PaperReport, Published, Role, Row, Score,
+    Sensitivity, count, pictures, reproduce, signed_percent,
 };
 use zipwire::{Cancel, Output};
 
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &ReproduceArgs, cancel: &Cancel) -> Result<(), CliError>
     if args.json { print_json(&report) } else { print(text(&report)) }
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &PaperReport) -> String {
     let mut text = format!("{}\n\n{}\n", report.paper.title(), table::text(&numbers(&report.rows)));
     let remarks: Vec<String> = report.rows.iter().filter_map(remark).collect();
     if !remarks.is_empty() {
@@ -162,7 +162,7 @@ fn moved_in<'s>(sensitivity: &'s Sensitivity, figure: &str, numbers: &[usize]) -
 }
 
 /// Summary of the table: errors of all predictions, of the independent ones beside the null model, and how free the model was.
-fn verdict(report: &Report) -> String {
+fn verdict(report: &PaperReport) -> String {
     let Score { predictions, independent, bounds, missed, pending } = &report.score;
     let mut lines = Vec::new();
     if let Some(errors) = errors(predictions) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use zipwire::cluster::{CodecCost, Fabric, HostCost, NetworkModel, Topology};
-use zipwire::engine::serving::{Coding, Pace, Setup, run};
+use zipwire::engine::serving::{Coding, Pace, ServingSetup, run};
 use zipwire::kv::{DType, Geometry};
 use zipwire::payload::Rows;
 use zipwire::serving::{
@@ -64,7 +64,7 @@ fn compare(moves: Move, cost: Option<CodecCost>) -> Result<(), String> {
         decode: DecodeTime { step_s: 100e-6, sequence_s: 1e-6, context_token_s: 1e-9 },
     };
     let (topology, host) = (topology(), HostCost { launch_s: 5e-6, ..HostCost::default() });
-    let mut setup = Setup::new(&requests, config, &shards, geometry, &rows);
+    let mut setup = ServingSetup::new(&requests, config, &shards, geometry, &rows);
     setup.pace = Some(Pace { topology: &topology, dilation: DILATION });
     (setup.compute, setup.host, setup.handshake_s) = (compute, host, 10e-6);
     let spec = "tiered".parse().expect("it is a codec");
@@ -74,7 +74,7 @@ fn compare(moves: Move, cost: Option<CodecCost>) -> Result<(), String> {
 
     let size = paced.bytes_wire as f64 / paced.bytes_raw as f64;
     let piece_tokens = geometry.group_tokens();
-    let setup = simulated::Setup {
+    let setup = simulated::SimServingSetup {
         requests: &requests,
         config,
         compute,

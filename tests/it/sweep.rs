@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use zipwire::executors::SIM;
 use zipwire::scenarios::{Source, Sweep, load_sweep};
-use zipwire::sweep::{Event, Setup, SweepError};
+use zipwire::sweep::{SweepError, SweepEvent, SweepSetup};
 use zipwire::{Cancel, executors};
 
 /// Four ranks; start times are drawn, and sizes are those of real frames.
@@ -92,9 +92,9 @@ impl Case {
     }
 
     /// Runs the sweep in this process until `most` points have ended; gives what was there before.
-    fn run_until(&self, most: usize) -> (Result<(), SweepError>, Event) {
+    fn run_until(&self, most: usize) -> (Result<(), SweepError>, SweepEvent) {
         let (sweep, folder, cancel) = (self.sweep(), self.path("out"), Cancel::new());
-        let setup = Setup {
+        let setup = SweepSetup {
             sweep: &sweep,
             executors: &[SIM],
             variants: &[],
@@ -109,8 +109,8 @@ impl Case {
         };
         let (ended, begun) = (AtomicUsize::new(0), Mutex::new(None));
         let run = zipwire::sweep::run(&setup, &cancel, &|event| match event {
-            Event::Begun { .. } => *begun.lock().unwrap() = Some(event),
-            Event::Ended => {
+            SweepEvent::Begun { .. } => *begun.lock().unwrap() = Some(event),
+            SweepEvent::Ended => {
                 if ended.fetch_add(1, Ordering::Relaxed) + 1 == most {
                     cancel.cancel();
                 }
@@ -214,7 +214,7 @@ fn an_interrupted_sweep_goes_on_where_it_was() {
     // In three parts: 5 points, 4 more, and the rest.
     for part in [5, 4] {
         let (stopped, begun) = case.run_until(part);
-        assert_eq!(begun, Event::Begun { done, dropped: false, damaged: 0 });
+        assert_eq!(begun, SweepEvent::Begun { done, dropped: false, damaged: 0 });
         done += part;
         let stopped = stopped.unwrap_err();
         assert!(matches!(stopped, SweepError::Stopped { done: now, of: 12, .. } if now == done));
@@ -255,12 +255,12 @@ fn a_half_written_line_is_dropped() {
     ] {
         fs::write(case.journal(), text).unwrap();
         let (run, begun) = case.run_until(1);
-        assert_eq!(begun, Event::Begun { done, dropped, damaged }, "{text}");
+        assert_eq!(begun, SweepEvent::Begun { done, dropped, damaged }, "{text}");
         run.unwrap_err();
         let (run, begun) = case.run_until(1);
         assert_eq!(
             begun,
-            Event::Begun { done: done + 1, dropped: false, damaged },
+            SweepEvent::Begun { done: done + 1, dropped: false, damaged },
             "what followed is whole: {text}"
         );
         run.unwrap_err();
@@ -294,7 +294,7 @@ fn signals_end_a_sweep_and_lose_nothing() {
         assert!(length() >= before + 10_000 && !case.path("out/summary.json").exists());
     }
     let (stopped, begun) = case.run_until(1);
-    assert!(matches!(begun, Event::Begun { done: 8.., .. }), "{begun:?}");
+    assert!(matches!(begun, SweepEvent::Begun { done: 8.., .. }), "{begun:?}");
     stopped.unwrap_err();
 }
 
@@ -303,7 +303,7 @@ fn a_sweep_that_stops_before_its_first_point_leaves_nothing() {
     let case = Case::new(SWEEP);
     let (sweep, folder, cancel) = (case.sweep(), case.path("out"), Cancel::new());
     cancel.cancel();
-    let setup = Setup {
+    let setup = SweepSetup {
         sweep: &sweep,
         executors: &[SIM],
         variants: &[],

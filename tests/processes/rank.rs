@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use libtest_mimic::Failed;
-use zipwire::engine::host::{self, Permits, Report, Setup, run_rank};
+use zipwire::engine::host::{self, HostReport, HostSetup, Permits, run_rank};
 use zipwire::engine::threads;
 use zipwire::scenarios::{Experiment, Source, load};
 use zipwire::schedule::Rank;
@@ -56,7 +56,7 @@ pub(crate) fn run(task: &Task) -> ExitCode {
 }
 
 /// Reports of the same ranks as threads, by variant.
-pub(crate) fn as_threads(file: &str, sets: &[String]) -> Result<Vec<(String, Report)>, Failed> {
+pub(crate) fn as_threads(file: &str, sets: &[String]) -> Result<Vec<(String, HostReport)>, Failed> {
     let experiment = resolve(file, sets);
     let prepared = Prepared::new(&experiment, &Cancel::new())?;
     let report = |index: usize| {
@@ -67,9 +67,9 @@ pub(crate) fn as_threads(file: &str, sets: &[String]) -> Result<Vec<(String, Rep
     (0..experiment.variants.len()).map(report).collect()
 }
 
-pub(crate) fn setup<'a>(experiment: &'a Experiment, plan: &'a Plan) -> Setup<'a> {
+pub(crate) fn setup<'a>(experiment: &'a Experiment, plan: &'a Plan) -> HostSetup<'a> {
     let payload = experiment.payload.as_ref().expect("scenarios of the tests have bytes");
-    Setup::new(plan, payload, 0..experiment.iterations)
+    HostSetup::new(plan, payload, 0..experiment.iterations)
 }
 
 pub(crate) fn resolve(file: &str, sets: &[String]) -> Experiment {

@@ -34,7 +34,7 @@ pub use expected::{Anchor, CALIBRATIONS, Expected, ExpectedError, Fault, Number,
 pub use null_model::NullModel;
 pub use paper::Paper;
 pub use pictures::pictures;
-pub use report::{Report, Row, signed_percent};
+pub use report::{PaperReport, Row, signed_percent};
 pub use score::{Errors, Score};
 pub use sensitivity::{Moved, Sensitivity};
 
@@ -86,13 +86,13 @@ pub fn reproduce(
     extent: Extent,
     cancel: &Cancel,
     begin: &(dyn Fn(&str) + Sync),
-) -> Result<Report, ReproduceError> {
+) -> Result<PaperReport, ReproduceError> {
     let expected = Expected::read(folder)?;
     let (numbers, curves) = (expected.of(paper), CurveAbout::read(folder, paper)?);
     let constants = constants::read(folder, paper)?;
     let with_seed = |seeds_on: u32| {
         let bench = Bench::new(folder, cancel).with_seeds_on(seeds_on.into());
-        Report::measure(paper, numbers, constants.clone(), &curves, &bench, begin)
+        PaperReport::measure(paper, numbers, constants.clone(), &curves, &bench, begin)
     };
     let report = || {
         let others = || (1..extent.seeds.get()).into_par_iter().map(with_seed).collect::<Vec<_>>();

@@ -2,11 +2,11 @@
 
 use crate::plots::{Bars, Level, Lines, Rows, Series, Value};
 
-use crate::{Curve, CurveAbout, Report, Row, signed_percent};
+use crate::{Curve, CurveAbout, PaperReport, Row, signed_percent};
 
 /// Names and texts of SVG files: one for each curve, and one for each figure that has several numbers of a unit, of which at
 /// least one is measured.
-pub fn pictures(report: &Report) -> Vec<(String, String)> {
+pub fn pictures(report: &PaperReport) -> Vec<(String, String)> {
     let paper = report.paper.name();
     let mut groups: Vec<Vec<&Row>> = Vec::new();
     for row in &report.rows {
@@ -25,7 +25,7 @@ pub fn pictures(report: &Report) -> Vec<(String, String)> {
 }
 
 /// The numbers of a figure that have one unit.
-fn numbers(report: &Report, rows: &[&Row]) -> Rows {
+fn numbers(report: &PaperReport, rows: &[&Row]) -> Rows {
     let common = common_end(rows);
     let unit = match rows[0].unit.as_str() {
         "x" => "ratio",
@@ -74,7 +74,7 @@ fn number(row: &Row, common: Option<&str>) -> crate::plots::Row {
 }
 
 /// A curve: bars where its points have names, lines elsewhere.
-fn drawn(report: &Report, curve: &Curve) -> String {
+fn drawn(report: &PaperReport, curve: &Curve) -> String {
     let values = |column: usize| -> Vec<Value> {
         let value = |(index, point): (usize, &Vec<f64>)| {
             let range = curve.ranges.as_ref().map(|ranges| ranges[index][column]);

@@ -10,7 +10,7 @@ use crate::{
 
 /// Result of `zipwire reproduce` for a paper.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct PaperReport {
     /// The paper.
     pub paper: Paper,
     /// One for each published number, in the order of `expected.toml`.
@@ -69,7 +69,7 @@ pub struct Row {
     pub note: Option<String>,
 }
 
-impl Report {
+impl PaperReport {
     pub(super) fn measure(
         paper: Paper,
         numbers: &[Number],
@@ -100,7 +100,7 @@ impl Report {
     }
 }
 
-impl Report {
+impl PaperReport {
     /// Takes in the numbers of the same paper with another seed, as ends of ranges.
     pub(super) fn widen(&mut self, other: &Self) {
         for (row, other) in self.rows.iter_mut().zip(&other.rows) {

@@ -1,6 +1,6 @@
 //! Runs that suffer the faults of a scenario, with deadlines from a simulation without them.
 
-use zipwire_engine::threads::{Pace, Report};
+use zipwire_engine::threads::{HostReport, Pace};
 use zipwire_schedule::{Deadlines, Fault, FiredFaults, Lane, OpId, Rank};
 use zipwire_timeline::{Metrics, Timeline};
 
@@ -43,7 +43,11 @@ impl Prepared<'_> {
 
     /// Runs the variant at `index` on threads with the faults of the scenario: on paced links, because faults and deadlines
     /// are in the cluster's time.
-    pub(crate) fn measure_faults(&mut self, index: usize, cancel: &Cancel) -> Result<Report, ExecuteError> {
+    pub(crate) fn measure_faults(
+        &mut self,
+        index: usize,
+        cancel: &Cancel,
+    ) -> Result<HostReport, ExecuteError> {
         let experiment = self.experiment;
         check_model(experiment)?;
         let expected = self.simulate(index, FaultSetup::NONE, cancel)?;

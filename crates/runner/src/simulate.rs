@@ -53,7 +53,7 @@ impl Simulator<'_> {
             },
             None => FrameSizes::None,
         };
-        let setup = zipwire_sim::Setup {
+        let setup = zipwire_sim::SimSetup {
             plan,
             topology: &conditions.topology,
             model: experiment.model,

@@ -5,7 +5,7 @@ mod hosts;
 pub use self::hosts::{HostValidationSetup, probe_for, validate_on_hosts};
 
 use zipwire_cluster::NetworkModel;
-use zipwire_engine::threads::{CodecWork, Coding, Pace, Report};
+use zipwire_engine::threads::{CodecWork, Coding, HostReport, Pace};
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::{Algorithm, CostModel, Deadlines, Lane, Plan, SegmentId};
 use zipwire_timeline::{CriticalPath, Deviation, Metrics, Timeline};
@@ -196,7 +196,7 @@ fn compare(
     experiment: &Experiment,
     variant: &Variant,
     prediction: Prediction,
-    report: Report,
+    report: HostReport,
     dilation: f64,
 ) -> VariantValidation {
     let Prediction { timeline: simulated, iteration_s: predicted_s, .. } = prediction;

@@ -12,7 +12,7 @@ use zipwire_schedule::machine::{Capabilities, Machine, Readiness, TransferOrder}
 use zipwire_schedule::plan::{Batch, Local, Op, OpKind};
 use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank, SizeId};
 
-use super::device_state::{DeviceState, Interval, Launch, Report};
+use super::device_state::{CudaReport, DeviceState, Interval, Launch};
 use super::exchange::{Exchanges, PeerMessage};
 use crate::control::{Control, Envelope};
 use crate::failure_report::{FailureReport, Standstill, stopped};
@@ -163,7 +163,7 @@ impl<'a> CudaBackend<'a> {
         let (lane, prepared) = (machine.op(op).kind.lane(), self.device_state().op(op));
         let end = || -> Result<(), GpuError> {
             self.device_state().stream(lane).record(&prepared.done)?;
-            if let Some(Report { from, to, arrived, .. }) = &prepared.report {
+            if let Some(CudaReport { from, to, arrived, .. }) = &prepared.report {
                 let stream = self.device_state().report_stream(lane);
                 stream.wait(&prepared.done)?;
                 stream.download(from, to, 0)?;

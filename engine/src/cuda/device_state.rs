@@ -76,7 +76,7 @@ pub(super) struct Prepared {
     pub(super) done: Event,
     pub(super) launch: Launch,
     /// Sizes or findings that are copied to the host.
-    pub(super) report: Option<Report>,
+    pub(super) report: Option<CudaReport>,
     /// Before and behind each receive of an exchange.
     pub(super) receives: Vec<Interval>,
     /// Event that peers wait for before they copy the bytes it sends.
@@ -94,7 +94,7 @@ pub(super) enum Launch {
 
 /// Bytes that go to the host behind an op.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct CudaReport {
     pub(super) from: DeviceRegion,
     pub(super) to: HostBuffer,
     /// The bytes are there.
@@ -239,7 +239,7 @@ impl DeviceState {
 impl Prepared {
     /// Sizes that a report has brought.
     pub(super) fn sizes(&self, defined: &[SizeId]) -> Vec<(SizeId, u64)> {
-        let Some(Report { to, first, .. }) = &self.report else { return Vec::new() };
+        let Some(CudaReport { to, first, .. }) = &self.report else { return Vec::new() };
         let value = |size: &SizeId| to.read_u64(SIZE_BYTES * u64::from(size.0 - first));
         defined.iter().map(|size| (*size, value(size))).collect()
     }
@@ -328,8 +328,8 @@ fn prepare(
     kernels: &Kernels,
 ) -> Result<Prepared, GpuError> {
     let launch = launch(kind, place, sizes, kernels)?;
-    let report = |from: DeviceRegion, first| -> Result<Report, GpuError> {
-        Ok(Report { to: HostBuffer::new(device, from.len())?, from, arrived: Event::new(device)?, first })
+    let report = |from: DeviceRegion, first| -> Result<CudaReport, GpuError> {
+        Ok(CudaReport { to: HostBuffer::new(device, from.len())?, from, arrived: Event::new(device)?, first })
     };
     let defined = kind.effects().defines;
     let ends = defined.iter().min().zip(defined.iter().max());

@@ -41,7 +41,7 @@ pub use zipwire_kernels as kernels;
 
 /// Plan, payload and devices of a run.
 #[derive(Debug)]
-pub struct Setup<'a> {
+pub struct CudaSetup<'a> {
     /// The plan: validated, and one that [`check`] lets pass.
     pub plan: &'a Plan,
     /// Contents of the chunks.
@@ -56,7 +56,7 @@ pub struct Setup<'a> {
 
 /// A run in which all went well.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report {
+pub struct CudaReport {
     /// Spans of all ranks, by the clocks of the devices.
     pub timeline: Timeline,
     /// Received bytes that were compared with what was sent, over all ranks and iterations.
@@ -78,13 +78,13 @@ pub fn devices(ranks: usize) -> Result<Vec<Device>, GpuError> {
 ///
 /// # Panics
 /// If [`check`] refuses the plan, there are no devices, or the payload lacks a segment.
-pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Report, Box<RunFailure>> {
+pub fn run(setup: &CudaSetup<'_>, cancel: &AtomicBool) -> Result<CudaReport, Box<RunFailure>> {
     check(setup.plan).unwrap_or_else(|error| panic!("{error}"));
     let plan = setup.plan;
     let hello = Hello::new(plan);
     let mut device_states = set_up(setup, cancel)?;
     let epoch = Instant::now();
-    let mut report = Report { timeline: empty_timeline(plan), bytes_verified: 0 };
+    let mut report = CudaReport { timeline: empty_timeline(plan), bytes_verified: 0 };
     for iteration in 0..setup.iterations {
         let _span = tracing::info_span!("run", iteration).entered();
         let (control, inboxes) = Control::new(plan.programs.len(), epoch, cancel);
@@ -105,9 +105,9 @@ pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Report, Box<RunFail
 }
 
 /// Compiles kernels, allocates the buffers of all ranks, and uploads what they contribute.
-fn set_up(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Vec<DeviceState>, Box<RunFailure>> {
+fn set_up(setup: &CudaSetup<'_>, cancel: &AtomicBool) -> Result<Vec<DeviceState>, Box<RunFailure>> {
     let _span = tracing::info_span!("set up devices").entered();
-    let Setup { plan, payload, devices, .. } = setup;
+    let CudaSetup { plan, payload, devices, .. } = setup;
     assert!(!devices.is_empty(), "ranks run on devices");
     let mut device_states = Vec::with_capacity(plan.programs.len());
     let mut kernels: Vec<Kernels> = devices.iter().map(|_| Kernels::default()).collect();
@@ -154,7 +154,7 @@ fn no_start(plan: &Plan, rank: Rank, error: &GpuError) -> Box<RunFailure> {
 }
 
 struct RankJob<'a> {
-    setup: &'a Setup<'a>,
+    setup: &'a CudaSetup<'a>,
     hello: &'a Hello,
     control: &'a Control<'a, PeerMessage>,
     clocks: &'a [&'a Clock],

@@ -46,7 +46,7 @@ pub use crate::pace::{CallWork, CodecWork, Coding, Pace};
 
 /// Plan, payload and settings of a run: the same on all ranks.
 #[derive(Debug)]
-pub struct Setup<'a> {
+pub struct HostSetup<'a> {
     /// The plan, validated.
     pub plan: &'a Plan,
     /// Contents of the chunks.
@@ -71,7 +71,7 @@ pub struct Setup<'a> {
     pub deadlines: Option<&'a Deadlines>,
 }
 
-impl<'a> Setup<'a> {
+impl<'a> HostSetup<'a> {
     /// Runs a plan as fast as it goes, on two cores at the most, compares all that is received, and gives up after the usual standstill.
     pub fn new(plan: &'a Plan, payload: &'a Payload, iterations: Range<u32>) -> Self {
         Self {
@@ -91,7 +91,7 @@ impl<'a> Setup<'a> {
 
 /// A run in which all went well.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report {
+pub struct HostReport {
     /// Spans of all ranks.
     pub timeline: Timeline,
     /// Received bytes that were compared with what was sent, over all ranks and iterations.
@@ -103,7 +103,7 @@ pub struct Report {
 }
 
 /// Outcome of a run on one rank: the report on rank 0, `None` elsewhere.
-pub type RunResult = Result<Option<Report>, Box<RunFailure>>;
+pub type RunResult = Result<Option<HostReport>, Box<RunFailure>>;
 
 /// Runs one rank of a plan to its end, over a transport that connects it with the others; every received byte is compared with
 /// what was sent. Rank 0 has the report of all ranks, the others have none.
@@ -111,13 +111,13 @@ pub type RunResult = Result<Option<Report>, Box<RunFailure>>;
 /// # Errors
 /// On rank 0 if any rank fails, elsewhere if this one does: bytes are wrong, an op is overdue, nothing happens for too long, or
 /// the user stops the run. All ranks have been told.
-pub fn run_rank(setup: &Setup<'_>, permits: &Permits, transport: &mut dyn Transport) -> RunResult {
+pub fn run_rank(setup: &HostSetup<'_>, permits: &Permits, transport: &mut dyn Transport) -> RunResult {
     run_rank_as(setup, permits, &Hello::new(setup.plan), transport)
 }
 
 /// Runs a rank that says `hello` of itself.
 pub(crate) fn run_rank_as(
-    setup: &Setup<'_>,
+    setup: &HostSetup<'_>,
     permits: &Permits,
     hello: &Hello,
     transport: &mut dyn Transport,
@@ -157,11 +157,16 @@ pub(crate) fn run_rank_as(
             return Err(alone(setup, iteration, end, transport));
         }
     }
-    Ok(is_first.then_some(Report { timeline, bytes_verified, codec_work, unfired }))
+    Ok(is_first.then_some(HostReport { timeline, bytes_verified, codec_work, unfired }))
 }
 
 /// The failure of a run as one rank knows it that does not know of the others.
-fn alone(setup: &Setup<'_>, iteration: u32, end: RankEnd, transport: &mut dyn Transport) -> Box<RunFailure> {
+fn alone(
+    setup: &HostSetup<'_>,
+    iteration: u32,
+    end: RankEnd,
+    transport: &mut dyn Transport,
+) -> Box<RunFailure> {
     transport.abort(&end.failure);
     let first = end.failure.clone();
     Box::new(RunFailure::new(setup.plan, setup.deadlines, iteration, 0.0, first, vec![end]))
@@ -169,7 +174,7 @@ fn alone(setup: &Setup<'_>, iteration: u32, end: RankEnd, transport: &mut dyn Tr
 
 /// One rank's part of a run.
 struct RankJob<'a> {
-    setup: &'a Setup<'a>,
+    setup: &'a HostSetup<'a>,
     permits: &'a Permits,
     hello: &'a Hello,
     program: &'a Arc<Program>,
@@ -197,7 +202,7 @@ impl RankJob<'_> {
     }
 
     fn run(&self, transport: &mut dyn Transport, iteration: u32) -> Result<RankReport, Box<RankEnd>> {
-        let Setup { plan, pace, payload, stuck_after, .. } = *self.setup;
+        let HostSetup { plan, pace, payload, stuck_after, .. } = *self.setup;
         let rank = self.program.rank;
         let faults = FaultPlan::new(plan, self.setup.faults, iteration);
         let mut transport = Filtered { inner: transport, filter: Flips(&faults) };

@@ -13,7 +13,7 @@ use zipwire_schedule::{
 
 use super::check;
 use crate::control::Control;
-use crate::host::{self, Permits, RunResult, Setup, run_rank};
+use crate::host::{self, HostSetup, Permits, RunResult, run_rank};
 use crate::transport::Transport;
 use crate::transport::local::{Local, Process};
 
@@ -24,7 +24,7 @@ fn run(choice: &Choice, fails: Option<Rank>) -> Vec<RunResult> {
     let segments = vec![Segment::new("call", work)];
     let plan = plan(&Job { name: "job", rank_count: 3, slots: vec!["in", "out"], segments }, choice);
     let payload = Payload::new(1, vec![Arc::new(Rows::gaussian(1.0, 1))]);
-    let setup = Setup { cores: 1, ..Setup::new(&plan, &payload, 0..2) };
+    let setup = HostSetup { cores: 1, ..HostSetup::new(&plan, &payload, 0..2) };
     let memories: Vec<_> = (0..3).map(|rank| host::memory(&plan, Rank(rank)).unwrap()).collect();
     let cancel = AtomicBool::new(false);
     let (control, inboxes) = Control::new(3, Instant::now(), &cancel);

@@ -10,7 +10,7 @@ use super::link::{Link, Shared};
 use super::packet::Packet;
 use crate::memory::Memory;
 use crate::report::RankReport;
-use crate::serving::{self, Process, ServeError, Served, Setup};
+use crate::serving::{self, Process, ServeError, Served, ServingSetup};
 use crate::transport::{Ended, Event, Incoming, Message, Outgoing, Transport};
 
 /// How often a waiting rank checks whether its peers are alive.
@@ -191,7 +191,7 @@ impl World {
     ///
     /// # Errors
     /// If the setup does not fit together or the job, which all processes find; at rank 0 if any rank fails, and elsewhere if this one does.
-    pub fn serve(&mut self, name: &str, setup: &Setup<'_>) -> Result<Option<Served>, ServeError> {
+    pub fn serve(&mut self, name: &str, setup: &ServingSetup<'_>) -> Result<Option<Served>, ServeError> {
         let own = Own {
             shared: &self.shared,
             name,

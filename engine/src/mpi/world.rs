@@ -16,7 +16,7 @@ use super::link::{Link, Shared, call_tags};
 use super::packet::Packet;
 use super::rank::MpiRank;
 use super::status::{FAILED, StatusFile, TOLD};
-use crate::host::{self, Permits, RunResult, Setup, run_rank};
+use crate::host::{self, HostSetup, Permits, RunResult, run_rank};
 use crate::memory::Memory;
 use crate::report::RankReport;
 use crate::transport::{Ended, Transport};
@@ -279,7 +279,7 @@ impl World {
     ///
     /// # Errors
     /// If the plan does not fit the job: then nothing is run. All processes find that.
-    pub fn run(&mut self, name: &str, setup: &Setup<'_>) -> Result<RunResult, WorldError> {
+    pub fn run(&mut self, name: &str, setup: &HostSetup<'_>) -> Result<RunResult, WorldError> {
         self.check(setup.plan)?;
         let result = self.run_checked(name, setup);
         match &result {
@@ -297,7 +297,11 @@ impl World {
         }))
     }
 
-    fn run_checked(&self, name: &str, setup: &Setup<'_>) -> Result<Option<host::Report>, Box<RunFailure>> {
+    fn run_checked(
+        &self,
+        name: &str,
+        setup: &HostSetup<'_>,
+    ) -> Result<Option<host::HostReport>, Box<RunFailure>> {
         let plan = setup.plan;
         let memory = host::memory(plan, self.rank).inspect_err(|failure| {
             if self.rank != Rank(0) {

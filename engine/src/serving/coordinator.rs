@@ -14,7 +14,7 @@ use zipwire_serving::{
 
 use super::event_queue::EventQueue;
 use super::job::Job;
-use super::message::{Command, Message, Order, Report, ShardId, Totals};
+use super::message::{Command, Message, Order, ServingReport, ShardId, Totals};
 use super::rank::ended;
 use super::{Instance, Lost, segment};
 use crate::failure_report::Standstill;
@@ -519,19 +519,19 @@ impl Coordinator<'_> {
 }
 
 impl Coordinator<'_> {
-    fn hear(&mut self, rank: Rank, report: Report) -> Result<(), Failure> {
+    fn hear(&mut self, rank: Rank, report: ServingReport) -> Result<(), Failure> {
         self.heard[rank.index()] = Some(Instant::now());
         match report {
-            Report::Ended(totals) => {
+            ServingReport::Ended(totals) => {
                 self.said_goodbye[rank.index()] = true;
                 self.decided.totals.add(&totals);
                 Ok(())
             }
             // Others have been told that a rank is gone; and what a run with a time has under way at its end does not count.
             _ if self.gone[rank.index()] || self.is_ending => Ok(()),
-            Report::Alive => Ok(()),
-            Report::Computed { work, part, at_s } => self.computed(rank, work, part, at_s),
-            Report::Arrived { shard, at_s, bytes_wire } => self.arrived(shard, at_s, bytes_wire),
+            ServingReport::Alive => Ok(()),
+            ServingReport::Computed { work, part, at_s } => self.computed(rank, work, part, at_s),
+            ServingReport::Arrived { shard, at_s, bytes_wire } => self.arrived(shard, at_s, bytes_wire),
         }
     }
 }

@@ -7,7 +7,7 @@ use zipwire_serving::{Loss, RequestId, Trouble};
 
 use super::groups::Groups;
 use super::groups::Values;
-use super::{Instance, ServeError, Setup};
+use super::{Instance, ServeError, ServingSetup};
 use crate::handshake::Hello;
 
 /// Shards that a rank sends at a time; others wait for their turn.
@@ -19,7 +19,7 @@ pub(super) const ROOM: usize = 1 << 16;
 
 /// Setup and derived values that all ranks and the coordinator share.
 pub(super) struct Job<'a> {
-    pub(super) setup: &'a Setup<'a>,
+    pub(super) setup: &'a ServingSetup<'a>,
     pub(super) codec: Option<KvCodec>,
     pub(super) values: Values<'a>,
     /// Ranks of both pools.
@@ -29,8 +29,8 @@ pub(super) struct Job<'a> {
 impl<'a> Job<'a> {
     /// # Errors
     /// If something in the setup does not fit something else.
-    pub(super) fn new(setup: &'a Setup<'a>) -> Result<Self, ServeError> {
-        let &Setup { config, shards, geometry, rows, .. } = setup;
+    pub(super) fn new(setup: &'a ServingSetup<'a>) -> Result<Self, ServeError> {
+        let &ServingSetup { config, shards, geometry, rows, .. } = setup;
         let refuse = |why: String| Err(ServeError::Setup(why));
         if geometry.layers() != shards.layers() {
             return refuse(format!(
@@ -171,7 +171,8 @@ impl<'a> Job<'a> {
 
     /// Handshake that ranks compare before the run begins.
     pub(super) fn hello(&self) -> Hello {
-        let Setup { requests, config, compute, shards, geometry, coding, seed, troubles, .. } = self.setup;
+        let ServingSetup { requests, config, compute, shards, geometry, coding, seed, troubles, .. } =
+            self.setup;
         let rows: Vec<u128> = self.setup.rows.iter().map(|rows| rows.digest()).collect();
         let all = format!(
             "{requests:?} {config:?} {compute:?} {shards:?} {geometry} {coding:?} {rows:?} {seed} {troubles:?}"

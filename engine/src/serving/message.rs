@@ -15,7 +15,7 @@ pub enum Message {
     /// From the coordinator to a rank.
     Command(Command),
     /// To the coordinator, from a rank.
-    Report(Rank, Report),
+    Report(Rank, ServingReport),
     /// To a receiver: a group is on its way.
     Offer(Offer),
     /// To a sender over a transport that sends early: the receiver has a group.
@@ -120,7 +120,7 @@ pub struct Offer {
 
 /// A rank's report to the coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Report {
+pub enum ServingReport {
     /// Heartbeat.
     Alive,
     /// This rank has computed a part of its instance's work.

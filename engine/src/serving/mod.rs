@@ -33,10 +33,10 @@ use zipwire_serving::RequestId;
 
 pub(crate) use self::run::{Process, serve};
 
-pub use self::message::{Command, Message, Offer, Order, Report, ShardId, Totals};
+pub use self::message::{Command, Message, Offer, Order, ServingReport, ShardId, Totals};
 pub use self::run::run;
 pub use self::served::{Lost, ServeError, Served};
-pub use self::setup::{Coding, Damage, Fault, Instance, LOST_AFTER, Pace, Setup, least_dilation};
+pub use self::setup::{Coding, Damage, Fault, Instance, LOST_AFTER, Pace, ServingSetup, least_dilation};
 
 /// The segment of a request. Segment 0 is for work that requests share.
 fn segment(request: RequestId) -> SegmentId {

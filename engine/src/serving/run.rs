@@ -11,7 +11,7 @@ use super::job::{Job, ROOM};
 use super::lanes::stream;
 use super::rank::run_rank;
 use super::served::conclude;
-use super::{ServeError, Served, Setup};
+use super::{ServeError, Served, ServingSetup};
 use crate::control::{Control, run_all};
 use crate::host::Permits;
 use crate::memory::Memory;
@@ -25,7 +25,7 @@ use crate::transport::paced::{Paced, Wire};
 ///
 /// # Errors
 /// If the setup does not fit together, a rank fails, bytes are wrong, nothing happens for too long, or the user stops the run.
-pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Served, ServeError> {
+pub fn run(setup: &ServingSetup<'_>, cancel: &AtomicBool) -> Result<Served, ServeError> {
     let _span = tracing::info_span!("serve", requests = setup.requests.len()).entered();
     let job = Job::new(setup)?;
     let ranks = job.ranks as usize;
@@ -87,7 +87,7 @@ pub(crate) trait Process {
 ///
 /// # Errors
 /// At rank 0 if any rank fails, elsewhere if this one does.
-pub(crate) fn serve(setup: &Setup<'_>, process: &impl Process) -> Result<Option<Served>, ServeError> {
+pub(crate) fn serve(setup: &ServingSetup<'_>, process: &impl Process) -> Result<Option<Served>, ServeError> {
     let job = Job::new(setup)?;
     if setup.pace.is_some() {
         let why = "links of processes are what they are: paced runs are for ranks that are threads";

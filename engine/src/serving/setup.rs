@@ -16,7 +16,7 @@ pub const LOST_AFTER: Duration = Duration::from_secs(5);
 
 /// Inputs and settings of a run: the same on all ranks.
 #[derive(Debug)]
-pub struct Setup<'a> {
+pub struct ServingSetup<'a> {
     /// The requests.
     pub requests: &'a Requests,
     /// Pools and rules.
@@ -111,7 +111,7 @@ pub enum Damage {
     Drop,
 }
 
-impl<'a> Setup<'a> {
+impl<'a> ServingSetup<'a> {
     /// Serves as fast as it goes, on two cores at the most, compares all that comes, and codes nothing.
     pub fn new(
         requests: &'a Requests,
@@ -150,7 +150,7 @@ const MARGIN: f64 = 3.0;
 
 /// The least dilation with which real work takes no more than a third of the time that is declared for it, even while all ranks code, or
 /// fill links with what is not coded, at the same time. `measured` is what an unpaced run of the same setup came to.
-pub fn least_dilation(setup: &Setup<'_>, topology: &Topology, measured: &Served) -> f64 {
+pub fn least_dilation(setup: &ServingSetup<'_>, topology: &Topology, measured: &Served) -> f64 {
     let Served { bytes_raw, bytes_wire, totals, .. } = measured;
     if *bytes_raw == 0 {
         return 1.0;

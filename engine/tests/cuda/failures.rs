@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use zipwire_engine::EngineError;
-use zipwire_engine::cuda::{STUCK_AFTER, Setup, check, check_memory, devices, run};
+use zipwire_engine::cuda::{CudaSetup, STUCK_AFTER, check, check_memory, devices, run};
 use zipwire_schedule::plan::{Content, Local, OpKind, Plan};
 use zipwire_schedule::{Choice, FailureKind, Order, Protocol, RunFailure, SegmentId, Stage};
 
@@ -110,7 +110,7 @@ fn a_panic_on_one_rank_ends_all() {
 
 fn cancelling_ends_all() {
     let (plan, payload, devices) = (layer(Protocol::Native), payload(), devices(1).unwrap());
-    let setup = Setup {
+    let setup = CudaSetup {
         plan: &plan,
         payload: &payload,
         iterations: u32::MAX,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zipwire_codec::{DType, Layout};
 use zipwire_emulation::{Controls, Emulation, scene};
-use zipwire_engine::cuda::{Report, STUCK_AFTER, Setup, devices, kernels, run};
+use zipwire_engine::cuda::{CudaReport, CudaSetup, STUCK_AFTER, devices, kernels, run};
 use zipwire_payload::Payload;
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Choice, Protocol, RunFailure, plan};
@@ -30,7 +30,7 @@ pub(crate) fn layer(protocol: Protocol) -> Plan {
     plan(&job(), &choice(protocol))
 }
 
-pub(crate) fn run_with(plan: &Plan, stuck_after: Duration) -> Result<Report, Box<RunFailure>> {
+pub(crate) fn run_with(plan: &Plan, stuck_after: Duration) -> Result<CudaReport, Box<RunFailure>> {
     run_payload(plan, &payload(), stuck_after)
 }
 
@@ -38,13 +38,13 @@ pub(crate) fn run_payload(
     plan: &Plan,
     payload: &Payload,
     stuck_after: Duration,
-) -> Result<Report, Box<RunFailure>> {
+) -> Result<CudaReport, Box<RunFailure>> {
     let devices = devices(RANKS as usize).unwrap();
-    let setup = Setup { plan, payload, iterations: ITERATIONS, stuck_after, devices: &devices };
+    let setup = CudaSetup { plan, payload, iterations: ITERATIONS, stuck_after, devices: &devices };
     run(&setup, &AtomicBool::new(false))
 }
 
-pub(crate) fn run_well(plan: &Plan) -> Report {
+pub(crate) fn run_well(plan: &Plan) -> CudaReport {
     run_with(plan, STUCK_AFTER).unwrap_or_else(|failure| panic!("{failure}"))
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use zipwire_codec::DType;
-use zipwire_engine::threads::Report;
+use zipwire_engine::threads::HostReport;
 use zipwire_schedule::plan::{Addition, Local, OpKind, Plan};
 use zipwire_schedule::{
     Algorithm, CallKind, Choice, FailureKind, Protocol, Rank, RankRange, RunFailure, Slot, Sum, SumType, Work,
@@ -26,7 +26,7 @@ fn protocols(nodes: u32) -> &'static [Protocol] {
     if nodes == 2 { &Protocol::ALL } else { &[Protocol::Native, Protocol::SizeFirst] }
 }
 
-fn run_sums(plan: &Plan) -> Result<Report, Box<RunFailure>> {
+fn run_sums(plan: &Plan) -> Result<HostReport, Box<RunFailure>> {
     run_plan(plan, &values_of_many_sizes(plan))
 }
 

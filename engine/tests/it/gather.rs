@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use zipwire_codec::DType;
-use zipwire_engine::threads::Report;
+use zipwire_engine::threads::HostReport;
 use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan};
 use zipwire_schedule::{
     Algorithm, CallKind, Choice, FailureKind, Protocol, Rank, RankRange, RunFailure, Slot, Work,
@@ -39,7 +39,7 @@ fn broadcast(root: u32) -> Work {
     }
 }
 
-fn run_gaussian(plan: &Plan) -> Result<Report, Box<RunFailure>> {
+fn run_gaussian(plan: &Plan) -> Result<HostReport, Box<RunFailure>> {
     run_plan(plan, &payload_of(plan.segments.len()))
 }
 

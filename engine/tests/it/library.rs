@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use zipwire_cluster::{DeclaredCost, Fabric, HostCost, LibraryCost, Topology};
 use zipwire_codec::DType;
-use zipwire_engine::threads::{Pace, Report, Setup, run};
+use zipwire_engine::threads::{HostReport, HostSetup, Pace, run};
 use zipwire_schedule::plan::{OpKind, Plan};
 use zipwire_schedule::{
     Algorithm, CallKind, Channel, Choice, CostModel, Deadlines, Durations, FailureKind, Fault, FaultKind,
@@ -46,7 +46,7 @@ fn all_reduce() -> Work {
     }
 }
 
-fn run_gaussian(plan: &Plan) -> Result<Report, Box<RunFailure>> {
+fn run_gaussian(plan: &Plan) -> Result<HostReport, Box<RunFailure>> {
     run_plan(plan, &payload_of(plan.segments.len()))
 }
 
@@ -88,7 +88,7 @@ fn sums_on_two_channels_keep_apart() {
     plan.validate().unwrap();
     assert!(plan.programs[0].ops.iter().all(|op| op.deps.is_empty()), "neither waits for the other");
     let payload = payload_of(2);
-    let setup = Setup { iterations: 0..20, ..on_threads(&plan, &payload) };
+    let setup = HostSetup { iterations: 0..20, ..on_threads(&plan, &payload) };
     let report = run(&setup, &AtomicBool::new(false)).unwrap();
     assert_eq!(report.bytes_verified, 20 * plan.bytes_verified());
 }
@@ -145,7 +145,7 @@ fn a_stopped_run_ends_in_a_call() {
         run(&setup, &cancel).unwrap_err()
     });
     assert_eq!(error.first.kind, FailureKind::Cancelled);
-    let setup = Setup { stuck_after: Duration::from_millis(300), ..on_threads(&plan, &payload) };
+    let setup = HostSetup { stuck_after: Duration::from_millis(300), ..on_threads(&plan, &payload) };
     let error = run(&setup, &AtomicBool::new(false)).unwrap_err();
     assert_eq!(error.first.kind, FailureKind::Timeout);
     assert!(
@@ -183,7 +183,7 @@ fn a_paced_call_begins_with_the_last_rank_and_takes_its_time() {
     for work in [all_gather(), reduce_scatter()] {
         let plan = planned(work, Protocol::Native);
         let (payload, pace) = (payload_of(2), pace(50e-3));
-        let setup = Setup { iterations: 0..1, pace: Some(&pace), ..on_threads(&plan, &payload) };
+        let setup = HostSetup { iterations: 0..1, pace: Some(&pace), ..on_threads(&plan, &payload) };
         let timeline = run(&setup, &AtomicBool::new(false)).unwrap().timeline;
         let of = |lane| timeline.spans.iter().filter(move |span| span.lane == lane);
         let end_s = of(Lane::Exchange).next().unwrap().end_s;
@@ -206,7 +206,7 @@ fn whoever_is_dead_is_blamed_for_the_call() {
         (0..RANKS).flat_map(|rank| [(0, Rank(rank), OpId(0), 0.05), (0, Rank(rank), OpId(1), 0.05 + CALL_S)]);
     let deadlines = Deadlines::new(&plan, 1, slack, expected);
     let faults = [Fault { iteration: 0, kind: FaultKind::DeadRank(Rank(2), 0.0) }];
-    let setup = Setup {
+    let setup = HostSetup {
         iterations: 0..1,
         pace: Some(&pace),
         faults: &faults,

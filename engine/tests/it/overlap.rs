@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use ndarray::Array2;
 use zipwire_cluster::{CodecCost, Fabric, HostCost, Slowdown, Topology};
 use zipwire_codec::DType;
-use zipwire_engine::threads::{Pace, Setup, run};
+use zipwire_engine::threads::{HostSetup, Pace, run};
 use zipwire_payload::{Payload, Rows};
 use zipwire_schedule::{
     CallKind, Choice, CostModel, Durations, Job, Lane, Order, Protocol, Rank, Segment, Slot, Work, plan,
@@ -48,7 +48,7 @@ fn run_beside(protocol: Protocol, compute_slowdown: Slowdown) -> Timeline {
     let pace = Pace { topology, costs: CostModel { host, codec: Some(codec) }, durations, dilation: 8.0 };
     let rows = Arc::new(Rows::gaussian(1.0, 7));
     let payload = Payload::new(7, vec![Arc::clone(&rows), rows]);
-    let setup = Setup { pace: Some(&pace), ..Setup::new(&plan, &payload, 0..1) };
+    let setup = HostSetup { pace: Some(&pace), ..HostSetup::new(&plan, &payload, 0..1) };
     run(&setup, &AtomicBool::new(false)).unwrap().timeline
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use zipwire_codec::DType;
-use zipwire_engine::threads::Report;
+use zipwire_engine::threads::HostReport;
 use zipwire_payload::{ChunkId, Payload};
 use zipwire_schedule::plan::{Addition, Chunk, Local, OpKind, Plan, Region};
 use zipwire_schedule::{
@@ -66,7 +66,7 @@ fn thrice(work: &Work, protocol: Protocol, algorithm: Algorithm) -> Plan {
     )
 }
 
-fn run_sums(plan: &Plan) -> Result<Report, Box<RunFailure>> {
+fn run_sums(plan: &Plan) -> Result<HostReport, Box<RunFailure>> {
     run_plan(plan, &values_of_many_sizes(plan))
 }
 

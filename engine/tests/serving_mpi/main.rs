@@ -18,7 +18,7 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Failed, Trial};
 use zipwire_engine::STUCK_AFTER;
 use zipwire_engine::mpi::World;
-use zipwire_engine::serving::{Damage, Fault, Instance, ServeError, Served, Setup};
+use zipwire_engine::serving::{Damage, Fault, Instance, ServeError, Served, ServingSetup};
 use zipwire_mpi::library;
 use zipwire_schedule::{FailureKind, Rank};
 use zipwire_serving::{
@@ -94,7 +94,7 @@ fn rank(name: &str) -> ExitCode {
 }
 
 /// Serves as this process's rank; at rank 0 what it came to.
-fn serve(world: &mut World, setup: &Setup<'_>) -> Result<Option<Served>, ServeError> {
+fn serve(world: &mut World, setup: &ServingSetup<'_>) -> Result<Option<Served>, ServeError> {
     if world.rank() == Rank(0) {
         world.tell(b"serve").unwrap();
         world.align().unwrap();
@@ -140,7 +140,7 @@ fn moves_wide(world: &mut World) {
 }
 
 /// A fifth of a millisecond for each token of a prompt, and twenty for each step.
-fn slowly(setup: &mut Setup<'_>) {
+fn slowly(setup: &mut ServingSetup<'_>) {
     setup.time_scale = 1.0;
     setup.compute = ComputeTime {
         prefill: PrefillTime { token_s: 2e-4, ..PrefillTime::default() },

@@ -93,7 +93,7 @@ pub struct Round {
 
 /// Outcome of an iteration, the same on all ranks.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report {
+pub struct SwitcherReport {
     /// Seconds of the iteration.
     pub iteration_s: f64,
     /// Seconds of the exchange of statistics.
@@ -242,7 +242,7 @@ impl Switcher {
     ///
     /// # Panics
     /// If the report is not about as many segments as there are.
-    pub fn observe(&mut self, iteration: u32, round: &Round, report: &Report) {
+    pub fn observe(&mut self, iteration: u32, round: &Round, report: &SwitcherReport) {
         assert_eq!(report.calls.len(), self.segment_count, "a report is about all segments");
         let is_warm_up = iteration < self.warm_up();
         let before_s = self.elapsed_s(iteration);
@@ -291,7 +291,7 @@ impl Switcher {
     }
 
     /// Effect of the probe of a class on the call that follows it.
-    fn spill(&self, class: usize, report: &Report) -> Option<Spill> {
+    fn spill(&self, class: usize, report: &SwitcherReport) -> Option<Spill> {
         let (probed, ..) = self.probes[class]?;
         let is_probed =
             |segment: SegmentId| self.probes.iter().flatten().any(|&(other, ..)| other == segment);
@@ -312,7 +312,7 @@ impl Switcher {
         &mut self,
         iteration: u32,
         class: usize,
-        report: &Report,
+        report: &SwitcherReport,
         spill_s: f64,
         hit: &[SegmentId],
     ) -> bool {

@@ -2,7 +2,7 @@
 
 use zipwire_schedule::SegmentId;
 use zipwire_schedule::switcher::{
-    Arm, Class, ClassModel, Decision, LinearModel, Observation, Reason, Report, Round, Switcher,
+    Arm, Class, ClassModel, Decision, LinearModel, Observation, Reason, Round, Switcher, SwitcherReport,
 };
 
 const RAW_BYTES: u64 = 100_000_000;
@@ -48,7 +48,7 @@ fn step(switcher: &mut Switcher, iteration: u32, world: World) -> Round {
     let exchange_s = if round.exchanges { EXCHANGE_S } else { 0.0 };
     let iteration_s = calls.iter().flatten().map(|call| call.seconds).sum::<f64>() + exchange_s;
     if round.exchanges {
-        switcher.observe(iteration, &round, &Report { iteration_s, exchange_s, calls });
+        switcher.observe(iteration, &round, &SwitcherReport { iteration_s, exchange_s, calls });
     }
     round
 }
@@ -169,7 +169,7 @@ fn short_iterations_have_statistics_seldom() {
         let round = switcher.choose(iteration);
         let call = Observation { seconds: 2e-5, raw_bytes: RAW_BYTES, wire_bytes: RAW_BYTES };
         let exchange_s = if round.exchanges { EXCHANGE_S } else { 0.0 };
-        let report = Report { iteration_s: 2e-5 + exchange_s, exchange_s, calls: vec![Some(call)] };
+        let report = SwitcherReport { iteration_s: 2e-5 + exchange_s, exchange_s, calls: vec![Some(call)] };
         if round.exchanges {
             switcher.observe(iteration, &round, &report);
         }

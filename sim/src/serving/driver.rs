@@ -12,7 +12,7 @@ use zipwire_timeline::{IterationTime, Timeline};
 use super::busy::{Busy, Work};
 use super::moving::Transits;
 use super::spans::{Note, Spans, segment};
-use super::{Served, Setup};
+use super::{Served, SimServingSetup};
 use crate::SimError;
 use crate::network::{FlowId, Network};
 use crate::queue::Ordered;
@@ -32,7 +32,7 @@ pub(super) enum Event {
 }
 
 pub(super) struct Driver<'a> {
-    pub(super) setup: &'a Setup<'a>,
+    pub(super) setup: &'a SimServingSetup<'a>,
     pub(super) machine: Machine<'a>,
     pub(super) network: Network,
     pub(super) now_s: f64,
@@ -61,8 +61,8 @@ pub(super) struct Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    pub(super) fn new(setup: &'a Setup<'a>) -> Self {
-        let Setup { config, topology, requests, shards, .. } = setup;
+    pub(super) fn new(setup: &'a SimServingSetup<'a>) -> Self {
+        let SimServingSetup { config, topology, requests, shards, .. } = setup;
         let mut capacities = topology.capacities();
         let links = capacities.len();
         let ranks = shards.ranks(config.decode.instances);
@@ -243,7 +243,7 @@ impl<'a> Driver<'a> {
     }
 
     fn begin_prefill(&mut self, step: PrefillStep) {
-        let Setup { compute, config, shards, host, .. } = self.setup;
+        let SimServingSetup { compute, config, shards, host, .. } = self.setup;
         let seconds = compute.prefill.seconds(&step.tokens);
         let groups = config.layer_groups;
         let share = |group| shards.layers_of(group, groups).len() as f64 / f64::from(shards.layers());
@@ -274,7 +274,7 @@ impl<'a> Driver<'a> {
     }
 
     fn begin_step(&mut self, step: DecodeStep) {
-        let Setup { compute, host, .. } = self.setup;
+        let SimServingSetup { compute, host, .. } = self.setup;
         let seconds = compute.decode.seconds(step.sequences, step.context_tokens);
         let (instance, now_s) = (step.instance, self.now_s);
         let (computing, running) = &mut self.decode[instance as usize];
@@ -371,7 +371,7 @@ mod tests {
         let coding = |is_pipelined| Coding { cost, size: 0.7, piece_tokens: 64, is_pipelined };
         for seed in 0..120_u64 {
             let pool = Pool { instances: 2, kv_tokens: 900, sequences: 4 };
-            let setup = Setup {
+            let setup = SimServingSetup {
                 requests: &requests,
                 config: Config {
                     prefill: pool,

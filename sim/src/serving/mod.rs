@@ -20,7 +20,7 @@ pub use busy::RankTimes;
 
 /// All that a simulation of serving depends on.
 #[derive(Debug)]
-pub struct Setup<'a> {
+pub struct SimServingSetup<'a> {
     /// The requests.
     pub requests: &'a Requests,
     /// Pools and rules.
@@ -90,7 +90,7 @@ pub struct Served {
 ///
 /// # Panics
 /// If the topology has fewer ranks than the pools, the shards are of another number of instances, or there are fewer layers than groups of them.
-pub fn run(setup: &Setup<'_>, proceed: &dyn Fn() -> bool) -> Result<Served, SimError> {
+pub fn run(setup: &SimServingSetup<'_>, proceed: &dyn Fn() -> bool) -> Result<Served, SimError> {
     run_observed(setup, proceed, &mut |_, _| {})
 }
 
@@ -102,7 +102,7 @@ pub fn run(setup: &Setup<'_>, proceed: &dyn Fn() -> bool) -> Result<Served, SimE
 /// # Panics
 /// As [`run`].
 pub fn run_observed(
-    setup: &Setup<'_>,
+    setup: &SimServingSetup<'_>,
     proceed: &dyn Fn() -> bool,
     observe: &mut dyn FnMut(f64, &Machine<'_>),
 ) -> Result<Served, SimError> {

@@ -4,7 +4,7 @@ use zipwire_cluster::{LinkId, NetworkModel, Rank, Route, Topology};
 use zipwire_schedule::{Lane, Stage as Carried};
 use zipwire_serving::{Flow, FlowId, Input, RequestId};
 
-use super::Setup;
+use super::SimServingSetup;
 use super::busy::Work;
 use super::driver::{Driver, Event};
 use super::spans::{Note, segment};
@@ -133,7 +133,7 @@ fn piece_bytes(flow: &Flow, token_bytes: u64, piece_tokens: u32) -> [u64; 2] {
 
 impl Driver<'_> {
     pub(super) fn begin_flow(&mut self, id: FlowId, flow: &Flow) {
-        let Setup { config, shards, host, handshake_s, coding, .. } = self.setup;
+        let SimServingSetup { config, shards, host, handshake_s, coding, .. } = self.setup;
         let layers = shards.layers_of(flow.group, config.layer_groups).len() as u64;
         let tokens = u64::from(flow.tokens.end - flow.tokens.start);
         let bytes_raw = shards.token_bytes() * tokens * layers;
@@ -250,7 +250,7 @@ impl Driver<'_> {
         if transit.is_stopped {
             return self.leave_network(index);
         }
-        let Setup { topology, model, coding, .. } = self.setup;
+        let SimServingSetup { topology, model, coding, .. } = self.setup;
         let route = topology.route(transit.src, transit.dst);
         let mut links: Vec<LinkId> = match model {
             NetworkModel::MaxMin | NetworkModel::AlphaBeta => route.links().to_vec(),

@@ -10,7 +10,7 @@ use zipwire_schedule::{
     Algorithm, CallKind, Choice, CostModel, Durations, Job, Lane, Order, Plan, Protocol, Rank, RankRange,
     SegmentId, Stage, Work, plan,
 };
-use zipwire_sim::{FrameSizes, Setup, run};
+use zipwire_sim::{FrameSizes, SimSetup, run};
 use zipwire_timeline::Timeline;
 
 const RANKS: u32 = 6;
@@ -44,7 +44,7 @@ fn simulate(plan: &Plan) -> Timeline {
         durations.set(0, 0, Rank(rank), f64::from(rank * 7 % 5) * 1e-4);
         durations.set(0, 2, Rank(rank), f64::from(rank * 3 % 4) * 1e-4);
     }
-    let setup = Setup {
+    let setup = SimSetup {
         start: TransferStart::Barrier,
         costs: CostModel {
             host: HostCost { launch_s: LAUNCH_S, sync_s: 1e-5, ..HostCost::default() },

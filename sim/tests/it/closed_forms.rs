@@ -10,7 +10,7 @@ use zipwire_schedule::{
     Algorithm, CallKind, Capabilities, Choice, CostModel, Durations, Lane, Order, Plan, Protocol, Rank,
     RankRange, Readiness, Stage, TransferOrder, Work, plan,
 };
-use zipwire_sim::{FrameSizes, Setup, run};
+use zipwire_sim::{FrameSizes, SimSetup, run};
 use zipwire_timeline::{Span, Timeline};
 
 /// One collective after a compute phase that lets ranks start at different times.
@@ -88,7 +88,7 @@ impl Case {
             durations.set(0, 0, Rank(rank), seconds);
         }
         let sizes = if self.codec.is_some() { FrameSizes::Ratio(self.ratio) } else { FrameSizes::None };
-        let setup = Setup {
+        let setup = SimSetup {
             costs: CostModel { host: self.host, codec: self.codec },
             sizes,
             capabilities: self.capabilities,

@@ -4,7 +4,7 @@ use crate::common::{flat, job, setup};
 use zipwire_cluster::{CodecCost, HostCost, TransferStart};
 use zipwire_codec::DType;
 use zipwire_schedule::{Choice, CostModel, Durations, Flow, Pace, Protocol, Rank, Slot, Work, plan};
-use zipwire_sim::{FrameSizes, Setup, run};
+use zipwire_sim::{FrameSizes, SimSetup, run};
 use zipwire_timeline::Span;
 
 const CODEC: CodecCost = CodecCost { encode_bytes_per_s: 2e9, decode_bytes_per_s: 4e9, launch_s: 3e-6 };
@@ -44,7 +44,7 @@ fn finish_s(flows: &[Flow], pace: Pace, protocol: Protocol, start: TransferStart
     plan.validate_for(&job).unwrap();
     let durations = Durations::zeros(1, 1, 4);
     let host = HostCost { launch_s: LAUNCH_S, sync_s: SYNC_S, ..HostCost::default() };
-    let setup = Setup {
+    let setup = SimSetup {
         costs: CostModel { host, codec: Some(CODEC) },
         sizes: FrameSizes::Ratio(RATIO),
         start,

@@ -7,7 +7,7 @@ use zipwire_codec::DType;
 use zipwire_schedule::{
     Algorithm, CallKind, Choice, CostModel, Durations, Job, Lane, Protocol, Rank, Segment, Slot, Work, plan,
 };
-use zipwire_sim::{FrameSizes, Setup, run};
+use zipwire_sim::{FrameSizes, SimSetup, run};
 use zipwire_timeline::{Metrics, Span, Timeline};
 
 const RANKS: u32 = 4;
@@ -51,7 +51,7 @@ fn simulated(
     plan.validate().unwrap();
     // Links that would be noticed.
     let topology = nodes(2, 2, [1e6; 2], [0.0; 2]);
-    let setup = Setup {
+    let setup = SimSetup {
         costs: CostModel { host, codec: Some(CODEC) },
         sizes: FrameSizes::Ratio(1.25),
         ..setup(&plan, &topology, &durations)

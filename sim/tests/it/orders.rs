@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_cluster::{CodecCost, HostCost, Topology};
 use zipwire_schedule::{Choice, CostModel, Durations, Order, Protocol, Rank, Slot, Work, plan};
-use zipwire_sim::{FrameSizes, Setup, run};
+use zipwire_sim::{FrameSizes, SimSetup, run};
 use zipwire_timeline::Timeline;
 
 /// One All-to-All of ranks that start at different times.
@@ -32,7 +32,7 @@ impl Case {
         for (rank, &seconds) in (0..).zip(&self.start_s) {
             durations.set(0, 0, Rank(rank), seconds);
         }
-        let setup = Setup {
+        let setup = SimSetup {
             costs: CostModel {
                 host: HostCost::default(),
                 codec: Some(CodecCost {

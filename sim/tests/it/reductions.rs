@@ -5,7 +5,7 @@ use zipwire_cluster::{CodecCost, HostCost};
 use zipwire_codec::DType;
 use zipwire_schedule::switcher::{LinearModel, Prior};
 use zipwire_schedule::{Algorithm, CallKind, Choice, CostModel, Durations, Protocol, Slot, Work, plan};
-use zipwire_sim::{FrameSizes, Setup};
+use zipwire_sim::{FrameSizes, SimSetup};
 
 const LATENCY_S: f64 = 5e-6;
 const BANDWIDTH: f64 = 1e9;
@@ -25,7 +25,7 @@ fn seconds(ranks: u32, work: Work, protocol: Protocol, algorithm: Algorithm, lau
     let plan = plan(&job(ranks, [("call", work)]), &choice);
     plan.validate().unwrap();
     let (topology, durations) = (flat(ranks, BANDWIDTH, LATENCY_S), Durations::zeros(1, 1, ranks));
-    let setup = Setup {
+    let setup = SimSetup {
         costs: CostModel {
             host: HostCost { launch_s, reduce_bytes_per_s: REDUCE, ..HostCost::default() },
             codec: Some(CODEC),

@@ -9,7 +9,7 @@ use zipwire_codec::DType;
 use zipwire_schedule::{
     CallKind, Choice, CostModel, Durations, Job, Lane, Order, Protocol, Rank, Segment, Slot, Work, plan,
 };
-use zipwire_sim::{FrameSizes, Setup, run};
+use zipwire_sim::{FrameSizes, SimSetup, run};
 use zipwire_timeline::{Span, Timeline};
 
 /// Compute phases of a memory of their own beside calls, one per `bytes`, each from a slot to the next.
@@ -55,7 +55,7 @@ fn timeline(case: &Case, slowdown: Slowdown) -> Timeline {
     let plan = plan(&job, &Choice { order, speculative_capacity: Some(0.5), ..Choice::of(protocol, codec) });
     plan.validate().unwrap();
     let topology = flat(ranks, BANDWIDTH, LATENCY_S);
-    let setup = Setup {
+    let setup = SimSetup {
         costs: CostModel {
             host: HostCost { launch_s: 0.5, compute_slowdown: slowdown, ..HostCost::default() },
             codec: Some(CODEC),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use zipwire::scenarios::Dimension;
-use zipwire::sweep::Row;
+use zipwire::sweep::SweepRow;
 
 use crate::table;
 
@@ -46,7 +46,7 @@ fn rate(path: &str, value: &Value) -> Option<f64> {
 
 /// A table with the largest rate of the sweep up to which [`KEPT`] of the requests, at it and all below it, are served as promised: a row for each
 /// variant and whatever else is swept. Nothing where no rate is swept.
-pub(super) fn text(rows: &[Row], executor: &str) -> String {
+pub(super) fn text(rows: &[SweepRow], executor: &str) -> String {
     let Some(axis) =
         rows.first().and_then(|row| row.set.iter().position(|(path, value)| rate(path, value).is_some()))
     else {
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    fn row(poisson: &str, chunk: u32, met: f64) -> Row {
+    fn row(poisson: &str, chunk: u32, met: f64) -> SweepRow {
         let set = json!({ "workload.arrivals.poisson": poisson, "workload.chunk": chunk });
         let executors = json!({ "sim": { "native": { "requests": { "slo_met": met } } } });
         serde_json::from_value(json!({ "set": set, "executors": executors })).expect("it is a row")

@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 
 use serde_json::Value;
 use zipwire::scenarios::{Experiment, Sweep};
-use zipwire::sweep::{Event, Report, Row, Setup};
+use zipwire::sweep::{SweepEvent, SweepReport, SweepRow, SweepSetup};
 use zipwire::{Cancel, Executor};
 
 use super::knee;
@@ -36,7 +36,7 @@ pub(super) fn run(
         return Err(zipwire::ExecuteError::Unavailable(executor, missing).into());
     }
     let folder = args.folder(&base.name);
-    let setup = Setup {
+    let setup = SweepSetup {
         sweep,
         executors,
         variants: &args.scenario.variant,
@@ -53,7 +53,7 @@ pub(super) fn run(
     let progress = Progress::new(count);
     progress.begin("points".to_owned());
     let report = zipwire::sweep::run(&setup, cancel, &|event| match event {
-        Event::Begun { done, dropped, damaged } => {
+        SweepEvent::Begun { done, dropped, damaged } => {
             if dropped {
                 progress.say("the journal ended in a half-written line, which was dropped");
             }
@@ -67,7 +67,7 @@ pub(super) fn run(
             }
             progress.skip(done);
         }
-        Event::Ended => progress.end(),
+        SweepEvent::Ended => progress.end(),
     })?;
     drop(progress);
 
@@ -106,7 +106,7 @@ fn jobs(asked: Option<u16>, executors: &[&'static dyn Executor]) -> Result<usize
 fn text(
     base: &Experiment,
     sweep: &Sweep,
-    report: &Report,
+    report: &SweepReport,
     executors: &[&'static dyn Executor],
     folder: &Path,
 ) -> String {
@@ -157,7 +157,7 @@ fn text(
 
 /// The variants of a row, each with its result on every executor; `None` where it has none.
 fn by_variant<'a>(
-    row: &'a Row,
+    row: &'a SweepRow,
     executors: &[&'static dyn Executor],
 ) -> Vec<(String, Vec<Option<&'a Value>>)> {
     let names = distinct(row.runs().iter().map(|run| run.variant.unwrap_or("-")));

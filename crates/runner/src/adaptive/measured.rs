@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use zipwire_codec::Table;
-use zipwire_engine::threads::{CodecWork, Pace, Report};
+use zipwire_engine::threads::{CodecWork, HostReport, Pace};
 use zipwire_payload::Payload;
 use zipwire_schedule::Plan;
 use zipwire_timeline::Timeline;
@@ -28,7 +28,7 @@ impl Prepared<'_> {
         executor: &dyn Executor,
         pace: Option<&Pace>,
         cancel: &Cancel,
-    ) -> Result<(Report, SwitcherSummary), ExecuteError> {
+    ) -> Result<(HostReport, SwitcherSummary), ExecuteError> {
         let arms = Arms::new(self.experiment, &self.experiment.variants[index]);
         let payload = arms.payload(executor)?;
         let mut measured = Measured {
@@ -47,7 +47,7 @@ impl Prepared<'_> {
         let (timeline, summary) = adaptive_loop(self.experiment, &arms, recalibration, &mut measured)?;
         let Measured { bytes_verified, codec_work, .. } = measured;
         // Adaptive variants run without faults.
-        Ok((Report { timeline, bytes_verified, codec_work, unfired: Vec::new() }, summary))
+        Ok((HostReport { timeline, bytes_verified, codec_work, unfired: Vec::new() }, summary))
     }
 }
 
@@ -65,7 +65,7 @@ struct Measured<'a, 'e> {
 }
 
 impl Measured<'_, '_> {
-    fn take(&mut self, report: Report, plan: &Plan) -> (Timeline, u64) {
+    fn take(&mut self, report: HostReport, plan: &Plan) -> (Timeline, u64) {
         self.bytes_verified += report.bytes_verified;
         self.codec_work.merge(&report.codec_work);
         (report.timeline, plan.bytes_raw())

@@ -6,7 +6,7 @@
 //! either; so the codec counts where it makes other ranks wait.
 
 use zipwire_schedule::Lane;
-use zipwire_schedule::switcher::{Observation, Report};
+use zipwire_schedule::switcher::{Observation, SwitcherReport};
 use zipwire_timeline::Timeline;
 
 /// Begin and end of a segment.
@@ -19,7 +19,7 @@ struct Extent {
 }
 
 /// The report about one iteration; `raw_bytes` are those of each segment. The exchange of statistics is the last segment.
-pub(super) fn report(timeline: &Timeline, raw_bytes: &[u64]) -> Report {
+pub(super) fn report(timeline: &Timeline, raw_bytes: &[u64]) -> SwitcherReport {
     let count = timeline.segments.len();
     let mut begins_s = vec![f64::INFINITY; count * timeline.rank_count as usize];
     let mut extents = vec![Extent { latest_begin_s: f64::NEG_INFINITY, end_s: 0.0, wire_bytes: 0 }; count];
@@ -45,7 +45,7 @@ pub(super) fn report(timeline: &Timeline, raw_bytes: &[u64]) -> Report {
         took.then(|| Observation { seconds: seconds(extent), raw_bytes, wire_bytes: extent.wire_bytes })
     };
     let exchange = extents.last().filter(|extent| extent.latest_begin_s.is_finite());
-    Report {
+    SwitcherReport {
         iteration_s: timeline.elapsed_s(),
         exchange_s: exchange.map_or(0.0, seconds),
         calls: raw_bytes.iter().zip(&extents).map(call).collect(),

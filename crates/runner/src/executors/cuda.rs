@@ -91,7 +91,7 @@ impl Executor for Cuda {
     ) -> Result<Outcome, ExecuteError> {
         let (experiment, plan) = (prepared.experiment, &prepared.planned(index).plan);
         let devices = gpus(prepared).map_err(|error| refused(prepared, index, error.into()))?;
-        let setup = cuda::Setup {
+        let setup = cuda::CudaSetup {
             plan,
             payload: prepared.payload(index, self)?,
             iterations: experiment.iterations,

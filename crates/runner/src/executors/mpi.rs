@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use zipwire_engine::host::{Report, RunResult, base_bytes};
+use zipwire_engine::host::{HostReport, RunResult, base_bytes};
 use zipwire_engine::mpi::WorldError;
 use zipwire_mpi::library;
 use zipwire_payload::Payload;
@@ -95,7 +95,7 @@ impl Executor for Mpi {
                 &Task::Run { variant, verifies: prepared.verifies() },
             )?
         };
-        let Report { timeline, unfired, .. } = report;
+        let HostReport { timeline, unfired, .. } = report;
         Ok(Outcome {
             timeline,
             verified: Some(prepared.verifies()),
@@ -117,7 +117,7 @@ impl Prepared<'_> {
         payload: &Payload,
         iterations: Range<u32>,
         task: &Task,
-    ) -> Result<Report, ExecuteError> {
+    ) -> Result<HostReport, ExecuteError> {
         let mut guard = job();
         let job = guard.as_mut().ok_or(ExecuteError::NoJob)?;
         if job.world.has_failed() {

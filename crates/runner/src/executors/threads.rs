@@ -80,7 +80,7 @@ impl Executor for Threads {
             prepared.measure(index, experiment.iterations, None, FaultSetup::NONE, cancel)?
         };
         // Faults are in the cluster's time, so links are paced then.
-        let threads::Report { timeline, unfired, .. } = report;
+        let threads::HostReport { timeline, unfired, .. } = report;
         Ok(Outcome {
             timeline,
             verified: Some(prepared.verifies()),
@@ -111,7 +111,7 @@ impl Prepared<'_> {
         pace: Option<&threads::Pace>,
         fault_setup: FaultSetup<'_>,
         cancel: &Cancel,
-    ) -> Result<threads::Report, ExecuteError> {
+    ) -> Result<threads::HostReport, ExecuteError> {
         let payload = self.payload(index, THREADS)?;
         let plan = &self.planned(index).plan;
         self.run_on_threads(
@@ -127,9 +127,9 @@ impl Prepared<'_> {
         index: usize,
         real: &Real<'_>,
         cancel: &Cancel,
-    ) -> Result<threads::Report, ExecuteError> {
+    ) -> Result<threads::HostReport, ExecuteError> {
         let iterations = real.iterations.len() as u64;
-        let setup = threads::Setup {
+        let setup = threads::HostSetup {
             plan: real.plan,
             payload: real.payload,
             iterations: real.iterations.clone(),

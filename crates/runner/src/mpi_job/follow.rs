@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use zipwire_codec::Table;
-use zipwire_engine::host::Setup;
+use zipwire_engine::host::HostSetup;
 use zipwire_engine::mpi::{World, WorldError};
 use zipwire_engine::transport::Ended;
 use zipwire_payload::Payload;
@@ -104,7 +104,7 @@ fn adaptive(
     }
 }
 
-fn run(world: &mut World, name: &str, setup: &Setup<'_>) -> Result<(), JobError> {
+fn run(world: &mut World, name: &str, setup: &HostSetup<'_>) -> Result<(), JobError> {
     match world.run(name, setup)? {
         Ok(_) => Ok(()),
         // Rank 0 has the reports of all, and says which failure came first.
@@ -137,14 +137,14 @@ pub(crate) fn setup<'a>(
     iterations: Range<u32>,
     stuck_after: Duration,
     verifies: bool,
-) -> Setup<'a> {
-    Setup {
+) -> HostSetup<'a> {
+    HostSetup {
         stuck_after,
         cores: 1,
         phases: Some(&experiment.durations),
         verifies,
         faults: &experiment.faults,
-        ..Setup::new(plan, payload, iterations)
+        ..HostSetup::new(plan, payload, iterations)
     }
 }
 

@@ -67,7 +67,7 @@ impl Prepared<'_> {
     ) -> Result<Outcome, ExecuteError> {
         let experiment = self.experiment;
         let variant = &experiment.variants[index];
-        let setup = serving::Setup {
+        let setup = serving::SimServingSetup {
             requests: &serving.requests,
             config: serving.config,
             compute: serving.compute,

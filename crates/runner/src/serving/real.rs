@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zipwire_engine::serving::{self, Coding, Instance, Pace, ServeError, Setup};
+use zipwire_engine::serving::{self, Coding, Instance, Pace, ServeError, ServingSetup};
 use zipwire_engine::threads::STUCK_AFTER;
 use zipwire_payload::{Payload, Rows};
 use zipwire_scenarios::{Experiment, Serving, Variant};
@@ -25,14 +25,14 @@ pub(crate) fn setup<'a>(
     rows: &'a [Arc<Rows>],
     stuck_after: Duration,
     verifies: bool,
-) -> Setup<'a> {
+) -> ServingSetup<'a> {
     let choice = experiment.codec_of(variant).filter(|_| variant.is_coded());
     let coding = choice.map(|choice| Coding {
         spec: choice.spec.clone(),
         cost: choice.cost,
         is_pipelined: serving.is_pipelined,
     });
-    Setup {
+    ServingSetup {
         compute: serving.compute,
         coding,
         seed: experiment.seed,
@@ -44,7 +44,7 @@ pub(crate) fn setup<'a>(
         until_s: serving.until_s,
         stuck_after,
         span_limit: SPAN_LIMIT,
-        ..Setup::new(&serving.requests, serving.config, &serving.shards, serving.geometry, rows)
+        ..ServingSetup::new(&serving.requests, serving.config, &serving.shards, serving.geometry, rows)
     }
 }
 
@@ -61,7 +61,7 @@ impl Prepared<'_> {
         let (experiment, variant) = (self.experiment, &self.experiment.variants[index]);
         let verifies = self.verifies();
         let own = setup(experiment, serving, variant, payload.sources(), STUCK_AFTER, verifies);
-        let own = Setup { pace, ..own };
+        let own = ServingSetup { pace, ..own };
         let served =
             serving::run(&own, cancel.flag()).map_err(|error| self.not_served(index, THREADS, error))?;
         self.check_compared(index, &served)?;

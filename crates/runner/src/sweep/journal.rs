@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 use zipwire_scenarios::Sweep;
 
-use super::{Row, Setup};
+use super::{SweepRow, SweepSetup};
 use crate::storage::{Open, Storage, StoredFile};
 
 /// Name of the file in the output folder.
@@ -112,7 +112,7 @@ pub(crate) struct Found {
 
 impl Header {
     /// The header of a sweep whose points were all checked.
-    pub(crate) fn of(setup: &Setup<'_>, scenario: &str) -> Self {
+    pub(crate) fn of(setup: &SweepSetup<'_>, scenario: &str) -> Self {
         Self {
             sweep_journal: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -221,7 +221,7 @@ impl<'a> Journal<'a> {
     }
 
     /// Adds the row of a point.
-    pub(crate) fn append(&self, point: usize, row: &Row) -> Result<(), JournalError> {
+    pub(crate) fn append(&self, point: usize, row: &SweepRow) -> Result<(), JournalError> {
         let line = Line { point, identity: identity(self.sweep, &self.digest, point), row }.to_bytes();
         let mut state = self.state();
         let added = state.file.seek(SeekFrom::End(0)).and_then(|begin| {
@@ -245,7 +245,7 @@ impl<'a> Journal<'a> {
     }
 
     /// The row of a point that has ended.
-    pub(crate) fn read(&self, point: usize) -> Result<Row, JournalError> {
+    pub(crate) fn read(&self, point: usize) -> Result<SweepRow, JournalError> {
         let mut state = self.state();
         let (begin, len) = state.lines[point].expect("only points that have ended are read");
         let mut line = vec![0; len];
@@ -288,13 +288,13 @@ pub(super) fn identity(sweep: &Sweep, digest: &str, point: usize) -> String {
 }
 
 /// Parses a line with its break; `None` unless it is as it was written for a point of this sweep.
-fn parse(sweep: &Sweep, digest: &str, line: &[u8]) -> Option<Line<Row>> {
+fn parse(sweep: &Sweep, digest: &str, line: &[u8]) -> Option<Line<SweepRow>> {
     let (sum, rest) = line.strip_prefix(BEFORE)?.split_at_checked(DIGITS)?;
     let body = rest.strip_prefix(BETWEEN)?.strip_suffix(BEHIND)?;
     if sum != format!("{:032x}", xxh3_128(body)).as_bytes() {
         return None;
     }
-    let line: Line<Row> = serde_json::from_slice(body).ok()?;
+    let line: Line<SweepRow> = serde_json::from_slice(body).ok()?;
     if line.point >= sweep.point_count() || line.identity != identity(sweep, digest, line.point) {
         return None;
     }

@@ -13,7 +13,7 @@ mod row;
 mod tests;
 
 pub use journal::JournalError;
-pub use row::{FailedRun, Row, Run};
+pub use row::{FailedRun, Run, SweepRow};
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ use report::{Rows, SweepSummary};
 
 /// All that a sweep depends on, and where it goes.
 #[derive(Debug)]
-pub struct Setup<'a> {
+pub struct SweepSetup<'a> {
     /// The scenario.
     pub sweep: &'a Sweep,
     /// Executors, each once, at least one.
@@ -58,9 +58,9 @@ pub struct Setup<'a> {
 
 /// Result of a sweep that has ended. Its files are in the output folder.
 #[derive(Debug)]
-pub struct Report {
+pub struct SweepReport {
     /// The first rows, as many as were asked for.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SweepRow>,
     /// All points.
     pub points: usize,
     /// Points of which a run failed.
@@ -106,7 +106,7 @@ fn stopped(done: usize, of: usize, journal: &Path) -> String {
 
 /// Progress of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum SweepEvent {
     /// All points are valid, and the journal is open.
     Begun {
         /// Points that had ended before.
@@ -127,10 +127,10 @@ pub enum Event {
 /// If a point is not valid, before any has run; if a file cannot be used; or if the user stops it: the journal then has what
 /// was done.
 pub fn run(
-    setup: &Setup<'_>,
+    setup: &SweepSetup<'_>,
     cancel: &Cancel,
-    observe: &(dyn Fn(Event) + Sync),
-) -> Result<Report, SweepError> {
+    observe: &(dyn Fn(SweepEvent) + Sync),
+) -> Result<SweepReport, SweepError> {
     let path = setup.folder.join(journal::NAME);
     let count = setup.sweep.point_count();
     let stopped = |done| SweepError::Stopped { done, of: count, journal: path.clone() };
@@ -149,7 +149,7 @@ pub fn run(
     let header = Header::of(setup, &base.name);
     let (journal, found) = Journal::open(&System, setup.folder, &header, setup.sweep, setup.fresh)?;
     let Found { dropped, damaged } = found;
-    observe(Event::Begun { done: journal.done(), dropped, damaged });
+    observe(SweepEvent::Begun { done: journal.done(), dropped, damaged });
     let worked = work(&points, &journal, cancel, observe);
     let done = journal.done();
     if done == 0 {
@@ -206,7 +206,7 @@ fn work(
     points: &Points<'_>,
     journal: &Journal<'_>,
     cancel: &Cancel,
-    observe: &(dyn Fn(Event) + Sync),
+    observe: &(dyn Fn(SweepEvent) + Sync),
 ) -> Result<(), SweepError> {
     let open = journal.open_points();
     let next = AtomicUsize::new(0);
@@ -219,7 +219,7 @@ fn work(
                 .run(point, cancel)
                 .and_then(|row| journal.append(point, &row).map_err(|error| Stop::Broken(error.into())));
             match ended {
-                Ok(()) => observe(Event::Ended),
+                Ok(()) => observe(SweepEvent::Ended),
                 Err(Stop::Cancelled) => return,
                 Err(Stop::Broken(error)) => {
                     broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -236,8 +236,8 @@ fn work(
 }
 
 /// The first rows, and the count of what failed.
-fn report(journal: &Journal<'_>, count: usize, shown: usize) -> Result<Report, SweepError> {
-    let mut report = Report { rows: Vec::new(), points: count, failed: 0 };
+fn report(journal: &Journal<'_>, count: usize, shown: usize) -> Result<SweepReport, SweepError> {
+    let mut report = SweepReport { rows: Vec::new(), points: count, failed: 0 };
     for point in 0..count {
         let row = journal.read(point)?;
         report.failed += usize::from(!row.failed.is_empty());

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use zipwire_scenarios::{Experiment, ScenarioError};
 
 use super::admission::Admission;
-use super::{FailedRun, Row, Setup, SweepError};
+use super::{FailedRun, SweepError, SweepRow, SweepSetup};
 use crate::executors::{SIM, settle};
 use crate::{Cancel, ExecuteError, Output, OutputError, Prepared, Shared, add_splits, compare, write_run};
 
 /// Setup shared by the points of a sweep.
 pub(super) struct Points<'a> {
-    pub(super) setup: &'a Setup<'a>,
+    pub(super) setup: &'a SweepSetup<'a>,
     pub(super) shared: Arc<Shared>,
     pub(super) admission: Admission,
 }
@@ -47,20 +47,20 @@ impl Points<'_> {
     }
 
     /// Runs a point. What is wrong with it alone is in its row.
-    pub(super) fn run(&self, point: usize, cancel: &Cancel) -> Result<Row, Stop> {
+    pub(super) fn run(&self, point: usize, cancel: &Cancel) -> Result<SweepRow, Stop> {
         let _span = tracing::info_span!("point", point).entered();
         let paths = self.setup.sweep.paths().map(str::to_owned);
         let set = paths.zip(self.setup.sweep.values(point)).collect();
         let whole = |error: String| vec![FailedRun { executor: None, variant: None, error }];
         match self.compare(point, cancel) {
-            Ok((executors, failed)) => Ok(Row { set, executors, failed }),
+            Ok((executors, failed)) => Ok(SweepRow { set, executors, failed }),
             Err(PointError::Execute(ExecuteError::Cancelled)) => Err(Stop::Cancelled),
             Err(PointError::Output(error)) => Err(Stop::Broken(error.into())),
             Err(PointError::Execute(error)) => {
-                Ok(Row { set, executors: serde_json::Map::new(), failed: whole(error.to_string()) })
+                Ok(SweepRow { set, executors: serde_json::Map::new(), failed: whole(error.to_string()) })
             }
             Err(PointError::Scenario(error)) => {
-                Ok(Row { set, executors: serde_json::Map::new(), failed: whole(error.to_string()) })
+                Ok(SweepRow { set, executors: serde_json::Map::new(), failed: whole(error.to_string()) })
             }
         }
     }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 /// One point. As JSON it reads back as it was written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct SweepRow {
     /// The value of each path of the sweep.
     pub set: Map<String, Value>,
     /// Results of runs that ended well, as in [`Summary`](zipwire_traces::Summary), by executor and variant.
@@ -37,7 +37,7 @@ pub struct Run<'a> {
     pub result: Result<&'a Value, &'a str>,
 }
 
-impl Row {
+impl SweepRow {
     /// All runs: those that ended well, in the order of executors and variants, then those that did not.
     pub fn runs(&self) -> Vec<Run<'_>> {
         let mut runs = Vec::new();

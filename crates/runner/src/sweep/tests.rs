@@ -6,7 +6,7 @@ use serde_json::{Map, json};
 use zipwire_scenarios::{Source, Sweep, load_sweep};
 
 use super::journal::{Found, Header, Journal, JournalError, Line, NAME};
-use super::{Row, Setup};
+use super::{SweepRow, SweepSetup};
 use crate::executors::SIM;
 use crate::storage::simulated::{Failure, Simulated};
 use crate::storage::{Open, Storage};
@@ -42,7 +42,7 @@ impl Case {
     fn new() -> Self {
         let source = Source::from_text("swept.toml", SCENARIO, "");
         let sweep = load_sweep(&source, &[], None).unwrap().unwrap();
-        let setup = Setup {
+        let setup = SweepSetup {
             sweep: &sweep,
             executors: &[SIM],
             variants: &[],
@@ -64,10 +64,10 @@ impl Case {
     }
 
     /// The row of a point, in these tests.
-    fn row(&self, point: usize) -> Row {
+    fn row(&self, point: usize) -> SweepRow {
         let set = self.sweep.paths().map(str::to_owned).zip(self.sweep.values(point)).collect();
         let executors = [("sim".to_owned(), json!({ "iteration_s": 0.1 + point as f64 }))];
-        Row { set, executors: Map::from_iter(executors), failed: Vec::new() }
+        SweepRow { set, executors: Map::from_iter(executors), failed: Vec::new() }
     }
 
     /// Runs all points that are open, as far as it gets.
@@ -182,7 +182,7 @@ fn a_whole_line_of_something_else_is_noticed() {
     let case = Case::new();
     let identity = |point: usize| super::journal::identity(&case.sweep, &case.header.digest, point);
     let foreign = Line { point: 1, identity: identity(2), row: case.row(1) };
-    let empty = Line { point: 1, identity: identity(1), row: Row { set: Map::new(), ..case.row(1) } };
+    let empty = Line { point: 1, identity: identity(1), row: SweepRow { set: Map::new(), ..case.row(1) } };
     let beyond = Line { point: 99, identity: identity(1), row: case.row(1) };
     let right = Line { point: 1, identity: identity(1), row: case.row(1) };
     for (line, damaged) in [(foreign, 1), (empty, 1), (beyond, 1), (right, 0)] {
@@ -210,7 +210,7 @@ fn a_row_that_rots_while_it_waits_is_an_error() {
 fn these_tests_can_fail() {
     let case = Case::new();
     let storage = case.changed(str::to_owned);
-    let other = Row { executors: Map::new(), ..case.row(2) };
+    let other = SweepRow { executors: Map::new(), ..case.row(2) };
     let journal = case.open(&storage).unwrap().0;
     journal.append(2, &other).unwrap();
     drop(journal);

@@ -5,7 +5,7 @@ use zipwire_schedule::{Failure, SegmentId};
 use zipwire_serving::{Computing, RequestId};
 
 use super::{Due, Run};
-use crate::serving::message::Report;
+use crate::serving::message::ServingReport;
 use crate::serving::segment;
 
 /// The instance's work on this rank.
@@ -65,7 +65,7 @@ impl Run<'_> {
             }
         }
         self.transport.count_progress();
-        self.report(Report::Computed { work, part, at_s })
+        self.report(ServingReport::Computed { work, part, at_s })
     }
 
     /// Coding and transfers have begun or ended here, which changes the speed of computing. In unpaced runs nothing is

@@ -26,7 +26,7 @@ use super::buffers::Buffers;
 use super::event_queue::EventQueue;
 use super::job::{Job, ROOM};
 use super::lanes::Lanes;
-use super::message::{Command, Message, Offer, Report, ShardId, Totals};
+use super::message::{Command, Message, Offer, ServingReport, ShardId, Totals};
 use crate::handshake::Hello;
 use crate::host::Permits;
 use crate::report::{RankReport, compare, panicked};
@@ -145,13 +145,13 @@ fn serve(
         span_log: SpanLog::new(rank, job.setup.span_limit / job.ranks as usize),
         totals: Totals::default(),
     };
-    run.report(Report::Alive)?;
+    run.report(ServingReport::Alive)?;
     run.serve()?;
     let SpanLog { spans, left_out, .. } = std::mem::replace(&mut run.span_log, SpanLog::new(rank, 0));
     run.totals.spans_left_out = left_out;
     run.totals.buffer_bytes = run.buffers.most_bytes();
     run.totals.buffers_in_use = run.buffers.in_use();
-    run.report(Report::Ended(run.totals))?;
+    run.report(ServingReport::Ended(run.totals))?;
     let (bytes_verified, end_s) = (run.totals.bytes_verified, run.transport.now_s());
     // Nobody leaves while others may have a word for it.
     run.transport.barrier(&[]).map_err(|why| ended(rank, &why))?;
@@ -289,7 +289,7 @@ impl Run<'_> {
             return Ok(());
         }
         self.said = Instant::now();
-        self.report(Report::Alive)
+        self.report(ServingReport::Alive)
     }
 
     /// Time until the next event of this rank.
@@ -313,7 +313,7 @@ impl Run<'_> {
         self.transport.poll(timeout).map_err(|why| ended(self.rank, &why))
     }
 
-    fn report(&mut self, report: Report) -> Result<(), Failure> {
+    fn report(&mut self, report: ServingReport) -> Result<(), Failure> {
         self.tell(self.job.coordinator(), Message::Report(self.rank, report))
     }
 

@@ -11,7 +11,7 @@ use super::{Due, Run, ended};
 use crate::host::cores::cpu_s;
 use crate::serving::Damage;
 use crate::serving::buffers::region;
-use crate::serving::message::{Message, Offer, Report, ShardId};
+use crate::serving::message::{Message, Offer, ServingReport, ShardId};
 use crate::transport::{Incoming, Received};
 
 /// A shard that is being received.
@@ -274,7 +274,7 @@ impl Run<'_> {
         if let Some(decode) = shard.decode {
             self.span_log.coding(&passed, "decode", decode);
         }
-        self.report(Report::Arrived { shard: id, at_s, bytes_wire: shard.bytes_wire })
+        self.report(ServingReport::Arrived { shard: id, at_s, bytes_wire: shard.bytes_wire })
     }
 
     /// The sender has stopped after `offered` groups of a shard that nobody waits for.

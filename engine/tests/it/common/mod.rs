@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ndarray::Array2;
 use zipwire_codec::DType;
-use zipwire_engine::threads::{Report, Setup, run};
+use zipwire_engine::threads::{HostReport, HostSetup, run};
 use zipwire_payload::{Payload, Rows};
 use zipwire_schedule::plan::{Exchange, OpKind, Plan};
 use zipwire_schedule::{CallKind, Choice, Job, RunFailure, Segment, Slot, Work, plan};
@@ -52,14 +52,14 @@ pub(crate) fn twice(rank_count: u32, work: &Work, choice: &Choice) -> Plan {
 }
 
 /// Runs a plan on threads; a standstill ends it after a while.
-pub(crate) fn run_plan(plan: &Plan, payload: &Payload) -> Result<Report, Box<RunFailure>> {
-    let setup = Setup { stuck_after: Duration::from_secs(20), ..on_threads(plan, payload) };
+pub(crate) fn run_plan(plan: &Plan, payload: &Payload) -> Result<HostReport, Box<RunFailure>> {
+    let setup = HostSetup { stuck_after: Duration::from_secs(20), ..on_threads(plan, payload) };
     run(&setup, &AtomicBool::new(false))
 }
 
 /// Two unpaced iterations on threads, without faults.
-pub(crate) fn on_threads<'a>(plan: &'a Plan, payload: &'a Payload) -> Setup<'a> {
-    Setup::new(plan, payload, 0..2)
+pub(crate) fn on_threads<'a>(plan: &'a Plan, payload: &'a Payload) -> HostSetup<'a> {
+    HostSetup::new(plan, payload, 0..2)
 }
 
 /// The same rows for the first `segments` segments.

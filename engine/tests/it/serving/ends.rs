@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use zipwire_engine::serving::{Damage, Fault, Instance, ServeError, Setup, run as serve};
+use zipwire_engine::serving::{Damage, Fault, Instance, ServeError, ServingSetup, run as serve};
 use zipwire_schedule::{FailureKind, Rank};
 use zipwire_serving::{
     ComputeTime, DecodeTime, FailReason, Loss, Move, Outcome, PrefillTime, RequestId, Trouble,
@@ -12,7 +12,7 @@ use zipwire_serving::{
 use crate::serving::scenes::{Scene, assert_tidy, coding, requests, run};
 
 /// A millisecond for each token of a prompt, and ten for each step.
-fn slowly(setup: &mut Setup<'_>) {
+fn slowly(setup: &mut ServingSetup<'_>) {
     setup.time_scale = 1.0;
     setup.compute = ComputeTime {
         prefill: PrefillTime { token_s: 2e-4, ..PrefillTime::default() },

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use zipwire_cluster::{CodecCost, Fabric, HostCost, Slowdown, Topology};
-use zipwire_engine::serving::{Coding, Pace, Setup};
+use zipwire_engine::serving::{Coding, Pace, ServingSetup};
 use zipwire_serving::{ComputeTime, DecodeTime, Move, Pool, PrefillTime, Requests, Shards};
 
 use crate::serving::scenes::{Scene, assert_served, coding, requests, run};
@@ -52,7 +52,7 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// Seconds to the first token of the only request.
-fn ttft_s(setup: &Setup<'_>) -> f64 {
+fn ttft_s(setup: &ServingSetup<'_>) -> f64 {
     let served = run(setup).unwrap();
     assert_served(&served);
     served.recorder.records()[0].ttft_s().unwrap()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use zipwire_cluster::CodecCost;
-use zipwire_engine::serving::{self, Coding, ServeError, Served, Setup};
+use zipwire_engine::serving::{self, Coding, ServeError, Served, ServingSetup};
 use zipwire_kv::{DType, Geometry};
 use zipwire_payload::Rows;
 use zipwire_serving::{Config, Move, Outcome, Pool, Request, Requests, Shards};
@@ -65,8 +65,9 @@ impl Scene {
         Self { shards, geometry, config, requests, rows: rows(1) }
     }
 
-    pub(crate) fn setup(&self, codec: Option<&str>) -> Setup<'_> {
-        let mut setup = Setup::new(&self.requests, self.config, &self.shards, self.geometry, &self.rows);
+    pub(crate) fn setup(&self, codec: Option<&str>) -> ServingSetup<'_> {
+        let mut setup =
+            ServingSetup::new(&self.requests, self.config, &self.shards, self.geometry, &self.rows);
         setup.coding = codec.map(coding);
         setup
     }
@@ -83,7 +84,7 @@ pub(crate) fn coding(spec: &str) -> Coding {
     Coding { spec: spec.parse().unwrap(), cost: CodecCost::FREE, is_pipelined: true }
 }
 
-pub(crate) fn run(setup: &Setup<'_>) -> Result<Served, ServeError> {
+pub(crate) fn run(setup: &ServingSetup<'_>) -> Result<Served, ServeError> {
     serving::run(setup, &AtomicBool::new(false))
 }
 

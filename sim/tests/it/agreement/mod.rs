@@ -20,7 +20,7 @@ use zipwire_codec::DType;
 use zipwire_schedule::{
     Choice, CostModel, Durations, Flow, Job, Lane, Order, Pace, Plan, Protocol, Rank, Slot, Work, plan,
 };
-use zipwire_sim::{Setup, run};
+use zipwire_sim::{SimSetup, run};
 use zipwire_timeline::Timeline;
 
 use ranks::{Exchange, Phase, Transfer, play};
@@ -262,7 +262,7 @@ impl Case {
         for (rank, &seconds) in (0..).zip(&self.start_s) {
             durations.set(0, 0, Rank(rank), seconds);
         }
-        let setup = Setup {
+        let setup = SimSetup {
             costs: CostModel { host: self.host, codec: None },
             ..setup(plan, &self.topology, &durations)
         };

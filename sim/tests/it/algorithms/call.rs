@@ -7,7 +7,7 @@ use zipwire_schedule::{
     Algorithm, CallKind, Choice, CostModel, Durations, Plan, Protocol, Rank, RankRange, Slot, SumType, Work,
     plan,
 };
-use zipwire_sim::{FrameSizes, Setup, run};
+use zipwire_sim::{FrameSizes, SimSetup, run};
 use zipwire_timeline::Timeline;
 
 pub(crate) use crate::common::assert_close;
@@ -120,7 +120,7 @@ impl Call {
     pub(crate) fn timeline(&self) -> Timeline {
         let (plan, durations) = (self.plan(), Durations::zeros(1, 1, self.topology.ranks()));
         let is_coded = self.choice.protocol.is_coded();
-        let setup = Setup {
+        let setup = SimSetup {
             costs: CostModel { host: self.host(), codec: is_coded.then_some(CODEC) },
             sizes: if is_coded { FrameSizes::Ratio(RATIO) } else { FrameSizes::None },
             ..setup(&plan, &self.topology, &durations)

@@ -8,15 +8,15 @@ use zipwire_codec::DType;
 use zipwire_schedule::{
     CallKind, Capabilities, CostModel, Durations, Job, Plan, Readiness, Segment, Slot, TransferOrder, Work,
 };
-use zipwire_sim::{FrameSizes, Setup, run};
+use zipwire_sim::{FrameSizes, SimSetup, run};
 
 /// Capabilities of an executor that completes ops and lets the machine order transfers.
 pub(crate) const THREADS: Capabilities =
     Capabilities { readiness: Readiness::Completed, transfer_order: TransferOrder::Machine, timed: true };
 
 /// One iteration of an uncoded plan without host costs and faults.
-pub(crate) fn setup<'a>(plan: &'a Plan, topology: &'a Topology, durations: &'a Durations) -> Setup<'a> {
-    Setup {
+pub(crate) fn setup<'a>(plan: &'a Plan, topology: &'a Topology, durations: &'a Durations) -> SimSetup<'a> {
+    SimSetup {
         plan,
         topology,
         model: NetworkModel::MaxMin,
@@ -33,7 +33,7 @@ pub(crate) fn setup<'a>(plan: &'a Plan, topology: &'a Topology, durations: &'a D
 }
 
 /// Seconds of the first iteration.
-pub(crate) fn seconds(setup: &Setup<'_>) -> f64 {
+pub(crate) fn seconds(setup: &SimSetup<'_>) -> f64 {
     run(setup, &|| true).unwrap().iterations[0].length_s
 }
 

@@ -5,7 +5,7 @@ use zipwire_serving::{
     ComputeTime, Config, DecodeTime, FirstToken, Move, Placement, Pool, PrefillTime, Record, Request,
     Requests, Shards,
 };
-use zipwire_sim::serving::{Coding, Served, Setup, run};
+use zipwire_sim::serving::{Coding, Served, SimServingSetup, run};
 
 use crate::common::nodes;
 
@@ -65,8 +65,8 @@ impl Case {
         }
     }
 
-    pub(crate) fn setup(&self) -> Setup<'_> {
-        Setup {
+    pub(crate) fn setup(&self) -> SimServingSetup<'_> {
+        SimServingSetup {
             requests: &self.requests,
             config: self.config,
             compute: self.compute,
