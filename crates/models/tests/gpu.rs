@@ -20,7 +20,9 @@ use zipwire_models::held::{DeviceModel, HeldError, HeldModel, HeldOptions, Place
 fn main() -> ExitCode {
     let sources = zipwire_kernels::sources();
     let is_used = |name: &str| ["huffman", "tiered", "rans"].contains(&name);
-    let used = sources.iter().filter(|source| is_used(source.name) && source.dtype == Some(DType::Bf16));
+    let used = sources.iter().filter(|source| {
+        is_used(source.name) && [Some(DType::Bf16), Some(DType::F32)].contains(&source.dtype)
+    });
     let used: Vec<&str> = used.map(|source| source.text.as_str()).collect();
     zipwire_emulation::harness(&used, trials, &[])
 }

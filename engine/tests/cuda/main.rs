@@ -14,14 +14,23 @@ mod waits;
 use std::process::ExitCode;
 
 use libtest_mimic::Trial;
+use zipwire_codec::DType;
 use zipwire_emulation::harness;
+use zipwire_engine::cuda::kernels::Source;
 
 /// A test and its name; those called `whole::` are ignored unless asked for, as `.ci/run` does.
 type Test = (&'static str, fn());
 
 fn main() -> ExitCode {
     let sources = zipwire_engine::cuda::kernels::sources();
-    let texts: Vec<&str> = sources.iter().map(|source| source.text.as_str()).collect();
+    // Frames of BF16, and of partial sums in FP32.
+    let is_needed = |source: &&Source| {
+        source
+            .dtype
+            .is_none_or(|dtype| dtype == DType::Bf16 || dtype == DType::F32 && source.name == "tiered")
+    };
+    let sources = sources.iter().filter(is_needed);
+    let texts: Vec<&str> = sources.map(|source| source.text.as_str()).collect();
     let tests = || {
         let trial = |&(name, test): &Test| {
             let trial = Trial::test(name, move || {

@@ -21,6 +21,12 @@ pub struct Scene {
     pub run: fn() -> ExitCode,
 }
 
+/// Whether this process was asked for tests that are ignored otherwise: a plain run needs fewer kernels.
+#[must_use]
+pub fn plays_whole_forms() -> bool {
+    env::args().any(|argument| ["--ignored", "--include-ignored"].contains(&argument.as_str()))
+}
+
 /// Runs `tests` in a process that has loaded the fake libraries with the kernels of `sources`, one test after the other.
 ///
 /// Where nothing can be emulated, all tests are reported as ignored, by name.

@@ -19,4 +19,4 @@ mod scan;
 
 pub use controls::Controls;
 pub use emulation::{BuildError, Emulation};
-pub use harness::{Scene, harness, scene};
+pub use harness::{Scene, harness, plays_whole_forms, scene};

@@ -77,8 +77,9 @@ const COMPACT_ENCODERS: &[(&str, DType)] = &[
 
 fn main() -> ExitCode {
     // A plain run compiles what it plays.
-    let is_plain = !std::env::args().any(|argument| argument.ends_with("ignored"));
-    let is_needed = |dtype: Option<DType>| !is_plain || dtype.is_none_or(|dtype| dtype == SHORT_DTYPE);
+    let is_needed = |dtype: Option<DType>| {
+        zipwire_emulation::plays_whole_forms() || dtype.is_none_or(|dtype| dtype == SHORT_DTYPE)
+    };
     let sources = zipwire_kernels::sources();
     let sources = sources.iter().filter(|source| is_needed(source.dtype));
     let sources: Vec<&str> = sources.map(|source| source.text.as_str()).collect();
