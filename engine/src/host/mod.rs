@@ -98,7 +98,7 @@ pub struct HostReport {
     pub bytes_verified: u64,
     /// Measured time of codec ops.
     pub codec_work: CodecWork,
-    /// Faults that had no effect on any rank in any iteration, by their positions in [`Setup::faults`].
+    /// Faults that had no effect on any rank in any iteration, by their positions in [`HostSetup::faults`].
     pub unfired: Vec<usize>,
 }
 

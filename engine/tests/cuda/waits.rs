@@ -10,7 +10,7 @@ use crate::jobs::{controls, layer, run_well, run_with, with_delays};
 pub(crate) const TESTS: &[Test] = &[
     ("waits::a_missing_wait_is_noticed_in_native", || a_missing_wait_is_noticed(Protocol::Native)),
     ("waits::whole::a_missing_wait_is_noticed_in_static_first", || {
-        a_missing_wait_is_noticed(Protocol::StaticFirst)
+        a_missing_wait_is_noticed(Protocol::StaticFirst);
     }),
 ];
 

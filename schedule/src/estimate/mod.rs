@@ -1,7 +1,7 @@
 //! How long a collective takes in each algorithm, in closed form: what the choice between algorithms rests on.
 //!
 //! All blocks are taken to be as long as the longest, all ranks to come at the same time, and all steps of a ring to be alike, so a ring of
-//! thousands of ranks costs as much as one of its steps. Chains and trees, whose steps differ, are gone through step by step ([`network::Lockstep`]).
+//! thousands of ranks costs as much as one of its steps. Chains and trees, whose steps differ, are gone through step by step (`network::Lockstep`).
 //! A step takes the latency of its flows and the time in which the fullest link moves what crosses it; so what is predicted is exact where
 //! the flows on that link are equal and begin together. What a simulation knows besides, skew and neighbours, is left out.
 //! `cargo test -p zipwire-sim --test it algorithms::` holds both against one another.

@@ -1,7 +1,7 @@
 //! Open-loop serving in virtual time: requests arrive, caches move over the network, tokens come out.
 //!
 //! It drives the [`Machine`] that decides for real ranks, too. There are no iterations: the run ends when all requests have ended, or at
-//! [`Setup::until_s`]. Each shard of each [`Flow`](zipwire_serving::Flow) is one flow of the network. What codes is a link, too: a rank encodes at one
+//! [`SimServingSetup::until_s`]. Each shard of each [`Flow`](zipwire_serving::Flow) is one flow of the network. What codes is a link, too: a rank encodes at one
 //! rate and shares it among its flows, so a coded flow that is *pipelined* moves at the least of what links, encoder and decoder give it, with the first
 //! piece's encoding before it and the last piece's decoding behind it.
 

@@ -1,4 +1,5 @@
 //! Runs the program as a user does.
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 use std::fs;
 use std::path::Path;
