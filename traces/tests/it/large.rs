@@ -32,7 +32,7 @@ fn timeline(ranks: u32, iterations: u32, transfers: u32) -> Timeline {
         let length_s = if iteration == 2 { 1.5e-3 } else { 1e-3 };
         for rank in 0..ranks {
             let base = Span { iteration, rank: Rank(rank), ..encode() };
-            timeline.spans.extend(spans(base, ranks, transfers, length_s));
+            timeline.spans.extend(spans(&base, ranks, transfers, length_s));
         }
         timeline.iterations.push(IterationTime { begin_s, length_s });
         begin_s += length_s;
@@ -67,7 +67,7 @@ fn encode() -> Span {
 }
 
 /// Spans of a rank in an iteration, from its `encode` span.
-fn spans(encode: Span, ranks: u32, transfers: u32, length_s: f64) -> Vec<Span> {
+fn spans(encode: &Span, ranks: u32, transfers: u32, length_s: f64) -> Vec<Span> {
     let Rank(rank) = encode.rank;
     let (op, stage) = (OpId(1), Some(Stage::Dynamic));
     let mut spans = vec![encode.clone()];
@@ -93,7 +93,17 @@ fn spans(encode: Span, ranks: u32, transfers: u32, length_s: f64) -> Vec<Span> {
     spans.push(Span { lane, name, stage, op, begin_s: 1e-4, end_s: 7.1e-4, bytes_coded, ..encode.clone() });
     let end_s = if rank == 5 { length_s } else { 0.9 * length_s };
     let (segment, lane, name, op, bytes) = (SegmentId(1), Lane::Compute, "expert", OpId(2), 0);
-    spans.push(Span { segment, lane, name, op, begin_s: 7.1e-4, end_s, bytes, bytes_coded, ..encode });
+    spans.push(Span {
+        segment,
+        lane,
+        name,
+        op,
+        begin_s: 7.1e-4,
+        end_s,
+        bytes,
+        bytes_coded,
+        ..encode.clone()
+    });
     spans
 }
 
