@@ -71,7 +71,7 @@ fn versus(weights: &[u8], other: usize) -> Result<Ours, ReproduceError> {
 }
 
 /// Size of pretrained BF16 weights as values of another type, in percent: of models that were BF16 before they became FP16 or FP32 (Table 2).
-/// Of some byte groups, if these are named.
+/// With `numbers`, size of those byte groups only.
 pub(super) fn converted(
     bench: &Bench<'_>,
     dtype: DType,

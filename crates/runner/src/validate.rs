@@ -228,7 +228,7 @@ fn compare(
 /// may differ; what it shares with the simulation may not.
 ///
 /// # Errors
-/// What differs, and the first variant that it concerns.
+/// Names the first difference and the variant that it concerns.
 pub(crate) fn check_same_work(
     prepared: &Prepared<'_>,
     simulated: &Experiment,

@@ -38,7 +38,7 @@ use crate::{BufferId, CallKind, Job, Protocol, Rank, Segment, SegmentId, Slot, W
 /// Plans a job, all of whose collectives travel alike. The plan is valid by construction; `Plan::validate` proves it.
 ///
 /// # Panics
-/// As [`plan_each`].
+/// In the same cases as [`plan_each`].
 pub fn plan(job: &Job, choice: &Choice) -> Plan {
     plan_each(job, &vec![choice; job.segments.len()])
 }
@@ -240,7 +240,7 @@ impl PlanSize {
     /// `goes_on` is asked after each rank; after a no, the count so far is returned.
     ///
     /// # Panics
-    /// As [`plan_each`].
+    /// In the same cases as [`plan_each`].
     pub fn count(job: &Job, choices: &[&Choice], mut goes_on: impl FnMut(&Self) -> bool) -> Self {
         let planner = Planner::new(job, choices);
         let mut size = Self::default();
