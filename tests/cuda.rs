@@ -43,9 +43,8 @@ fn trials() -> Vec<Trial> {
 }
 
 /// Scenarios of a plain run, which together have all protocols, collectives, codecs and sums that GPUs can run.
-const SHORT: [&str; 8] = [
+const SHORT: [&str; 7] = [
     "all-gather-algorithms-2x3",
-    "all-reduce-algorithms-2x3",
     "all-to-all-sparse-2x3::",
     "dp-2x2",
     "fsdp-2x2",
@@ -55,7 +54,7 @@ const SHORT: [&str; 8] = [
 ];
 
 /// Scenarios of a plain run whose frames can be compact.
-const SHORT_COMPACT: [&str; 2] = ["all-to-all-sparse-2x3::", "protocols-2x3"];
+const SHORT_COMPACT: [&str; 1] = ["all-to-all-sparse-2x3::"];
 
 fn is_long(case: &Case, layout: Layout) -> bool {
     let is_named = |name: &&str| case.name == *name || name.ends_with("::") && case.name.starts_with(name);

@@ -1,4 +1,4 @@
-//! Scenarios with random faults, thirty or two hundred, on the simulator and on threads: no run hangs, none accepts wrong
+//! Scenarios with random faults, sixteen or two hundred, on the simulator and on threads: no run hangs, none accepts wrong
 //! bytes, whoever is blamed is the culprit, and no thread is left behind.
 //!
 //! A process of its own: it looks at all threads.
@@ -185,8 +185,8 @@ fn rank_threads() -> usize {
 }
 
 #[test]
-fn thirty_random_faults() {
-    play_all(30);
+fn sixteen_random_faults() {
+    play_all(16);
 }
 
 mod whole {

@@ -1,6 +1,6 @@
 //! Adaptive variants beside every fixed choice: thirty scenarios that are drawn, and some in which the best choice changes.
 //!
-//! `cargo test -p zipwire --test it switcher:: -- --nocapture` prints the tables of `docs/switcher.md`.
+//! `cargo test -p zipwire --test it switcher:: -- --include-ignored --nocapture` prints the tables of `docs/switcher.md`.
 
 use std::fmt::Write as _;
 
@@ -165,16 +165,22 @@ fn drawn(number: u64) -> Scenario {
     Scenario { about, text }
 }
 
+/// Scenarios of which each kind of calls is on each number of nodes.
 #[test]
-fn thirty_scenarios_are_never_much_slower_than_the_best_choice() {
-    // Half of them beside the other half.
-    let of = |numbers: std::ops::Range<u64>| numbers.map(|number| run(&drawn(number))).collect::<Vec<Row>>();
-    let rows = std::thread::scope(|scope| {
-        let second = scope.spawn(|| of(15..30));
-        let mut rows = of(0..15);
-        rows.extend(second.join().unwrap());
-        rows
-    });
+fn twelve_scenarios_are_never_much_slower_than_the_best_choice() {
+    are_never_much_slower_than_the_best_choice(12);
+}
+
+mod whole {
+    #[test]
+    #[ignore = "seconds of both cores: .ci/run runs it, and the short form is beside it"]
+    fn thirty_scenarios_are_never_much_slower_than_the_best_choice() {
+        super::are_never_much_slower_than_the_best_choice(30);
+    }
+}
+
+fn are_never_much_slower_than_the_best_choice(scenarios: u64) {
+    let rows: Vec<Row> = (0..scenarios).map(|number| run(&drawn(number))).collect();
     println!("{}", table("Drawn scenarios", &rows));
     for Row { about, switcher, regret, .. } in &rows {
         assert!(switcher.over_native.unwrap() <= 0.01, "{about}: slower than native");
@@ -189,7 +195,7 @@ fn thirty_scenarios_are_never_much_slower_than_the_best_choice() {
     // The scenarios are not all alike: coding pays in some of them only.
     let gain = |row: &&Row| row.switcher.over_native.unwrap() < -0.05;
     let gains = rows.iter().filter(gain).count();
-    assert!((5..=25).contains(&gains), "{gains}");
+    assert!(6 * gains >= rows.len() && 6 * gains <= 5 * rows.len(), "{gains}");
 }
 
 fn drifting(about: &str, sets: &[(&str, &str)]) -> Scenario {

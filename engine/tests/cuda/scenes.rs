@@ -12,7 +12,7 @@ use crate::jobs::{controls, layer, run_with, scene_with, source_of};
 pub(crate) const TESTS: &[Test] = &[
     ("scenes::a_wrong_size_is_noticed", a_wrong_size_is_noticed),
     ("scenes::a_size_without_room_is_noticed", a_size_without_room_is_noticed),
-    ("scenes::a_device_that_hangs_ends_in_a_timeout", a_device_that_hangs_ends_in_a_timeout),
+    ("scenes::whole::a_device_that_hangs_ends_in_a_timeout", a_device_that_hangs_ends_in_a_timeout),
 ];
 
 pub(crate) const SCENES: &[Scene] =

@@ -15,7 +15,7 @@ const TILE: usize = 8192;
 
 /// Tiles with no zeros, with as many zeros as a mask needs to pay and one less or more, with all but one, and all; in whole tiles and in a last one,
 /// where the first of a frame has no other before it.
-pub(crate) fn zeros(spec: &'static str, dtype: DType) {
+pub(crate) fn zeros(spec: &'static str, dtype: DType, extent: Extent) {
     let bench = Bench::new(spec, dtype).twice();
     let width = dtype.width();
     // Without zeros, but with values of an exponent 0: a zero is all of a value.
@@ -29,7 +29,7 @@ pub(crate) fn zeros(spec: &'static str, dtype: DType) {
         }
         values
     };
-    for tail in [0, 7, 1000, 5003] {
+    for &tail in extent.of(&[1000][..], &[0, 7, 1000, 5003]) {
         let count = 4 * TILE + tail;
         let mut all_values = Vec::new();
         // Between one value in 8 and one in 40: codes and rests of a value take so many bits more than one of a mask.
@@ -112,7 +112,7 @@ const GROUP: usize = 256;
 
 /// Blocks of `tiered` of every form, whole and last ones: groups that are left out, alone and beside a mask; as many zeros as a mask needs to pay and one
 /// less or more; bases of groups as nibbles and as bytes; and blocks of zeros and stored ones among them.
-pub(crate) fn blocks(spec: &'static str, dtype: DType) {
+pub(crate) fn blocks(spec: &'static str, dtype: DType, extent: Extent) {
     let bench = Bench::new(spec, dtype).twice();
     let width = dtype.width();
     let rest_bits = match dtype {
@@ -131,7 +131,7 @@ pub(crate) fn blocks(spec: &'static str, dtype: DType) {
         |group| group / 128 == 1,
     ];
     let mut forms = std::collections::BTreeSet::new();
-    for tail in [0, 1, 63, 256, 257, 5003] {
+    for &tail in extent.of(&[257][..], &[0, 1, 63, 256, 257, 5003]) {
         let mut all_values = Vec::new();
         for (number, left_out) in left_out.into_iter().enumerate() {
             for zeros in 0..4 {

@@ -171,7 +171,7 @@ impl Group {
             trials.extend(self.both("compact::every_bit", compact::every_bit));
         }
         if COMPACT_ENCODERS.contains(&(spec, dtype)) {
-            trials.push(self.trial("compact::encoded_zeros_of_every_kind", compact_encode::zeros));
+            trials.extend(self.both("compact::encoded_zeros_of_every_kind", compact_encode::zeros));
             trials.push(self.trial("compact::encoders_check_regions", compact_encode::regions));
             trials.extend(self.both("compact::encoded_anywhere", compact_encode::anywhere));
             trials.extend(self.both("compact::encoded_in_any_order", compact_encode::any_order));
@@ -194,7 +194,7 @@ impl Group {
                     self.trial("entries_and_tiers_are_checked", corrupt::tiers),
                 ];
                 if COMPACT_ENCODERS.contains(&(spec, dtype)) {
-                    trials.push(self.trial("compact::encoded_blocks_of_every_kind", compact_encode::blocks));
+                    trials.extend(self.both("compact::encoded_blocks_of_every_kind", compact_encode::blocks));
                 }
                 trials
             }
