@@ -1,13 +1,13 @@
 //! Frames of differences, read block by block.
 
 use super::entry::{self, BLOCK_VALUES, ENTRIES, ENTRY, Entry, Form, front_len};
-use super::{Base, DeltaCoding, parts, positions};
+use super::{Base, DeltaCoding};
 use crate::blocks::symbols::{self, TABLE, TierReader};
-use crate::body::Body;
-use crate::header::{HEADER_LEN, Header};
+use crate::frame::{HEADER_LEN, Header};
 use crate::kernel::Kernel;
 use crate::kernel::delta::{BitReader, JoinFrom};
 use crate::kernel::rans::DecodeTable;
+use crate::sections::Body;
 use crate::{BlockFault, DType, DecodeError, DeltaFault, Layout, Section, checksum, levels};
 
 /// Bytes of a vector, which kernels may write behind a list.
@@ -109,7 +109,7 @@ fn read_blocks<'a>(
         let lens = entry.parts((count - number * BLOCK_VALUES).min(BLOCK_VALUES), width);
         let fault = |fault| DecodeError::Block { block: number, fault };
         let mut body = bodies.split_off(..lens.len()).ok_or(fault(BlockFault::Overrun))?;
-        let mut part = |len| parts::read(len, &mut body).map_err(fault);
+        let mut part = |len| entry::read_part(len, &mut body).map_err(fault);
         let [first, second] = lens.positions;
         Ok(Block {
             entry: *entry,
@@ -243,7 +243,7 @@ impl Decoder {
                     return Err(BlockFault::Padding);
                 }
             }
-            Form::Listed => positions::to_mask(block.positions[0], block.positions[1], count, mask)?,
+            Form::Listed => entry::positions_to_mask(block.positions[0], block.positions[1], count, mask)?,
         }
         if matches!(entry.form, Form::Masked | Form::Listed) {
             let [base, values] = &mut self.changed;

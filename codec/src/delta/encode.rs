@@ -1,13 +1,13 @@
 //! Frames of differences, written block by block.
 
-use super::entry::{BLOCK_VALUES, ENTRIES, ENTRY, Entry, Form, front_len};
+use super::entry::{self, BLOCK_VALUES, ENTRIES, ENTRY, Entry, Form, front_len};
 use super::sample::{self, Choice};
-use super::{Base, DeltaCoding, TAG, parts, positions};
+use super::{Base, DeltaCoding, TAG};
 use crate::blocks::symbols::{self, TABLE};
-use crate::header::HEADER_LEN;
+use crate::frame::{self, HEADER_LEN};
 use crate::kernel::Kernel;
 use crate::kernel::delta::{BitWriter, How, LOW_BYTES, SplitMut};
-use crate::{Codec, DType, FrameShape, Layout, checksum, frame, levels};
+use crate::{Codec, DType, FrameShape, Layout, checksum, levels};
 
 /// Bytes of a vector, which kernels may write behind a list.
 const PAD: usize = 64;
@@ -125,11 +125,11 @@ impl<'a> Encoder<'a> {
         if changed == 0 {
             return (Entry::empty(Form::Same), 0);
         }
-        let groups = count.div_ceil(positions::POSITION_GROUP);
+        let groups = count.div_ceil(entry::POSITION_GROUP);
         let listed_len = groups.next_multiple_of(8) + changed.next_multiple_of(8);
         let masked_len = mask.len().next_multiple_of(8);
         let can_be_listed = listed_len < masked_len
-            && positions::of_mask(mask, &mut self.numbers, &mut self.positions).is_some();
+            && entry::positions_of_mask(mask, &mut self.numbers, &mut self.positions).is_some();
         let positions_len = if can_be_listed { listed_len } else { masked_len };
         let sparse = self.choice.is_sparse(count, changed, positions_len);
         let form = match (sparse, can_be_listed) {
@@ -159,10 +159,10 @@ impl<'a> Encoder<'a> {
         let mask = &self.mask[..(values.len() / width).div_ceil(8)];
         let before = room.len();
         match entry.form {
-            Form::Masked => parts::write(mask, &mut room)?,
+            Form::Masked => entry::write_part(mask, &mut room)?,
             Form::Listed => {
-                parts::write(&self.numbers, &mut room)?;
-                parts::write(&self.positions, &mut room)?;
+                entry::write_part(&self.numbers, &mut room)?;
+                entry::write_part(&self.positions, &mut room)?;
             }
             Form::Same | Form::Direct | Form::Dense => {}
         }
@@ -198,9 +198,9 @@ impl<'a> Encoder<'a> {
         entry.counts = counts;
         (entry.low_bytes, entry.low_words) = (bytes_len as u32, (words_len / 8) as u32);
         entry.large = (large_len / width) as u16;
-        parts::write(&self.low_bytes[..bytes_len], &mut room)?;
-        parts::write(&self.low_words[..words_len], &mut room)?;
-        parts::write(&self.large[..large_len], &mut room)?;
+        entry::write_part(&self.low_bytes[..bytes_len], &mut room)?;
+        entry::write_part(&self.low_words[..words_len], &mut room)?;
+        entry::write_part(&self.large[..large_len], &mut room)?;
         Some((entry, before - room.len()))
     }
 }

@@ -2,12 +2,10 @@
 //! that are all zero.
 
 use super::coder::{self, Coder, Out};
-use super::fields::Fields;
-use super::geometry::{COMPACT_ENTRY, code_bytes, compact_index};
-use super::mode::Tile;
+use super::tile::{COMPACT_ENTRY, Fields, Tile, code_bytes, compact_index};
 use super::tile_sum;
 use crate::checksum::fold;
-use crate::header::HEADER_LEN;
+use crate::frame::HEADER_LEN;
 use crate::kernel::{Kernel, Starts, TILE};
 use crate::scale::Estimator;
 use crate::sections::{Reader, Writer};

@@ -4,16 +4,13 @@
 use std::ops::Range;
 
 use super::coder::{self, Coder, Out};
-use super::fields::Fields;
-use super::geometry::{SPLIT_ENTRY, has_codes, static_body};
-use super::mode::Tile;
+use super::tile::{Fields, SPLIT_ENTRY, Tile, has_codes, static_body};
 use super::tile_sum;
 use crate::checksum::fold;
-use crate::header::HEADER_LEN;
+use crate::frame::HEADER_LEN;
 use crate::kernel::{INDEX_GROUP, Kernel, TILE};
-use crate::pieces::Tails;
 use crate::scale::Estimator;
-use crate::sections::{self, Reader, Writer};
+use crate::sections::{self, Reader, Tails, Writer};
 use crate::streaming_store::StreamingStore;
 use crate::tile::Mode;
 use crate::{DType, DecodeError, TileFault};
@@ -131,7 +128,7 @@ pub(super) fn decode(
     Ok(sum)
 }
 
-/// See [`crate::pieces::Pieces::tails`].
+/// See [`crate::sections::Pieces::tails`].
 pub(super) fn tails(front: &[u8], _: &[u8], count: usize) -> Result<Tails, DecodeError> {
     let table = front[HEADER_LEN..index_range(count).start].as_chunks::<SPLIT_ENTRY>().0;
     let tail = |(number, entry): (usize, &[u8; SPLIT_ENTRY])| {

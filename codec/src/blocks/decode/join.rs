@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
-use super::Decoder;
-use super::parts::{Bases, Coded};
-use crate::blocks::entry::Entry;
-use crate::blocks::geometry::{BLOCK_VALUES, MAX_WIDTH, mask_bytes};
-use crate::blocks::rest::Rest;
+use super::super::entry::Entry;
+use super::super::geometry::{BLOCK_VALUES, MAX_WIDTH, mask_bytes};
+use super::super::rest::Rest;
+use super::{Bases, Coded, Decoder};
 use crate::checksum::{PART_BYTES, WORD, fold};
 use crate::kernel::pass::{Join, Passed, left};
 use crate::kernel::tier::{Tier, plane_bytes};

@@ -6,19 +6,18 @@
 mod joint;
 mod table;
 
-use super::coding::Format;
+pub(super) use table::{Model, TABLE, read};
+
 use super::fields::Fields;
-use super::geometry::{ALIGN, tail_bytes};
+use super::geometry::{ALIGN, Format, tail_bytes};
 use super::histogram;
-use super::order::{Order, TIERS};
-use super::tiers::check_zero;
+use super::tiers::{Order, TIERS, check_zero};
 use crate::kernel::Kernel;
 use crate::kernel::rans::{
     Alphabet, EncodeTable, Frequencies, Job, LANES, LOWEST, ROOM_PAD, Room, States, Stream, Used, WORD,
 };
 use crate::kernel::tier::plane_bytes;
 use crate::{BlockFault, DType, Layout};
-pub(super) use table::{Model, TABLE, read};
 
 /// Bytes of the states.
 const STATES: usize = 4 * LANES;
