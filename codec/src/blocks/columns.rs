@@ -6,7 +6,7 @@
 
 use super::fields::Fields;
 use super::geometry::ALIGN;
-use super::plan::{FRACTION, Spread};
+use super::plan::{MEAN_FRACTION, Spread};
 use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
 use crate::{DType, DecodeError, Section};
 
@@ -181,13 +181,13 @@ fn possible(row: usize, count: usize) -> bool {
 }
 
 /// Mean exponents of columns with offsets vary at least by this much, 0.16: 0.4 octaves, squared.
-const MIN_VARIANCE: u64 = (16 << (2 * FRACTION)) / 100;
+const MIN_VARIANCE: u64 = (16 << (2 * MEAN_FRACTION)) / 100;
 /// Rows, or groups of short rows, that are sampled: means over this many are exact to a fifth of an octave.
 const MAX_UNITS: usize = 64;
 
 /// Sums over the values of each column that are not +0. At most 2^15 values of a column are looked at.
 struct Sums {
-    /// Sum for each column of the exponents less the means of their rows, with [`FRACTION`] bits.
+    /// Sum for each column of the exponents less the means of their rows, with [`MEAN_FRACTION`] bits.
     exponents: Vec<i32>,
     values: Vec<u32>,
 }
@@ -211,7 +211,7 @@ pub(super) fn choose(kernel: &Kernel, fields: Fields, values: &[u8], row: usize)
     let mut spread = Spread::default();
     for (sum, values) in columns.iter().filter(|(_, values)| *values > 0) {
         // Exponents have eight bits, so no mean is below this.
-        let mean = i64::from(sum.div_euclid(values.cast_signed())) + (256 << FRACTION);
+        let mean = i64::from(sum.div_euclid(values.cast_signed())) + (256 << MEAN_FRACTION);
         spread.add(mean.unsigned_abs(), values);
     }
     spread.exceeds(MIN_VARIANCE).then(|| {
@@ -231,7 +231,7 @@ impl Sums {
             sum += groups.iter().map(|group| u64::from(group.exponents)).sum::<u64>();
             nonzero -= groups.iter().map(|group| group.zeros as usize).sum::<usize>();
         }
-        let Some(mean) = (sum << FRACTION).checked_div(nonzero as u64) else { return };
+        let Some(mean) = (sum << MEAN_FRACTION).checked_div(nonzero as u64) else { return };
         for row in values.chunks(self.values.len() * fields.width()) {
             match fields.width() {
                 2 if fields.dtype == DType::Bf16 => {
@@ -258,7 +258,7 @@ impl Sums {
         for (value, (sum, values)) in row.as_chunks().0.iter().zip(columns) {
             let value = number(*value);
             let nonzero = u32::from(value != 0);
-            let distance = (places.exponent(value) << FRACTION).cast_signed() - mean;
+            let distance = (places.exponent(value) << MEAN_FRACTION).cast_signed() - mean;
             *sum += distance * nonzero.cast_signed();
             *values += nonzero;
         }
@@ -271,7 +271,7 @@ impl Sums {
 
 /// The mean, rounded.
 fn offset(sum: i32, values: u32) -> i8 {
-    let values = i64::from(values) << FRACTION;
+    let values = i64::from(values) << MEAN_FRACTION;
     let rounded = (i64::from(sum) + values / 2).checked_div_euclid(values).unwrap_or(0);
     rounded.clamp(i64::from(i8::MIN), i64::from(i8::MAX)) as i8
 }

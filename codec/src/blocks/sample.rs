@@ -7,7 +7,7 @@ use super::plan::Plan;
 use super::rans::{self, JointHistogram, Model};
 use super::rest::RestStats;
 use super::sample;
-use crate::kernel::words::PLANES;
+use crate::kernel::fields::PLANES;
 use crate::kernel::{BASE_GROUP, GroupSums, Kernel, joint};
 use crate::{DType, DecodeError, Layout, levels, tables};
 

@@ -5,7 +5,7 @@
 //! value after the other, a bit plane at a time, so that a mask picks them.
 
 use super::WORD_VALUES;
-use super::changes::array;
+use super::bits::array;
 
 /// The symbol of differences that do not fit into one: they are in a list.
 pub(crate) const LARGE: u8 = u8::MAX;

@@ -2,7 +2,7 @@
 //! shows whether it is the best.
 
 use crate::TileFault;
-use crate::kernel::window_bounds::{Verdict, WindowBounds};
+use crate::kernel::window::{Verdict, WindowBounds};
 use crate::kernel::{
     BASE_GROUP, Coded, CodedMut, EscapeIndex, EscapeRoom, GroupSums, INDEX_GROUP, Kernel, Packed, Starts,
     TILE, Unpacked,

@@ -10,7 +10,7 @@ pub(super) use tiers::PlaneTiers;
 use super::fields::Fields;
 use super::geometry::ALIGN;
 use crate::kernel::bits::{spread, together, word};
-use crate::kernel::words::{PLANES, PlaneStats};
+use crate::kernel::fields::{PLANES, PlaneStats};
 use crate::kernel::{BASE_GROUP, Kernel, WORD_VALUES, joint};
 use crate::{BlockFault, DType, Layout};
 

@@ -2,8 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::vector::{EVEN, load, load_half, load_quarter, store};
-use super::writer::Vectors;
+use super::vector::{EVEN, Vectors, load, load_half, load_quarter, store};
 use crate::kernel::WORD_VALUES;
 use crate::kernel::codes::{self, CodeTable, ENTRIES};
 

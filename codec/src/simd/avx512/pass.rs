@@ -4,8 +4,7 @@ use std::arch::x86_64::*;
 
 use super::sums::Mixer;
 use super::tier::{residuals_of, symbols};
-use super::vector::{AHEAD, NEAR, join_64, load, prefetch, prefetch_far, split_64, store};
-use super::writer::Vectors;
+use super::vector::{AHEAD, NEAR, Vectors, join_64, load, prefetch, prefetch_far, split_64, store};
 use crate::checksum::WORD;
 use crate::kernel::pass::{
     FIRST_SYMBOLS, GROUP_BYTES, GROUP_PLANES, Join, Passed, Split, SplitMut, left, passes,
