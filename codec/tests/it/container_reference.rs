@@ -4,18 +4,15 @@ use std::io::Write;
 
 use crate::common::checksum::{behind, words};
 use crate::common::content::Content;
+use crate::common::reader::number;
+use crate::common::tag_of;
 use xxhash_rust::xxh3::xxh3_64;
 use zipwire_codec::{Codebook, DType, Table, WriterOptions, decompress};
 
-fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
-}
-
 /// The data of a container, every byte of which is looked at.
 fn read(container: &[u8], dtype: DType, chunk_values: u32) -> Vec<u8> {
-    let tag = DType::ALL.into_iter().position(|other| other == dtype).unwrap() as u8;
     assert_eq!(container[..4], [0x5a, 0x50, 0x57, 0x53]);
-    assert_eq!(container[4..8], [1, tag, 0, 0]);
+    assert_eq!(container[4..8], [1, tag_of(dtype), 0, 0]);
     assert_eq!(number(&container[8..12]), u64::from(chunk_values));
     assert_eq!(number(&container[12..16]), u64::from(words(&container[..12])));
 
