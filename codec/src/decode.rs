@@ -61,11 +61,7 @@ pub(crate) fn decode_with(
 }
 
 /// [`decode_from_slice`] with tables.
-pub(crate) fn decode_slice_with(
-    tables: &Tables,
-    shape: FrameShape,
-    frame: &[u8],
-) -> Result<Vec<u8>, DecodeError> {
+fn decode_slice_with(tables: &Tables, shape: FrameShape, frame: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let first = first_section(shape.layout);
     let (_, entry) = expect(tables, frame, first, shape)?;
     let needed = entry.codec.min_len(shape);

@@ -204,7 +204,7 @@ const UNITS: [Unit; 13] = [
 const WRITTEN: usize = 5;
 
 /// Bytes per second, rounded to whole ones; none if the text is no speed from a byte to a petabyte per second.
-pub(crate) fn parse_speed(text: &str) -> Option<u64> {
+fn parse_speed(text: &str) -> Option<u64> {
     let digits = |byte: u8| byte.is_ascii_digit() || byte == b'.';
     let end = text.bytes().position(|byte| !digits(byte)).unwrap_or(text.len());
     let (number, name) = text.split_at(end);
@@ -215,7 +215,7 @@ pub(crate) fn parse_speed(text: &str) -> Option<u64> {
 }
 
 /// The text of a speed in the largest decimal unit that it reaches, exactly.
-pub(crate) fn speed_text(bytes_per_s: u64) -> String {
+fn speed_text(bytes_per_s: u64) -> String {
     let written = &UNITS[..WRITTEN];
     let unit = written.iter().find(|unit| bytes_per_s >= unit.multiply).unwrap_or(&written[WRITTEN - 1]);
     let (whole, rest) = (bytes_per_s / unit.multiply, bytes_per_s % unit.multiply);

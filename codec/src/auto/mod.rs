@@ -229,7 +229,7 @@ pub enum Goal {
 }
 
 /// One core's part of a fast host: 400 Gb/s, or 50 GB/s, for 48 cores.
-pub(crate) const DEFAULT_LINK: u64 = 1_000_000_000;
+const DEFAULT_LINK: u64 = 1_000_000_000;
 
 /// The goal of `auto`.
 ///

@@ -154,8 +154,6 @@ impl Mean {
     }
 }
 
-/// Fraction bits of the means that are compared.
-
 /// Variance of the exponent of a Gaussian value, 2.56, squared octaves: means of n values vary by this over n anyway.
 const GAUSSIAN_VARIANCE: u64 = (256 << (2 * MEAN_FRACTION)) / 100;
 

@@ -157,7 +157,7 @@ impl ContainerError {
             Self::Magic { .. } => {
                 Some("containers are what `Writer` writes; a single frame is read by `decompress`".to_owned())
             }
-            Self::ChunkValues { .. } => Some(format!("chunks have `1` to `{}` values", MAX_CHUNK_VALUES)),
+            Self::ChunkValues { .. } => Some(format!("chunks have `1` to `{MAX_CHUNK_VALUES}` values")),
             Self::Truncated { .. } => Some("copy it again, or write it again and call `finish`".to_owned()),
             Self::Trailing => Some("where more follows, let `Read::take` end the container".to_owned()),
             Self::Chunk { source, .. } => source.help(),

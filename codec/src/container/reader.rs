@@ -258,7 +258,7 @@ pub(super) fn read_array<const N: usize>(inner: &mut impl Read, part: &'static s
 }
 
 /// Fills `out` from the stream; `part` names the part of the container for the error if the stream ends before.
-pub(super) fn read_into(inner: &mut impl Read, out: &mut [u8], part: &'static str) -> io::Result<()> {
+fn read_into(inner: &mut impl Read, out: &mut [u8], part: &'static str) -> io::Result<()> {
     inner.read_exact(out).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => ContainerError::Truncated { part }.into(),
         _ => error,

@@ -253,7 +253,7 @@ const FINAL: [u64; 2] = [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53];
 /// word for each `x`, so rows of one length that differ in a single word never have the same lanes. The lanes then go
 /// through the same step one after the other, and through the finaliser of MurmurHash3. It is not made to withstand an
 /// adversary: a sender can make many rows that share a hash, which costs time and changes no result.
-pub(super) fn hash_of_row(row: &[u8]) -> u64 {
+fn hash_of_row(row: &[u8]) -> u64 {
     let mut lanes: [u64; LANES] = std::array::from_fn(|lane| lane as u64);
     let (groups, rest) = row.as_chunks::<{ LANES * WORD }>();
     for group in groups {

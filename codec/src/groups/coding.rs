@@ -163,13 +163,7 @@ impl Decoder {
 /// Cuts the bytes of values into groups, most significant first, of which `groups` has as many as a value has bytes, of a byte for each value.
 ///
 /// With ZipNN's rule the first group of BF16 and F32 is the exponent, and the sign is on top of the second (exponent extraction).
-pub(super) fn split_chunk(
-    kernel: &Kernel,
-    scheme: Scheme,
-    dtype: DType,
-    values: &[u8],
-    groups: &mut [&mut [u8]],
-) {
+fn split_chunk(kernel: &Kernel, scheme: Scheme, dtype: DType, values: &[u8], groups: &mut [&mut [u8]]) {
     match (scheme, dtype, groups) {
         (Scheme::Grouped, DType::Bf16, [exponents, rest]) => (kernel.split)(values, 0, rest, exponents),
         (Scheme::Grouped, DType::F32, [exponents, high, middle, low]) => {
@@ -184,7 +178,7 @@ pub(super) fn split_chunk(
 }
 
 /// The inverse.
-pub(super) fn join_chunk(kernel: &Kernel, scheme: Scheme, dtype: DType, groups: &[&[u8]], values: &mut [u8]) {
+fn join_chunk(kernel: &Kernel, scheme: Scheme, dtype: DType, groups: &[&[u8]], values: &mut [u8]) {
     match (scheme, dtype, groups) {
         (Scheme::Grouped, DType::Bf16, [exponents, rest]) => (kernel.join)(rest, exponents, 0, values),
         (Scheme::Grouped, DType::F32, [exponents, high, middle, low]) => {

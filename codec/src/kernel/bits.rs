@@ -3,7 +3,6 @@
 
 use super::WORD_VALUES;
 
-/// See [`super::Kernel::pack_bits`].
 pub(crate) fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) {
     for (bytes, out) in bytes.chunks(WORD_VALUES).zip(out.chunks_mut(8 * planes)) {
         out.fill(0);
@@ -16,7 +15,6 @@ pub(crate) fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) {
     }
 }
 
-/// See [`super::Kernel::unpack_bits`].
 pub(crate) fn unpack_bits(bits: &[u8], planes: usize, out: &mut [u8]) {
     for (out, bits) in out.chunks_mut(WORD_VALUES).zip(bits.chunks(8 * planes)) {
         for (i, out) in out.chunks_mut(8).enumerate() {
@@ -55,12 +53,10 @@ pub(crate) fn word(bytes: &[u8]) -> u64 {
     }
 }
 
-/// See [`super::Kernel::zeros`].
 pub(crate) fn zeros<const WIDTH: usize>(values: &[u8]) -> usize {
     values.as_chunks::<WIDTH>().0.iter().map(|value| usize::from(*value == [0; WIDTH])).sum()
 }
 
-/// See [`super::Kernel::drop_zeros`].
 pub(crate) fn drop_zeros<const WIDTH: usize>(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize {
     let kept = kept.as_chunks_mut::<WIDTH>().0;
     let mut count = 0;
@@ -78,7 +74,6 @@ pub(crate) fn drop_zeros<const WIDTH: usize>(values: &[u8], mask: &mut [u8], kep
     count
 }
 
-/// See [`super::Kernel::restore_zeros`].
 pub(crate) fn restore_zeros<const WIDTH: usize>(mask: &[u8], kept: &[u8], out: &mut [u8]) {
     out.fill(0);
     let mut kept = kept.as_chunks::<WIDTH>().0.iter();
@@ -102,7 +97,6 @@ pub(crate) fn array<const WIDTH: usize>(bytes: &[u8; WIDTH]) -> u32 {
     u32::from_le_bytes(all)
 }
 
-/// See [`super::Kernel::changes`].
 pub(crate) fn changes(width: usize, values: &[u8], base: &[u8], mask: &mut [u8]) -> usize {
     match width {
         1 => changes_of::<1>(values, base, mask),
@@ -125,7 +119,6 @@ fn changes_of<const WIDTH: usize>(values: &[u8], base: &[u8], mask: &mut [u8]) -
     count
 }
 
-/// See [`super::Kernel::gather`].
 pub(crate) fn gather(width: usize, mask: &[u8], from: &[u8], to: &mut [u8]) {
     let mut end = 0;
     for (from, mask) in from.chunks(8 * width).zip(mask) {
@@ -139,7 +132,6 @@ pub(crate) fn gather(width: usize, mask: &[u8], from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// See [`super::Kernel::scatter`].
 pub(crate) fn scatter(width: usize, mask: &[u8], mut from: &[u8], to: &mut [u8]) {
     for (to, mask) in to.chunks_mut(8 * width).zip(mask) {
         let mut left = *mask;

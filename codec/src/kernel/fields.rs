@@ -3,7 +3,6 @@
 
 use super::{BASE_GROUP, GroupSums};
 
-/// See [`super::Kernel::group_sums`].
 pub(crate) fn group_sums(values: &[u8], sums: &mut [GroupSums]) {
     for (values, sums) in values.chunks(2 * BASE_GROUP).zip(sums) {
         *sums = GroupSums::default();
@@ -15,7 +14,6 @@ pub(crate) fn group_sums(values: &[u8], sums: &mut [GroupSums]) {
     }
 }
 
-/// See [`super::Kernel::split`].
 pub(crate) fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u8]) {
     for ((value, rest), residual) in values.as_chunks::<2>().0.iter().zip(rest).zip(residuals) {
         let value = u16::from_le_bytes(*value);
@@ -24,7 +22,6 @@ pub(crate) fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u
     }
 }
 
-/// See [`super::Kernel::join`].
 pub(crate) fn join(rest: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) {
     for ((value, rest), residual) in values.as_chunks_mut::<2>().0.iter_mut().zip(rest).zip(residuals) {
         let (rest, exponent) = (u16::from(*rest), u16::from(residual.wrapping_add(base)));
@@ -57,7 +54,6 @@ fn byte<const BITS: MantissaBits>(exponent: u8, rest: u8) -> (u8, u8) {
     (rest >> BITS << 7 | exponent << BITS & 0x7f | mantissa, exponent >> (7 - BITS))
 }
 
-/// See [`super::Kernel::group_sums_8`].
 #[inline(always)]
 pub(crate) fn group_sums_8(values: &[u8], bits: MantissaBits, sums: &mut [GroupSums]) {
     match bits {
@@ -66,7 +62,6 @@ pub(crate) fn group_sums_8(values: &[u8], bits: MantissaBits, sums: &mut [GroupS
     }
 }
 
-/// See [`super::Kernel::group_sums_16`].
 #[inline(always)]
 pub(crate) fn group_sums_16(values: &[u8], sums: &mut [GroupSums]) {
     sums_of::<E5, 2>(values, sums);
@@ -83,7 +78,6 @@ fn sums_of<const BITS: MantissaBits, const WIDTH: usize>(values: &[u8], sums: &m
     }
 }
 
-/// See [`super::Kernel::split_8`].
 #[inline(always)]
 pub(crate) fn split_8(values: &[u8], bits: MantissaBits, base: u8, upper: &mut [u8], residuals: &mut [u8]) {
     match bits {
@@ -100,7 +94,6 @@ fn split_bytes<const BITS: MantissaBits>(values: &[u8], base: u8, upper: &mut [u
     }
 }
 
-/// See [`super::Kernel::join_8`].
 #[inline(always)]
 pub(crate) fn join_8(
     upper: &[u8],
@@ -126,7 +119,6 @@ fn join_bytes<const BITS: MantissaBits>(upper: &[u8], residuals: &[u8], base: u8
     beyond == 0
 }
 
-/// See [`super::Kernel::split_16`].
 #[inline(always)]
 pub(crate) fn split_16(values: &[u8], base: u8, low: &mut [u8], upper: &mut [u8], residuals: &mut [u8]) {
     let out = low.iter_mut().zip(upper).zip(residuals);
@@ -137,7 +129,6 @@ pub(crate) fn split_16(values: &[u8], base: u8, low: &mut [u8], upper: &mut [u8]
     }
 }
 
-/// See [`super::Kernel::join_16`].
 #[inline(always)]
 pub(crate) fn join_16(low: &[u8], upper: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) -> bool {
     let mut beyond = 0;
@@ -164,7 +155,6 @@ pub(crate) struct PlaneStats {
     pub(crate) nonzero: [u32; PLANES],
 }
 
-/// See [`super::Kernel::group_sums_32`].
 #[inline(always)]
 pub(crate) fn group_sums_32(values: &[u8], sums: &mut [GroupSums]) {
     for (values, sums) in values.chunks(4 * BASE_GROUP).zip(sums) {
@@ -177,7 +167,6 @@ pub(crate) fn group_sums_32(values: &[u8], sums: &mut [GroupSums]) {
     }
 }
 
-/// See [`super::Kernel::plane_stats`].
 #[inline(always)]
 pub(crate) fn plane_stats(values: &[u8]) -> PlaneStats {
     let (mut any, mut all, mut nonzero) = (0, u32::MAX, [0; PLANES]);
@@ -198,7 +187,6 @@ fn rest_of(value: u32) -> u32 {
     value >> 31 << 23 | value & 0x7f_ffff
 }
 
-/// See [`super::Kernel::split_32`].
 #[inline(always)]
 pub(crate) fn split_32(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residuals: &mut [u8]) {
     let [first, second, third] = planes;
@@ -212,7 +200,6 @@ pub(crate) fn split_32(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], res
     }
 }
 
-/// See [`super::Kernel::join_32`].
 #[inline(always)]
 pub(crate) fn join_32(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, values: &mut [u8]) {
     let [first, second, third] = planes;
@@ -226,7 +213,6 @@ pub(crate) fn join_32(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, value
     }
 }
 
-/// See [`super::Kernel::add_plane`].
 #[inline(always)]
 pub(crate) fn add_plane(number: usize, plane: &[u8], values: &mut [u8]) {
     for (value, byte) in values.as_chunks_mut().0.iter_mut().zip(plane) {
@@ -235,7 +221,6 @@ pub(crate) fn add_plane(number: usize, plane: &[u8], values: &mut [u8]) {
     }
 }
 
-/// See [`super::Kernel::split_bytes_2`].
 #[inline(always)]
 pub(crate) fn split_bytes_2(values: &[u8], low: &mut [u8], high: &mut [u8]) {
     for ((value, low), high) in values.as_chunks().0.iter().zip(low).zip(high) {
@@ -243,7 +228,6 @@ pub(crate) fn split_bytes_2(values: &[u8], low: &mut [u8], high: &mut [u8]) {
     }
 }
 
-/// See [`super::Kernel::join_bytes_2`].
 #[inline(always)]
 pub(crate) fn join_bytes_2(low: &[u8], high: &[u8], values: &mut [u8]) {
     for ((value, low), high) in values.as_chunks_mut().0.iter_mut().zip(low).zip(high) {
@@ -251,7 +235,6 @@ pub(crate) fn join_bytes_2(low: &[u8], high: &[u8], values: &mut [u8]) {
     }
 }
 
-/// See [`super::Kernel::split_bytes_4`].
 #[inline(always)]
 pub(crate) fn split_bytes_4(values: &[u8], [first, second, third, fourth]: [&mut [u8]; 4]) {
     let planes = first.iter_mut().zip(second).zip(third).zip(fourth);
@@ -260,7 +243,6 @@ pub(crate) fn split_bytes_4(values: &[u8], [first, second, third, fourth]: [&mut
     }
 }
 
-/// See [`super::Kernel::join_bytes_4`].
 #[inline(always)]
 pub(crate) fn join_bytes_4([first, second, third, fourth]: [&[u8]; 4], values: &mut [u8]) {
     let planes = first.iter().zip(second).zip(third.iter().zip(fourth));
@@ -269,14 +251,12 @@ pub(crate) fn join_bytes_4([first, second, third, fourth]: [&[u8]; 4], values: &
     }
 }
 
-/// See [`super::Kernel::upper_halves`].
 pub(crate) fn upper_halves(values: &[u8], upper: &mut [u8]) {
     for (value, upper) in values.as_chunks::<4>().0.iter().zip(upper.as_chunks_mut::<2>().0) {
         *upper = [value[2], value[3]];
     }
 }
 
-/// See [`super::Kernel::lower_halves`].
 pub(crate) fn lower_halves(values: &[u8], lower: &mut [u8]) -> bool {
     let mut any = 0;
     for (value, lower) in values.as_chunks::<4>().0.iter().zip(lower.as_chunks_mut::<2>().0) {
@@ -286,7 +266,6 @@ pub(crate) fn lower_halves(values: &[u8], lower: &mut [u8]) -> bool {
     any != 0
 }
 
-/// See [`super::Kernel::join_halves`].
 pub(crate) fn join_halves(upper: &[u8], lower: &[u8], values: &mut [u8]) {
     let halves = upper.as_chunks::<2>().0.iter().zip(lower.as_chunks::<2>().0);
     for (value, (upper, lower)) in values.as_chunks_mut::<4>().0.iter_mut().zip(halves) {
@@ -297,7 +276,6 @@ pub(crate) fn join_halves(upper: &[u8], lower: &[u8], values: &mut [u8]) {
 /// Bits behind the point of the means that exponents are compared with.
 pub(crate) const MEAN_FRACTION: u32 = 8;
 
-/// See [`super::Kernel::add_row`].
 #[inline(always)]
 pub(crate) fn add_row(values: &[u8], mean: i32, exponents: &mut [i32], numbers: &mut [u32]) {
     let columns = exponents.iter_mut().zip(numbers);
@@ -310,7 +288,6 @@ pub(crate) fn add_row(values: &[u8], mean: i32, exponents: &mut [i32], numbers: 
     }
 }
 
-/// See [`super::Kernel::sum_offsets`].
 #[inline(always)]
 pub(crate) fn sum_offsets(values: &[u8], offsets: &[u8]) -> i32 {
     let mut sum = 0;

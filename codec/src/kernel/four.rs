@@ -30,7 +30,6 @@ impl ShortWords {
     }
 }
 
-/// See [`super::Kernel::fours`].
 #[inline(always)]
 pub(crate) fn fours(words: &ShortWords, symbols: &[[u8; 4]], out: &mut [u64]) {
     for (four, out) in symbols.iter().zip(out) {
@@ -42,7 +41,6 @@ pub(crate) fn fours(words: &ShortWords, symbols: &[[u8; 4]], out: &mut [u64]) {
     }
 }
 
-/// See [`super::Kernel::byte_counts`].
 pub(crate) fn byte_counts(bytes: &[u8]) -> [u32; 256] {
     // Several tables: neighbours that are equal would wait for each other.
     let mut tables = [[0u32; 256]; 4];

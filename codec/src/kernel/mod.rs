@@ -2,7 +2,8 @@
 //! place of the portable one.
 //!
 //! Every implementation gives the same bytes; the portable one is the reference. Kernels work on one tile at a time and
-//! know nothing of frames, modes or layouts, nor of which of them is in use: that is [`crate::levels`], above them all.
+//! know nothing of frames, modes or layouts, nor of which of them is in use: that is [`crate::levels`], above them all. A
+//! function, here and on every level, has the name of its field in [`Kernel`], which says what it does.
 
 pub(crate) mod bits;
 pub(crate) mod codes;

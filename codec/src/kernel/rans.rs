@@ -59,7 +59,6 @@ pub(crate) struct Used {
     pub(crate) escapes: usize,
 }
 
-/// See [`super::Kernel::encode_rans`].
 pub(crate) fn encode_rans(
     residuals: &[u8],
     table: &EncodeTable,
@@ -114,7 +113,6 @@ pub(crate) struct Job<'a> {
     pub(crate) used: Used,
 }
 
-/// See [`super::Kernel::decode_rans`].
 pub(crate) fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) {
     jobs.iter_mut().for_each(|job| decode_rows(job, 0, table));
 }

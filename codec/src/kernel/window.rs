@@ -19,7 +19,6 @@ pub(crate) const EDGES: [u8; 4] = [0, 1, 5, 6];
 /// Windows of a group, each of [`INDEX_GROUP`] values.
 pub(crate) const WINDOWS: usize = CODE_GROUP / INDEX_GROUP;
 
-/// See [`super::Kernel::pack`].
 pub(crate) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
     let sum = coded.word.map_or(0, |word| sums::mixed(values, word));
     let CodedMut { rest, codes, .. } = coded;
@@ -76,7 +75,6 @@ pub(crate) fn pack_groups(
     Packed { escapes: escapes.count, index, edges, sum: 0 }
 }
 
-/// See [`super::Kernel::unpack`].
 pub(crate) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileFault> {
     let (groups, tail) = out.as_chunks_mut::<{ 2 * CODE_GROUP }>();
     let mut full = groups.iter_mut();

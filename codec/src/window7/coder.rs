@@ -192,7 +192,7 @@ const SEARCH_STEPS: usize = 3;
 
 /// The best_window start for at most a tile of BF16 values, the lowest of equals, and how many of them are outside of its
 /// window. The search begins at `first`.
-pub(super) fn best_window(kernel: &Kernel, values: &[u8], first: Option<u8>) -> (u8, usize) {
+fn best_window(kernel: &Kernel, values: &[u8], first: Option<u8>) -> (u8, usize) {
     if let Some(mut start) = first {
         for _ in 0..SEARCH_STEPS {
             let Some(bounds) = (kernel.window_bounds)(values, start) else { break };

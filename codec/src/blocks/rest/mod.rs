@@ -268,7 +268,7 @@ impl<'a> Rest<'a> {
     ///
     /// # Errors
     /// If a mask has another number of bits than the form says, or what fills up a plane is not zero.
-    pub(in crate::blocks) fn new(shape: &Shape, mut source: &'a [u8]) -> Result<Self, BlockFault> {
+    pub(super) fn new(shape: &Shape, mut source: &'a [u8]) -> Result<Self, BlockFault> {
         let mut rest = Self {
             planes: [const { Plane { form: Form::Raw, bytes: &[], bits: &[], nonzero: 0 } }; PLANES],
             byte_planes: shape.byte_planes(),
@@ -307,23 +307,23 @@ impl<'a> Rest<'a> {
 
     /// With bytes of their own, one for each value, in place of the bit planes.
     #[must_use]
-    pub(in crate::blocks) fn with_tops(mut self, tops: &'a [u8]) -> Self {
+    pub(super) fn with_tops(mut self, tops: &'a [u8]) -> Self {
         self.planes[self.byte_planes] = Plane { form: Form::Raw, bytes: tops, bits: &[], nonzero: 0 };
         Self { byte_planes: self.byte_planes + 1, bits: &[], bit_planes: 0, ..self }
     }
 
     /// The bits of the bit planes as bytes, one for each value.
-    pub(in crate::blocks) fn tops(&self, kernel: &Kernel, out: &mut [u8]) {
+    pub(super) fn tops(&self, kernel: &Kernel, out: &mut [u8]) {
         (kernel.unpack_bits)(self.bits, self.bit_planes, out);
     }
 
     /// The plane of BF16.
-    pub(in crate::blocks) fn bytes(&self) -> &'a [u8] {
+    pub(super) fn bytes(&self) -> &'a [u8] {
         self.planes[0].bytes
     }
 
     /// Number, tiers and bytes of each plane that has tiers.
-    pub(in crate::blocks) fn tiered(&self) -> impl Iterator<Item = (usize, PlaneTiers, &'a [u8])> {
+    pub(super) fn tiered(&self) -> impl Iterator<Item = (usize, PlaneTiers, &'a [u8])> {
         self.planes[..self.byte_planes].iter().enumerate().filter_map(|(number, plane)| match plane.form {
             Form::Tiers(tiers) => Some((number, tiers, plane.bytes)),
             _ => None,
@@ -331,7 +331,7 @@ impl<'a> Rest<'a> {
     }
 
     /// The rests of `count` values from `position` on, at most a group, a byte of each in a plane; those with tiers are 0. `room` is zero.
-    pub(in crate::blocks) fn get<'b>(
+    pub(super) fn get<'b>(
         &'b mut self,
         kernel: &Kernel,
         position: usize,
@@ -417,7 +417,7 @@ struct PlaneMut<'a> {
 
 impl<'a> RestMut<'a> {
     /// Takes `out`, which has the length of the shape.
-    pub(in crate::blocks) fn new(shape: &Shape, mut out: &'a mut [u8]) -> Self {
+    pub(super) fn new(shape: &Shape, mut out: &'a mut [u8]) -> Self {
         // Bits are set where they belong, padding stays.
         if shape.stated || shape.bit_planes() > 0 {
             out.fill(0);
@@ -446,18 +446,18 @@ impl<'a> RestMut<'a> {
 
     /// With one more byte plane, of which `tops` has a byte for each value.
     #[must_use]
-    pub(in crate::blocks) fn with_tops(mut self, tops: &'a mut [u8]) -> Self {
+    pub(super) fn with_tops(mut self, tops: &'a mut [u8]) -> Self {
         self.planes[self.byte_planes] = PlaneMut { form: Form::Raw, bytes: tops, bits: &mut [], nonzero: 0 };
         Self { byte_planes: self.byte_planes + 1, ..self }
     }
 
     /// The plane of BF16.
-    pub(in crate::blocks) fn bytes(&mut self) -> &mut [u8] {
+    pub(super) fn bytes(&mut self) -> &mut [u8] {
         self.planes[0].bytes
     }
 
     /// Number, tiers and room of each plane that has tiers: these are written as a whole.
-    pub(in crate::blocks) fn tiered(&mut self) -> impl Iterator<Item = (usize, PlaneTiers, &mut [u8])> {
+    pub(super) fn tiered(&mut self) -> impl Iterator<Item = (usize, PlaneTiers, &mut [u8])> {
         let planes = self.planes[..self.byte_planes].iter_mut().enumerate();
         planes.filter_map(|(number, plane)| match plane.form {
             Form::Tiers(tiers) => Some((number, tiers, &mut *plane.bytes)),
@@ -467,7 +467,7 @@ impl<'a> RestMut<'a> {
 
     /// Writes the rests of `count` values from `position` on, at most a group, which a function puts into planes, a byte of each: all of
     /// these, but planes with tiers.
-    pub(in crate::blocks) fn put(
+    pub(super) fn put(
         &mut self,
         kernel: &Kernel,
         position: usize,

@@ -7,7 +7,6 @@ use super::super::shuffles::{VALUES_APART, VALUES_TOGETHER};
 use super::vector::{bits, load, load_half, store, store_half, sum_epi64, swap_middle};
 use crate::kernel::{WORD_VALUES, bits};
 
-/// See [`crate::kernel::Kernel::pack_bits`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) {
     let (steps, tail) = bytes.as_chunks::<WORD_VALUES>();
@@ -25,7 +24,6 @@ pub(super) fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) {
     bits::pack_bits(tail, planes, end);
 }
 
-/// See [`crate::kernel::Kernel::unpack_bits`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn unpack_bits(bits: &[u8], planes: usize, out: &mut [u8]) {
     let (steps, tail) = out.as_chunks_mut::<WORD_VALUES>();
@@ -52,7 +50,6 @@ pub(super) fn unpack_bits(bits: &[u8], planes: usize, out: &mut [u8]) {
     bits::unpack_bits(from.1, planes, tail);
 }
 
-/// See [`crate::kernel::Kernel::zeros`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn zeros(values: &[u8]) -> usize {
     let (blocks, tail) = values.as_chunks::<64>();
@@ -67,7 +64,6 @@ pub(super) fn zeros(values: &[u8]) -> usize {
     sum_epi64(sum) as usize + bits::zeros::<2>(tail)
 }
 
-/// See [`crate::kernel::Kernel::drop_zeros`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize {
     let (blocks, tail) = values.as_chunks::<64>();
@@ -86,7 +82,6 @@ pub(super) fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usi
     count + bits::drop_zeros::<2>(tail, mask_tail, &mut kept[2 * count..])
 }
 
-/// See [`crate::kernel::Kernel::restore_zeros`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) {
     let mut left = kept;

@@ -9,7 +9,6 @@ use crate::kernel::sums;
 /// Vectors that are mixed side by side, so that none waits for the multiplication of another.
 const VECTORS: usize = 2;
 
-/// See [`crate::kernel::Kernel::checksum`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn checksum(bytes: &[u8], index: u64) -> u32 {
     fold(mixed(bytes, index))
@@ -65,7 +64,6 @@ pub(super) fn copy_past(from: &[u8], to: &mut [u8]) {
     to_tail.copy_from_slice(from_tail);
 }
 
-/// See [`crate::kernel::Kernel::copy_sum`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 {
     /// Bytes that are summed and copied in turn: so few that reads and writes of memory go on side by side.
@@ -89,7 +87,6 @@ pub(super) fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -
     sum
 }
 
-/// See [`crate::kernel::Kernel::fence`].
 #[target_feature(enable = "avx2")]
 pub(super) fn fence() {
     _mm_sfence();

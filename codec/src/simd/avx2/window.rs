@@ -17,7 +17,6 @@ use crate::scale::WINDOW;
 /// Counts of [`EDGES`].
 type Edges = [__m256i; EDGES.len()];
 
-/// See [`crate::kernel::Kernel::pack`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
     let sum = coded.word.map_or(0, |word| sums::mixed(values, word));
@@ -112,7 +111,6 @@ fn pack_64(values: &[u8; 128], start: u8, rest: &mut [u8; 64], edges: &mut Edges
 /// Distance from one tile's rest to the next one's in the split layout, and about that in the compact one.
 const BODY: usize = TILE + TILE / CODE_GROUP * CODES;
 
-/// See [`crate::kernel::Kernel::unpack`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileFault> {
     let mut exponents = [0; CODE_GROUP + 32];
@@ -201,7 +199,6 @@ fn join(rest: &[u8; CODE_GROUP], exponents: &Exponents, out: &mut [u8; 2 * CODE_
 /// Pairs of vectors that can be counted in bytes.
 const BATCH_PAIRS: usize = 128;
 
-/// See [`crate::kernel::Kernel::window_bounds`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn window_bounds(values: &[u8], start: u8) -> Option<WindowBounds> {
     let (blocks, tail) = values.as_chunks::<64>();

@@ -6,7 +6,6 @@ use std::arch::x86_64::*;
 use super::vector::{load, load_part, store, store_part};
 use crate::kernel::{WORD_VALUES, bits};
 
-/// See [`crate::kernel::Kernel::pack_bits`].
 #[target_feature(enable = "avx512bw")]
 pub(super) fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) {
     for (bytes, out) in bytes.chunks(WORD_VALUES).zip(out.chunks_mut(8 * planes)) {
@@ -20,7 +19,6 @@ pub(super) fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) {
     }
 }
 
-/// See [`crate::kernel::Kernel::unpack_bits`].
 #[target_feature(enable = "avx512bw")]
 pub(super) fn unpack_bits(bits: &[u8], planes: usize, out: &mut [u8]) {
     for (out, bits) in out.chunks_mut(WORD_VALUES).zip(bits.chunks(8 * planes)) {
@@ -40,7 +38,6 @@ pub(super) fn unpack_bits(bits: &[u8], planes: usize, out: &mut [u8]) {
 macro_rules! masks {
     ($zeros:ident, $drop_zeros:ident, $restore_zeros:ident, $width:literal, $marks:ty,
      $testn:ident, $test:ident, $compress:ident, $expand:ident) => {
-        /// See [`crate::kernel::Kernel`].
         #[target_feature(enable = "avx512bw,popcnt")]
         pub(super) fn $zeros(values: &[u8]) -> usize {
             let (blocks, tail) = values.as_chunks::<64>();
@@ -50,7 +47,6 @@ macro_rules! masks {
             blocks.iter().map(|block| zeros(load(block))).sum::<usize>() + tail
         }
 
-        /// See [`crate::kernel::Kernel`].
         #[target_feature(enable = "avx512bw,avx512vbmi2,popcnt")]
         pub(super) fn $drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize {
             const MASK: usize = size_of::<$marks>();
@@ -75,7 +71,6 @@ macro_rules! masks {
             count
         }
 
-        /// See [`crate::kernel::Kernel`].
         #[target_feature(enable = "avx512bw,avx512vbmi2,popcnt")]
         pub(super) fn $restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) {
             let (blocks, tail) = out.as_chunks_mut::<64>();
@@ -124,7 +119,6 @@ masks!(
 /// Bytes of a vector.
 const VECTOR: usize = 64;
 
-/// See [`crate::kernel::Kernel::changes`].
 #[target_feature(enable = "avx512bw,popcnt")]
 pub(super) fn changes(width: usize, values: &[u8], base: &[u8], mask: &mut [u8]) -> usize {
     let (vectors, values_left) = values.as_chunks::<VECTOR>();
@@ -158,7 +152,6 @@ fn bits_of(mask: &[u8]) -> u64 {
     }
 }
 
-/// See [`crate::kernel::Kernel::gather`].
 #[target_feature(enable = "avx512bw,avx512vbmi2,popcnt")]
 pub(super) fn gather(width: usize, mask: &[u8], from: &[u8], to: &mut [u8]) {
     let mut end = 0;
@@ -175,7 +168,6 @@ pub(super) fn gather(width: usize, mask: &[u8], from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// See [`crate::kernel::Kernel::scatter`].
 #[target_feature(enable = "avx512bw,avx512vbmi2,popcnt")]
 pub(super) fn scatter(width: usize, mask: &[u8], mut from: &[u8], to: &mut [u8]) {
     for (to, mask) in to.chunks_mut(VECTOR).zip(mask.chunks(VECTOR / width / 8)) {

@@ -8,7 +8,6 @@ use super::vector::{
 use crate::kernel::fields::{self, PLANES, PlaneStats};
 use crate::kernel::{BASE_GROUP, GroupSums, TILE};
 
-/// See [`crate::kernel::Kernel::group_sums`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn group_sums(values: &[u8], sums: &mut [GroupSums]) {
     let (groups, tail) = values.as_chunks::<{ 2 * BASE_GROUP }>();
@@ -30,7 +29,6 @@ pub(super) fn group_sums(values: &[u8], sums: &mut [GroupSums]) {
     fields::group_sums(tail, last);
 }
 
-/// See [`crate::kernel::Kernel::split`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u8]) {
     let base = _mm512_set1_epi8(base.cast_signed());
@@ -51,7 +49,6 @@ pub(super) fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u
     store_part(residuals_tail, _mm512_sub_epi8(exponents, base));
 }
 
-/// See [`crate::kernel::Kernel::join`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn join(rest: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) {
     let base = _mm512_set1_epi8(base.cast_signed());
@@ -100,7 +97,6 @@ const fn interleaved(first: u8) -> [u8; 64] {
     positions
 }
 
-/// See [`crate::kernel::Kernel::group_sums_32`].
 #[target_feature(enable = "avx512bw,popcnt")]
 pub(super) fn group_sums_32(values: &[u8], sums: &mut [GroupSums]) {
     let (groups, tail) = values.as_chunks::<{ 4 * BASE_GROUP }>();
@@ -129,7 +125,6 @@ fn rests_of(values: __m512i) -> __m512i {
     _mm512_and_si512(low, _mm512_set1_epi32(0xff_ffff))
 }
 
-/// See [`crate::kernel::Kernel::plane_stats`].
 #[target_feature(enable = "avx512bw,popcnt")]
 pub(super) fn plane_stats(values: &[u8]) -> PlaneStats {
     let (blocks, tail) = values.as_chunks::<64>();
@@ -150,7 +145,6 @@ pub(super) fn plane_stats(values: &[u8]) -> PlaneStats {
     stats
 }
 
-/// See [`crate::kernel::Kernel::split_32`].
 #[target_feature(enable = "avx512bw,avx512vbmi")]
 pub(super) fn split_32(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residuals: &mut [u8]) {
     let (steps, tail) = values.as_chunks::<{ 4 * STEP_VALUES }>();
@@ -181,7 +175,6 @@ pub(super) fn split_32(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], res
     fields::split_32(tail, base, [first_tail, second_tail, third_tail], residuals_tail);
 }
 
-/// See [`crate::kernel::Kernel::join_32`].
 #[target_feature(enable = "avx512bw,avx512vbmi")]
 pub(super) fn join_32(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, values: &mut [u8]) {
     let (steps, tail) = values.as_chunks_mut::<{ 4 * STEP_VALUES }>();
@@ -217,13 +210,11 @@ pub(super) fn join_32(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, value
     fields::join_32([first_tail, second_tail, third_tail], residuals_tail, base, tail);
 }
 
-/// See [`crate::kernel::Kernel::add_plane`].
 #[target_feature(enable = "avx512bw")]
 pub(super) fn add_plane(number: usize, plane: &[u8], values: &mut [u8]) {
     fields::add_plane(number, plane, values);
 }
 
-/// See [`crate::kernel::Kernel::upper_halves`].
 #[target_feature(enable = "avx512bw")]
 pub(super) fn upper_halves(values: &[u8], upper: &mut [u8]) {
     let (blocks, tail) = values.as_chunks::<128>();
@@ -238,7 +229,6 @@ pub(super) fn upper_halves(values: &[u8], upper: &mut [u8]) {
     fields::upper_halves(tail, out_tail);
 }
 
-/// See [`crate::kernel::Kernel::lower_halves`].
 #[target_feature(enable = "avx512bw")]
 pub(super) fn lower_halves(values: &[u8], lower: &mut [u8]) -> bool {
     let (blocks, tail) = values.as_chunks::<128>();
@@ -254,7 +244,6 @@ pub(super) fn lower_halves(values: &[u8], lower: &mut [u8]) -> bool {
     fields::lower_halves(tail, out_tail) || _mm512_test_epi64_mask(any, any) != 0
 }
 
-/// See [`crate::kernel::Kernel::join_halves`].
 #[target_feature(enable = "avx512bw")]
 pub(super) fn join_halves(upper: &[u8], lower: &[u8], values: &mut [u8]) {
     let (blocks, tail) = values.as_chunks_mut::<128>();

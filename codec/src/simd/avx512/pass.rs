@@ -25,7 +25,6 @@ mod groups {
     super::passes!(sums by group: false, compiled for "avx512bw,avx512vbmi,avx512vbmi2,popcnt");
 }
 
-/// See [`crate::kernel::Kernel::split_pass`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn split_pass(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Passed {
     match (how.tier, how.streaming) {
@@ -103,7 +102,6 @@ fn split<const TIER: bool, const PAST: bool>(values: &[u8], how: Split<'_>, out:
     Passed { passed, sum: mixer.sum().wrapping_add(sum) }
 }
 
-/// See [`crate::kernel::Kernel::join_pass`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn join_pass(coded: Join<'_>, values: &mut [u8]) -> Passed {
     match (coded.tier, coded.streaming) {

@@ -63,7 +63,6 @@ impl<const VECTORS: usize> Mixer<VECTORS> {
     }
 }
 
-/// See [`crate::kernel::Kernel::checksum`].
 #[target_feature(enable = "avx512bw")]
 pub(super) fn checksum(bytes: &[u8], index: u64) -> u32 {
     let (blocks, tail) = bytes.as_chunks::<{ 64 * SUM_VECTORS }>();
@@ -98,7 +97,6 @@ pub(super) fn copy_past(from: &[u8], to: &mut [u8]) {
     store_part(to_tail, load_part(from_tail));
 }
 
-/// See [`crate::kernel::Kernel::copy_sum`].
 #[target_feature(enable = "avx512bw,avx512vbmi")]
 pub(super) fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 {
     if streaming { copy_mixed::<true>(from, to, word) } else { copy_mixed::<false>(from, to, word) }
@@ -134,7 +132,6 @@ const ABOVE: u8 = 3;
 // A counter of a byte has a value of each step at most.
 const _: () = assert!(TILE / VECTOR_BYTES <= u8::MAX as usize);
 
-/// See [`crate::kernel::Kernel::histogram`].
 #[target_feature(enable = "avx512bw,popcnt")]
 pub(super) fn histogram(values: &[u8]) -> [u32; 256] {
     assert!(values.len() <= 2 * TILE, "counters of a byte are for a tile");
@@ -148,7 +145,6 @@ pub(super) fn histogram(values: &[u8]) -> [u32; 256] {
     counts
 }
 
-/// See [`crate::kernel::Kernel::byte_counts`].
 #[target_feature(enable = "avx512bw,popcnt")]
 pub(super) fn byte_counts(bytes: &[u8]) -> [u32; 256] {
     assert!(bytes.len() <= TILE, "counters of a byte are for a tile");

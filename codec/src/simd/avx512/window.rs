@@ -33,7 +33,6 @@ static ADDENDS: [[u8; 16]; 2] = {
     addends
 };
 
-/// See [`crate::kernel::Kernel::pack`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
     if coded.streaming { pack_to::<true>(values, coded) } else { pack_to::<false>(values, coded) }
@@ -52,7 +51,7 @@ fn pack_to<const PAST: bool>(values: &[u8], coded: CodedMut<'_>) -> Packed {
 }
 
 /// The sum of what is behind the full groups of a tile.
-pub(super) fn mixed_tail(values: &[u8], word: u64) -> u64 {
+fn mixed_tail(values: &[u8], word: u64) -> u64 {
     let (groups, tail) = values.as_chunks::<{ 2 * CODE_GROUP }>();
     sums::mixed(tail, word.wrapping_add((2 * CODE_GROUP * groups.len() / WORD) as u64))
 }
@@ -189,7 +188,6 @@ const REST_AHEAD: usize = 1 << 14;
 /// Blocks of 64 values that have a window in common.
 const WINDOW_BLOCKS: usize = CODE_GROUP / 64 / WINDOWS;
 
-/// See [`crate::kernel::Kernel::unpack`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileFault> {
     if coded.streaming { unpack_to::<true>(coded, out) } else { unpack_to::<false>(coded, out) }
@@ -296,7 +294,6 @@ fn exponents_of(words: __m256i, start: u8, next: __m512i) -> (__m512i, usize) {
     (_mm512_mask_expand_epi8(exponents, escaped, next), escaped.count_ones() as usize)
 }
 
-/// See [`crate::kernel::Kernel::window_bounds`].
 #[target_feature(enable = "avx512bw,popcnt")]
 pub(super) fn window_bounds(values: &[u8], start: u8) -> Option<WindowBounds> {
     let (blocks, tail) = values.as_chunks::<128>();

@@ -6,7 +6,6 @@ use super::super::shuffles::{VALUES_APART, VALUES_TOGETHER};
 use super::vector::{load, load_values, store, word};
 use crate::kernel::bits;
 
-/// See [`crate::kernel::Kernel::zeros`].
 #[target_feature(enable = "neon")]
 pub(super) fn zeros(values: &[u8]) -> usize {
     let (vectors, tail) = values.as_chunks::<32>();
@@ -23,7 +22,6 @@ pub(super) fn zeros(values: &[u8]) -> usize {
     sum + bits::zeros::<2>(tail)
 }
 
-/// See [`crate::kernel::Kernel::drop_zeros`].
 #[target_feature(enable = "neon")]
 pub(super) fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize {
     let (blocks, tail) = values.as_chunks::<128>();
@@ -41,7 +39,6 @@ pub(super) fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usi
     count + bits::drop_zeros::<2>(tail, mask_tail, &mut kept[2 * count..])
 }
 
-/// See [`crate::kernel::Kernel::restore_zeros`].
 #[target_feature(enable = "neon")]
 pub(super) fn restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) {
     let mut left = kept;

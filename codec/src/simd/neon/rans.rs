@@ -89,7 +89,6 @@ static AT_END: [[u8; 16]; 256] = {
 /// entry.
 type Entries = [[u32; 4]; 256];
 
-/// See [`crate::kernel::Kernel::encode_rans`].
 #[target_feature(enable = "neon")]
 pub(super) fn encode_rans(
     codes: &[u8],
@@ -265,7 +264,6 @@ impl Fields {
     }
 }
 
-/// See [`crate::kernel::Kernel::decode_rans`].
 #[target_feature(enable = "neon")]
 pub(super) fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) {
     for job in jobs {

@@ -18,7 +18,6 @@ const COLUMNS: usize = CODES / 3 / 16;
 /// Values of such a vector in each row.
 const VALUES: usize = 32;
 
-/// See [`crate::kernel::Kernel::pack`].
 #[target_feature(enable = "neon")]
 pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
     let sum = coded.word.map_or(0, |word| sums::mixed(values, word));
@@ -111,7 +110,7 @@ fn words(first: uint8x16_t, second: uint8x16_t) -> uint8x16_t {
 /// The shuffle that exchanges the two bytes in the middle of each word: nibbles are even values, then odd ones.
 #[inline]
 #[target_feature(enable = "neon")]
-pub(super) fn middle_exchanged() -> uint8x16_t {
+fn middle_exchanged() -> uint8x16_t {
     load(&[0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15])
 }
 
@@ -165,7 +164,6 @@ impl Counters {
     }
 }
 
-/// See [`crate::kernel::Kernel::unpack`].
 #[target_feature(enable = "neon")]
 pub(super) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileFault> {
     let mut exponents = [0; CODE_GROUP + 32];
@@ -240,7 +238,6 @@ const VECTORS: usize = 15;
 /// So many times as many vectors can be counted in bytes.
 const TIMES: usize = 17;
 
-/// See [`crate::kernel::Kernel::window_bounds`].
 #[target_feature(enable = "neon")]
 pub(super) fn window_bounds(values: &[u8], start: u8) -> Option<WindowBounds> {
     let (vectors, tail) = values.as_chunks::<32>();
