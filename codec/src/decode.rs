@@ -1,4 +1,5 @@
-//! Frames of any codec into values: the header is compared with what is expected, then the codec that it names decodes.
+//! Frames of any codec into values: the header is compared with what is expected, then the codec that it names decodes; with what frames do not
+//! say themselves, which is tables that they name, and how much memory their values may take.
 
 use crate::frame::Header;
 use crate::registry::{self, Entry};

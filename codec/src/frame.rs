@@ -43,10 +43,23 @@ pub(crate) fn shape_of(
     Ok(FrameShape { layout, dtype, count: values.len() / dtype.width() })
 }
 
-/// Writes the header of a finished frame to `out`. `tag` is that of the codec, `table` the id of the table that the frame
-/// is read with, or 0. `sum` is the checksum of the values and of the front matter behind the header.
-pub(crate) fn seal(tag: u8, shape: FrameShape, table: u32, dynamic_len: usize, sum: u32, out: &mut [u8]) {
-    Header::write(tag, shape, table, dynamic_len, sum, &mut out[..HEADER_LEN]);
+/// Writes the header of a finished frame to its front matter, which is finished behind that. `tag` is that of the codec, `table` the
+/// id of the table that the frame is read with, or 0. `sum` is the checksum without front matter.
+pub(crate) fn seal(tag: u8, shape: FrameShape, table: u32, dynamic_len: usize, sum: u32, front: &mut [u8]) {
+    let FrameShape { layout, dtype, count } = shape;
+    let mut header = Header {
+        codec: tag,
+        dtype: dtype.tag(),
+        layout: layout.tag(),
+        count: count as u64,
+        dynamic_len: dynamic_len as u64,
+        checksum: 0,
+        table,
+    };
+    let (head, behind) = front.split_at_mut(HEADER_LEN);
+    let sum = sum.wrapping_add(checksum::of_front(behind, HEADER_LEN));
+    header.checksum = sum.wrapping_add(header.sum());
+    head.copy_from_slice(&header.to_bytes());
 }
 
 /// Bytes of the header that every frame begins with: enough for [`crate::FrameInfo::peek`].
@@ -77,31 +90,6 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Writes the header of a finished frame.
-    ///
-    /// `table` is the id of the table that it is read with, or 0. `sum` is the checksum without the header's part, which
-    /// is added here.
-    pub(crate) fn write(
-        codec: u8,
-        FrameShape { layout, dtype, count }: FrameShape,
-        table: u32,
-        dynamic_len: usize,
-        sum: u32,
-        out: &mut [u8],
-    ) {
-        let mut header = Self {
-            codec,
-            dtype: dtype.tag(),
-            layout: layout.tag(),
-            count: count as u64,
-            dynamic_len: dynamic_len as u64,
-            checksum: 0,
-            table,
-        };
-        header.checksum = sum.wrapping_add(header.sum());
-        out[..HEADER_LEN].copy_from_slice(&header.to_bytes());
-    }
-
     /// Reads the header at the start of `section`.
     ///
     /// # Errors
@@ -249,7 +237,7 @@ mod tests {
     fn fields_are_where_the_format_says() {
         let mut bytes = [0xee; 40];
         let shape = FrameShape { layout: Layout::Compact, dtype: DType::F32, count: 0x0102_0304 };
-        Header::write(1, shape, 0x0d0c, 0x0a0b, 77, &mut bytes);
+        seal(1, shape, 0x0d0c, 0x0a0b, 77, &mut bytes[..HEADER_LEN]);
         assert_eq!(bytes[..8], [b'Z', b'P', b'W', b'R', 1, 1, 2, 1]);
         assert_eq!(bytes[8..24], [4, 3, 2, 1, 0, 0, 0, 0, 0x0b, 0x0a, 0, 0, 0, 0, 0, 0]);
         assert_eq!(bytes[28..], [0x0c, 0x0d, 0, 0, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee]);

@@ -165,7 +165,6 @@ fn encode(shape: FrameShape, values: &[u8], static_out: &mut [u8], dynamic_out: 
             shape.count
         }
     };
-    sum = sum.wrapping_add(checksum::of_front(&writer.front[HEADER_LEN..], HEADER_LEN));
     let dynamic_len = writer.front_dynamic_len + rests_dynamic_len + coded_len;
     frame::seal(TAG, shape, 0, dynamic_len, sum, writer.front);
     dynamic_len

@@ -1,7 +1,5 @@
 //! Specs, the text by which a codec is asked for: `[dedup[:row=N]+|delta+]name[:key=value,...]`.
 
-#![allow(missing_docs, reason = "fields are named by the messages")]
-
 use std::fmt;
 use std::str::FromStr;
 
@@ -279,6 +277,7 @@ impl fmt::Display for Spec {
 }
 
 /// A spec that names no codec.
+#[allow(missing_docs, reason = "fields are named by the messages")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {

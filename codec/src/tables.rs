@@ -1,4 +1,4 @@
-//! Tables and bases that frames name by an id instead of carrying them.
+//! Tables and bases that frames name by an id instead of carrying them: how they are trained, and how well they fit the values of a frame.
 
 use std::sync::Arc;
 
@@ -120,13 +120,13 @@ impl Tables {
     }
 }
 
-/// Functions sharing_of a codec that takes tables. `&[Value]` are the values sharing_of its options.
+/// Functions of a codec that takes tables. `&[Value]` are the values of its options.
 pub(crate) struct Sharing {
-    /// Its tag, with which the bytes sharing_of its tables begin; the tag sharing_of the type follows.
+    /// Its tag, with which the bytes of its tables begin; the tag of the type follows.
     tag: u8,
-    /// The table for values like those sharing_of some samples in this layout; none if there are no values to code.
+    /// The table for values like those of some samples in this layout; none if there are no values to code.
     pub(crate) train: Train,
-    /// The codec with this table for all frames. Fails if it is no table sharing_of this codec.
+    /// The codec with this table for all frames. Fails if it is no table of this codec.
     pub(crate) build: Build,
 }
 
@@ -140,7 +140,7 @@ static SHARING: [Sharing; 2] = [
     Sharing { tag: codebook16::TAG, train: codebook16::train, build: codebook16::build_with },
 ];
 
-/// Functions sharing_of the codec for tables, if it takes any.
+/// Functions of the codec for tables, if it takes any.
 pub(crate) fn sharing_of(entry: &Entry) -> Option<&'static Sharing> {
     SHARING.iter().find(|sharing| sharing.tag == entry.tag)
 }

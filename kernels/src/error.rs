@@ -116,7 +116,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Fault with this number in a kernel's state; `None` for 0.
+    /// Fault with this number in a kernel's state, as in `cuda/common.cuh`; `None` for 0.
     pub(crate) fn of(status: u32) -> Option<Self> {
         Some(match status {
             0 => return None,

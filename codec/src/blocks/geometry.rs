@@ -1,4 +1,4 @@
-//! Sizes of blocks and of the parts of frames, which follow from numbers of values.
+//! Parameters of a frame's format, and sizes of blocks and of the parts of frames, which follow from numbers of values.
 
 use super::fields::Fields;
 use super::rest::Shape;

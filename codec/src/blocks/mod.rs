@@ -10,7 +10,6 @@ mod encode;
 mod entry;
 mod fields;
 mod geometry;
-mod histogram;
 mod plan;
 mod rans;
 mod rest;
@@ -146,8 +145,7 @@ fn write(
         dynamic = &mut dynamic[len..];
         dynamic_len += len;
     }
-    let sum = encoder.checksum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN));
-    let sum = sum.wrapping_add(checksum::of_front(&common, front_len));
+    let sum = encoder.checksum.wrapping_add(checksum::of_front(&common, front_len));
     frame::seal(format.coding.tag(), shape, named, dynamic_len, sum, front);
     (uses_columns && uses_table).then_some(dynamic_len)
 }

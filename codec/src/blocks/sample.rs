@@ -1,4 +1,4 @@
-//! A sample of a frame, for its table.
+//! A sample of a frame, for its table; and a table that many frames share: they name it, and carry none.
 
 use super::columns::Expanded;
 use super::fields::Fields;
@@ -212,7 +212,8 @@ const HEAD: usize = 4;
 /// Allowed roundings of bases, in eighths.
 const EIGHTHS: std::ops::RangeInclusive<u32> = 4..=11;
 
-/// A table for the frames of values of one type.
+/// A table for the frames of values of one type. Its bytes are the tags of codec and type, the rounding of bases, and a zero; then the table as
+/// in a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shared {
     pub(crate) dtype: DType,

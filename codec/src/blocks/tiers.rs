@@ -1,4 +1,8 @@
-//! All tiers of a block, or of a byte plane of its rest, read.
+//! Tiers: the fixed orders of residuals, which say which three of them each tier names, and all tiers of a block, or of a byte plane of its
+//! rest, read.
+//!
+//! A residual is an exponent less the base of its group. The orders are those of a Gaussian whose mean exponent lies
+//! in the lower, the middle and the upper part of the octave that the base stands for. Frames need no symbol list.
 
 use super::geometry::BLOCK_VALUES;
 use crate::BlockFault;

@@ -119,7 +119,9 @@ pub(crate) const MOST_LISTED: usize = 2 + (256 * 3 / 2usize).div_ceil(2);
 
 /// Writes lengths of at most [`LONGEST`] bits to the front of `out`, which has [`MOST_LISTED`] bytes; returns how many they took.
 ///
-/// At least one symbol has a word.
+/// They are the first and last symbol that have a word, a byte each; then, for each of the symbols from one to the other, half a byte, the lower half
+/// first: the length of its word, or 0 and a half byte that says how many symbols follow which have none, too. An odd number of half bytes is
+/// filled up with 0. At least one symbol has a word.
 pub(crate) fn write_lengths(lengths: &Lengths, out: &mut [u8]) -> usize {
     let has_word = |length: &u8| *length > 0;
     let first = lengths.iter().position(has_word).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Front matter: header, book, tile table, padding.
+//! Front matter: header, book, tile table with the choices of the encoder, padding; and lengths that follow from the number of values.
 
 use super::book::{Codebook, ENTRIES};
 use super::escapes::Positions;

@@ -129,7 +129,6 @@ impl Codec for Codebook16 {
                 of_block.unwrap_or_else(|| checksum::of_values_at(kernel, block, number * PART_BYTES));
             sum = sum.wrapping_add(of_block);
         }
-        let sum = sum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN));
         let table = if self.shared { book.id() } else { 0 };
         frame::seal(TAG, shape, table, dynamic_len, sum, front);
         Ok(dynamic_len)

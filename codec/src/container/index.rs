@@ -1,4 +1,4 @@
-//! Index of a container: places and lengths of its chunks.
+//! Index of a container: places and lengths of its chunks; and header and index around frames that callers make.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;

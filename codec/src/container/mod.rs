@@ -7,8 +7,6 @@
 //! A container has no names and no shapes: it is a stream of bytes of one type. What is in it is for the file around it to
 //! say.
 
-#![allow(missing_docs, reason = "fields are named by the messages")]
-
 mod format;
 mod index;
 mod reader;
@@ -65,6 +63,7 @@ pub(super) fn for_each<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Send + 
 /// let error = Reader::new(&b"no container at all"[..]).read_to_end(&mut Vec::new()).unwrap_err();
 /// assert_eq!(ContainerError::of(&error), Some(&ContainerError::Magic { found: *b"no c" }));
 /// ```
+#[allow(missing_docs, reason = "fields are named by the messages")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContainerError {

@@ -1,4 +1,4 @@
-//! A container back into bytes, front to end.
+//! A container back into bytes, front to end, or any part of it by its index.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;

@@ -247,6 +247,7 @@ const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 const FINAL: [u64; 2] = [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53];
 
 /// A hash of 64 bits, the same on every machine and in every process.
+/// It is no part of the format: it decides what is compared, never what is equal.
 ///
 /// Little-endian words of eight bytes go to four lanes in turn, `x = (x ^ word) * FACTOR; x ^= x >> 32`, from `x` =
 /// number of the lane on; the last word is filled up with zeros. A step is a bijection of `x` for each word and of the

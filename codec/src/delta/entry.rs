@@ -1,4 +1,5 @@
-//! Front matter of frames of differences: the base, an entry for each block, and a table.
+//! Front matter of frames of differences: the base, an entry for each block, and a table; and the parts of the body of a block, each padded with
+//! zeros.
 
 use crate::blocks::symbols::{self, Counts};
 use crate::frame::HEADER_LEN;

@@ -5,12 +5,11 @@
 //! adds does not depend on it. So the lowest bits of a difference are noise, of known number, and what is above them is a small number, which
 //! is coded like the residuals of X. In the split layout, whose lengths must not depend on values, frames are those of X.
 
-mod decode;
-mod encode;
+mod coding;
 mod entry;
 mod sample;
 
-pub(crate) use decode::decode;
+pub(crate) use coding::decode;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -162,7 +161,7 @@ impl Codec for Delta {
                 return Err(EncodeError::Base { dtype, count: shape.count, base_dtype, base_count });
             }
             let out = &mut dynamic_out[..self.bound(shape) - static_out.len()];
-            let mut encode = || encode::encode(self.coding, self.codec(), base, shape, values, out);
+            let mut encode = || coding::encode(self.coding, self.codec(), base, shape, values, out);
             let len = if layout == Layout::Compact { encode() } else { None };
             if let Some(len) = len {
                 return Ok(len);

@@ -1,7 +1,7 @@
 //! Values to frames, and back: chunks, and the byte groups of each.
 
 use super::method::{self, Coder, Method};
-use super::{ENTRY, Scheme, chunk_values, coded_sum, front_len, mapped_groups, runs};
+use super::{ENTRY, Scheme, chunk_values, coded_sum, front_len, mapped_groups};
 use crate::canonical::{self, DecodeTable};
 use crate::error::GroupFault;
 use crate::frame::{self, HEADER_LEN};
@@ -62,7 +62,6 @@ pub(crate) fn encode(
         }
     }
     let dynamic_len = writer.front_dynamic_len + at;
-    let sum = sum.wrapping_add(checksum::of_front(&writer.front[HEADER_LEN..], HEADER_LEN));
     debug_assert!(layout == Layout::Compact || bodies.is_empty());
     frame::seal(scheme.tag(), shape, 0, dynamic_len, sum, writer.front);
     dynamic_len
@@ -153,7 +152,7 @@ impl Decoder {
                     return Err(GroupFault::Zstd);
                 }
             }
-            (Method::Runs, Scheme::Blockwise) => runs::decode(coded, out).ok_or(GroupFault::Runs)?,
+            (Method::Runs, Scheme::Blockwise) => method::read_runs(coded, out).ok_or(GroupFault::Runs)?,
             (Method::Zstd | Method::Runs, _) => return Err(GroupFault::Method(method as u8)),
         }
         Ok(())

@@ -1,6 +1,6 @@
-//! How a group of a chunk is coded: an entry of the chunk map.
+//! How a group of a chunk is coded: its method, an entry of the chunk map; the choice of it, and coding by it.
 
-use super::{ENTRY, Scheme, runs};
+use super::{ENTRY, Scheme};
 use crate::canonical::{self, EncodeTable, LONGEST, MOST_LISTED};
 use crate::error::GroupFault;
 use crate::kernel::Kernel;
@@ -95,8 +95,8 @@ impl Coder {
                 let huffman = (!is_flat(&counts, bytes.len())).then(|| Huffman::of(&counts));
                 let most = huffman.as_ref().map_or(bytes.len(), |huffman| huffman.len.min(bytes.len()));
                 // A run takes two bytes or more.
-                let may_pay = 2 * runs::count(bytes) < most;
-                let as_runs = if may_pay { runs::encode(bytes, &mut out[..most - 1]) } else { None };
+                let may_pay = 2 * run_count(bytes) < most;
+                let as_runs = if may_pay { write_runs(bytes, &mut out[..most - 1]) } else { None };
                 match as_runs {
                     Some(len) => Some((Method::Runs, len)),
                     None => by_huffman(self.kernel, bytes, &huffman?, out),
@@ -187,6 +187,65 @@ fn has_run(bytes: &[u8], long: usize) -> bool {
     false
 }
 
+/// How many runs there are.
+pub(super) fn run_count(bytes: &[u8]) -> usize {
+    let Some(pairs) = bytes.len().checked_sub(1) else { return 0 };
+    let changes = bytes[..pairs].chunks(255).zip(bytes[1..].chunks(255));
+    // A byte counts up to 255: vectors of them.
+    let changes = changes.map(|(first, second)| {
+        let changed = first.iter().zip(second).map(|(first, second)| u8::from(first != second));
+        usize::from(changed.fold(0, u8::wrapping_add))
+    });
+    1 + changes.sum::<usize>()
+}
+
+/// Writes the runs to the front of `out`, of each its byte, and further repetitions in groups of seven bits, the lowest first, with the highest bit
+/// set in all but the last; `None` if there is no room for them.
+pub(super) fn write_runs(bytes: &[u8], out: &mut [u8]) -> Option<usize> {
+    let mut at = 0;
+    let mut put = |byte| {
+        *out.get_mut(at)? = byte;
+        at += 1;
+        Some(())
+    };
+    for run in bytes.chunk_by(|first, second| first == second) {
+        put(run[0])?;
+        let mut more = run.len() - 1;
+        while more >= 1 << 7 {
+            put(more as u8 | 1 << 7)?;
+            more >>= 7;
+        }
+        put(more as u8)?;
+    }
+    Some(at)
+}
+
+/// Reads runs of as many bytes as `out` has. `None` if they are of more or fewer, or none that [`write_runs`] writes.
+pub(super) fn read_runs(mut coded: &[u8], mut out: &mut [u8]) -> Option<()> {
+    let mut before = None;
+    while let Some(&byte) = coded.split_off_first() {
+        let (mut more, mut shift) = (0usize, 0);
+        loop {
+            let &part = coded.split_off_first()?;
+            more |= usize::from(part & 0x7f) << shift;
+            if part < 1 << 7 {
+                // The highest group is not 0, and runs are as long as they can be.
+                if (part == 0 && shift > 0) || before == Some(byte) {
+                    return None;
+                }
+                break;
+            }
+            shift += 7;
+            if shift > 21 {
+                return None;
+            }
+        }
+        out.split_off_mut(..=more)?.fill(byte);
+        before = Some(byte);
+    }
+    out.is_empty().then_some(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,5 +319,37 @@ mod tests {
         zeros.fill(0);
         zeros[3000..3010].copy_from_slice(&few[..10]);
         assert_eq!(both(&zeros), (Method::Zstd, Method::Runs));
+    }
+
+    #[test]
+    fn runs_of_every_length_come_back() {
+        for lens in [&[1usize][..], &[1, 127, 128, 129, 1], &[16384, 1, 16385, 3], &[1 << 18]] {
+            let bytes: Vec<u8> = lens.iter().zip(0..).flat_map(|(&len, byte)| vec![byte; len]).collect();
+            assert_eq!(run_count(&bytes), lens.len());
+            let mut coded = vec![0; 5 * lens.len()];
+            let len = write_runs(&bytes, &mut coded).unwrap();
+            let mut out = vec![0xff; bytes.len()];
+            read_runs(&coded[..len], &mut out).unwrap();
+            assert_eq!(out, bytes);
+            assert_eq!(write_runs(&bytes, &mut coded[..len - 1]), None);
+            assert_eq!(read_runs(&coded[..len - 1], &mut out), None);
+            assert_eq!(read_runs(&coded[..len], &mut vec![0; bytes.len() + 1]), None);
+            assert_eq!(read_runs(&coded[..len], &mut vec![0; bytes.len() - 1]), None);
+        }
+        assert_eq!(
+            (run_count(&[]), write_runs(&[], &mut []), read_runs(&[], &mut [])),
+            (0, Some(0), Some(()))
+        );
+    }
+
+    #[test]
+    fn what_nothing_writes_is_not_read() {
+        assert_eq!(read_runs(&[7, 0, 7, 0], &mut [0; 2]), None, "two runs of one byte");
+        assert_eq!(read_runs(&[7, 0x80, 0], &mut [0; 1]), None, "a group of zeros");
+        assert_eq!(
+            read_runs(&[7, 0xff, 0xff, 0xff, 0xff, 1], &mut [0; 1]),
+            None,
+            "a run longer than any group"
+        );
     }
 }

@@ -8,7 +8,6 @@
 
 mod coding;
 mod method;
-mod runs;
 
 use crate::codec::Sealed;
 use crate::decode::open;

@@ -1,5 +1,8 @@
-//! Values of each type taken apart into exponents and the bytes of sign and mantissa, and put together again; sums over their groups
+//! Values of each type taken apart into exponents and the bits of sign and mantissa, and put together again; sums over their groups
 //! and columns; bytes and halves of values by significance.
+//!
+//! The upper byte of an F16 value has the fields of E5M2, the upper half of an FP32 value is the BF16 value that it begins with. Most loops have no
+//! branch: compilers turn them into vector code, or shuffles of whole vectors, for the level that they are in.
 
 use super::{BASE_GROUP, GroupSums};
 

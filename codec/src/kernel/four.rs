@@ -69,6 +69,16 @@ mod tests {
         assert_eq!(byte_counts(&[]), [0; 256]);
     }
 
+    #[test]
+    fn every_byte_counts() {
+        let bytes: Vec<u8> = (0..=255).flat_map(|byte| vec![byte; usize::from(byte % 7)]).collect();
+        for skipped in 0..9 {
+            let counts = byte_counts(&bytes[skipped..]);
+            assert_eq!(counts.iter().sum::<u32>() as usize, bytes.len() - skipped);
+            assert!((100..=255).all(|byte| counts[byte] == byte as u32 % 7));
+        }
+    }
+
     /// Clusters, with and without a sign on top of them, with a few bytes anywhere; and noise.
     #[test]
     fn every_level_counts_the_same() {

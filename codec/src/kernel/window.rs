@@ -294,7 +294,11 @@ pub(crate) fn neighbours(start: u8) -> [u8; COUNTS - 3] {
     [start.wrapping_sub(1), start, start + 1, start + 5, start + 6, start.wrapping_add(7)]
 }
 
-/// Exponents of a tile, counted in and around a window.
+/// Exponents of a tile, counted in and around a window: a proof that it is the best, from less than a histogram.
+///
+/// A window is compared with those one further by exact counts, and with all others by bounds: a window that lies
+/// `k >= 2` further up loses at least the two lowest exponents, and wins at most all values above. Where the bounds do
+/// not decide, a histogram has to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowBounds {
     /// First exponent of the window.

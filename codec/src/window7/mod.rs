@@ -8,8 +8,7 @@
 //! It is not an entropy coder: near-Gaussian BF16 values take 11.2 bits each, where entropy allows 10.5.
 
 mod coder;
-mod compact;
-mod split;
+mod layouts;
 mod tile;
 
 use crate::codec::Sealed;
@@ -55,7 +54,7 @@ pub(crate) const PIECES: Pieces = Pieces {
     front_len: |count| tile::front_len(Layout::Split, count),
     static_body: |count| tile::static_body(DType::Bf16, count),
     rest_at: |_| 0,
-    tails: split::tails,
+    tails: layouts::tails,
 };
 
 /// See [`crate::registry::Entry::build`].
@@ -97,12 +96,11 @@ impl Codec for Window7 {
         let kernel = levels::active();
         let mut writer = Writer::new(layout, front_len, static_out, dynamic_out);
         let (bodies_len, sum) = match layout {
-            Layout::Split => split::encode(kernel, self.scale, dtype, values, &mut writer),
-            Layout::Compact => compact::encode(kernel, self.scale, dtype, values, &mut writer),
+            Layout::Split => layouts::encode_split(kernel, self.scale, dtype, values, &mut writer),
+            Layout::Compact => layouts::encode_compact(kernel, self.scale, dtype, values, &mut writer),
         };
         let Writer { front, front_dynamic_len, .. } = writer;
         let dynamic_len = front_dynamic_len + bodies_len;
-        let sum = sum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN));
         frame::seal(TAG, shape, 0, dynamic_len, sum, front);
         Ok(dynamic_len)
     }
@@ -114,8 +112,8 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
     let reader = Reader::new(body, tile::front_len(body.layout, out.len() / dtype.width()))?;
     let front = reader.front;
     let sum = match body.layout {
-        Layout::Split => split::decode(kernel, dtype, reader, out)?,
-        Layout::Compact => compact::decode(kernel, dtype, reader, out)?,
+        Layout::Split => layouts::decode_split(kernel, dtype, reader, out)?,
+        Layout::Compact => layouts::decode_compact(kernel, dtype, reader, out)?,
     };
     Ok(sum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN)))
 }

@@ -403,7 +403,7 @@ impl<'a> Located<'a> {
     }
 }
 
-/// Blocks that are decoded side by side.
+/// Blocks that are decoded side by side, because a lane waits for itself most of the time.
 const TOGETHER: usize = 4;
 
 /// Residuals that have been decoded before the block's turn.

@@ -1,5 +1,5 @@
-//! Values to sign-mantissa bytes, codes and escapes, and back; exponents counted around a window. The layout of the codes is that of
-//! [`crate::kernel::window`].
+//! Values to sign-mantissa bytes, codes and escapes, and back; exponents counted around a window by ten comparisons with 32 values each,
+//! instead of 32 counters in memory. The layout of the codes is that of [`crate::kernel::window`].
 
 use std::arch::x86_64::*;
 

@@ -1,5 +1,5 @@
-//! Values to sign-mantissa bytes, codes and escapes, and back; exponents counted around a window. The layout of the codes is that of
-//! [`crate::kernel::window`].
+//! Values to sign-mantissa bytes, codes and escapes, and back; exponents counted around a window by comparisons with 64 values each,
+//! whose masks are counted. The layout of the codes is that of [`crate::kernel::window`].
 
 use std::arch::x86_64::*;
 

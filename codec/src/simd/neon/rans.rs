@@ -1,4 +1,4 @@
-//! rANS, eight lanes at a time.
+//! rANS, eight lanes at a time. What a table has for a symbol is one load. There are no gathers: what it has for a slot is loaded lane by lane.
 
 use std::arch::aarch64::*;
 
