@@ -83,27 +83,19 @@ impl Value {
     /// The name.
     ///
     /// # Panics
-    /// If it is a number.
+    /// If it is none.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Name(name) => name,
-            Self::Number(_) | Self::Speed(_) | Self::Table(_) => {
-                panic!("the option is a name, not `{self}`")
-            }
-        }
+        let Self::Name(name) = self else { panic!("the option is a name, not `{self}`") };
+        name
     }
 
     /// The number.
     ///
     /// # Panics
-    /// If it is a name.
+    /// If it is none.
     pub(crate) fn number(self) -> u32 {
-        match self {
-            Self::Number(number) => number,
-            Self::Name(_) | Self::Speed(_) | Self::Table(_) => {
-                panic!("the option is a number, not `{self}`")
-            }
-        }
+        let Self::Number(number) = self else { panic!("the option is a number, not `{self}`") };
+        number
     }
 
     /// Bytes per second.
@@ -111,12 +103,8 @@ impl Value {
     /// # Panics
     /// If it is no speed.
     pub(crate) fn speed(self) -> u64 {
-        match self {
-            Self::Speed(bytes_per_s) => bytes_per_s,
-            Self::Name(_) | Self::Number(_) | Self::Table(_) => {
-                panic!("the option is a speed, not `{self}`")
-            }
-        }
+        let Self::Speed(bytes_per_s) = self else { panic!("the option is a speed, not `{self}`") };
+        bytes_per_s
     }
 }
 

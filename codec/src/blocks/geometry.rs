@@ -71,9 +71,9 @@ pub(super) fn bound(layout: Layout, fields: Fields, count: usize) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coding {
     /// In tiers of two bits: all of them. The first tier is in front of the rest.
-    Tiers,
+    Tiers = 2,
     /// By rANS with a table of the frame; by tiers, all of which are behind the rest, where that is shorter.
-    Rans,
+    Rans = 5,
 }
 
 /// Parameters on which the parts of a frame depend, beside its values.
@@ -93,10 +93,7 @@ impl Format {
 impl Coding {
     /// Tag in frame headers.
     pub(crate) const fn tag(self) -> u8 {
-        match self {
-            Self::Tiers => 2,
-            Self::Rans => 5,
-        }
+        self as u8
     }
 }
 

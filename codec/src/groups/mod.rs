@@ -32,9 +32,9 @@ fn coded_sum(method: Method, coded: &[u8], at: usize) -> u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheme {
     /// ZipNN: chunks of 256 KiB, exponents without the sign, Huffman, zstd, or neither.
-    Grouped,
+    Grouped = 7,
     /// LMC: chunks whose groups have 64 KiB, Huffman or runs.
-    Blockwise,
+    Blockwise = 8,
 }
 
 impl Scheme {
@@ -48,10 +48,7 @@ impl Scheme {
 
     /// Tag in frame headers.
     pub(crate) const fn tag(self) -> u8 {
-        match self {
-            Self::Grouped => 7,
-            Self::Blockwise => 8,
-        }
+        self as u8
     }
 }
 
