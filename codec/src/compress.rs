@@ -1,7 +1,6 @@
 //! Compression of values into one buffer and back, for callers that need no sections.
 
-use crate::memory;
-use crate::{Codec, DType, DecodeError, Decoder, EncodeError, FrameShape, Layout, Tiered, frame};
+use crate::{Codec, DType, DecodeError, Decoder, EncodeError, FrameShape, Layout, Tiered, decode, frame};
 
 /// Codec of [`compress`]: every type, among the smallest frames, at speeds near that of memory.
 const DEFAULT: Tiered = Tiered::new();
@@ -84,7 +83,7 @@ pub fn encode_to_vec(
 ) -> Result<Vec<u8>, EncodeError> {
     let shape = frame::shape_of(codec, layout, dtype, values)?;
     let (static_len, bytes) = (codec.static_len(shape), codec.bound(shape));
-    let mut frame = memory::zeroed(bytes).ok_or(EncodeError::OutOfMemory { bytes })?;
+    let mut frame = decode::zeroed(bytes).ok_or(EncodeError::OutOfMemory { bytes })?;
     let (static_out, dynamic_out) = frame.split_at_mut(static_len);
     let dynamic_len = codec.encode(layout, dtype, values, static_out, dynamic_out)?;
     frame.truncate(static_len + dynamic_len);

@@ -12,7 +12,6 @@
 
 mod auto;
 mod blocks;
-mod body;
 mod canonical;
 mod checksum;
 mod codebook16;
@@ -20,38 +19,28 @@ mod codec;
 mod compress;
 mod container;
 mod decode;
-mod decoder;
 mod dedup;
 mod delta;
 mod error;
-mod fault;
 mod frame;
 mod groups;
-mod header;
 mod huffman;
-mod info;
 mod kernel;
 mod levels;
-mod memory;
 mod options;
 #[cfg(feature = "parallel")]
 pub mod parallel;
-mod pieces;
 mod rans;
 mod raw;
 mod registry;
 pub mod scale;
 mod sections;
 mod shape;
-mod sharing;
 mod sign_mantissa;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 mod simd;
 mod spec;
-mod spec_error;
-mod speed;
 mod streaming_store;
-mod table_usage;
 mod tables;
 mod tiered;
 mod tile;
@@ -68,16 +57,16 @@ pub use container::{
     CONTAINER_VERSION, ContainerBuilder, ContainerError, ContainerIndex, DEFAULT_CHUNK_VALUES,
     MAX_CHUNK_VALUES, Reader, SeekReader, Writer, WriterOptions,
 };
-pub use decode::{decode, decode_from_slice};
-pub use decoder::Decoder;
+pub use decode::{Decoder, decode, decode_from_slice};
 pub use dedup::{Dedup, RowIndex, RowIndexError};
 pub use delta::{Base, Delta, DeltaCoding};
-pub use error::{DecodeError, EncodeError, Section, TableError};
-pub use fault::{BlockFault, DeltaFault, GroupFault, RowFault, TileFault, WordFault};
+pub use error::{
+    BlockFault, DecodeError, DeltaFault, EncodeError, GroupFault, RowFault, Section, TableError, TileFault,
+    WordFault,
+};
+pub use frame::{FRAME_VERSION, FrameInfo, HEADER_LEN};
 pub use groups::{Blockwise, ByteGroup, Grouped};
-pub use header::{FRAME_VERSION, HEADER_LEN};
 pub use huffman::{ExponentWords, Huffman};
-pub use info::FrameInfo;
 pub use kernel::SimdLevel;
 #[cfg(fuzzing)]
 pub use levels::with_simd;
@@ -86,10 +75,8 @@ pub use rans::Rans;
 pub use raw::Raw;
 pub use shape::{DType, FrameShape, Layout};
 pub use sign_mantissa::{decode_exponents, encode_exponents, sign_mantissa_len, write_sign_mantissa};
-pub use spec::Spec;
-pub use spec_error::SpecError;
-pub use table_usage::{BookUsage, TableUsage};
-pub use tables::Table;
+pub use spec::{Spec, SpecError};
+pub use tables::{BookUsage, Table, TableUsage};
 pub use tiered::Tiered;
 pub use window7::Window7;
 

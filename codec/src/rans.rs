@@ -4,10 +4,9 @@
 //! table of the frame. Blocks to which the table does not fit are coded in tiers.
 
 use crate::blocks::{self, Coding, How, MAX_ROW, Shared};
-use crate::body::Body;
 use crate::codec::Sealed;
 use crate::options::{self, Choice, Value, Values};
-use crate::pieces::Pieces;
+use crate::sections::{Body, Pieces};
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Table, TableUsage};
 
 /// Tag in frame headers.
@@ -82,12 +81,12 @@ fn plain(chosen: &[Value]) -> Rans {
     Rans::new().row(chosen[0].number()).with_mantissa(chosen[1].name() == MANTISSA_BITS[1])
 }
 
-/// See [`crate::sharing::Sharing::build`].
+/// See [`crate::tables::Sharing::build`].
 pub(crate) fn build_with(chosen: &[Value], table: &Table) -> Result<Box<dyn Codec>, DecodeError> {
     Ok(Box::new(plain(chosen).shared_table(table)?))
 }
 
-/// See [`crate::sharing::Sharing::train`].
+/// See [`crate::tables::Sharing::train`].
 pub(crate) fn train(
     chosen: &[Value],
     layout: Layout,

@@ -2,11 +2,10 @@
 //!
 //! It is the fall-back for small messages and the base line; it still checks what it carries.
 
-use crate::body::Body;
 use crate::checksum::{PART_BYTES, WORD, fold};
 use crate::codec::Sealed;
-use crate::frame;
-use crate::header::HEADER_LEN;
+use crate::frame::{self, HEADER_LEN};
+use crate::sections::Body;
 use crate::streaming_store::{self, StreamingStore};
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Section, levels};
 

@@ -1,16 +1,15 @@
 //! The table of all codecs: what a new codec adds, beside its own module, is an entry here.
 
 use crate::auto::{self, Auto};
-use crate::body::Body;
 use crate::codebook16::{self, Codebook16};
 use crate::dedup::{self, Dedup};
 use crate::delta::{self, Delta};
 use crate::groups::{self, Blockwise, Grouped, Scheme};
 use crate::huffman::{self, Huffman};
 use crate::options::{Choice, Value};
-use crate::pieces::Pieces;
 use crate::rans::{self, Rans};
 use crate::raw::{self, Raw};
+use crate::sections::{Body, Pieces};
 use crate::tiered::{self, Tiered};
 use crate::window7::{self, Window7};
 use crate::{Codec, DecodeError};
@@ -27,7 +26,7 @@ pub(crate) struct Entry {
     pub(crate) build: fn(&[Value]) -> Box<dyn Codec>,
     /// Decodes what follows the header. Returns the checksum of values and front matter, the header's part excluded.
     pub(crate) decode: fn(&Body<'_>, &mut [u8]) -> Result<u32, DecodeError>,
-    /// Whether its frames can name a table that is kept elsewhere ([`crate::sharing`]): its last option is then [`crate::options::TABLE`].
+    /// Whether its frames can name a table that is kept elsewhere ([`crate::tables`]): its last option is then [`crate::options::TABLE`].
     pub(crate) takes_table: bool,
     /// Places of the signs and mantissas of BF16 values in the split layout, if it has any.
     pub(crate) pieces: Option<Pieces>,

@@ -1,9 +1,9 @@
 //! The two sections of a frame for codecs that work piece by piece, in tiles or blocks: front matter first, in the static
 //! section of the split layout and in the dynamic one of the compact layout; then the pieces' bodies.
 
-use crate::body::Body;
-use crate::header::HEADER_LEN;
-use crate::{DecodeError, Layout, Section};
+use crate::frame::HEADER_LEN;
+use crate::tables::{Table, Tables};
+use crate::{DType, DecodeError, Layout, Section};
 
 /// See [`crate::Codec::static_len`]: front matter of `front_len` bytes, and of each piece of at most `piece` values what
 /// `body` says. Saturates.
@@ -119,6 +119,48 @@ pub(crate) fn restore(static_body: &[u8], dynamic: &mut &[u8], out: &mut [u8]) -
     first.copy_from_slice(static_body);
     second.copy_from_slice(dynamic.split_off(..second.len())?);
     Some(())
+}
+
+/// A frame whose header has been compared with what is expected, and whose sections have their lengths.
+pub(crate) struct Body<'a> {
+    pub(crate) layout: Layout,
+    pub(crate) dtype: DType,
+    pub(crate) static_section: &'a [u8],
+    pub(crate) dynamic_section: &'a [u8],
+    /// The table that the header names.
+    pub(crate) table: Option<&'a Table>,
+    /// All tables of the reader, for [`Self::decode_inner`].
+    pub(crate) tables: &'a Tables,
+    /// Decodes a frame that is inside of this one: a codec knows no other codec.
+    pub(crate) decode_inner: DecodeInner,
+}
+
+/// Decodes a frame in the compact layout, of the values for which there is room, with these tables.
+pub(crate) type DecodeInner = fn(&Tables, DType, &[u8], &mut [u8]) -> Result<(), DecodeError>;
+
+/// Places of the signs and mantissas of BF16 values in the split layout of a codec that works piece by piece.
+pub(crate) struct Pieces {
+    /// Values of each piece but the last, which may have fewer.
+    pub(crate) piece: usize,
+    /// Bytes of the front matter, by the number of values of the frame.
+    pub(crate) front_len: fn(usize) -> usize,
+    /// Bytes of the static body of a piece, by its number of values.
+    pub(crate) static_body: fn(usize) -> usize,
+    /// Offset of the signs and mantissas of a coded piece, which are consecutive bytes, one per value.
+    pub(crate) rest_at: fn(usize) -> usize,
+    /// Reads how long each piece's part of the dynamic section is.
+    pub(crate) tails: FindTails,
+}
+
+/// Function of front matter, dynamic section and number of values.
+pub(crate) type FindTails = fn(&[u8], &[u8], usize) -> Result<Tails, DecodeError>;
+
+/// Parts of the dynamic section that belong to the pieces of a frame.
+pub(crate) struct Tails {
+    /// Bytes before the first.
+    pub(crate) first: usize,
+    /// Bytes of each; `None` of a stored piece, which has what its static body has no room for.
+    pub(crate) lens: Vec<Option<usize>>,
 }
 
 #[cfg(test)]

@@ -60,10 +60,7 @@ impl Layout {
 
     /// Tag in frame headers.
     pub(crate) fn tag(self) -> u8 {
-        match self {
-            Self::Split => 0,
-            Self::Compact => 1,
-        }
+        self as u8
     }
 }
 
@@ -135,13 +132,7 @@ impl DType {
 
     /// Tag in frame headers.
     pub(crate) fn tag(self) -> u8 {
-        match self {
-            Self::Bf16 => 0,
-            Self::F16 => 1,
-            Self::F32 => 2,
-            Self::F8E4M3 => 3,
-            Self::F8E5M2 => 4,
-        }
+        self as u8
     }
 }
 

@@ -5,12 +5,11 @@
 //! per value, and its dynamic section as long as ever. A piece that is stored keeps the exponents of its values, a byte
 //! each, in place of the values.
 
-use crate::decode;
-use crate::header::Header;
-use crate::pieces::{Pieces, Tails};
+use crate::frame::Header;
 use crate::registry::{self, Entry};
+use crate::sections::{Pieces, Tails};
 use crate::tables::Tables;
-use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Section};
+use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Section, decode};
 
 /// Bytes of the signs and mantissas of `count` values, or `None` if frames of the codec have none that could travel apart: those of
 /// other types than BF16, of `raw`, of `dedup+X`, whose rows are left out before anything is split, and of `delta+X`,

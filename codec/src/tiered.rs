@@ -7,11 +7,11 @@
 //! It is not an entropy coder: on Gaussian values it takes 2.65 bits per exponent, where entropy allows 2.55.
 
 pub(crate) use crate::blocks::OPTIONS;
+
 use crate::blocks::{self, Coding, How, MAX_ROW};
-use crate::body::Body;
 use crate::codec::Sealed;
 use crate::options::Value;
-use crate::pieces::Pieces;
+use crate::sections::{Body, Pieces};
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout};
 
 /// Tag in frame headers.

@@ -3,18 +3,12 @@
 
 #![no_main]
 
-use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: &[u8]| {
-    // Too few bytes are no input.
-    let _ = run(&mut Unstructured::new(input));
-});
-
-fn run(input: &mut Unstructured<'_>) -> Result<()> {
+fuzz_target!(|bytes: &[u8]| zipwire_fuzz::run(bytes, |input| {
     let own = zipwire_fuzz::codec("codebook16");
     let dtype = zipwire_fuzz::dtype(input, &*own)?;
     let codec = if input.arbitrary()? { zipwire_fuzz::codebook16(input, dtype)? } else { own };
     let layout = zipwire_fuzz::layout(input)?;
     zipwire_fuzz::damaged_frame(input, &*codec, layout, dtype)
-}
+}));

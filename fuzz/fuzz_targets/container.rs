@@ -2,16 +2,10 @@
 
 #![no_main]
 
-use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use zipwire_fuzz::{check_container, container};
 
-fuzz_target!(|input: &[u8]| {
-    // Too few bytes are no input.
-    let _ = run(&mut Unstructured::new(input));
-});
-
-fn run(input: &mut Unstructured<'_>) -> Result<()> {
+fuzz_target!(|bytes: &[u8]| zipwire_fuzz::run(bytes, |input| {
     if input.ratio(1, 8)? {
         check_container(&mut input.bytes(input.len())?.to_vec());
         return Ok(());
@@ -39,4 +33,4 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
     }
     check_container(&mut bytes);
     Ok(())
-}
+}));

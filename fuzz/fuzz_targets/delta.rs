@@ -2,10 +2,6 @@
 
 #![no_main]
 
-use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: &[u8]| {
-    // Too few bytes are no input.
-    let _ = zipwire_fuzz::damaged_difference(&mut Unstructured::new(input));
-});
+fuzz_target!(|bytes: &[u8]| zipwire_fuzz::run(bytes, zipwire_fuzz::damaged_difference));

@@ -4,16 +4,10 @@
 
 use std::fs;
 
-use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use zipwire_fuzz::{check_model, compressed_model, scratch_file, scratch_path};
 
-fuzz_target!(|input: &[u8]| {
-    // Too few bytes are no input.
-    let _ = run(&mut Unstructured::new(input));
-});
-
-fn run(input: &mut Unstructured<'_>) -> Result<()> {
+fuzz_target!(|bytes: &[u8]| zipwire_fuzz::run(bytes, |input| {
     if input.ratio(1, 8)? {
         check_model(&scratch_file(input.bytes(input.len())?), None);
         return Ok(());
@@ -42,4 +36,4 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
     fs::write(&path, &bytes).expect("there is room for a temporary file");
     check_model(&path, base);
     Ok(())
-}
+}));

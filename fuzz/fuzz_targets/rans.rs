@@ -2,19 +2,13 @@
 
 #![no_main]
 
-use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: &[u8]| {
-    // Too few bytes are no input.
-    let _ = run(&mut Unstructured::new(input));
-});
-
-fn run(input: &mut Unstructured<'_>) -> Result<()> {
+fuzz_target!(|bytes: &[u8]| zipwire_fuzz::run(bytes, |input| {
     let id = if input.arbitrary()? { "rans:mantissa=2,row" } else { "rans:row" };
     let spec = zipwire_fuzz::blocks(input, id)?;
     let dtype = zipwire_fuzz::dtype(input, &*spec.codec())?;
     let layout = zipwire_fuzz::layout(input)?;
     let spec = zipwire_fuzz::with_table(input, &spec, layout, dtype)?;
     zipwire_fuzz::damaged_frame_with(input, &*spec.codec(), spec.decoder(), layout, dtype)
-}
+}));

@@ -2,17 +2,11 @@
 
 #![no_main]
 
-use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use zipwire_codec::FrameShape;
 use zipwire_fuzz::{Frame, SPECS};
 
-fuzz_target!(|input: &[u8]| {
-    // Too few bytes are no input.
-    let _ = run(&mut Unstructured::new(input));
-});
-
-fn run(input: &mut Unstructured<'_>) -> Result<()> {
+fuzz_target!(|bytes: &[u8]| zipwire_fuzz::run(bytes, |input| {
     let codec = match input.int_in_range(0..=SPECS.len() + 1)? {
         0 => zipwire_fuzz::blocks(input, "tiered:row")?.codec(),
         1 => zipwire_fuzz::dedup(input)?,
@@ -25,4 +19,4 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
     assert!(frame.len() <= codec.bound(FrameShape::new(layout, dtype, values.len() / dtype.width())));
     frame.check_intact(&values);
     Ok(())
-}
+}));

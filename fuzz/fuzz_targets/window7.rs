@@ -2,18 +2,12 @@
 
 #![no_main]
 
-use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: &[u8]| {
-    // Too few bytes are no input.
-    let _ = run(&mut Unstructured::new(input));
-});
-
-fn run(input: &mut Unstructured<'_>) -> Result<()> {
+fuzz_target!(|bytes: &[u8]| zipwire_fuzz::run(bytes, |input| {
     let spec = input.choose(&["window7", "window7:scale=std", "window7:scale=mean-abs"])?;
     let codec = zipwire_fuzz::codec(spec);
     let dtype = zipwire_fuzz::dtype(input, &*codec)?;
     let layout = zipwire_fuzz::layout(input)?;
     zipwire_fuzz::damaged_frame(input, &*codec, layout, dtype)
-}
+}));

@@ -5,8 +5,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{Base, DType, DecodeError, Decoder, Delta, DeltaCoding, Layout};
 
-use crate::damage::{self, damage};
-use crate::frame::{CODEC, DELTA, Frame};
+use crate::frame::{CODEC, DELTA, EDIT_BYTES, Frame, damage};
 use crate::values::{run_len, values};
 
 /// Offset of the id of the base.
@@ -25,7 +24,7 @@ pub fn damaged_difference(input: &mut Unstructured<'_>) -> Result<()> {
     let edits = input.int_in_range(0..=6)?;
     let named = input.int_in_range(0..=7)?;
     // The damage comes first in the bytes, so that it stays what it is when the values change.
-    let mut bytes = Unstructured::new(input.bytes((edits * damage::EDIT_BYTES).min(input.len()))?);
+    let mut bytes = Unstructured::new(input.bytes((edits * EDIT_BYTES).min(input.len()))?);
     let values = values(input, dtype)?;
     let before = changed(input, dtype, &values)?;
 

@@ -1,5 +1,7 @@
-//! Frames, and what must hold of intact ones, of damaged ones, and of bytes that may be none.
+//! Frames, and what must hold of intact ones, of damaged ones, and of bytes that may be none; and damage to them, so aimed that it reaches
+//! what is behind the first checks.
 
+use arbitrary::{Result as Arbitrary, Unstructured};
 use zipwire_codec::{
     BookUsage, Codec, DType, DecodeError, Decoder, FrameShape, Layout, SimdLevel, decode_from_slice,
     simd_levels, with_simd,
@@ -35,10 +37,8 @@ impl Frame {
     /// If levels or the former content of the buffers make a difference, or the codec breaks its promises on lengths.
     pub fn new(codec: &dyn Codec, layout: Layout, dtype: DType, values: &[u8]) -> Self {
         let count = values.len() / dtype.width();
-        let (static_len, bound) = (
-            codec.static_len(FrameShape::new(layout, dtype, count)),
-            codec.bound(FrameShape::new(layout, dtype, count)),
-        );
+        let shape = FrameShape::new(layout, dtype, count);
+        let (static_len, bound) = (codec.static_len(shape), codec.bound(shape));
         let encode = |level, poison| {
             let values = values.to_vec().into_boxed_slice();
             let mut static_section = vec![poison; static_len];
@@ -239,9 +239,9 @@ pub fn check_decoded(
         assert!(decode(level) == first, "`{level}` reads it otherwise than the portable level");
     }
     // Whether it is one of this codec, and whether its tables are sound, has been found out above.
-    let usage = BookUsage::of_frame(FrameShape::new(layout, dtype, count), static_section, dynamic_section);
-    assert!(!usage.is_ok_and(|usage| usage.coded + usage.stored > count), "more values than there are");
     let shape = FrameShape::new(layout, dtype, count);
+    let usage = BookUsage::of_frame(shape, static_section, dynamic_section);
+    assert!(!usage.is_ok_and(|usage| usage.coded + usage.stored > count), "more values than there are");
     if let Ok(Some(usage)) = decoder.table_usage(shape, static_section, dynamic_section) {
         assert!(usage.values() <= count as u64, "more values than there are");
         assert!(first.is_err() || usage.escapes <= usage.coded, "more escapes than values");
@@ -264,14 +264,64 @@ const TOO_MANY: usize = 256 << 20;
 /// # Panics
 /// If levels differ, or one way of decoding differs from the other.
 pub fn check_unknown(layout: Layout, dtype: DType, count: usize, bytes: &[u8]) {
-    let values_len = FrameShape::new(layout, dtype, count).values_len();
+    let shape = FrameShape::new(layout, dtype, count);
+    let values_len = shape.values_len();
     if values_len > TOO_MANY && values_len <= bytes.len().saturating_mul(VALUES_OF_A_BYTE) {
         return;
     }
     for level in simd_levels() {
-        let out = with_simd(level, || decode_from_slice(FrameShape::new(layout, dtype, count), bytes));
+        let out = with_simd(level, || decode_from_slice(shape, bytes));
         if let Ok(out) = out {
             assert_eq!(out.len(), count * dtype.width());
         }
     }
+}
+
+/// Bytes that an edit takes of the fuzzer's.
+pub(crate) const EDIT_BYTES: usize = 8;
+
+/// Most bytes that one edit writes, adds or takes.
+const SPAN: usize = 24;
+
+/// Changes a frame in one place.
+///
+/// # Errors
+/// If there are too few bytes.
+pub fn damage(frame: &mut Frame, input: &mut Unstructured<'_>) -> Arbitrary<()> {
+    let kind = input.int_in_range(0..=8)?;
+    let place = place(frame, input)?;
+    let (value, other) = (input.arbitrary::<u8>()?, input.arbitrary::<u16>()?);
+    let span = usize::from(other) % SPAN;
+    match kind {
+        0 => frame.set(place, |_| value),
+        1 => frame.set(place, |byte| byte ^ 1 << (value % 8)),
+        2 => frame.set(place, |byte| byte.wrapping_add(value)),
+        // A number of two bytes, as tables have.
+        3 => (0..2).for_each(|i| frame.set(place + i, |_| other.to_le_bytes()[i])),
+        4 => (0..2).for_each(|i| frame.set(place + i, |byte| byte.wrapping_add(other.to_le_bytes()[i]))),
+        5 => (0..span).for_each(|i| frame.set(place + i, |_| value)),
+        // An entry of a table, or something else, in another place.
+        6 => {
+            let from = place + usize::from(value);
+            let copied: Vec<u8> = (0..span).map(|i| frame.get(from + i)).collect();
+            copied.into_iter().enumerate().for_each(|(i, byte)| frame.set(place + i, |_| byte));
+        }
+        7 => frame.lengthen(span, value),
+        _ => frame.shorten(span),
+    }
+    Ok(())
+}
+
+/// A position in the sections, one after the other: in the tables, at the end, or anywhere.
+fn place(frame: &Frame, input: &mut Unstructured<'_>) -> Arbitrary<usize> {
+    let len = frame.len();
+    Ok(match input.int_in_range(0..=7)? {
+        0..=2 => 32 + usize::from(input.arbitrary::<u8>()? % 64),
+        3 => len.saturating_sub(1 + usize::from(input.arbitrary::<u8>()? % 32)),
+        4 => frame.static_len() + usize::from(input.arbitrary::<u8>()?),
+        _ => {
+            let share = usize::from(input.arbitrary::<u16>()?);
+            (len * share) >> 16
+        }
+    })
 }

@@ -4,7 +4,6 @@
 //! so that a failure is a panic, an error of the AddressSanitizer, or a time limit. See `docs/fuzzing.md`.
 
 mod container;
-mod damage;
 mod delta;
 mod frame;
 mod kv;
@@ -13,21 +12,22 @@ mod store;
 mod values;
 
 pub use container::{check_container, container};
-pub use damage::damage;
 pub use delta::damaged_difference;
-pub use frame::{Frame, check_decoded, check_unknown};
+pub use frame::{Frame, check_decoded, check_unknown, damage};
 pub use kv::{check_bytes, check_group, kv_codec};
 pub use model::{check_model, compressed_model};
 pub use store::{check_manifest, check_object, manifest_body};
 pub use values::values;
 
 use std::fs;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use arbitrary::{Result, Unstructured};
 use tempfile::TempDir;
 use zipwire_codec::{Codebook, Codec, DType, Decoder, Layout, Spec};
+use zipwire_models::file::Watch;
 
 /// Specs of all codecs, with all options that have names.
 pub const SPECS: [&str; 11] = [
@@ -43,6 +43,11 @@ pub const SPECS: [&str; 11] = [
     "blockwise",
     "huffman",
 ];
+
+/// Runs a target on the fuzzer's bytes. Too few of them are no input.
+pub fn run(bytes: &[u8], target: impl FnOnce(&mut Unstructured<'_>) -> Result<()>) {
+    let _ = target(&mut Unstructured::new(bytes));
+}
 
 /// The codec with this spec.
 ///
@@ -151,7 +156,7 @@ pub fn damaged_frame_with(
 ) -> Result<()> {
     let edits = input.int_in_range(0..=6)?;
     // The damage comes first in the bytes, so that it stays what it is when the values change.
-    let mut bytes = Unstructured::new(input.bytes((edits * damage::EDIT_BYTES).min(input.len()))?);
+    let mut bytes = Unstructured::new(input.bytes((edits * frame::EDIT_BYTES).min(input.len()))?);
     let values = values(input, dtype)?;
     let mut frame = Frame::new(codec, layout, dtype, &values).with(decoder);
     if edits == 0 {
@@ -182,4 +187,9 @@ pub fn scratch_path(name: &str) -> PathBuf {
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| tempfile::tempdir().expect("there is room for a temporary folder"));
     folder.path().join(name)
+}
+
+/// Work on the thread of the fuzzer: threads that have ended may look like leaks.
+fn alone() -> Watch<'static> {
+    Watch { threads: NonZero::<usize>::MIN, ..Watch::default() }
 }

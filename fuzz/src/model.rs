@@ -1,15 +1,14 @@
 //! Compressed model files, and what must hold of intact ones, of damaged ones, and of bytes that may be none.
 
 use std::fs;
-use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
 
 use arbitrary::{Result, Unstructured};
 use zipwire_codec::DType;
-use zipwire_models::file::{Compression, Model, Watch, compress, restore, verify};
+use zipwire_models::file::{Compression, Model, compress, restore, verify};
 
-use crate::{SPECS, scratch_path, values};
+use crate::{SPECS, alone, scratch_path, values};
 
 /// Types of tensors: those that codecs know, and some that are coded as bytes or not at all.
 const TYPES: [(&str, DType); 8] = [
@@ -24,11 +23,6 @@ const TYPES: [(&str, DType); 8] = [
 ];
 /// How often the values of a tensor are repeated, so that a few bytes of input are enough for a tensor that is worth coding.
 const REPEATS: usize = 20;
-
-/// Work on the thread of the fuzzer: threads that have ended may look like leaks.
-fn alone() -> Watch<'static> {
-    Watch { threads: NonZero::<usize>::MIN, ..Watch::default() }
-}
 
 /// A safetensors file with a few tensors.
 fn safetensors(input: &mut Unstructured<'_>) -> Result<Vec<u8>> {

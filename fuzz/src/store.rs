@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
-use zipwire_models::file::{Watch, files_below};
+use zipwire_models::file::files_below;
 use zipwire_models::store::{Addition, Parent, Store, Writer, add, list, restore, stats, verify};
+
+use crate::alone;
 
 /// Bytes of the header of an object that its hash is of.
 const SUMMED: usize = 136;
@@ -21,10 +23,6 @@ struct World {
     objects: Vec<(PathBuf, Vec<u8>)>,
 }
 
-fn watch() -> Watch<'static> {
-    Watch { threads: std::num::NonZero::<usize>::MIN, ..Watch::default() }
-}
-
 fn world() -> &'static World {
     static WORLD: OnceLock<World> = OnceLock::new();
     WORLD.get_or_init(|| {
@@ -37,7 +35,7 @@ fn world() -> &'static World {
             let writer = Writer::begin(&store).expect("nobody else writes");
             let spec = "rans".parse().expect("it is a codec");
             let addition = Addition { id: id.to_owned(), parent: Parent::Auto, spec, chain: 8 };
-            add(&writer, &[file], &addition, &watch()).expect("it is a sound file");
+            add(&writer, &[file], &addition, &alone()).expect("it is a sound file");
         }
         let files = files_below(&store.path().join("objects")).expect("it is there");
         let objects =
@@ -69,7 +67,7 @@ pub fn check_manifest(body: &[u8]) {
     fs::create_dir_all(&within).expect("there is room for a folder");
     let out = within.join("out");
     let read = store.manifest("x");
-    match restore(store, "x", &out, false, &watch()) {
+    match restore(store, "x", &out, false, &alone()) {
         Ok(manifest) => {
             assert_eq!(read.expect("it was restored"), manifest);
             let bytes: u64 = lens(&out).iter().sum();
@@ -78,7 +76,7 @@ pub fn check_manifest(body: &[u8]) {
         }
         Err(error) => assert!(!error.to_string().is_empty() && !out.exists()),
     }
-    let verified = verify(store, false, &watch()).expect("damage is no error");
+    let verified = verify(store, false, &alone()).expect("damage is no error");
     assert!(verified.checkpoints.iter().any(|verdict| verdict.id == "a" && verdict.restores()));
     for result in [list(store).err(), stats(store).err()] {
         assert!(result.is_none_or(|error| !error.to_string().is_empty()));
@@ -121,7 +119,7 @@ pub fn check_object(number: u8, edits: &[(u16, u8)], cut: Option<u16>) {
     fs::write(path, &bytes).expect("there is room for an object");
     for (id, values) in ["a", "b"].into_iter().zip(values) {
         let out = folder.path().join("out");
-        match restore(store, id, &out, false, &watch()) {
+        match restore(store, id, &out, false, &alone()) {
             Ok(_) => {
                 assert!(fs::read(out.join("m.safetensors")).is_ok_and(|found| found == *values));
                 fs::remove_dir_all(&out).expect("it was just made");
@@ -129,8 +127,8 @@ pub fn check_object(number: u8, edits: &[(u16, u8)], cut: Option<u16>) {
             Err(error) => assert!(!error.to_string().is_empty() && !out.exists()),
         }
     }
-    let shallow = verify(store, false, &watch()).expect("damage is no error");
-    let deep = verify(store, true, &watch()).expect("damage is no error");
+    let shallow = verify(store, false, &alone()).expect("damage is no error");
+    let deep = verify(store, true, &alone()).expect("damage is no error");
     assert!(shallow.is_sound() || !deep.is_sound(), "what is found without decoding is found with it");
     if bytes == *whole {
         assert!(deep.is_sound());

@@ -37,7 +37,7 @@ struct State {
     u32 share;    // decoders: words of the front matter that each tile looks at
 };
 
-// Why a frame is refused (kernels/src/fault.rs has the same numbers).
+// Why a frame is refused (kernels/src/error.rs has the same numbers).
 enum Fault {
     FAULT_NONE = 0,
     FAULT_HEADER = 1,   // not the header of such a frame

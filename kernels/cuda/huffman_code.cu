@@ -44,7 +44,7 @@ DEVICE u32 number_below(const u64* ascending, u32 len, u64 limit) {
     return below;
 }
 
-// The length of the word of each thread's symbol in the shortest code, by package-merge as on the CPU (codec/src/canonical/lengths.rs): of
+// The length of the word of each thread's symbol in the shortest code, by package-merge as on the CPU (codec/src/canonical/mod.rs): of
 // equals, the lower symbol and then leaves are first. `symbols` of them, two or more, occur. Barriers are inside.
 DEVICE u32 limit_lengths(u32 count, u32 symbols, CodeShared* shared) {
     const u32 mine = threadIdx.x, most = 2 * symbols - 2;

@@ -4,7 +4,6 @@ use zipwire_codec::{Codec, DType, FrameShape, Layout};
 
 use crate::GpuError;
 use crate::device::{Device, DeviceRegion};
-use crate::fault::Fault;
 use crate::module::Module;
 
 /// A frame on a device: its values, its sections, and the length of the dynamic one.
@@ -36,8 +35,8 @@ pub struct CompactBlock {
 
 /// Bytes of `Frame` and of `State` in `cuda/common.cuh`, and where the status is in the latter.
 const FRAME_LEN: usize = 72;
-const STATE_LEN: usize = 40;
-const STATUS_AT: usize = 20;
+pub(crate) const STATE_LEN: usize = 40;
+pub(crate) const STATUS_AT: usize = 20;
 
 /// Bytes that a launch takes on the device for a frame of so many values, beside its regions.
 pub(crate) fn frame_len(module: Module, count: u64) -> u64 {
@@ -47,11 +46,12 @@ pub(crate) fn frame_len(module: Module, count: u64) -> u64 {
 /// Descriptions of frames on the device, and room for what kernels keep between their blocks.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    frames: DeviceRegion,
-    states: DeviceRegion,
-    frame_count: u32,
+    pub(crate) frames: DeviceRegion,
+    /// State of each frame, shared by its blocks; decoders leave their findings there.
+    pub(crate) states: DeviceRegion,
+    pub(crate) frame_count: u32,
     /// Tiles of all frames.
-    tile_count: u32,
+    pub(crate) tile_count: u32,
     /// Regions that the descriptions point to.
     _kept: (Vec<Described>, DeviceRegion),
 }
@@ -100,33 +100,6 @@ impl Batch {
             _kept: (frames, tile_states),
         })
     }
-
-    /// Address of the descriptions.
-    pub(crate) fn frames(&self) -> u64 {
-        self.frames.address()
-    }
-
-    pub(crate) fn frame_count(&self) -> u32 {
-        self.frame_count
-    }
-
-    pub(crate) fn tile_count(&self) -> u32 {
-        self.tile_count
-    }
-
-    /// State of each frame, shared by its blocks; decoders leave their findings there.
-    pub(crate) fn states(&self) -> &DeviceRegion {
-        &self.states
-    }
-}
-
-/// Fault of each frame, from a copy of [`Batch::states`].
-pub(crate) fn faults(states: &[u8]) -> Vec<Option<Fault>> {
-    let status = |state: &[u8; STATE_LEN]| {
-        let bytes = state[STATUS_AT..].first_chunk().expect("it is in the state");
-        Fault::of(u32::from_le_bytes(*bytes))
-    };
-    states.as_chunks().0.iter().map(status).collect()
 }
 
 fn zeros(device: &Device, len: u64) -> Result<DeviceRegion, GpuError> {
@@ -144,10 +117,16 @@ pub(crate) struct Needs<'a> {
 impl Needs<'_> {
     /// A frame with values of its own.
     pub(crate) fn block(&self, block: Block) -> Result<Described, GpuError> {
-        let count = usize::try_from(block.values.len()).expect("it is in memory") / self.dtype.width();
-        self.values("values", &block.values, count, self.dtype.width())?;
-        self.sections(count, &block.static_section, &block.dynamic_section, &block.size)?;
         let Block { values, static_section, dynamic_section, size } = block;
+        let count = self.count(&values)?;
+        let shape = FrameShape::new(Layout::Split, self.dtype, count);
+        let static_len = self.codec.static_len(shape) as u64;
+        let room = self.codec.bound(shape) as u64 - static_len;
+        let fits = static_section.len() == static_len;
+        need("a static section", &static_section, count, fits, 128, &format!("{static_len} bytes"))?;
+        let fits = dynamic_section.len() >= room;
+        need("a dynamic section", &dynamic_section, count, fits, 16, &format!("at least {room} bytes"))?;
+        need("a size", &size, count, size.len() == 8, 8, "8 bytes")?;
         Ok(Described { count, values, static_section, dynamic_section, size })
     }
 
@@ -158,41 +137,20 @@ impl Needs<'_> {
         align: u64,
         least: fn(&dyn Codec, FrameShape) -> usize,
     ) -> Result<Described, GpuError> {
-        let count = usize::try_from(block.values.len()).expect("it is in memory") / self.dtype.width();
-        self.values("values", &block.values, count, self.dtype.width())?;
-        let least = least(self.codec, FrameShape::new(Layout::Compact, self.dtype, count)) as u64;
-        let fits = block.frame.len() >= least;
-        need("a frame", &block.frame, count, fits, align, &format!("at least {least} bytes"))?;
-        need("a size", &block.size, count, block.size.len() == 8, 8, "8 bytes")?;
         let CompactBlock { values, frame, size } = block;
+        let count = self.count(&values)?;
+        let least = least(self.codec, FrameShape::new(Layout::Compact, self.dtype, count)) as u64;
+        need("a frame", &frame, count, frame.len() >= least, align, &format!("at least {least} bytes"))?;
+        need("a size", &size, count, size.len() == 8, 8, "8 bytes")?;
         Ok(Described { count, values, static_section: frame.clone(), dynamic_section: frame, size })
     }
 
-    fn values(
-        &self,
-        what: &'static str,
-        region: &DeviceRegion,
-        count: usize,
-        width: usize,
-    ) -> Result<(), GpuError> {
-        let fits = count > 0 && region.len() == (count * width) as u64;
-        need(what, region, count, fits, 16, "whole values, at least one and as many as all others,")
-    }
-
-    fn sections(
-        &self,
-        count: usize,
-        static_section: &DeviceRegion,
-        dynamic_section: &DeviceRegion,
-        size: &DeviceRegion,
-    ) -> Result<(), GpuError> {
-        let static_len = self.codec.static_len(FrameShape::new(Layout::Split, self.dtype, count)) as u64;
-        let room = self.codec.bound(FrameShape::new(Layout::Split, self.dtype, count)) as u64 - static_len;
-        let fits = static_section.len() == static_len;
-        need("a static section", static_section, count, fits, 128, &format!("{static_len} bytes"))?;
-        let fits = dynamic_section.len() >= room;
-        need("a dynamic section", dynamic_section, count, fits, 16, &format!("at least {room} bytes"))?;
-        need("a size", size, count, size.len() == 8, 8, "8 bytes")
+    fn count(&self, values: &DeviceRegion) -> Result<usize, GpuError> {
+        let width = self.dtype.width();
+        let count = usize::try_from(values.len()).expect("it is in memory") / width;
+        let fits = count > 0 && values.len() == (count * width) as u64;
+        need("values", values, count, fits, 16, "whole values, at least one and as many as all others,")?;
+        Ok(count)
     }
 }
 

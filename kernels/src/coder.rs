@@ -1,4 +1,5 @@
 //! The kernels of a codec on a device, and what launches them.
+
 #![allow(unsafe_code, reason = "kernels are launched")]
 
 use std::ffi::c_void;
@@ -6,11 +7,10 @@ use std::sync::Arc;
 
 use zipwire_codec::{Codec, DType, FrameShape, Spec};
 
-use crate::batch::{Batch, Block, CompactBlock, Described, Needs, faults, frame_len};
+use crate::batch::{Batch, Block, CompactBlock, Described, Needs, STATE_LEN, STATUS_AT, frame_len};
 use crate::compile::compile;
 use crate::device::{Code, Device, DeviceRegion, Function, Stream};
-use crate::error::GpuError;
-use crate::fault::Fault;
+use crate::error::{Fault, GpuError};
 use crate::module::Module;
 
 /// Threads of a block that seals a frame, and how many such blocks a frame has at most.
@@ -204,24 +204,24 @@ impl Encoder {
         let Self { coder: Coder(kernels), batch, is_compact } = self;
         let compact = kernels.encode_compact.as_ref().filter(|_| *is_compact);
         let Encoding { encode, again, seal } = compact.unwrap_or(&kernels.encode);
-        if batch.tile_count() == 0 {
+        if batch.tile_count == 0 {
             return Ok(());
         }
-        let (mut frames, mut frame_count) = (batch.frames(), batch.frame_count());
+        let (mut frames, mut frame_count) = (batch.frames.address(), batch.frame_count);
         let mut params = [parameter(&mut frames), parameter(&mut frame_count)];
-        let blocks = batch.tile_count().div_ceil(SEAL_TILES).min(SEAL_BLOCKS);
-        let blocks_before = batch.tile_count().div_ceil(BEFORE_TILES).min(BEFORE_BLOCKS);
+        let blocks = batch.tile_count.div_ceil(SEAL_TILES).min(SEAL_BLOCKS);
+        let blocks_before = batch.tile_count.div_ceil(BEFORE_TILES).min(BEFORE_BLOCKS);
         // SAFETY: the kernels take the address of the descriptions and their number. The batch has checked what they point
         // to and keeps it; the functions' code is kept by `kernels`.
         unsafe {
             if let Some(before) = &kernels.before {
-                let grid = (blocks_before, batch.frame_count());
+                let grid = (blocks_before, batch.frame_count);
                 before.launch(stream, grid, BEFORE_THREADS, &mut params[..1])?;
             }
             for encode in [Some(encode), again.as_ref()].into_iter().flatten() {
-                encode.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)?;
+                encode.launch(stream, (batch.tile_count, 1), kernels.module.threads, &mut params)?;
             }
-            seal.launch(stream, (blocks, batch.frame_count()), SEAL_THREADS, &mut params[..1])
+            seal.launch(stream, (blocks, batch.frame_count), SEAL_THREADS, &mut params[..1])
         }
     }
 }
@@ -234,27 +234,31 @@ impl Decoder {
     /// If the driver fails.
     pub fn launch(&self, stream: &Stream) -> Result<(), GpuError> {
         let Self { coder: Coder(kernels), batch, is_compact } = self;
-        if batch.tile_count() == 0 {
+        if batch.tile_count == 0 {
             return Ok(());
         }
         let [open, decode] = if *is_compact { &kernels.decode_compact } else { &kernels.decode };
-        let (mut frames, mut frame_count) = (batch.frames(), batch.frame_count());
+        let (mut frames, mut frame_count) = (batch.frames.address(), batch.frame_count);
         let mut params = [parameter(&mut frames), parameter(&mut frame_count)];
         // SAFETY: as for the encoder; whatever the frames hold, the kernels stay within the regions.
         unsafe {
-            open.launch(stream, (batch.frame_count(), 1), OPEN_THREADS, &mut params[..1])?;
-            decode.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)
+            open.launch(stream, (batch.frame_count, 1), OPEN_THREADS, &mut params[..1])?;
+            decode.launch(stream, (batch.tile_count, 1), kernels.module.threads, &mut params)
         }
     }
 
     /// Where the findings of the last launch are: to be copied to the host behind it, for [`Self::faults`].
     pub fn states(&self) -> &DeviceRegion {
-        self.batch.states()
+        &self.batch.states
     }
 
     /// Fault of each block, from a copy of [`Self::states`]; `None` where a block is right.
     pub fn faults(states: &[u8]) -> Vec<Option<Fault>> {
-        faults(states)
+        let status = |state: &[u8; STATE_LEN]| {
+            let bytes = state[STATUS_AT..].first_chunk().expect("it is in the state");
+            Fault::of(u32::from_le_bytes(*bytes))
+        };
+        states.as_chunks().0.iter().map(status).collect()
     }
 }
 

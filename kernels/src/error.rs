@@ -1,4 +1,4 @@
-//! Errors of devices, compilation and launches.
+//! Errors of devices, compilation and launches, and why a decoder on the GPU refuses a frame.
 
 use cudarc::driver::DriverError;
 use zipwire_codec::{DType, Spec};
@@ -69,4 +69,70 @@ impl GpuError {
 /// The result of a driver call, with its name.
 pub(crate) fn check<T>(call: &'static str, result: Result<T, DriverError>) -> Result<T, GpuError> {
     result.map_err(|error| GpuError::Driver { call, error })
+}
+
+/// Defect of a frame that a decoder has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The header is not that of such a frame.
+    #[error("its header is not that of such a frame")]
+    Header,
+    /// The dynamic section has another length than the tiles say.
+    #[error("its dynamic section has another length than its tiles say")]
+    Length,
+    /// An entry of the tile table that no encoder writes.
+    #[error("its tile table has an entry that no encoder writes")]
+    Tile,
+    /// Codes or escapes that contradict one another.
+    #[error("its codes and escapes contradict one another")]
+    Codes,
+    /// Padding that is not zero.
+    #[error("its padding is not zero")]
+    Padding,
+    /// A wrong checksum.
+    #[error("its checksum is wrong")]
+    Checksum,
+    /// Columns have offsets, which the kernels know in compact frames only; or such as no encoder writes.
+    #[error("its columns have offsets that the kernels do not know, or that no encoder writes")]
+    Columns,
+    /// The code book is none of the type.
+    #[error("its code book does not ascend, or has exponents that the type does not")]
+    Book,
+    /// The lengths of words are those of no complete code.
+    #[error("the lengths of its words are those of no Huffman code")]
+    Lengths,
+    /// Positions of blocks that do not ascend, or pass the last value.
+    #[error("the positions of its blocks do not ascend, or pass the last value")]
+    Positions,
+    /// Words that do not end where the next ones begin.
+    #[error("its words do not end where the next ones begin")]
+    Words,
+    /// Frequencies of symbols that are those of no table.
+    #[error("the frequencies of its symbols are those of no table")]
+    Frequencies,
+    /// A number that this build does not know.
+    #[error("the kernel reported {0}")]
+    Other(u32),
+}
+
+impl Fault {
+    /// Fault with this number in a kernel's state, as in `cuda/common.cuh`; `None` for 0.
+    pub(crate) fn of(status: u32) -> Option<Self> {
+        Some(match status {
+            0 => return None,
+            1 => Self::Header,
+            2 => Self::Length,
+            3 => Self::Tile,
+            4 => Self::Codes,
+            5 => Self::Padding,
+            6 => Self::Checksum,
+            7 => Self::Columns,
+            8 => Self::Book,
+            9 => Self::Lengths,
+            10 => Self::Positions,
+            11 => Self::Words,
+            12 => Self::Frequencies,
+            other => Self::Other(other),
+        })
+    }
 }

@@ -16,7 +16,6 @@ mod coder;
 mod compile;
 mod device;
 mod error;
-mod fault;
 mod module;
 mod sum;
 
@@ -24,7 +23,6 @@ pub use batch::{Block, CompactBlock};
 pub use coder::{Coder, Decoder, Encoder};
 pub use compile::compiler;
 pub use device::{Device, DeviceBuffer, DeviceRegion, Event, HostBuffer, Stream};
-pub use error::GpuError;
-pub use fault::Fault;
+pub use error::{Fault, GpuError};
 pub use module::{Source, sources};
 pub use sum::{Addition, Summer, Sums, Values};

@@ -4,7 +4,7 @@
 //! others are follows from its size by a table of measured tensors. Coding the sample by each of them instead would be
 //! closer and take as long as coding all of the values: codecs with tables need some ten thousand values for one.
 
-use super::costs::Class;
+use super::Class;
 use super::measured::Candidate;
 use crate::{Codec, DType, FrameShape, Layout, Tiered, encode_to_vec};
 

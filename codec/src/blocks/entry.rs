@@ -1,9 +1,7 @@
 //! Choices of the encoder for a block, and their encoding as an entry of the block table.
 
-use super::coding::{Coding, Format};
-use super::geometry::ENTRY;
-use super::geometry::head_bytes;
-use super::order::{Order, TIERS};
+use super::geometry::{Coding, ENTRY, Format, head_bytes};
+use super::tiers::{Order, TIERS};
 use crate::kernel::{BASE_GROUP, LAST_BASE};
 use crate::{BlockFault, Layout};
 

@@ -1,8 +1,7 @@
 //! How values of a type divide into sign, exponent and mantissa.
 
 use crate::DType;
-use crate::kernel::short::{E4, E5};
-use crate::kernel::words::PLANES;
+use crate::kernel::fields::{E4, E5, PLANES};
 use crate::kernel::{GroupSums, Kernel};
 
 /// A type of values.

@@ -1,14 +1,13 @@
-//! Sizes of blocks and of the parts of frames, which follow from numbers of values.
+//! Parameters of a frame's format, and sizes of blocks and of the parts of frames, which follow from numbers of values.
 
-use super::coding::{Coding, Format};
 use super::fields::Fields;
-use super::order::TIERS;
 use super::rest::Shape;
-use crate::header::HEADER_LEN;
+use super::tiers::TIERS;
+use crate::frame::HEADER_LEN;
 use crate::kernel::BASE_GROUP;
 use crate::kernel::tier::plane_bytes;
 use crate::tile::mask_len;
-use crate::{CHUNK_ALIGN, Layout, sections};
+use crate::{CHUNK_ALIGN, DType, Layout, sections};
 
 /// Values of a block; the last one may have fewer.
 pub(super) const BLOCK_VALUES: usize = 1 << 15;
@@ -66,6 +65,36 @@ pub(super) fn static_len(Format { coding, layout, fields }: Format, count: usize
 /// See [`crate::Codec::bound`].
 pub(super) fn bound(layout: Layout, fields: Fields, count: usize) -> usize {
     sections::bound(count, fields.width(), front_len(layout, count))
+}
+
+/// How residuals are coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coding {
+    /// In tiers of two bits: all of them. The first tier is in front of the rest.
+    Tiers = 2,
+    /// By rANS with a table of the frame; by tiers, all of which are behind the rest, where that is shorter.
+    Rans = 5,
+}
+
+/// Parameters on which the parts of a frame depend, beside its values.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Format {
+    pub(super) coding: Coding,
+    pub(super) layout: Layout,
+    pub(super) fields: Fields,
+}
+
+impl Format {
+    pub(super) fn new(coding: Coding, layout: Layout, dtype: DType) -> Self {
+        Self { coding, layout, fields: Fields::of(dtype) }
+    }
+}
+
+impl Coding {
+    /// Tag in frame headers.
+    pub(crate) const fn tag(self) -> u8 {
+        self as u8
+    }
 }
 
 #[cfg(test)]

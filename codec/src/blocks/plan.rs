@@ -1,19 +1,20 @@
 //! The selector: form and bases of a block, from sums over its groups. Integers only, so that every kernel and every
 //! machine chooses the same.
 
+pub(super) use crate::kernel::fields::MEAN_FRACTION;
+
 use super::entry::{Form, ZERO_BYTE, ZERO_NIBBLE};
 use super::fields::Fields;
 use super::geometry::BLOCK_GROUPS;
-use super::order::Order;
 use super::rest::{RestStats, Shape};
-use super::spread::{FRACTION, Spread};
+use super::tiers::Order;
 use crate::Layout;
 use crate::kernel::{BASE_GROUP, GroupSums, base_of};
 
 /// Mean exponents of groups with a base each vary at least by this much, squared: a quarter of an octave.
-const MIN_VARIANCE: u64 = 1 << (2 * FRACTION - 4);
+const MIN_VARIANCE: u64 = 1 << (2 * MEAN_FRACTION - 4);
 /// A full group without zeros: its sum of exponents is its mean.
-const FULL: u32 = 1 << FRACTION;
+const FULL: u32 = 1 << MEAN_FRACTION;
 const _: () = assert!(FULL as usize == BASE_GROUP);
 /// The largest difference between bases that are nibbles.
 const MAX_SPAN: u8 = ZERO_NIBBLE - 1;
@@ -118,7 +119,7 @@ fn groups_differ(groups: impl Iterator<Item = Mean>) -> bool {
             0 => return true,
             // So most groups need no division.
             FULL => group.exponents,
-            values => (group.exponents << FRACTION) / values,
+            values => (group.exponents << MEAN_FRACTION) / values,
         };
         spread.add(u64::from(mean), group.values);
     }
@@ -150,6 +151,39 @@ impl Mean {
         let eighths = 8 * self.exponents + EIGHTHS * self.values;
         let fraction = eighths.checked_rem(8 * self.values).unwrap_or(0);
         Order::of_quarter(fraction.checked_div(2 * self.values).unwrap_or(0))
+    }
+}
+
+/// Variance of the exponent of a Gaussian value, 2.56, squared octaves: means of n values vary by this over n anyway.
+const GAUSSIAN_VARIANCE: u64 = (256 << (2 * MEAN_FRACTION)) / 100;
+
+/// Sums over means of exponents.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spread {
+    /// How many means, and of how many values in all.
+    number: u64,
+    values: u64,
+    sum: u64,
+    squares: u64,
+}
+
+impl Spread {
+    /// Adds the mean of `count` values; it has [`MEAN_FRACTION`] fractional bits.
+    #[inline(always)]
+    pub(super) fn add(&mut self, mean: u64, values: u32) {
+        self.number += 1;
+        self.values += u64::from(values);
+        self.sum += mean;
+        self.squares += mean * mean;
+    }
+
+    /// Whether the means vary by more than `min_variance` and what is to be expected of Gaussian values with equal means;
+    /// it has twice [`MEAN_FRACTION`] bits behind the point.
+    pub(super) fn exceeds(&self, min_variance: u64) -> bool {
+        let [number, sum, squares] = [self.number, self.sum, self.squares].map(u128::from);
+        let noise = GAUSSIAN_VARIANCE * self.number / self.values.max(1);
+        // Both sides are `number` squared times a variance.
+        number * squares - sum * sum > number * number * u128::from(min_variance + noise)
     }
 }
 

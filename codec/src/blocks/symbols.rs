@@ -4,9 +4,8 @@
 //! so the twelve lowest symbols have codes.
 
 use super::geometry::{ALIGN, BLOCK_VALUES, tail_bytes};
-use super::order::TIERS;
 use super::rans::{self, Model, codes_len};
-use super::tiers::{self, Coded, List};
+use super::tiers::{self, Coded, List, TIERS};
 use crate::kernel::Kernel;
 use crate::kernel::rans::{EncodeTable, Frequencies, Job, LANES, LOWEST, ROOM_PAD, Room, Used, WORD};
 use crate::kernel::tier::{BIAS, LIST_PAD, Tier, plane_bytes};

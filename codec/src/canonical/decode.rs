@@ -1,6 +1,6 @@
 //! Words to symbols: several with each look into a table, of several streams side by side.
 
-use super::{LONGEST, Lengths, lengths};
+use super::{LONGEST, Lengths, words};
 
 /// Streams that symbols are coded as: looks into the table wait for the look before in the same stream only.
 pub(crate) const STREAMS: usize = 4;
@@ -27,7 +27,7 @@ pub(crate) struct DecodeTable {
 impl DecodeTable {
     /// `None` if the lengths are those of no complete code with words of at most 32 bits.
     pub(crate) fn new(lengths: &Lengths) -> Option<Self> {
-        let words = lengths::words(lengths)?;
+        let words = words(lengths)?;
         let symbols = (0..=255u8).zip(&words).zip(lengths);
         let short = symbols.map(|((symbol, &word), &length)| (symbol, word as usize, usize::from(length)));
         let mut short: Vec<_> = short.filter(|(_, _, length)| (1..=LONGEST).contains(length)).collect();
@@ -248,8 +248,8 @@ pub(crate) fn decode_streams(table: &DecodeTable, bytes: &[u8], out: &mut [u8]) 
 
 #[cfg(test)]
 mod tests {
+    use super::super::{EncodeTable, encode_streams, histogram, limited};
     use super::*;
-    use crate::canonical::{EncodeTable, encode_streams, histogram, limited};
     use crate::kernel::PORTABLE;
     use crate::levels;
 

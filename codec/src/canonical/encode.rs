@@ -1,7 +1,7 @@
 //! Symbols to words.
 
 use super::decode::{JUMP_LEN, STREAMS};
-use super::{Lengths, lengths};
+use super::{Lengths, words};
 use crate::kernel::Kernel;
 use crate::kernel::four::{LENGTH_AT as FOUR_LENGTH_AT, ShortWords};
 
@@ -13,7 +13,7 @@ const LENGTH_AT: u32 = 32;
 impl EncodeTable {
     /// `None` if the lengths are those of no complete code.
     pub(crate) fn new(lengths: &Lengths) -> Option<Self> {
-        let words = lengths::words(lengths)?;
+        let words = words(lengths)?;
         let entry = |symbol| u64::from(words[symbol]) | u64::from(lengths[symbol]) << LENGTH_AT;
         Some(Self(std::array::from_fn(entry)))
     }

@@ -8,33 +8,26 @@
 //! FP8 E4M3 has sixteen exponents in all: a code takes as much as the exponent, and nothing but zeros is saved.
 
 mod book;
-mod decode;
-mod encode;
-mod entry;
 mod escapes;
 mod fields;
 mod front;
-mod geometry;
+mod tiles;
 
-use crate::body::Body;
+pub use book::Codebook;
+pub(crate) use front::Front;
+
 use crate::checksum::{self, PART_BYTES, WORD};
 use crate::codec::Sealed;
-use crate::frame;
-use crate::header::HEADER_LEN;
+use crate::frame::{self, HEADER_LEN};
 use crate::kernel::TILE;
 use crate::options::{self, Choice, Value};
-use crate::pieces::{Pieces, Tails};
-use crate::sections::Writer;
+use crate::sections::{Body, Pieces, Tails, Writer};
 use crate::streaming_store::StreamingStore;
 use crate::tile::Mode;
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Table, levels};
-pub use book::Codebook;
-use decode::Decoder;
-use encode::Encoder;
-use entry::Entry;
 use fields::Fields;
-pub(crate) use front::Front;
-use geometry::{ENTRY, TABLE, static_body};
+use front::{ENTRY, Entry, TABLE, static_body};
+use tiles::{Decoder, Encoder};
 
 /// Tag in frame headers.
 pub(crate) const TAG: u8 = 3;
@@ -87,11 +80,11 @@ impl Codec for Codebook16 {
     }
 
     fn static_len(&self, FrameShape { layout, dtype, count }: FrameShape) -> usize {
-        Fields::of(dtype).map_or(0, |fields| geometry::static_len(layout, fields, count))
+        Fields::of(dtype).map_or(0, |fields| front::static_len(layout, fields, count))
     }
 
     fn bound(&self, FrameShape { layout, dtype, count }: FrameShape) -> usize {
-        Fields::of(dtype).map_or(0, |fields| geometry::bound(layout, fields, count))
+        Fields::of(dtype).map_or(0, |fields| front::bound(layout, fields, count))
     }
 
     fn encode(
@@ -108,7 +101,7 @@ impl Codec for Codebook16 {
             Some(book) => book,
             None => book::of_frame(dtype, values)?,
         };
-        let front_len = geometry::front_len(layout, shape.count);
+        let front_len = front::front_len(layout, shape.count);
         let Writer { front, mut bodies, mut dynamic, front_dynamic_len: mut dynamic_len } =
             Writer::new(layout, front_len, static_out, dynamic_out);
         if !self.shared {
@@ -136,7 +129,6 @@ impl Codec for Codebook16 {
                 of_block.unwrap_or_else(|| checksum::of_values_at(kernel, block, number * PART_BYTES));
             sum = sum.wrapping_add(of_block);
         }
-        let sum = sum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN));
         let table = if self.shared { book.id() } else { 0 };
         frame::seal(TAG, shape, table, dynamic_len, sum, front);
         Ok(dynamic_len)
@@ -146,12 +138,12 @@ impl Codec for Codebook16 {
 /// `table`: the book that frames name.
 pub(crate) const OPTIONS: &[Choice] = &[options::TABLE];
 
-/// See [`crate::sharing::Sharing::build`].
+/// See [`crate::tables::Sharing::build`].
 pub(crate) fn build_with(_: &[Value], table: &Table) -> Result<Box<dyn Codec>, DecodeError> {
     Ok(Box::new(Codebook16::new().shared_book(Codebook::read(table)?)))
 }
 
-/// See [`crate::sharing::Sharing::train`]. A book is the same in all layouts.
+/// See [`crate::tables::Sharing::train`]. A book is the same in all layouts.
 pub(crate) fn train(
     _: &[Value],
     _: Layout,
@@ -165,7 +157,7 @@ pub(crate) fn train(
 /// See [`crate::registry::Entry::pieces`]: a coded tile begins with its rests.
 pub(crate) const PIECES: Pieces = Pieces {
     piece: TILE,
-    front_len: |count| geometry::front_len(Layout::Split, count),
+    front_len: |count| front::front_len(Layout::Split, count),
     static_body: |count| static_body(Fields::Bf16, count),
     rest_at: |_| 0,
     tails,

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use super::ContainerError;
-use super::builder::ContainerBuilder;
 use super::format::{Header, Tail};
-use crate::{Codec, DType, EncodeError, FrameShape, Layout, Tiered, memory};
+use super::index::ContainerBuilder;
+use crate::{Codec, DType, EncodeError, FrameShape, Layout, Tiered, decode};
 
 /// Values of a chunk unless the caller says otherwise: 256 KiB of BF16.
 ///
@@ -214,7 +214,7 @@ impl<W: Write> Writer<W> {
     fn take(&mut self, bytes: &[u8]) -> Result<usize, ContainerError> {
         let chunk_len = self.builder.header.chunk_len();
         if self.slots.len() == self.filled {
-            let values = memory::zeroed(chunk_len).ok_or(ContainerError::OutOfMemory { bytes: chunk_len })?;
+            let values = decode::zeroed(chunk_len).ok_or(ContainerError::OutOfMemory { bytes: chunk_len })?;
             self.slots.push(Slot { values, len: 0, frame: Vec::new(), result: Ok(0) });
         }
         let slot = &mut self.slots[self.filled];
@@ -272,7 +272,7 @@ impl Slot {
         let FrameShape { dtype, .. } = header.chunk_shape();
         let bytes = codec.bound(FrameShape { count: self.len / dtype.width(), ..header.chunk_shape() });
         if self.frame.len() < bytes {
-            self.frame = memory::zeroed(bytes).ok_or(ContainerError::OutOfMemory { bytes })?;
+            self.frame = decode::zeroed(bytes).ok_or(ContainerError::OutOfMemory { bytes })?;
         }
         Ok(codec.encode(Layout::Compact, dtype, &self.values[..self.len], &mut [], &mut self.frame)?)
     }

@@ -1,11 +1,10 @@
-//! Front matter of frames of differences: the base, an entry for each block, and a table.
+//! Front matter of frames of differences: the base, an entry for each block, and a table; and the parts of the body of a block, each padded with
+//! zeros.
 
-use super::parts::Parts;
-use crate::BlockFault;
-use crate::DType;
 use crate::blocks::symbols::{self, Counts};
-use crate::header::HEADER_LEN;
+use crate::frame::HEADER_LEN;
 use crate::kernel::delta::{How, LOW_BYTES, most_low_bits};
+use crate::{BlockFault, DType};
 
 /// Values of a block of differences; the last one may have fewer. Their symbols are one list.
 pub(super) const BLOCK_VALUES: usize = symbols::MAX_SYMBOLS;
@@ -156,7 +155,7 @@ impl Entry {
             Form::Same | Form::Direct => return Parts::default(),
             Form::Dense => [0; 2],
             Form::Masked => [count.div_ceil(8), 0],
-            Form::Listed => [count.div_ceil(super::positions::POSITION_GROUP), coded],
+            Form::Listed => [count.div_ceil(POSITION_GROUP), coded],
         };
         let symbols =
             if self.rans { symbols::rans_len(self.counts) } else { symbols::tiers_len(coded, self.counts) };
@@ -179,6 +178,100 @@ pub(super) fn has_table(entry: &[u8; ENTRY]) -> bool {
 pub(super) fn how(dtype: DType) -> How {
     let last_exponent = u8::MAX >> (8 - dtype.exponent_bits());
     How { mantissa: dtype.mantissa_bits() as u32, last_exponent, reference: 0, xor: false, less: 0 }
+}
+
+/// Parts begin at multiples of this many bytes of the body.
+const ALIGN: usize = 8;
+
+/// Bytes of each part, without what fills it up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Parts {
+    /// A mask, or the numbers of positions in each group, and the positions.
+    pub(super) positions: [usize; 2],
+    pub(super) symbols: usize,
+    pub(super) low_bytes: usize,
+    pub(super) low_words: usize,
+    pub(super) large: usize,
+}
+
+impl Parts {
+    /// Bytes of the body.
+    pub(super) fn len(&self) -> usize {
+        let [first, second] = self.positions;
+        [first, second, self.symbols, self.low_bytes, self.low_words, self.large]
+            .into_iter()
+            .map(|len| len.next_multiple_of(ALIGN))
+            .sum()
+    }
+}
+
+/// Writes a part, and takes its room off; `None` if there is too little.
+pub(super) fn write_part(part: &[u8], room: &mut &mut [u8]) -> Option<()> {
+    let (out, padding) = room.split_off_mut(..part.len().next_multiple_of(ALIGN))?.split_at_mut(part.len());
+    out.copy_from_slice(part);
+    padding.fill(0);
+    Some(())
+}
+
+/// Takes a part of `len` bytes and its padding off a body.
+///
+/// # Errors
+/// If the body is too short, or what fills the part up is not zero.
+pub(super) fn read_part<'a>(len: usize, body: &mut &'a [u8]) -> Result<&'a [u8], BlockFault> {
+    let whole = body.split_off(..len.next_multiple_of(ALIGN)).ok_or(BlockFault::Overrun)?;
+    let (part, padding) = whole.split_at(len);
+    if padding.iter().any(|byte| *byte != 0) {
+        return Err(BlockFault::Padding);
+    }
+    Ok(part)
+}
+
+/// Values whose positions count from the same place: they have a byte each.
+pub(super) const POSITION_GROUP: usize = 256;
+/// Bytes of the mask of a group.
+const MASK: usize = POSITION_GROUP / 8;
+
+/// The number of bits that are set for each group, and their positions in it; `None` if all bits of a group are set.
+pub(super) fn positions_of_mask(mask: &[u8], numbers: &mut Vec<u8>, positions: &mut Vec<u8>) -> Option<()> {
+    numbers.clear();
+    positions.clear();
+    for group in mask.chunks(MASK) {
+        let before = positions.len();
+        for (bits, first) in group.iter().zip((0..).step_by(8)) {
+            let mut left = *bits;
+            while left != 0 {
+                positions.push((first + left.trailing_zeros()) as u8);
+                left &= left - 1;
+            }
+        }
+        numbers.push(u8::try_from(positions.len() - before).ok()?);
+    }
+    Some(())
+}
+
+/// The mask of `count` values, of which those at these positions are marked.
+///
+/// # Errors
+/// If positions do not ascend, are beyond the last value, or are not as many as the numbers say.
+pub(super) fn positions_to_mask(
+    numbers: &[u8],
+    mut positions: &[u8],
+    count: usize,
+    mask: &mut [u8],
+) -> Result<(), BlockFault> {
+    mask.fill(0);
+    for (group, number) in numbers.iter().enumerate() {
+        let own = positions.split_off(..usize::from(*number)).ok_or(BlockFault::Positions)?;
+        let ascend = own.is_sorted_by(|first, second| first < second);
+        let last = own.last().map_or(0, |last| POSITION_GROUP * group + usize::from(*last));
+        if !ascend || last >= count {
+            return Err(BlockFault::Positions);
+        }
+        for position in own {
+            mask[MASK * group + usize::from(*position) / 8] |= 1 << (position % 8);
+        }
+    }
+    if positions.is_empty() { Ok(()) } else { Err(BlockFault::Positions) }
 }
 
 #[cfg(test)]
@@ -229,5 +322,29 @@ mod tests {
             bytes[0] = form;
             assert_eq!(Entry::from_bytes(&bytes, DType::F32, 300), Err(BlockFault::Form(form)));
         }
+    }
+
+    #[test]
+    fn masks_come_back_and_others_are_refused() {
+        let count = 700;
+        let mut mask = vec![0; 88];
+        for position in [0, 3, 255, 600, 699] {
+            mask[position / 8] |= 1 << (position % 8);
+        }
+        let (mut numbers, mut positions) = (vec![9], vec![9]);
+        assert_eq!(positions_of_mask(&mask, &mut numbers, &mut positions), Some(()));
+        assert_eq!((&numbers[..], &positions[..]), (&[3, 0, 2][..], &[0, 3, 255, 88, 187][..]));
+        let mut back = vec![0xff; 88];
+        assert_eq!(positions_to_mask(&numbers, &positions, count, &mut back), Ok(()));
+        assert_eq!(back, mask);
+        for (numbers, positions) in [
+            ([3, 0, 2], [0, 0, 255, 88, 187]),
+            ([3, 0, 2], [0, 3, 255, 88, 188]),
+            ([3, 0, 1], [0, 3, 255, 88, 187]),
+            ([3, 0, 3], [0, 3, 255, 88, 187]),
+        ] {
+            assert_eq!(positions_to_mask(&numbers, &positions, count, &mut back), Err(BlockFault::Positions));
+        }
+        assert_eq!(positions_of_mask(&[0xff; 32], &mut vec![], &mut vec![]), None);
     }
 }

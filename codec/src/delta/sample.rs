@@ -5,7 +5,7 @@ use super::DeltaCoding;
 use super::entry::{self, BLOCK_VALUES, front_len};
 use crate::DType;
 use crate::blocks::symbols::{self, TABLE, tier_bits};
-use crate::kernel::changes::array;
+use crate::kernel::bits::array;
 use crate::kernel::delta::{How, LARGE, difference, most_low_bits};
 use crate::kernel::rans::{ESCAPE, Frequencies, LANES};
 

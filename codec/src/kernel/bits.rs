@@ -1,8 +1,8 @@
-//! Bits of bytes in planes: for each 64 bytes a 64-bit word of each bit, the lowest bit first.
+//! Bits of bytes in planes, for each 64 bytes a 64-bit word of each bit, the lowest bit first; and values that a mask of bits marks:
+//! those that are not exactly zero, or differ from a base, taken out and put back.
 
 use super::WORD_VALUES;
 
-/// See [`super::Kernel::pack_bits`].
 pub(crate) fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) {
     for (bytes, out) in bytes.chunks(WORD_VALUES).zip(out.chunks_mut(8 * planes)) {
         out.fill(0);
@@ -15,7 +15,6 @@ pub(crate) fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) {
     }
 }
 
-/// See [`super::Kernel::unpack_bits`].
 pub(crate) fn unpack_bits(bits: &[u8], planes: usize, out: &mut [u8]) {
     for (out, bits) in out.chunks_mut(WORD_VALUES).zip(bits.chunks(8 * planes)) {
         for (i, out) in out.chunks_mut(8).enumerate() {
@@ -51,6 +50,97 @@ pub(crate) fn word(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
         Some(bytes) => u64::from_le_bytes(*bytes),
         None => bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    }
+}
+
+pub(crate) fn zeros<const WIDTH: usize>(values: &[u8]) -> usize {
+    values.as_chunks::<WIDTH>().0.iter().map(|value| usize::from(*value == [0; WIDTH])).sum()
+}
+
+pub(crate) fn drop_zeros<const WIDTH: usize>(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize {
+    let kept = kept.as_chunks_mut::<WIDTH>().0;
+    let mut count = 0;
+    for (values, mask) in values.chunks(8 * WIDTH).zip(mask) {
+        let mut bits = 0;
+        for (i, value) in values.as_chunks::<WIDTH>().0.iter().enumerate() {
+            // Written even if it is zero: then the next value takes its place.
+            kept[count] = *value;
+            let nonzero = *value != [0; WIDTH];
+            bits |= u8::from(nonzero) << i;
+            count += usize::from(nonzero);
+        }
+        *mask = bits;
+    }
+    count
+}
+
+pub(crate) fn restore_zeros<const WIDTH: usize>(mask: &[u8], kept: &[u8], out: &mut [u8]) {
+    out.fill(0);
+    let mut kept = kept.as_chunks::<WIDTH>().0.iter();
+    for (bits, out) in mask.iter().zip(out.chunks_mut(8 * WIDTH)) {
+        let out = out.as_chunks_mut::<WIDTH>().0;
+        let mut bits = *bits;
+        while bits != 0 {
+            if let (Some(slot), Some(value)) = (out.get_mut(bits.trailing_zeros() as usize), kept.next()) {
+                *slot = *value;
+            }
+            bits &= bits - 1;
+        }
+    }
+}
+
+/// The bits of a value of at most four bytes.
+#[inline(always)]
+pub(crate) fn array<const WIDTH: usize>(bytes: &[u8; WIDTH]) -> u32 {
+    let mut all = [0; 4];
+    all[..WIDTH].copy_from_slice(bytes);
+    u32::from_le_bytes(all)
+}
+
+pub(crate) fn changes(width: usize, values: &[u8], base: &[u8], mask: &mut [u8]) -> usize {
+    match width {
+        1 => changes_of::<1>(values, base, mask),
+        2 => changes_of::<2>(values, base, mask),
+        _ => changes_of::<4>(values, base, mask),
+    }
+}
+
+fn changes_of<const WIDTH: usize>(values: &[u8], base: &[u8], mask: &mut [u8]) -> usize {
+    let mut count = 0;
+    for ((values, base), mask) in values.chunks(8 * WIDTH).zip(base.chunks(8 * WIDTH)).zip(mask) {
+        *mask = 0;
+        for (i, (value, base)) in
+            values.as_chunks::<WIDTH>().0.iter().zip(base.as_chunks::<WIDTH>().0).enumerate()
+        {
+            *mask |= u8::from(value != base) << i;
+        }
+        count += mask.count_ones() as usize;
+    }
+    count
+}
+
+pub(crate) fn gather(width: usize, mask: &[u8], from: &[u8], to: &mut [u8]) {
+    let mut end = 0;
+    for (from, mask) in from.chunks(8 * width).zip(mask) {
+        let mut left = *mask;
+        while left != 0 {
+            let at = left.trailing_zeros() as usize * width;
+            to[end..end + width].copy_from_slice(&from[at..at + width]);
+            end += width;
+            left &= left - 1;
+        }
+    }
+}
+
+pub(crate) fn scatter(width: usize, mask: &[u8], mut from: &[u8], to: &mut [u8]) {
+    for (to, mask) in to.chunks_mut(8 * width).zip(mask) {
+        let mut left = *mask;
+        while left != 0 {
+            let at = left.trailing_zeros() as usize * width;
+            let value = from.split_off(..width).expect("there is a value for each bit");
+            to[at..at + width].copy_from_slice(value);
+            left &= left - 1;
+        }
     }
 }
 
@@ -93,5 +183,24 @@ mod tests {
             }
         }
         assert_eq!(word(&[1, 2, 3]), 0x03_0201);
+    }
+
+    #[test]
+    fn zeros_come_back_where_they_were_and_minus_zero_is_kept() {
+        comes_back::<2>([0u16, 0x8000, 0, 0x3f80, 0x00ff].map(u16::to_le_bytes));
+        comes_back::<4>([0u32, 1 << 31, 0, 1, 0x3f80_0000].map(u32::to_le_bytes));
+    }
+
+    fn comes_back<const WIDTH: usize>(kinds: [[u8; WIDTH]; 5]) {
+        for count in 0..70usize {
+            let values: Vec<u8> = (0..count).flat_map(|i| kinds[i * i % 5]).collect();
+            let (mut mask, mut kept) = (vec![0xff; count.div_ceil(8)], vec![0xff; values.len()]);
+            let kept_count = drop_zeros::<WIDTH>(&values, &mut mask, &mut kept);
+            assert_eq!(kept_count, count - zeros::<WIDTH>(&values));
+            assert_eq!(mask.iter().map(|bits| bits.count_ones() as usize).sum::<usize>(), kept_count);
+            let mut out = vec![0xff; values.len()];
+            restore_zeros::<WIDTH>(&mask, &kept[..WIDTH * kept_count], &mut out);
+            assert_eq!(out, values);
+        }
     }
 }

@@ -64,7 +64,6 @@ impl CodeTable {
     }
 }
 
-/// See [`super::Kernel::pack_codes`].
 pub(crate) fn pack_codes(
     exponents: &[u8],
     table: &CodeTable,
@@ -88,7 +87,6 @@ pub(crate) fn pack_codes(
     }
 }
 
-/// See [`super::Kernel::unpack_codes`].
 pub(crate) fn unpack_codes(codes: &[u8], book: &[u8; ENTRIES], exponents: &mut [u8]) {
     for (pair, byte) in exponents.chunks_mut(2).zip(codes) {
         for (exponent, shift) in pair.iter_mut().zip([0, 4]) {

@@ -5,7 +5,7 @@
 //! value after the other, a bit plane at a time, so that a mask picks them.
 
 use super::WORD_VALUES;
-use super::changes::array;
+use super::bits::array;
 
 /// The symbol of differences that do not fit into one: they are in a list.
 pub(crate) const LARGE: u8 = u8::MAX;
@@ -180,7 +180,6 @@ pub(crate) struct JoinFrom<'a> {
     pub(crate) failed: bool,
 }
 
-/// See [`super::Kernel::delta_split`].
 pub(crate) fn delta_split(width: usize, values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) {
     split_from(0, width, values, base, how, out);
 }
@@ -245,7 +244,6 @@ fn range(counts: &[u32]) -> (u32, u32) {
     (counts.iter().min().map_or(0, |least| least / 8), counts.iter().max().copied().unwrap_or(0))
 }
 
-/// See [`super::Kernel::delta_join`].
 pub(crate) fn delta_join(width: usize, base: &[u8], how: How, from: &mut JoinFrom<'_>, out: &mut [u8]) {
     join_from(0, width, base, how, from, out);
 }

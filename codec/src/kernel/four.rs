@@ -30,7 +30,6 @@ impl ShortWords {
     }
 }
 
-/// See [`super::Kernel::fours`].
 #[inline(always)]
 pub(crate) fn fours(words: &ShortWords, symbols: &[[u8; 4]], out: &mut [u64]) {
     for (four, out) in symbols.iter().zip(out) {
@@ -42,7 +41,6 @@ pub(crate) fn fours(words: &ShortWords, symbols: &[[u8; 4]], out: &mut [u64]) {
     }
 }
 
-/// See [`super::Kernel::byte_counts`].
 pub(crate) fn byte_counts(bytes: &[u8]) -> [u32; 256] {
     // Several tables: neighbours that are equal would wait for each other.
     let mut tables = [[0u32; 256]; 4];
@@ -69,6 +67,16 @@ mod tests {
         let bytes: Vec<u8> = (0..=255).flat_map(|byte| vec![byte; usize::from(byte) % 7]).collect();
         assert_eq!(byte_counts(&bytes), std::array::from_fn(|byte| byte as u32 % 7));
         assert_eq!(byte_counts(&[]), [0; 256]);
+    }
+
+    #[test]
+    fn every_byte_counts() {
+        let bytes: Vec<u8> = (0..=255).flat_map(|byte| vec![byte; usize::from(byte % 7)]).collect();
+        for skipped in 0..9 {
+            let counts = byte_counts(&bytes[skipped..]);
+            assert_eq!(counts.iter().sum::<u32>() as usize, bytes.len() - skipped);
+            assert!((100..=255).all(|byte| counts[byte] == byte as u32 % 7));
+        }
     }
 
     /// Clusters, with and without a sign on top of them, with a few bytes anywhere; and noise.

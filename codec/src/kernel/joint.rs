@@ -25,7 +25,6 @@ pub(crate) struct Window {
 /// Values that are looked at before escapes are: vectors have no branch for each.
 const STRIP_VALUES: usize = 64;
 
-/// See [`super::Kernel::merge`].
 #[inline(always)]
 pub(crate) fn merge(
     residuals: &mut [u8],
@@ -76,7 +75,6 @@ fn symbol(from_start: u8, mantissa: u8, len: u8) -> u8 {
     place << BITS | mantissa
 }
 
-/// See [`super::Kernel::unmerge`].
 #[inline(always)]
 pub(crate) fn unmerge(
     symbols: &mut [u8],

@@ -82,7 +82,6 @@ pub(crate) struct Passed<Sum = u64> {
 /// scope. The checksum is summed group by group, or at the end, from the fastest cache: that makes keys once.
 macro_rules! passes {
     (sums by group: $by_group:literal $(, compiled for $features:literal)?) => {
-        /// See [`crate::kernel::Kernel::split_pass`].
         $(#[target_feature(enable = $features)])?
         pub(crate) fn split_pass(
             values: &[u8],
@@ -115,7 +114,6 @@ macro_rules! passes {
             Passed { passed, sum: if $by_group { sum } else { sums::mixed(values, word) } }
         }
 
-        /// See [`crate::kernel::Kernel::join_pass`].
         $(#[target_feature(enable = $features)])?
         pub(crate) fn join_pass(
             coded: $crate::kernel::pass::Join<'_>,

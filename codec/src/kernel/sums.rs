@@ -2,7 +2,6 @@
 
 use crate::checksum::{self, KEY_STEP, WORD, fold, mix};
 
-/// See [`super::Kernel::checksum`].
 pub(crate) fn checksum(bytes: &[u8], index: u64) -> u32 {
     fold(mixed(bytes, index))
 }
@@ -22,7 +21,6 @@ pub(crate) fn mixed(bytes: &[u8], index: u64) -> u64 {
     sum
 }
 
-/// See [`super::Kernel::histogram`].
 pub(crate) fn histogram(values: &[u8]) -> [u32; 256] {
     // Four tables, because equal neighbours would wait for each other's counts in one.
     let mut tables = [[0u32; 256]; 4];

@@ -2,16 +2,14 @@
 
 use super::codes::{self, CodeTable};
 use super::delta::{self, How, JoinFrom, SplitMut as DeltaMut};
+use super::fields::{self, MantissaBits, PLANES, PlaneStats};
 use super::four::{self, ShortWords};
 use super::joint::{self, Window};
 use super::pass::{self, Join, Passed, Split, SplitMut};
 use super::rans::{self, DecodeTable, EncodeTable, Job, Room, States};
-use super::short::{self, MantissaBits};
 use super::tier::{self, Tier};
-use super::tile::{Coded, CodedMut, GroupSums, Packed, Unpacked};
-use super::window_bounds::WindowBounds;
-use super::words::{self, PLANES, PlaneStats};
-use super::{bits, changes, columns, fields, mask, planes, sums, window};
+use super::window::{self, WindowBounds};
+use super::{Coded, CodedMut, GroupSums, Packed, Unpacked, bits, sums};
 use crate::TileFault;
 
 /// An implementation of the inner loops.
@@ -92,13 +90,13 @@ kernels! {
     /// The words of each four symbols, joined, and their length from bit `four::LENGTH_AT` on.
     fn fours(words: &ShortWords, symbols: &[[u8; 4]], out: &mut [u64]) = four::fours;
     /// The lower and the upper byte of each value of 16 bits.
-    fn split_bytes_2(values: &[u8], low: &mut [u8], high: &mut [u8]) = planes::split_bytes_2;
+    fn split_bytes_2(values: &[u8], low: &mut [u8], high: &mut [u8]) = fields::split_bytes_2;
     /// Inverse of `split_bytes_2`.
-    fn join_bytes_2(low: &[u8], high: &[u8], values: &mut [u8]) = planes::join_bytes_2;
+    fn join_bytes_2(low: &[u8], high: &[u8], values: &mut [u8]) = fields::join_bytes_2;
     /// The four bytes of each value of 32 bits, the lowest first.
-    fn split_bytes_4(values: &[u8], bytes: [&mut [u8]; 4]) = planes::split_bytes_4;
+    fn split_bytes_4(values: &[u8], bytes: [&mut [u8]; 4]) = fields::split_bytes_4;
     /// Inverse of `split_bytes_4`.
-    fn join_bytes_4(bytes: [&[u8]; 4], values: &mut [u8]) = planes::join_bytes_4;
+    fn join_bytes_4(bytes: [&[u8]; 4], values: &mut [u8]) = fields::join_bytes_4;
     /// Exponents counted around the window that begins at `start`, where that is faster than all of
     /// them.
     fn window_bounds(values: &[u8], start: u8) -> Option<WindowBounds> = |_, _| None;
@@ -108,25 +106,25 @@ kernels! {
     /// the last value is not zero.
     fn unpack(coded: Coded<'_>, values: &mut [u8]) -> Result<Unpacked, TileFault> = window::unpack;
     /// How many are exactly +0.
-    fn zeros(values: &[u8]) -> usize = mask::zeros::<2>;
+    fn zeros(values: &[u8]) -> usize = bits::zeros::<2>;
     /// Writes a bit per value, set unless the value is +0, and the values that are not;
     /// returns their number. `kept` has room for all.
-    fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize = mask::drop_zeros::<2>;
+    fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize = bits::drop_zeros::<2>;
     /// Inverse of `drop_zeros`. `mask` has as many bits set as there are values in `kept`, none of them beyond
     /// the last value of `out`.
-    fn restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) = mask::restore_zeros::<2>;
+    fn restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) = bits::restore_zeros::<2>;
     /// `zeros` for values of 32 bits.
-    fn zeros_32(values: &[u8]) -> usize = mask::zeros::<4>;
+    fn zeros_32(values: &[u8]) -> usize = bits::zeros::<4>;
     /// `drop_zeros` for values of 32 bits.
-    fn drop_zeros_32(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize = mask::drop_zeros::<4>;
+    fn drop_zeros_32(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize = bits::drop_zeros::<4>;
     /// `restore_zeros` for values of 32 bits.
-    fn restore_zeros_32(mask: &[u8], kept: &[u8], out: &mut [u8]) = mask::restore_zeros::<4>;
+    fn restore_zeros_32(mask: &[u8], kept: &[u8], out: &mut [u8]) = bits::restore_zeros::<4>;
     /// The upper halves of values of 32 bits, which are BF16 if the values are FP32.
-    fn upper_halves(values: &[u8], upper: &mut [u8]) = planes::upper_halves;
+    fn upper_halves(values: &[u8], upper: &mut [u8]) = fields::upper_halves;
     /// The lower halves; returns whether any of them is not 0.
-    fn lower_halves(values: &[u8], lower: &mut [u8]) -> bool = planes::lower_halves;
+    fn lower_halves(values: &[u8], lower: &mut [u8]) -> bool = fields::lower_halves;
     /// Inverse of both.
-    fn join_halves(upper: &[u8], lower: &[u8], values: &mut [u8]) = planes::join_halves;
+    fn join_halves(upper: &[u8], lower: &[u8], values: &mut [u8]) = fields::join_halves;
     /// Sums over each group of [`BASE_GROUP`] values, of which the last one may be shorter.
     fn group_sums(values: &[u8], sums: &mut [GroupSums]) = fields::group_sums;
     /// Sign and mantissa of each value, and exponent less `base` modulo 256.
@@ -134,37 +132,37 @@ kernels! {
     /// Inverse of `split`.
     fn join(rest: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) = fields::join;
     /// `group_sums` for FP32 values.
-    fn group_sums_32(values: &[u8], sums: &mut [GroupSums]) = words::group_sums_32;
+    fn group_sums_32(values: &[u8], sums: &mut [GroupSums]) = fields::group_sums_32;
     /// Bits that the byte planes of the rests of FP32 values have in common.
-    fn plane_stats(values: &[u8]) -> PlaneStats = words::plane_stats;
+    fn plane_stats(values: &[u8]) -> PlaneStats = fields::plane_stats;
     /// `split` for FP32 values: the bytes of each rest, the lowest first.
-    fn split_32(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residuals: &mut [u8]) = words::split_32;
+    fn split_32(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residuals: &mut [u8]) = fields::split_32;
     /// Inverse of `split_32`.
-    fn join_32(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, values: &mut [u8]) = words::join_32;
+    fn join_32(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, values: &mut [u8]) = fields::join_32;
     /// Puts the bytes of a plane into FP32 values in which they are 0.
-    fn add_plane(number: usize, plane: &[u8], values: &mut [u8]) = words::add_plane;
+    fn add_plane(number: usize, plane: &[u8], values: &mut [u8]) = fields::add_plane;
     /// The lowest `planes` bits of bytes as bit planes: `out` has `8 * planes` bytes for each
     /// 64 of them, or part of 64.
     fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) = bits::pack_bits;
     /// Inverse of `pack_bits`.
     fn unpack_bits(bits: &[u8], planes: usize, out: &mut [u8]) = bits::unpack_bits;
     /// `group_sums` for FP8 values with this number of mantissa bits.
-    fn group_sums_8(values: &[u8], bits: MantissaBits, sums: &mut [GroupSums]) = short::group_sums_8;
+    fn group_sums_8(values: &[u8], bits: MantissaBits, sums: &mut [GroupSums]) = fields::group_sums_8;
     /// `group_sums` for F16 values.
-    fn group_sums_16(values: &[u8], sums: &mut [GroupSums]) = short::group_sums_16;
+    fn group_sums_16(values: &[u8], sums: &mut [GroupSums]) = fields::group_sums_16;
     /// `split` for FP8 values with this number of mantissa bits.
-    fn split_8(values: &[u8], bits: MantissaBits, base: u8, upper: &mut [u8], residuals: &mut [u8]) = short::split_8;
+    fn split_8(values: &[u8], bits: MantissaBits, base: u8, upper: &mut [u8], residuals: &mut [u8]) = fields::split_8;
     /// Inverse of `split_8`. Returns whether all exponents are ones of the type.
-    fn join_8(upper: &[u8], residuals: &[u8], bits: MantissaBits, base: u8, values: &mut [u8]) -> bool = short::join_8;
+    fn join_8(upper: &[u8], residuals: &[u8], bits: MantissaBits, base: u8, values: &mut [u8]) -> bool = fields::join_8;
     /// `split` for F16 values: the lower byte of each rest, and what is above it.
-    fn split_16(values: &[u8], base: u8, low: &mut [u8], upper: &mut [u8], residuals: &mut [u8]) = short::split_16;
+    fn split_16(values: &[u8], base: u8, low: &mut [u8], upper: &mut [u8], residuals: &mut [u8]) = fields::split_16;
     /// Inverse of `split_16`. Returns whether all exponents are ones of the type.
-    fn join_16(low: &[u8], upper: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) -> bool = short::join_16;
-    /// Adds the exponents less the mean, which has `columns::FRACTION` bits behind the
+    fn join_16(low: &[u8], upper: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) -> bool = fields::join_16;
+    /// Adds the exponents less the mean, which has `fields::MEAN_FRACTION` bits behind the
     /// point, of a row of values that are not +0 to the sums of their columns, and 1 to their numbers.
-    fn add_row(values: &[u8], mean: i32, exponents: &mut [i32], numbers: &mut [u32]) = columns::add_row;
+    fn add_row(values: &[u8], mean: i32, exponents: &mut [i32], numbers: &mut [u32]) = fields::add_row;
     /// The sum of the offsets, signed, of values that are not +0.
-    fn sum_offsets(values: &[u8], offsets: &[u8]) -> i32 = columns::sum_offsets;
+    fn sum_offsets(values: &[u8], offsets: &[u8]) -> i32 = fields::sum_offsets;
     /// Codes the residuals in `list` from `start` on, a multiple of 64; returns
     /// the number of all that have no code. These follow the `passed`, at most `start`, that are the front of `list`
     /// already; the rest of it is of no meaning afterwards. `planes` has exactly `tier::plane_bytes` of the number of
@@ -227,13 +225,13 @@ kernels! {
     };
     /// Writes a bit per value of `width` bytes, set if it is not that of the base, 0 for values that do not
     /// exist; returns the number of these.
-    fn changes(width: usize, values: &[u8], base: &[u8], mask: &mut [u8]) -> usize = changes::changes;
+    fn changes(width: usize, values: &[u8], base: &[u8], mask: &mut [u8]) -> usize = bits::changes;
     /// Packs the values whose bit is set. `to` has room for them, and a vector behind it,
     /// of which the bytes are of no meaning afterwards.
-    fn gather(width: usize, mask: &[u8], from: &[u8], to: &mut [u8]) = changes::gather;
+    fn gather(width: usize, mask: &[u8], from: &[u8], to: &mut [u8]) = bits::gather;
     /// Inverse of `gather`; values of which the bit is not set stay as they are. `from` has as many values as
     /// there are bits, and perhaps more bytes.
-    fn scatter(width: usize, mask: &[u8], from: &[u8], to: &mut [u8]) = changes::scatter;
+    fn scatter(width: usize, mask: &[u8], from: &[u8], to: &mut [u8]) = bits::scatter;
     /// Differences of values of `width` bytes from those of a base, of which there are as many.
     fn delta_split(width: usize, values: &[u8], base: &[u8], how: How, out: &mut DeltaMut<'_>) = delta::delta_split;
     /// Inverse of `delta_split`.

@@ -43,7 +43,6 @@ pub(crate) fn plane_bytes(count: usize) -> usize {
     count.div_ceil(WORD_VALUES) * PAIR
 }
 
-/// See [`super::Kernel::pack_tier`].
 pub(crate) fn pack_tier(
     list: &mut [u8],
     start: usize,
@@ -68,7 +67,6 @@ pub(crate) fn pack_tier(
     passed
 }
 
-/// See [`super::Kernel::unpack_tier`].
 pub(crate) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &[u8]) -> Result<(), usize> {
     check_passed(passed, planes)?;
     let count = list.len().checked_sub(LIST_PAD).expect("padding follows the list");
@@ -94,7 +92,6 @@ pub(crate) fn unpack_from(list: &mut [u8], start: usize, mut source: usize, tier
     }
 }
 
-/// See [`super::Kernel::split_tier`].
 pub(crate) fn split_tier(
     values: &[u8],
     base: u8,

@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::tier::{self, LIST_PAD, Tier};
 use crate::kernel::window::EDGES;
-use crate::kernel::window_bounds::tests::bounds_of;
+use crate::kernel::window::tests::bounds_of;
 use crate::kernel::{
     BASE_GROUP, CODE_GROUP, Coded, CodedMut, GroupSums, INDEX_GROUP, Kernel, PORTABLE, Starts, TILE,
     Unpacked, sums,

@@ -1,9 +1,8 @@
 //! The windows of a tile are chosen and its values packed in one go: the window of the tile before is tried, and packing
 //! shows whether it is the best.
 
-use super::search;
 use crate::TileFault;
-use crate::kernel::window_bounds::{Verdict, WindowBounds};
+use crate::kernel::window::{Verdict, WindowBounds};
 use crate::kernel::{
     BASE_GROUP, Coded, CodedMut, EscapeIndex, EscapeRoom, GroupSums, INDEX_GROUP, Kernel, Packed, Starts,
     TILE, Unpacked,
@@ -106,7 +105,7 @@ impl Coder {
     fn one_window(&mut self, values: &[u8], word: Option<u64>, out: &mut Out<'_>) -> (u8, Packed) {
         let first = match (self.scale, self.last_start) {
             (Estimator::Exact, Some(start)) => start,
-            (Estimator::Exact, None) => search::best(self.kernel, values, None).0,
+            (Estimator::Exact, None) => best_window(self.kernel, values, None).0,
             (Estimator::Std, _) => scale::window_start(Moments::of_bf16(values).std()),
             (Estimator::MeanAbs, _) => {
                 scale::window_start(scale::sigma_from_mean_abs(Moments::of_bf16(values).mean_abs()))
@@ -120,8 +119,8 @@ impl Coder {
         }
         let start = match WindowBounds::of_packed(first, values.len() / 2, packed.edges, escapes).verdict() {
             Verdict::Best(_) => first,
-            Verdict::Better(other) => search::best(self.kernel, values, Some(other)).0,
-            Verdict::Unknown => search::best(self.kernel, values, None).0,
+            Verdict::Better(other) => best_window(self.kernel, values, Some(other)).0,
+            Verdict::Unknown => best_window(self.kernel, values, None).0,
         };
         if start == first {
             return (first, packed);
@@ -135,7 +134,7 @@ impl Coder {
         *starts = [0; _];
         let mut sum = 0;
         for (group, start) in values.chunks(2 * INDEX_GROUP).zip(starts) {
-            let (best, outside) = search::best(self.kernel, group, Some(self.guess(group)));
+            let (best, outside) = best_window(self.kernel, group, Some(self.guess(group)));
             (*start, sum) = (best, sum + outside);
         }
         sum
@@ -186,4 +185,59 @@ pub(super) fn unpack(
         windows[..starts.len()].copy_from_slice(starts);
     }
     (kernel.unpack)(Coded { starts: &windows, rest, codes, escapes, word, streaming }, out)
+}
+
+/// Windows that are tried before all exponents are counted.
+const SEARCH_STEPS: usize = 3;
+
+/// The best start for at most a tile of BF16 values, the lowest of equals, and how many of them are outside of its window.
+///
+/// Values that follow each other mostly have the same best window. Where the kernel can count around a window faster than make a
+/// histogram, `first` is tried first, then neighbours that the counts show to be better. The result does not depend on it.
+fn best_window(kernel: &Kernel, values: &[u8], first: Option<u8>) -> (u8, usize) {
+    if let Some(mut start) = first {
+        for _ in 0..SEARCH_STEPS {
+            let Some(bounds) = (kernel.window_bounds)(values, start) else { break };
+            match bounds.verdict() {
+                Verdict::Best(outside) => return (start, outside),
+                Verdict::Better(other) => start = other,
+                Verdict::Unknown => break,
+            }
+        }
+    }
+    let histogram = (kernel.histogram)(values);
+    let start = scale::best_start(&histogram);
+    (start, values.len() / 2 - scale::covered(&histogram, start) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+    use crate::kernel::{PORTABLE, TILE};
+    use crate::levels;
+
+    #[test]
+    fn the_result_is_that_of_the_histogram_wherever_the_search_begins() {
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(6);
+        for case in 0..if cfg!(miri) { 7 } else { 300 } {
+            let count = [1, 5, 100, TILE][case % 4];
+            let (centre, zero_share) = (rng.random_range(0..250), [0.0, 0.3, 0.9][case % 3]);
+            let values: Vec<u8> = (0..count)
+                .flat_map(|_| {
+                    let exponent = (centre + rng.random::<u32>().trailing_zeros()).min(255) as u16;
+                    let zero = rng.random::<f64>() < zero_share;
+                    (if zero { 0 } else { exponent << 7 | rng.random_range(1..128u16) }).to_le_bytes()
+                })
+                .collect();
+            let expected = best_window(&PORTABLE, &values, None);
+            for kernel in levels::all() {
+                for first in (0..=scale::LAST_START).step_by(1 + case % 7) {
+                    let found = best_window(kernel, &values, Some(first));
+                    assert_eq!(found, expected, "from {first}, level {}", kernel.level);
+                }
+            }
+        }
+    }
 }

@@ -8,22 +8,15 @@
 //! It is not an entropy coder: near-Gaussian BF16 values take 11.2 bits each, where entropy allows 10.5.
 
 mod coder;
-mod compact;
-mod fields;
-mod geometry;
-mod mode;
-mod search;
-mod split;
+mod layouts;
+mod tile;
 
-use crate::body::Body;
 use crate::codec::Sealed;
-use crate::frame;
-use crate::header::HEADER_LEN;
+use crate::frame::{self, HEADER_LEN};
 use crate::kernel::{Kernel, TILE};
 use crate::options::{Choice, Value, Values};
-use crate::pieces::Pieces;
 use crate::scale::Estimator;
-use crate::sections::{Reader, Writer};
+use crate::sections::{Body, Pieces, Reader, Writer};
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, checksum, levels};
 
 /// Tag in frame headers.
@@ -58,10 +51,10 @@ pub(crate) const OPTIONS: &[Choice] = &[Choice { key: "scale", values: Values::N
 /// See [`crate::registry::Entry::pieces`]: a coded tile begins with its rests.
 pub(crate) const PIECES: Pieces = Pieces {
     piece: TILE,
-    front_len: |count| geometry::front_len(Layout::Split, count),
-    static_body: |count| geometry::static_body(DType::Bf16, count),
+    front_len: |count| tile::front_len(Layout::Split, count),
+    static_body: |count| tile::static_body(DType::Bf16, count),
     rest_at: |_| 0,
-    tails: split::tails,
+    tails: layouts::tails,
 };
 
 /// See [`crate::registry::Entry::build`].
@@ -79,15 +72,15 @@ impl Codec for Window7 {
     }
 
     fn supports(&self, dtype: DType) -> bool {
-        fields::supports(dtype)
+        tile::supports(dtype)
     }
 
     fn static_len(&self, FrameShape { layout, dtype, count }: FrameShape) -> usize {
-        geometry::static_len(layout, dtype, count)
+        tile::static_len(layout, dtype, count)
     }
 
     fn bound(&self, FrameShape { layout, dtype, count }: FrameShape) -> usize {
-        geometry::bound(layout, dtype, count)
+        tile::bound(layout, dtype, count)
     }
 
     fn encode(
@@ -99,16 +92,15 @@ impl Codec for Window7 {
         dynamic_out: &mut [u8],
     ) -> Result<usize, EncodeError> {
         let shape = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
-        let front_len = geometry::front_len(layout, shape.count);
+        let front_len = tile::front_len(layout, shape.count);
         let kernel = levels::active();
         let mut writer = Writer::new(layout, front_len, static_out, dynamic_out);
         let (bodies_len, sum) = match layout {
-            Layout::Split => split::encode(kernel, self.scale, dtype, values, &mut writer),
-            Layout::Compact => compact::encode(kernel, self.scale, dtype, values, &mut writer),
+            Layout::Split => layouts::encode_split(kernel, self.scale, dtype, values, &mut writer),
+            Layout::Compact => layouts::encode_compact(kernel, self.scale, dtype, values, &mut writer),
         };
         let Writer { front, front_dynamic_len, .. } = writer;
         let dynamic_len = front_dynamic_len + bodies_len;
-        let sum = sum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN));
         frame::seal(TAG, shape, 0, dynamic_len, sum, front);
         Ok(dynamic_len)
     }
@@ -117,11 +109,11 @@ impl Codec for Window7 {
 /// See [`crate::registry::Entry::decode`].
 pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
     let (kernel, dtype) = (levels::active(), body.dtype);
-    let reader = Reader::new(body, geometry::front_len(body.layout, out.len() / dtype.width()))?;
+    let reader = Reader::new(body, tile::front_len(body.layout, out.len() / dtype.width()))?;
     let front = reader.front;
     let sum = match body.layout {
-        Layout::Split => split::decode(kernel, dtype, reader, out)?,
-        Layout::Compact => compact::decode(kernel, dtype, reader, out)?,
+        Layout::Split => layouts::decode_split(kernel, dtype, reader, out)?,
+        Layout::Compact => layouts::decode_compact(kernel, dtype, reader, out)?,
     };
     Ok(sum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN)))
 }

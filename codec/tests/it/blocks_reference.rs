@@ -3,8 +3,8 @@
 use crate::common;
 use crate::common::content::{Content, every_pattern};
 use crate::common::frequencies::Table;
-use crate::common::reader::Reader;
-use crate::common::{Frame, checksum};
+use crate::common::reader::{Reader, tiers};
+use crate::common::{Frame, checksum, tag_of};
 use zipwire_codec::{DType, Layout};
 
 const BLOCK: usize = 32_768;
@@ -79,9 +79,7 @@ fn frames_that_name_a_table_are_read_with_it() {
                 for layout in Layout::ALL {
                     let frame = Frame::new(&*codec, layout, dtype, &values);
                     let blocks = decode(layout, &frame);
-                    let front =
-                        if layout == Layout::Split { &frame.static_section } else { &frame.dynamic_section };
-                    *(if front[28..32] == [0; 4] { &mut others } else { &mut named }) += 1;
+                    *(if frame.first_section()[28..32] == [0; 4] { &mut others } else { &mut named }) += 1;
                     let found: Vec<u8> = blocks.into_iter().flat_map(|block| block.values).collect();
                     assert!(found == values, "{layout} {dtype} {count} {options}");
                 }
@@ -154,11 +152,7 @@ fn decode(layout: Layout, frame: &Frame) -> Vec<Block> {
     );
     let table = rans.then_some(table);
     let vector = &behind_front[..behind_front.len() - dynamic.0.len()];
-    let mut unsealed = front.to_vec();
-    unsealed[24..28].fill(0);
-    let sum =
-        checksum::checksum(&frame.values, &unsealed).wrapping_add(checksum::behind(front.len(), vector));
-    assert_eq!(front[24..28], sum.to_le_bytes());
+    checksum::assert_sealed(&frame.values, front, checksum::behind(front.len(), vector));
     let mut blocks = vec![];
     for (number, entry) in entries().enumerate() {
         let block_count = (count - number * BLOCK).min(BLOCK);
@@ -197,28 +191,7 @@ fn read_residuals(order: usize, counts: &[usize], first: &[u8], dynamic: &mut Re
     let mut planes = vec![first];
     planes.extend(counts[1..4].iter().map(|count| dynamic.take(16 * count.div_ceil(64))));
     let escapes = dynamic.part(counts[4]);
-    // Positions in each tier.
-    let mut at = [0; 5];
-    let mut residuals = vec![];
-    for _ in 0..counts[0] {
-        let mut tier = 0;
-        let residual = loop {
-            if tier == 4 {
-                break i32::from(escapes[at[4]]);
-            }
-            match code(planes[tier], at[tier]) {
-                3 => {
-                    at[tier] += 1;
-                    tier += 1;
-                }
-                code => break ORDERS[order][tier][code],
-            }
-        };
-        at[tier] += 1;
-        residuals.push(residual);
-    }
-    assert_eq!(at[..], counts[..]);
-    residuals
+    tiers(counts, &planes, escapes, |tier, code| ORDERS[order][tier][code], i32::from)
 }
 
 /// `offsets` has one for each value; there may be a table, which may be missing.
@@ -371,15 +344,6 @@ fn read_rans<'a>(
     Parts { plane_forms, rests, residuals, taken, bits }
 }
 
-/// The code of value `i` of a tier.
-fn code(planes: &[u8], i: usize) -> usize {
-    let bit = |plane: usize| {
-        let byte = planes[i / 64 * 16 + 8 * plane + i % 64 / 8];
-        usize::from(byte >> (i % 8) & 1)
-    };
-    bit(0) + 2 * bit(1)
-}
-
 /// Bits of the exponent, byte planes and bit planes.
 fn fields(dtype: DType) -> (usize, usize, usize) {
     match dtype {
@@ -389,10 +353,6 @@ fn fields(dtype: DType) -> (usize, usize, usize) {
         DType::F8E4M3 => (4, 0, 4),
         DType::F8E5M2 => (5, 0, 3),
     }
-}
-
-fn tag_of(dtype: DType) -> u8 {
-    DType::ALL.into_iter().position(|other| other == dtype).unwrap() as u8
 }
 
 /// Bytes of the rest without forms.
@@ -460,21 +420,7 @@ fn read_tiers(count: usize, source: &mut Reader<'_>) -> Vec<u8> {
     assert_eq!(source.take(4), [0; 4]);
     let planes: Vec<&[u8]> = counts[..4].iter().map(|count| source.take(16 * count.div_ceil(64))).collect();
     let escapes = source.part(counts[4]);
-    let mut at = [0; 5];
-    let bytes = (0..count).map(|_| {
-        for tier in 0..4 {
-            let code = code(planes[tier], at[tier]);
-            at[tier] += 1;
-            if code < 3 {
-                return symbols[3 * tier + code];
-            }
-        }
-        at[4] += 1;
-        escapes[at[4] - 1]
-    });
-    let bytes = bytes.collect();
-    assert_eq!(at[..], counts[..]);
-    bytes
+    tiers(&counts, &planes, escapes, |tier, code| symbols[3 * tier + code], |byte| byte)
 }
 
 /// For each value its bits in `planes` bit planes.

@@ -4,7 +4,6 @@
 use crate::common;
 use crate::common::Frame;
 use crate::common::content::Content;
-use safetensors::SafeTensors;
 use zipwire_codec::{BookUsage, Codebook, DType, DecodeError, EncodeError, FrameShape, Layout, TileFault};
 
 const TILES: usize = 16;
@@ -12,14 +11,6 @@ const COUNT: usize = TILES * 8192;
 
 fn frame(layout: Layout, dtype: DType, content: Content) -> Frame {
     Frame::new(&*common::codec("codebook16"), layout, dtype, &content.values(dtype, COUNT, 9))
-}
-
-fn coded_len(frame: &Frame) -> usize {
-    frame.static_section.len() + frame.dynamic_section.len()
-}
-
-fn percent(frame: &Frame) -> f64 {
-    100.0 * coded_len(frame) as f64 / frame.values.len() as f64
 }
 
 fn usage(frame: &Frame) -> BookUsage {
@@ -32,24 +23,24 @@ fn usage(frame: &Frame) -> BookUsage {
 fn sizes_of_known_values() {
     for layout in Layout::ALL {
         // Codes and rests take 12 of 16 bits, and 7 of 8; tables and a few escapes the rest.
-        let bf16 = percent(&frame(layout, DType::Bf16, Content::Gaussian));
+        let bf16 = frame(layout, DType::Bf16, Content::Gaussian).percent();
         assert!((75.03..75.12).contains(&bf16), "{layout}: {bf16}");
-        let e5m2 = percent(&frame(layout, DType::F8E5M2, Content::Gaussian));
+        let e5m2 = frame(layout, DType::F8E5M2, Content::Gaussian).percent();
         assert!((87.55..87.72).contains(&e5m2), "{layout}: {e5m2}");
         // Sixteen codes for sixteen exponents save nothing, and cost what noise costs: the bound.
         for (dtype, content) in [(DType::F8E4M3, Content::Equal), (DType::Bf16, Content::Noise)] {
             let bound = common::codec("codebook16").bound(FrameShape::new(layout, dtype, COUNT));
-            assert_eq!(coded_len(&frame(layout, dtype, content)), bound);
+            assert_eq!(frame(layout, dtype, content).len(), bound);
         }
     }
     // An all-zero tile has no body.
     let zeros = frame(Layout::Compact, DType::Bf16, Content::Zeros);
-    assert_eq!(coded_len(&zeros), 48 + 6 * TILES);
+    assert_eq!(zeros.len(), 48 + 6 * TILES);
     // 24 % zeros: a mask, and three quarters of what is coded otherwise.
-    let masked = percent(&frame(Layout::Compact, DType::Bf16, Content::SomeZeros));
+    let masked = frame(Layout::Compact, DType::Bf16, Content::SomeZeros).percent();
     assert!((masked - (6.25 + 0.76 * 75.08)).abs() < 0.3, "{masked}");
     // In the split layout exponent 0 is in the book like any other.
-    let split = percent(&frame(Layout::Split, DType::Bf16, Content::SomeZeros));
+    let split = frame(Layout::Split, DType::Bf16, Content::SomeZeros).percent();
     assert!((split - 75.1).abs() < 0.1, "{split}");
 }
 
@@ -64,34 +55,7 @@ const SAMPLES: [(&str, f64, f64); 5] = [
 
 #[test]
 fn sizes_of_recorded_tensors() {
-    let codec = common::codec("codebook16");
-    let mut found = String::new();
-    let mut differs = false;
-    for (file, split, compact) in SAMPLES {
-        let tensors = sample(file);
-        let sizes = Layout::ALL.map(|layout| {
-            let (mut raw, mut coded) = (0, 0);
-            for values in tensors.iter().filter(|values| values.len() >= 8 << 10) {
-                let frame = Frame::new(&*codec, layout, DType::Bf16, values);
-                frame.assert_survives(file);
-                raw += values.len();
-                coded += coded_len(&frame);
-            }
-            100.0 * coded as f64 / raw as f64
-        });
-        differs |= (sizes[0] - split).abs() > 0.05 || (sizes[1] - compact).abs() > 0.05;
-        found += &format!("    (\"{file}\", {:.2}, {:.2}),\n", sizes[0], sizes[1]);
-    }
-    assert!(!differs, "these sizes are others now:\n{found}");
-}
-
-/// The tensors of a file of recorded BF16 values.
-#[allow(clippy::disallowed_methods, reason = "the samples are files")]
-fn sample(file: &str) -> Vec<Vec<u8>> {
-    let path = format!("{}/../traces/samples/{file}.bf16.safetensors", env!("CARGO_MANIFEST_DIR"));
-    let bytes = std::fs::read(path).unwrap();
-    let tensors = SafeTensors::deserialize(&bytes).unwrap();
-    tensors.tensors().into_iter().map(|(_, view)| view.data().to_vec()).collect()
+    common::assert_sizes_of_samples("codebook16", &SAMPLES);
 }
 
 #[test]
@@ -155,9 +119,7 @@ fn usage_is_of_frames_of_this_codec_only() {
 #[test]
 fn faults_have_names() {
     let damaged = |layout, dtype, content, position: usize, byte: u8| {
-        let mut frame = frame(layout, dtype, content);
-        *frame.byte(position) = byte;
-        frame.decode().unwrap_err()
+        frame(layout, dtype, content).damaged(|frame| *frame.byte(position) = byte)
     };
     let (split, compact, bf16) = (Layout::Split, Layout::Compact, DType::Bf16);
     let gaussian = Content::Gaussian;
@@ -176,13 +138,12 @@ fn faults_have_names() {
     let book = Codebook::from_exponents(DType::F8E5M2, std::array::from_fn(|i| 8 + i as u8)).unwrap();
     let values: Vec<u8> = (0..65).map(|i| if i == 3 { 1 } else { 0x30 }).collect();
     let clean = Frame::new(&*book.codec(), compact, DType::F8E5M2, &values);
-    assert_eq!(coded_len(&clean), 48 + 6 + 65, "too few to be coded");
+    assert_eq!(clean.len(), 48 + 6 + 65, "too few to be coded");
     let values: Vec<u8> = (0..511).map(|i| if i == 3 { 1 } else { 0x30 }).collect();
     let fault = |position: usize, byte: u8| {
-        let mut frame = Frame::new(&*book.codec(), compact, DType::F8E5M2, &values);
+        let frame = Frame::new(&*book.codec(), compact, DType::F8E5M2, &values);
         frame.assert_survives("clean");
-        *frame.byte(54 + position) = byte;
-        frame.decode().unwrap_err()
+        frame.damaged(|frame| *frame.byte(54 + position) = byte)
     };
     // Rests are 8 x 24 bytes, codes 256, the escape 3.
     let (codes, escape) = (192, 192 + 256);

@@ -3,8 +3,8 @@
 
 use crate::common;
 use crate::common::Frame;
-use crate::common::checksum::checksum;
-use crate::common::content::{Content, every_pattern};
+use crate::common::content::{Content, every_pattern, fields};
+use crate::common::{sections, tag_of};
 use zipwire_codec::{DType, Layout};
 
 const TILE: usize = 8192;
@@ -42,8 +42,7 @@ fn frames_that_name_a_book_are_those_of_the_document() {
         let codec = common::codec(&format!("codebook16:table={}", dtype.name()));
         let table = common::table(&"codebook16".parse().unwrap(), dtype);
         let (head, book) = table.as_bytes().split_at(2);
-        let tag = DType::ALL.into_iter().position(|other| other == dtype).unwrap() as u8;
-        assert!(head == [3, tag] && book.len() == 16);
+        assert!(head == [3, tag_of(dtype)] && book.len() == 16);
         for (count, layout) in
             [0, 1, 64, 300, 8193, 20_000].into_iter().flat_map(|n| Layout::ALL.map(|l| (n, l)))
         {
@@ -78,16 +77,6 @@ struct Parts {
     table: Vec<u8>,
     static_section: Vec<u8>,
     dynamic_section: Vec<u8>,
-}
-
-/// Bits of exponent and mantissa.
-fn fields(dtype: DType) -> (usize, usize) {
-    match dtype {
-        DType::Bf16 => (8, 7),
-        DType::F8E4M3 => (4, 3),
-        DType::F8E5M2 => (5, 2),
-        DType::F16 | DType::F32 => panic!("`{dtype}` is not coded"),
-    }
 }
 
 /// The book of a frame with these exponents.
@@ -152,7 +141,7 @@ fn encode(layout: Layout, dtype: DType, values: &[u8], named: Option<(&[u8], u32
             table.extend([2, 0, 0, 0, 0, 0]);
             continue;
         }
-        let zero_bits = 4 + 1 + mantissa_bits + if book.contains(&0) { 0 } else { 24 };
+        let zero_bits = 4 + 1 + mantissa_bits as usize + if book.contains(&0) { 0 } else { 24 };
         let masked = layout == Layout::Compact && zero_bits * zeros > tile.len();
         let mask = if masked { mask_of(tile) } else { vec![] };
         let coded = if masked { &nonzero } else { tile };
@@ -184,19 +173,7 @@ fn encode(layout: Layout, dtype: DType, values: &[u8], named: Option<(&[u8], u32
     if layout == Layout::Split {
         front.resize(front.len().next_multiple_of(128), 0);
     }
-    let dynamic_len = dynamic.len() + if layout == Layout::Split { 0 } else { front.len() };
-    front[..4].copy_from_slice(&[0x5a, 0x50, 0x57, 0x52]);
-    front[4..6].copy_from_slice(&[1, 3]);
-    front[6] = DType::ALL.into_iter().position(|other| other == dtype).unwrap() as u8;
-    front[7] = u8::from(layout == Layout::Compact);
-    front[8..16].copy_from_slice(&(numbers.len() as u64).to_le_bytes());
-    front[16..24].copy_from_slice(&(dynamic_len as u64).to_le_bytes());
-    let sum = checksum(values, &front);
-    front[24..28].copy_from_slice(&sum.to_le_bytes());
-    let (static_section, dynamic_section) = match layout {
-        Layout::Split => ([front, bodies].concat(), dynamic),
-        Layout::Compact => (vec![], [front, dynamic].concat()),
-    };
+    let (static_section, dynamic_section) = sections(3, layout, dtype, values, [front, bodies, dynamic]);
     Parts { table, static_section, dynamic_section }
 }
 

@@ -31,10 +31,7 @@ fn copies(dtype: DType, row: usize, rows: usize, kinds: usize, left: usize) -> (
 /// By the words of the format, bit by bit.
 fn reference_decode(dtype: DType, count: usize, frame: &[u8]) -> Vec<u8> {
     let word = |at: usize| u32::from_le_bytes(frame[at..at + 4].try_into().unwrap()) as usize;
-    assert_eq!(
-        frame[..8],
-        [b'Z', b'P', b'W', b'R', 1, 4, DType::ALL.iter().position(|d| *d == dtype).unwrap() as u8, 1]
-    );
+    assert_eq!(frame[..8], [b'Z', b'P', b'W', b'R', 1, 4, common::tag_of(dtype), 1]);
     let (row, unique) = (word(HEADER), word(HEADER + 4));
     let rows = count / row;
     let bit = |from: usize, index: usize| usize::from(frame[from + index / 8] >> (index % 8) & 1);

@@ -60,6 +60,11 @@ impl Change {
     }
 }
 
+/// All codings of all types.
+fn kinds() -> impl Iterator<Item = (DeltaCoding, DType)> {
+    DeltaCoding::ALL.into_iter().flat_map(|coding| DType::ALL.map(|dtype| (coding, dtype)))
+}
+
 /// A codec, and what decodes its frames.
 fn pair(coding: DeltaCoding, dtype: DType, base: &[u8]) -> (Delta, Decoder) {
     force_simd(common::level()).unwrap();
@@ -87,26 +92,13 @@ fn assert_survives(coding: DeltaCoding, dtype: DType, base: &[u8], values: &[u8]
 
 #[test]
 fn every_pattern_survives_against_every_other() {
-    for (coding, dtype) in
-        DeltaCoding::ALL.into_iter().flat_map(|coding| DType::ALL.map(|dtype| (coding, dtype)))
-    {
-        let ascending = content::every_pattern(dtype);
-        let mut patterns: Vec<&[u8]> = ascending.chunks(dtype.width()).collect();
-        let mut rng = ChaCha8Rng::seed_from_u64(1);
-        for i in (1..patterns.len()).rev() {
-            patterns.swap(i, rng.random_range(0..=i));
-        }
-        let shuffled = patterns.concat();
+    for (coding, dtype) in kinds() {
+        let [ascending, shuffled] = content::ascending_and_shuffled(dtype);
         assert_survives(coding, dtype, &ascending, &shuffled, "shuffled");
         assert_survives(coding, dtype, &shuffled, &ascending, "ascending");
         for change in Change::ALL {
-            assert_survives(
-                coding,
-                dtype,
-                &shuffled,
-                &change.of(dtype, &shuffled, 2),
-                &format!("{change:?}"),
-            );
+            let values = change.of(dtype, &shuffled, 2);
+            assert_survives(coding, dtype, &shuffled, &values, &format!("{change:?}"));
         }
     }
 }
@@ -133,21 +125,14 @@ mod whole {
 
 /// Frames of so many values survive; lengths below a block also with a few more, another number for each kind of values.
 fn survive_at(counts: &[usize]) {
-    for (coding, dtype) in
-        DeltaCoding::ALL.into_iter().flat_map(|coding| DType::ALL.map(|dtype| (coding, dtype)))
-    {
+    for (coding, dtype) in kinds() {
         for (content, more) in Content::ALL.into_iter().zip((0..).step_by(40)) {
             for count in counts.iter().map(|&count| if count < 32_767 { count + more } else { count }) {
                 let base = content.values(dtype, count, 3);
                 for change in Change::ALL {
                     let values = change.of(dtype, &base, 4);
-                    assert_survives(
-                        coding,
-                        dtype,
-                        &base,
-                        &values,
-                        &format!("{content:?} {change:?} {count}"),
-                    );
+                    let context = format!("{content:?} {change:?} {count}");
+                    assert_survives(coding, dtype, &base, &values, &context);
                 }
             }
         }

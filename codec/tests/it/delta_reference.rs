@@ -1,7 +1,9 @@
 //! Frames of `delta+X`, read a second time from `docs/format.md`, value by value and bit by bit; and their hashes.
 
 use crate::common;
-use crate::common::content::Content;
+use crate::common::content::{Content, fields};
+use crate::common::frequencies::Table;
+use crate::common::reader::{Reader, number, tiers};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use xxhash_rust::xxh3::xxh3_64;
@@ -11,99 +13,17 @@ use zipwire_codec::{
 
 const BLOCK: usize = 32_768;
 
-/// A frame, or a part of it that is read from the front.
-struct Bytes<'a>(&'a [u8]);
-
-impl<'a> Bytes<'a> {
-    fn take(&mut self, len: usize) -> &'a [u8] {
-        let (part, left) = self.0.split_at(len);
-        self.0 = left;
-        part
-    }
-
-    /// A part that is filled up with zeros.
-    fn part(&mut self, len: usize) -> &'a [u8] {
-        let part = self.take(len);
-        assert!(self.take(len.next_multiple_of(8) - len).iter().all(|byte| *byte == 0));
-        part
-    }
-}
-
-fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
-}
-
-/// Exponent and mantissa bits.
-fn fields(dtype: DType) -> (u32, u32) {
-    match dtype {
-        DType::Bf16 => (8, 7),
-        DType::F16 => (5, 10),
-        DType::F32 => (8, 23),
-        DType::F8E4M3 => (4, 3),
-        DType::F8E5M2 => (5, 2),
-    }
-}
-
-fn tiers(body: &mut Bytes<'_>, count: usize, counts: [usize; 4]) -> Vec<u8> {
-    let mut lists = Vec::new();
-    let mut planes = body.0;
-    for count in [count, counts[0], counts[1], counts[2]] {
-        let len = 16 * count.div_ceil(64);
-        let own = &planes[..len];
-        planes = &planes[len..];
-        let bit = |i: usize, high: usize| own[16 * (i / 64) + 8 * high + i % 64 / 8] >> (i % 8) & 1;
-        lists.push((0..count).map(|i| bit(i, 0) | bit(i, 1) << 1).collect::<Vec<u8>>());
-    }
-    body.take(body.0.len() - planes.len());
-    let mut passed: Vec<u8> = body.part(counts[3]).iter().map(|residual| residual.wrapping_add(9)).collect();
-    for (tier, codes) in lists.iter().enumerate().rev() {
-        let mut next = passed.iter();
-        let symbol = |code: &u8| if *code == 3 { *next.next().unwrap() } else { 3 * tier as u8 + code };
-        passed = codes.iter().map(symbol).collect();
-    }
-    passed
-}
-
-fn rans(body: &mut Bytes<'_>, table: &[u8], count: usize, words: usize, escapes: usize) -> Vec<u8> {
-    let frequency =
-        |symbol: usize| (number(&table[8 + symbol / 2 * 3..][..3]) >> (12 * (symbol % 2)) & 0xfff) as u32;
-    let mut frequencies: Vec<(usize, u32)> = (0..32).map(|symbol| (symbol, frequency(symbol))).collect();
-    frequencies.sort_by_key(|(symbol, frequency)| (4096 - frequency, *symbol));
-    let mut slots = Vec::new();
-    for (symbol, frequency) in frequencies {
-        slots.extend((0..frequency).map(|own| (symbol as u8, frequency, own)));
-    }
-    let mut states: Vec<u32> = body.part(128).chunks(4).map(|state| number(state) as u32).collect();
-    let mut words = body.part(2 * words).chunks(2);
-    let mut escapes = body.part(escapes).iter();
-    let mut symbols = vec![0; count];
-    for row in symbols.chunks_mut(128) {
-        for step in 0..4 {
-            for lane in 0..32 {
-                let Some(out) = row.get_mut(4 * lane + step) else { continue };
-                let (symbol, frequency, own) = slots[states[lane] as usize % 4096];
-                *out = symbol;
-                states[lane] = frequency * (states[lane] / 4096) + own;
-                if states[lane] < 1 << 15 {
-                    states[lane] = states[lane] << 16 | number(words.next().unwrap()) as u32;
-                }
-            }
-        }
-        for symbol in row {
-            *symbol = if *symbol == 31 { *escapes.next().unwrap() } else { symbol.wrapping_add(table[0]) };
-        }
-    }
-    assert!(
-        words.next().is_none() && escapes.next().is_none() && states.iter().all(|state| *state == 1 << 15)
-    );
-    symbols
+fn rans(body: &mut Reader<'_>, table: &[u8], numbers: [usize; 3]) -> Vec<u8> {
+    let (residuals, _, states) = Table::read(&mut Reader(table)).decode(numbers, body);
+    assert!(states.iter().all(|state| *state == 1 << 15));
+    residuals.into_iter().map(|residual| residual as u8).collect()
 }
 
 /// Also returns the tags of the forms.
 fn reference(dtype: DType, base: &[u8], frame: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let width = dtype.width();
     let count = base.len() / width;
-    let mut bytes = Bytes(frame);
+    let mut bytes = Reader(frame);
     assert_eq!(bytes.take(8)[..6], *b"ZPWR\x01\x06");
     bytes.take(24);
     assert_eq!(number(bytes.take(8)), Base::new(dtype, base.to_vec()).id());
@@ -130,7 +50,7 @@ fn reference(dtype: DType, base: &[u8], frame: &[u8]) -> (Vec<u8>, Vec<u8>) {
     } else {
         decode_from_slice(FrameShape::new(Layout::Compact, dtype, direct / width), bytes.0).unwrap()
     };
-    let mut inner = Bytes(&inner);
+    let mut inner = Reader(&inner);
     let mut values = Vec::new();
     for (block, base) in blocks.into_iter().zip(base.chunks(BLOCK * width)) {
         values.extend(block.unwrap_or_else(|| inner.take(base.len()).to_vec()));
@@ -138,7 +58,7 @@ fn reference(dtype: DType, base: &[u8], frame: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (values, entries.iter().map(|entry| entry[0]).collect())
 }
 
-fn block(dtype: DType, entry: &[u8], table: &[u8], base: &[u8], bytes: &mut Bytes<'_>) -> Vec<u8> {
+fn block(dtype: DType, entry: &[u8], table: &[u8], base: &[u8], bytes: &mut Reader<'_>) -> Vec<u8> {
     let (width, (exponents, mantissa)) = (dtype.width(), fields(dtype));
     let bits = 8 * width as u32;
     let all = u64::MAX >> (64 - bits);
@@ -166,13 +86,16 @@ fn block(dtype: DType, entry: &[u8], table: &[u8], base: &[u8], bytes: &mut Byte
     };
     assert_eq!(marked.len(), coded);
     let symbols = if entry[0] & 16 != 0 {
-        rans(bytes, table, coded, short(4), short(6))
+        rans(bytes, table, [coded, short(4), short(6)])
     } else {
-        tiers(bytes, coded, [4, 6, 8, 10].map(short))
+        let counts = [coded, short(4), short(6), short(8), short(10)];
+        let planes = [0, 1, 2, 3].map(|tier| bytes.take(16 * counts[tier].div_ceil(64)));
+        let escaped = |byte: u8| byte.wrapping_add(9);
+        tiers(&counts, &planes, bytes.part(counts[4]), |tier, code| (3 * tier + code) as u8, escaped)
     };
-    let mut whole = Bytes(bytes.part(number(&entry[16..20]) as usize));
+    let mut whole = Reader(bytes.part(number(&entry[16..20]) as usize));
     let words = bytes.part(8 * number(&entry[20..24]) as usize);
-    let mut large = Bytes(bytes.part(width * short(12)));
+    let mut large = Reader(bytes.part(width * short(12)));
     let most = [0, 0, 8, 0, 24][width];
     let low_bits = |u: u64| {
         let exponent = u >> mantissa & ((1 << exponents) - 1);

@@ -2,7 +2,7 @@
 
 use crate::common;
 use crate::common::content::{Content, every_pattern};
-use crate::common::reader::Reader;
+use crate::common::reader::{Reader, canonical_words};
 use crate::common::{Frame, checksum};
 use zipwire_codec::{DType, Layout};
 
@@ -103,10 +103,7 @@ fn decode(spec: &str, layout: Layout, frame: &Frame, methods: &mut [usize; 5]) -
         }
     }
     assert!(dynamic.0.is_empty() && fixed.0.is_empty() && entries.next().is_none());
-    let mut sealed = front.to_vec();
-    let expected = u32::from_le_bytes(sealed[24..28].try_into().unwrap());
-    sealed[24..28].fill(0);
-    assert_eq!(checksum::checksum(&values, &sealed).wrapping_add(sum), expected);
+    checksum::assert_sealed(&values, front, sum);
     values
 }
 
@@ -149,17 +146,7 @@ fn huffman(coded: &[u8], len: usize) -> Vec<u8> {
             at += 1;
         }
     }
-    // Canonical words, by length and then by symbol.
-    let mut words = std::collections::HashMap::new();
-    let (mut word, mut before) = (0u32, 0);
-    for length in 1..=11 {
-        for symbol in (0..256).filter(|symbol| lengths[*symbol] == length) {
-            word <<= length - before;
-            before = length;
-            words.insert((length, word), symbol as u8);
-            word += 1;
-        }
-    }
+    let words = canonical_words(&lengths);
     let jump = &coded[2 + at.div_ceil(2)..];
     let mut streams = &jump[9..];
     let mut out = Vec::new();
@@ -171,7 +158,7 @@ fn huffman(coded: &[u8], len: usize) -> Vec<u8> {
         };
         let bytes;
         (bytes, streams) = streams.split_at(stream_len);
-        let mut bits = bytes.iter().flat_map(|byte| (0..8).map(move |bit| u32::from(byte >> bit & 1)));
+        let mut bits = bytes.iter().flat_map(|byte| (0..8).map(move |bit| u64::from(byte >> bit & 1)));
         for _ in 0..part.min(len - out.len()) {
             let (mut length, mut word) = (0, 0);
             out.push(loop {
@@ -182,7 +169,7 @@ fn huffman(coded: &[u8], len: usize) -> Vec<u8> {
                 }
             });
         }
-        let rest: Vec<u32> = bits.collect();
+        let rest: Vec<u64> = bits.collect();
         assert!(rest.len() < 8 && rest.iter().all(|bit| *bit == 0));
     }
     out

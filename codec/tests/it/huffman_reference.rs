@@ -2,7 +2,7 @@
 
 use crate::common;
 use crate::common::content::{Content, every_pattern};
-use crate::common::reader::Reader;
+use crate::common::reader::{Reader, canonical_words};
 use crate::common::{Frame, checksum};
 use zipwire_codec::{DType, Layout};
 
@@ -72,26 +72,10 @@ fn lengths(front: &[u8]) -> Vec<usize> {
     (0..256).map(|symbol| (0..6).map(|at| bit(6 * symbol + at) << at).sum()).collect()
 }
 
-/// Symbols by length and word: canonical words, by length and then by symbol.
-fn canonical_words(lengths: &[usize]) -> std::collections::HashMap<(usize, u64), u8> {
-    let mut symbols = std::collections::HashMap::new();
-    let (mut word, mut before) = (0u64, 0);
-    for length in 1..=32 {
-        for symbol in (0..256).filter(|symbol| lengths[*symbol] == length) {
-            word <<= length - before;
-            before = length;
-            symbols.insert((length, word), symbol as u8);
-            word += 1;
-        }
-    }
-    symbols
-}
-
 /// The values, and the number of blocks, 0 if exponents are stored.
 fn decode(layout: Layout, frame: &Frame) -> (Vec<u8>, usize) {
     let count = frame.count();
-    let section = if layout == Layout::Split { &frame.static_section } else { &frame.dynamic_section };
-    let (front, behind) = section.split_at(FRONT_LEN);
+    let (front, behind) = frame.first_section().split_at(FRONT_LEN);
     let (rests, coded) = behind.split_at(count);
     let mut coded = Reader(if layout == Layout::Split { &frame.dynamic_section } else { coded });
     let threads = u64::from_le_bytes(front[32..40].try_into().unwrap()) as usize;
@@ -144,9 +128,6 @@ fn decode(layout: Layout, frame: &Frame) -> (Vec<u8>, usize) {
             (u16::from(rest >> 7) << 15 | u16::from(*exponent) << 7 | u16::from(rest & 0x7f)).to_le_bytes()
         })
         .collect();
-    let mut sealed = front.to_vec();
-    let expected = u32::from_le_bytes(sealed[24..28].try_into().unwrap());
-    sealed[24..28].fill(0);
-    assert_eq!(checksum::checksum(&values, &sealed).wrapping_add(index_sum), expected);
+    checksum::assert_sealed(&values, front, index_sum);
     (values, blocks)
 }

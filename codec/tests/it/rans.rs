@@ -11,10 +11,6 @@ fn frame(layout: Layout, dtype: DType, values: &[u8]) -> Frame {
     Frame::new(&*common::codec("rans"), layout, dtype, values)
 }
 
-fn len(frame: &Frame) -> usize {
-    frame.static_section.len() + frame.dynamic_section.len()
-}
-
 /// `count` BF16 values of few exponents and any rests, so that a table pays for few of them.
 fn few_exponents(count: u32) -> Vec<u8> {
     let value = |i: u32| {
@@ -27,11 +23,7 @@ fn few_exponents(count: u32) -> Vec<u8> {
 
 /// Bits 4 and 5 of the form of each block.
 fn orders(frame: &Frame) -> Vec<u8> {
-    let front = match frame.layout {
-        Layout::Split => &frame.static_section,
-        Layout::Compact => &frame.dynamic_section,
-    };
-    let entries = front[32..].chunks(12).take(frame.count().div_ceil(BLOCK));
+    let entries = frame.first_section()[32..].chunks(12).take(frame.count().div_ceil(BLOCK));
     entries.map(|entry| entry[0] >> 4 & 3).collect()
 }
 
@@ -55,9 +47,9 @@ fn exponents_take_their_entropy_and_little_more() {
             let expected = least + blocks * of_block + padding;
             // A sample and twelve bits of a probability cost 0.02 bits for each value.
             assert!(
-                len(&frame) < expected + values.len() / 2 / 400,
+                frame.len() < expected + values.len() / 2 / 400,
                 "{layout}: {} of {expected}",
-                len(&frame)
+                frame.len()
             );
             assert_eq!(orders(&frame), vec![3; blocks]);
         }
@@ -118,12 +110,10 @@ fn faults_are_named() {
     let values = few_exponents(2 * BLOCK as u32);
     let intact = frame(Layout::Split, DType::Bf16, &values);
     let fault = |section: Section, position: usize, byte: u8| {
-        let mut frame = frame(Layout::Split, DType::Bf16, &values);
-        match section {
+        frame(Layout::Split, DType::Bf16, &values).damaged(|frame| match section {
             Section::Static => frame.static_section[position] = byte,
             Section::Dynamic => frame.dynamic_section[position] = byte,
-        }
-        frame.decode().unwrap_err()
+        })
     };
     let block = |block, fault| DecodeError::Block { block, fault };
     let words = |at: usize| u16::from_le_bytes([intact.static_section[at], intact.static_section[at + 1]]);
@@ -142,9 +132,9 @@ fn faults_are_named() {
     });
     assert_eq!(56 + first + second, intact.dynamic_section.len());
     for (number, at) in [(0, 56), (1, 56 + first)] {
-        let mut frame = frame(Layout::Split, DType::Bf16, &values);
-        frame.dynamic_section[at..at + 4].fill(0);
-        assert_eq!(frame.decode().unwrap_err(), block(number, BlockFault::State(0)));
+        let frame = frame(Layout::Split, DType::Bf16, &values);
+        let found = frame.damaged(|frame| frame.dynamic_section[at..at + 4].fill(0));
+        assert_eq!(found, block(number, BlockFault::State(0)));
     }
     // Another word or state leads to other states in the end, or to other numbers of words.
     for at in [56, 56 + 128, 56 + first + 128] {

@@ -1,9 +1,8 @@
 //! `window7` written a second time, from `docs/format.md`, value by value and bit by bit: the frames must be the same.
 
 use crate::common;
-use crate::common::Frame;
-use crate::common::checksum::checksum;
 use crate::common::content::{Content, every_pattern};
+use crate::common::{Frame, sections};
 use zipwire_codec::{DType, Layout};
 
 const TILE: usize = 8192;
@@ -105,21 +104,8 @@ impl Document {
         if layout == Layout::Split {
             front.resize(front.len().next_multiple_of(128), 0);
         }
-        let in_front = if layout == Layout::Compact { front.len() + bodies.len() } else { 0 };
-        let dynamic_len = dynamic.len() + in_front;
-        front[..4].copy_from_slice(b"ZPWR");
-        front[4..6].copy_from_slice(&[1, 1]);
-        front[6] = if dtype == DType::F32 { 2 } else { 0 };
-        front[7] = u8::from(layout == Layout::Compact);
-        front[8..16].copy_from_slice(&((values.len() / width) as u64).to_le_bytes());
-        front[16..24].copy_from_slice(&(dynamic_len as u64).to_le_bytes());
-        let checksum = checksum(values, &front);
-        front[24..28].copy_from_slice(&checksum.to_le_bytes());
-        front.extend(bodies);
-        let (static_section, dynamic_section) = match layout {
-            Layout::Split => (front, dynamic),
-            Layout::Compact => (vec![], front),
-        };
+        let parts = [front, bodies, dynamic];
+        let (static_section, dynamic_section) = sections(1, layout, dtype, values, parts);
         Self { static_section, dynamic_section, own, short }
     }
 }

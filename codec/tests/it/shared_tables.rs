@@ -30,10 +30,6 @@ fn decode(decoder: &Decoder, frame: &Frame) -> Result<Vec<u8>, DecodeError> {
     decoder.decode(*layout, *dtype, static_section, dynamic_section, &mut out).map(|()| out)
 }
 
-fn len(frame: &Frame) -> usize {
-    frame.static_section.len() + frame.dynamic_section.len()
-}
-
 fn named(frame: &Frame) -> Option<u32> {
     FrameInfo::peek(&[&frame.static_section[..], &frame.dynamic_section].concat()).unwrap().table
 }
@@ -48,7 +44,7 @@ fn frames_name_the_table_and_leave_it_out() {
         let shared = Frame::new(&*spec.codec(), layout, BF16, &values);
         assert_eq!((named(&own), named(&shared)), (None, Some(table.id())));
         // What the table of others costs is less than a table.
-        assert!(len(&shared) < len(&own) - 40, "{layout}: {} and {}", len(&shared), len(&own));
+        assert!(shared.len() < own.len() - 40, "{layout}: {} and {}", shared.len(), own.len());
         assert!(decode(&decoder, &shared).unwrap() == values);
         assert!(decode(&decoder, &own).unwrap() == values);
         let unknown = DecodeError::UnknownTable { id: table.id() };
@@ -62,7 +58,7 @@ fn frames_name_the_table_and_leave_it_out() {
         let own = Frame::new(&*common::codec("rans"), layout, BF16, few);
         let shared = Frame::new(&*spec.codec(), layout, BF16, few);
         assert_eq!(named(&shared), Some(table.id()));
-        assert!(len(&shared) < len(&own), "{layout}: {} and {}", len(&shared), len(&own));
+        assert!(shared.len() < own.len(), "{layout}: {} and {}", shared.len(), own.len());
         assert!(decode(&decoder, &shared).unwrap() == few);
     }
 }

@@ -3,7 +3,7 @@
 use crate::common;
 use crate::common::Frame;
 use crate::common::content::Content;
-use zipwire_codec::{BlockFault, DType, DecodeError, FrameShape, Layout, Section, Spec};
+use zipwire_codec::{BlockFault, DType, DecodeError, FrameShape, Layout, Section};
 
 const BLOCKS: usize = 4;
 const COUNT: usize = BLOCKS * 32_768;
@@ -16,26 +16,18 @@ fn content(layout: Layout, content: Content) -> Frame {
     frame(layout, &content.values(DType::Bf16, COUNT, 9))
 }
 
-fn coded_len(frame: &Frame) -> usize {
-    frame.static_section.len() + frame.dynamic_section.len()
-}
-
-fn percent(frame: &Frame) -> f64 {
-    100.0 * coded_len(frame) as f64 / frame.values.len() as f64
-}
-
 #[test]
 fn sizes_of_known_values() {
     // 50 % are rest, 12.5 % the first tier; 2.65 bits per exponent are 16.6 % in all.
     for layout in Layout::ALL {
-        let percent = percent(&content(layout, Content::Gaussian));
+        let percent = content(layout, Content::Gaussian).percent();
         assert!((percent - 66.6).abs() < 0.1, "{layout}: {percent}");
     }
     // Noise is stored, and takes exactly what the bound says.
     let codec = common::codec("tiered");
     for layout in Layout::ALL {
         assert_eq!(
-            coded_len(&content(layout, Content::Noise)),
+            content(layout, Content::Noise).len(),
             codec.bound(FrameShape::new(layout, DType::Bf16, COUNT))
         );
     }
@@ -45,10 +37,10 @@ fn sizes_of_known_values() {
     let lone = content(Layout::Compact, Content::LoneValue).dynamic_section.len();
     assert!(lone < 32 + BLOCKS * (12 + 64 + 7 * 32 + 16 + 8), "{lone}");
     // 24 % zeros: mask and three quarters of what is coded otherwise.
-    let masked = percent(&content(Layout::Compact, Content::SomeZeros));
+    let masked = content(Layout::Compact, Content::SomeZeros).percent();
     assert!((masked - (6.25 + 0.76 * 66.6)).abs() < 0.3, "{masked}");
     // In the split layout each of these zeros takes 16 bits and its rest.
-    let coded = percent(&content(Layout::Split, Content::SomeZeros));
+    let coded = content(Layout::Split, Content::SomeZeros).percent();
     assert!((coded - (0.76 * 66.6 + 0.24 * 150.0)).abs() < 0.5, "{coded}");
 }
 
@@ -63,7 +55,7 @@ fn groups_of_another_scale_cost_a_nibble() {
         }
     }
     for layout in Layout::ALL {
-        let difference = percent(&frame(layout, &scaled)) - percent(&frame(layout, &gaussian));
+        let difference = frame(layout, &scaled).percent() - frame(layout, &gaussian).percent();
         assert!((0.05..0.3).contains(&difference), "{layout}: {difference}");
     }
 }
@@ -79,7 +71,7 @@ fn columns_of_another_scale_cost_a_nibble_of_a_vector() {
     }
     let codec = common::codec("tiered:row=500");
     for layout in Layout::ALL {
-        let len = |values: &[u8]| coded_len(&Frame::new(&*codec, layout, DType::Bf16, values));
+        let len = |values: &[u8]| Frame::new(&*codec, layout, DType::Bf16, values).len();
         // The offsets are the differences; their rounding may move the base, and so the order, by a little.
         let difference = len(&scaled).abs_diff(len(&gaussian) + 8 + 256);
         assert!(difference < 300, "{layout}: {difference}");
@@ -92,27 +84,8 @@ fn columns_of_another_scale_cost_a_nibble_of_a_vector() {
         assert!(difference < 300, "{layout}: {difference}");
         // Another length of rows does not help: the columns of that one are all alike.
         let other = Frame::new(&*common::codec("tiered:row=499"), layout, DType::Bf16, &scaled);
-        assert!(coded_len(&other) > len(&scaled) + 5000);
+        assert!(other.len() > len(&scaled) + 5000);
     }
-}
-
-/// Size in percent of all tensors of a file in `traces/samples` that have 8 KiB at least, in a layout.
-#[allow(clippy::disallowed_methods, reason = "the samples are files")]
-fn sample_percent(file: &str, layout: Layout) -> f64 {
-    let path = format!("{}/../traces/samples/{file}.bf16.safetensors", env!("CARGO_MANIFEST_DIR"));
-    let bytes = std::fs::read(path).unwrap();
-    let (mut raw, mut coded) = (0, 0);
-    for (_, tensor) in safetensors::SafeTensors::deserialize(&bytes).unwrap().tensors() {
-        if tensor.dtype() == safetensors::Dtype::BF16 && tensor.data().len() >= 8 << 10 {
-            let rows = tensor.shape().last().copied().unwrap_or(0);
-            let codec = "tiered".parse::<Spec>().unwrap().for_rows(rows).codec();
-            let frame = Frame::new(&*codec, layout, DType::Bf16, tensor.data());
-            frame.assert_survives(file);
-            raw += frame.values.len();
-            coded += coded_len(&frame);
-        }
-    }
-    100.0 * coded as f64 / raw as f64
 }
 
 /// File, size in percent in the split layout and in the compact one.
@@ -126,47 +99,36 @@ const SAMPLES: [(&str, f64, f64); 5] = [
 
 #[test]
 fn sizes_of_recorded_tensors() {
-    let mut found = String::new();
-    let mut differs = false;
-    for (file, split, compact) in SAMPLES {
-        let sizes = [sample_percent(file, Layout::Split), sample_percent(file, Layout::Compact)];
-        differs |= (sizes[0] - split).abs() > 0.05 || (sizes[1] - compact).abs() > 0.05;
-        found += &format!("    (\"{file}\", {:.2}, {:.2}),\n", sizes[0], sizes[1]);
-    }
-    assert!(!differs, "these sizes are others now:\n{found}");
-}
-
-/// Damages a frame in one place and says what is found.
-fn damaged(layout: Layout, content: Content, damage: impl Fn(&mut Frame)) -> DecodeError {
-    let mut frame = self::content(layout, content);
-    damage(&mut frame);
-    frame.decode().unwrap_err()
+    common::assert_sizes_of_samples("tiered", &SAMPLES);
 }
 
 #[test]
 fn faults_have_names() {
-    let (split, compact) = (Layout::Split, Layout::Compact);
-    let gaussian = Content::Gaussian;
+    let split = |damage: fn(&mut Frame)| content(Layout::Split, Content::Gaussian).damaged(damage);
+    let compact = |kind, damage: fn(&mut Frame)| content(Layout::Compact, kind).damaged(damage);
     let block = |block, fault| DecodeError::Block { block, fault };
     // The second entry of the block table.
-    let second = 32 + 12;
-    let error = damaged(split, gaussian, |f| f.static_section[second] = 2);
+    const SECOND: usize = 32 + 12;
+    let error = split(|f| f.static_section[SECOND] = 2);
     assert_eq!(error, block(1, BlockFault::Form(2)));
     assert_eq!(error.to_string(), "block `1`: form `0x02` is not possible here");
-    let error = damaged(split, gaussian, |f| f.static_section[second + 1] = 255);
-    assert_eq!(error, block(1, BlockFault::Base(255)));
-    let error = damaged(compact, Content::Zeros, |f| f.dynamic_section[second + 1] = 1);
-    assert_eq!(error, block(1, BlockFault::UnusedField));
-    let error = damaged(split, gaussian, |f| f.static_section[second + 2] = 1);
-    assert_eq!(error, block(1, BlockFault::Coded { expected: 32_769, found: 32_768 }));
+    assert_eq!(split(|f| f.static_section[SECOND + 1] = 255), block(1, BlockFault::Base(255)));
+    assert_eq!(
+        compact(Content::Zeros, |f| f.dynamic_section[SECOND + 1] = 1),
+        block(1, BlockFault::UnusedField)
+    );
+    assert_eq!(
+        split(|f| f.static_section[SECOND + 2] = 1),
+        block(1, BlockFault::Coded { expected: 32_769, found: 32_768 })
+    );
     // The first eight values are passed on, whatever they were.
     let passed = |f: &mut Frame| (f.static_section[128], f.static_section[136]) = (0xff, 0xff);
-    let error = damaged(split, gaussian, passed);
+    let error = split(passed);
     assert!(
         matches!(error, DecodeError::Block { block: 0, fault: BlockFault::Passed { tier: 1, .. } }),
         "{error}"
     );
-    let error = damaged(split, gaussian, |f| f.static_section[second + 5] ^= 0x80);
+    let error = split(|f| f.static_section[SECOND + 5] ^= 0x80);
     assert!(
         matches!(
             error,
@@ -175,23 +137,22 @@ fn faults_have_names() {
         "{error}"
     );
     // The table ends at 32 + 12 * 4 = 80, the front matter at 128; the body of a block has 40 960 bytes there.
-    assert_eq!(damaged(split, gaussian, |f| f.static_section[80] = 1), DecodeError::Padding);
-    let error = damaged(split, gaussian, |f| f.static_section[128 + 8192] ^= 1);
+    assert_eq!(split(|f| f.static_section[80] = 1), DecodeError::Padding);
+    let error = split(|f| f.static_section[128 + 8192] ^= 1);
     assert!(matches!(error, DecodeError::Checksum { .. }), "{error}");
-    let error = damaged(split, gaussian, |f| f.dynamic_section.truncate(9));
+    let error = split(|f| f.dynamic_section.truncate(9));
     assert!(matches!(error, DecodeError::Length { section: Section::Dynamic, found: 9, .. }), "{error}");
     // The last block claims a body that is longer than the section.
-    let error = damaged(compact, Content::Equal, |f| f.dynamic_section[32 + 36] = 1);
-    assert_eq!(error, block(3, BlockFault::UnusedField));
-    let error = damaged(compact, Content::Zeros, |f| f.dynamic_section[32 + 36] = 1);
-    assert_eq!(error, block(3, BlockFault::Overrun));
+    assert_eq!(
+        compact(Content::Equal, |f| f.dynamic_section[32 + 36] = 1),
+        block(3, BlockFault::UnusedField)
+    );
+    assert_eq!(compact(Content::Zeros, |f| f.dynamic_section[32 + 36] = 1), block(3, BlockFault::Overrun));
     // The offsets of columns are behind the block table; the first entry says that there are some.
     let codec = common::codec("tiered:row=8");
     let columns = |damage: fn(&mut Frame)| {
         let values = Content::Columns.values(DType::Bf16, COUNT, 9);
-        let mut frame = Frame::new(&*codec, compact, DType::Bf16, &values);
-        damage(&mut frame);
-        frame.decode().unwrap_err()
+        Frame::new(&*codec, Layout::Compact, DType::Bf16, &values).damaged(damage)
     };
     let error = columns(|f| f.dynamic_section[80] = 1);
     assert_eq!(error, DecodeError::Columns { row: 1, form: 0, count: COUNT });
@@ -202,7 +163,7 @@ fn faults_have_names() {
     let error = columns(|f| f.dynamic_section[85] ^= 1);
     assert!(matches!(error, DecodeError::Checksum { .. }), "{error}");
     // The first part of a masked body is the mask.
-    let error = damaged(compact, Content::SomeZeros, |f| f.dynamic_section[80] ^= 1);
+    let error = compact(Content::SomeZeros, |f| f.dynamic_section[80] ^= 1);
     assert!(matches!(error, DecodeError::Block { block: 0, fault: BlockFault::Coded { .. } }), "{error}");
 }
 

@@ -2,15 +2,14 @@
 
 use std::ops::Range;
 
-use super::Decoder;
-use super::parts::{Bases, Coded};
-use crate::blocks::entry::Entry;
-use crate::blocks::geometry::{BLOCK_VALUES, MAX_WIDTH, mask_bytes};
-use crate::blocks::rest::Rest;
+use super::super::entry::Entry;
+use super::super::geometry::{BLOCK_VALUES, MAX_WIDTH, mask_bytes};
+use super::super::rest::Rest;
+use super::{Bases, Coded, Decoder};
 use crate::checksum::{PART_BYTES, WORD, fold};
+use crate::kernel::fields::PLANES;
 use crate::kernel::pass::{Join, Passed, left};
 use crate::kernel::tier::{Tier, plane_bytes};
-use crate::kernel::words::PLANES;
 use crate::kernel::{BASE_GROUP, Kernel};
 use crate::streaming_store::StreamingStore;
 use crate::{BlockFault, DType};

@@ -1,25 +1,23 @@
 //! Bodies into blocks: the inverse of encoding, with nothing taken on trust.
 
-mod ahead;
 mod join;
-mod parts;
 
-use super::coding::{Coding, Format};
+use std::collections::VecDeque;
+
 use super::columns::{Columns, Expanded};
-use super::entry::{Entry, Form};
-use super::geometry::{BLOCK_VALUES, tail_bytes};
-use super::rans::{self, Model};
+use super::entry::{Entry, Form, ZERO_BYTE, ZERO_NIBBLE};
+use super::geometry::{ALIGN, BLOCK_VALUES, Coding, Format, mask_bytes, tail_bytes};
+use super::rans::{self, CARRIED, Model, Payload};
 use super::rest::{Rest, Shape};
 use super::tiers::{self, List, check_end, check_passed, check_zero, unpack, unpack_passed};
-use crate::kernel::Kernel;
 use crate::kernel::joint::Window;
-use crate::kernel::rans::DecodeTable;
+use crate::kernel::rans::{DecodeTable, Job};
 use crate::kernel::tier::{LIST_PAD, plane_bytes};
+use crate::kernel::{BASE_GROUP, Kernel, LAST_BASE};
 use crate::streaming_store::StreamingStore;
+use crate::tile::{marked, mask_len};
 use crate::{BlockFault, DType, Layout, checksum, sections};
-use ahead::{Ahead, Located};
 use join::Plain;
-use parts::Coded;
 
 /// Decodes one block after the other.
 pub(super) struct Decoder<'a> {
@@ -254,4 +252,213 @@ fn take_tiers<'a>(
 /// Takes `len` bytes off the front.
 fn take<'a>(bytes: &mut &'a [u8], len: usize) -> Result<&'a [u8], BlockFault> {
     bytes.split_off(..len).ok_or(BlockFault::Overrun)
+}
+
+/// A coded block, and what has been read of it.
+struct Coded<'a> {
+    entry: Entry,
+    bases: Bases<'a>,
+    mask: &'a [u8],
+}
+
+impl<'a> Coded<'a> {
+    /// Takes bases and mask of a block of `count` values off `dynamic`.
+    ///
+    /// # Errors
+    /// If they contradict themselves or the entry.
+    fn read(format: Format, entry: Entry, count: usize, dynamic: &mut &'a [u8]) -> Result<Self, BlockFault> {
+        let bases = Bases::read(format.layout, entry, count, dynamic)?;
+        let kept = (0..count.div_ceil(BASE_GROUP))
+            .filter(|group| bases.of(*group).is_some())
+            .map(|group| (count - group * BASE_GROUP).min(BASE_GROUP))
+            .sum();
+        let mask = take(dynamic, if entry.masked { mask_bytes(kept) } else { 0 })?;
+        let found = if entry.masked { check_mask(mask, kept)? } else { kept };
+        let coded = Self { entry, bases, mask };
+        if found != coded.count() {
+            return Err(BlockFault::Coded { expected: coded.count(), found });
+        }
+        Ok(coded)
+    }
+
+    /// Number of coded values.
+    fn count(&self) -> usize {
+        usize::from(self.entry.counts[0])
+    }
+
+    /// Whether all values of groups that have a base are coded, by residuals to nothing but these.
+    fn is_plain(&self) -> bool {
+        !self.entry.masked && !self.entry.columns
+    }
+}
+
+/// The bases of a block's groups.
+struct Bases<'a> {
+    layout: Layout,
+    entry: Entry,
+    bytes: &'a [u8],
+}
+
+impl<'a> Bases<'a> {
+    /// Takes the bases of a block of `count` values off `dynamic`.
+    fn read(layout: Layout, entry: Entry, count: usize, dynamic: &mut &'a [u8]) -> Result<Self, BlockFault> {
+        let len = entry.form.bases_len(count);
+        let (bytes, padding) = take(dynamic, len.next_multiple_of(ALIGN))?.split_at(len);
+        check_zero(padding)?;
+        let bases = Self { layout, entry, bytes };
+        let groups = count.div_ceil(BASE_GROUP);
+        if entry.form == Form::Nibbles {
+            if groups % 2 == 1 && bytes[groups / 2] >> 4 != 0 {
+                return Err(BlockFault::Padding);
+            }
+            let highest = (0..groups).filter_map(|group| bases.of(group)).max();
+            if let Some(base) = highest.filter(|base| *base > LAST_BASE) {
+                return Err(BlockFault::Base(base));
+            }
+        }
+        Ok(bases)
+    }
+
+    /// The base of a group; none if all its values are +0 and left out.
+    fn of(&self, group: usize) -> Option<u8> {
+        match self.layout {
+            // Nothing is left out: such a group has base 0.
+            Layout::Split => self.stated(group).or(Some(0)),
+            Layout::Compact => self.stated(group),
+        }
+    }
+
+    /// The base of a group; none if all its values are +0.
+    fn stated(&self, group: usize) -> Option<u8> {
+        match self.entry.form {
+            Form::Nibbles => match self.bytes[group / 2] >> (group % 2 * 4) & 15 {
+                ZERO_NIBBLE => None,
+                nibble => Some(self.entry.base.saturating_add(nibble)),
+            },
+            Form::Bytes => Some(self.bytes[group]).filter(|base| *base != ZERO_BYTE),
+            Form::One(_) | Form::Stored | Form::Zero => Some(self.entry.base),
+        }
+    }
+}
+
+/// How many of `count` values the mask marks.
+fn check_mask(mask: &[u8], count: usize) -> Result<usize, BlockFault> {
+    let (bits, padding) = mask.split_at(mask_len(count));
+    check_zero(padding)?;
+    marked(bits, count).ok_or(BlockFault::Padding)
+}
+
+/// A block that is coded by rANS, and where its parts are.
+struct Located<'a> {
+    block: Coded<'a>,
+    shape: Shape,
+    /// The rest, without what states carry of it.
+    rest: &'a [u8],
+    carries: bool,
+    codes: &'a [u8],
+    /// The escapes of joint symbols, if the codes are of these.
+    escapes: Option<&'a [u8]>,
+}
+
+impl<'a> Located<'a> {
+    /// Takes a body off `dynamic`.
+    ///
+    /// # Errors
+    /// If it contradicts itself or its entry.
+    fn read(
+        format: Format,
+        joint: bool,
+        Body { entry, count, mut static_body }: Body<'a>,
+        dynamic: &mut &'a [u8],
+    ) -> Result<Self, BlockFault> {
+        let block = Coded::read(format, entry, count, dynamic)?;
+        let head = match format.layout {
+            Layout::Split => &mut static_body,
+            Layout::Compact => &mut *dynamic,
+        };
+        let shape = if joint {
+            Shape::without_joint(format.fields, block.count())
+        } else {
+            Shape::read(format.layout, format.fields, block.count(), head)?
+        };
+        let carries = rans::carries(format, shape.planes_len());
+        let rest = take(head, shape.planes_len() - if carries { CARRIED } else { 0 })?;
+        let [words, escapes] = entry.words_and_escapes();
+        let codes = take(dynamic, rans::codes_len(words, escapes))?;
+        let escapes = joint.then(|| rans::escapes(codes, [words, escapes]));
+        Ok(Self { block, shape, rest, carries, codes, escapes })
+    }
+
+    /// The rANS job that decodes the block's residuals to the end of `list`.
+    fn job<'b>(&self, list: &'b mut List) -> Result<Job<'b>, BlockFault>
+    where
+        'a: 'b,
+    {
+        let residuals = &mut list[BLOCK_VALUES - self.block.count()..BLOCK_VALUES];
+        let mut job = rans::job(self.block.entry.words_and_escapes(), self.codes, residuals)?;
+        if self.escapes.is_some() {
+            job.stream.escapes = &[];
+        }
+        Ok(job)
+    }
+}
+
+/// Blocks that are decoded side by side, because a lane waits for itself most of the time.
+const TOGETHER: usize = 4;
+
+/// Residuals that have been decoded before the block's turn.
+#[derive(Default)]
+struct Ahead {
+    /// Decoded blocks, the next one first.
+    found: VecDeque<(Residuals, Result<Payload, BlockFault>)>,
+    /// Lists that are free.
+    free: Vec<Residuals>,
+}
+
+/// The residuals of a block, at the end of a list.
+type Residuals = Box<List>;
+
+impl Ahead {
+    /// The residuals of a block, and what its states carry; those of the blocks that come next are decoded as well, if they have not
+    /// been. The list is to be given back ([`Self::give_back`]).
+    ///
+    /// # Errors
+    /// If the codes contradict themselves.
+    fn residuals<'a>(
+        &mut self,
+        kernel: &Kernel,
+        table: &DecodeTable,
+        located: &Located<'a>,
+        next: impl Iterator<Item = Located<'a>>,
+    ) -> Result<(Residuals, Payload), BlockFault> {
+        if self.found.is_empty() {
+            // What is wrong with a block that comes next is told when it comes, and then it is the first.
+            let next: Vec<Located<'a>> = next.take(TOGETHER - 1).collect();
+            let mut lists: Vec<Residuals> = (0..=next.len()).map(|_| self.list()).collect();
+            let mut jobs = Vec::with_capacity(TOGETHER);
+            for (number, (located, list)) in [located].into_iter().chain(&next).zip(&mut lists).enumerate() {
+                match located.job(list) {
+                    Ok(job) => jobs.push(job),
+                    Err(fault) if number == 0 => return Err(fault),
+                    Err(_) => break,
+                }
+            }
+            (kernel.decode_rans)(&mut jobs, table);
+            let carries = [located].into_iter().chain(&next).map(|located| located.carries);
+            let checked: Vec<_> =
+                jobs.iter().zip(carries).map(|(job, carries)| rans::check(job, carries)).collect();
+            self.found.extend(lists.into_iter().zip(checked));
+        }
+        let (list, payload) = self.found.pop_front().expect("a block has been decoded");
+        Ok((list, payload?))
+    }
+
+    /// Takes a list for blocks that come later.
+    fn give_back(&mut self, list: Residuals) {
+        self.free.push(list);
+    }
+
+    fn list(&mut self) -> Residuals {
+        self.free.pop().unwrap_or_else(|| Box::new([0; BLOCK_VALUES + LIST_PAD]))
+    }
 }

@@ -3,21 +3,20 @@
 
 mod pass;
 
-use super::coding::{Coding, Format};
 use super::columns::Expanded;
 use super::entry::{Entry, Form};
-use super::geometry::{ALIGN, BLOCK_GROUPS, BLOCK_VALUES, MAX_WIDTH, mask_bytes};
-use super::order::TIERS;
+use super::geometry::{ALIGN, BLOCK_GROUPS, BLOCK_VALUES, Coding, Format, MAX_WIDTH, mask_bytes};
 use super::plan::{EIGHTHS, Plan};
 use super::rans::{self, CARRIED, Coder, Payload};
 use super::rest::{RestMut, RestStats, Shape};
 use super::sample::{self, Table};
-use crate::checksum::PART_BYTES;
+use super::tiers::TIERS;
+use crate::checksum::{self, PART_BYTES};
 use crate::kernel::joint::Window;
 use crate::kernel::tier::{LIST_PAD, plane_bytes};
 use crate::kernel::{BASE_GROUP, GroupSums, Kernel, WORD_VALUES};
 use crate::streaming_store::StreamingStore;
-use crate::{DType, Layout, checksum, sections};
+use crate::{DType, Layout, sections};
 
 /// Groups whose residuals are made before any is coded: few enough for them to stay in the fastest cache.
 const STRIP_GROUPS: usize = 16;

@@ -1,14 +1,12 @@
 //! BF16 in one pass over values, as far as a sample says how: the plan of the block is checked afterwards.
 
+use super::super::entry::{Entry, Form};
+use super::super::geometry::{ALIGN, Coding, Format, head_bytes};
+use super::super::plan::Plan;
+use super::super::rans::{self, CARRIED, Payload};
+use super::super::rest::RestStats;
 use super::{Encoder, bases_len};
 use crate::Layout;
-use crate::blocks::coding::{Coding, Format};
-use crate::blocks::entry::{Entry, Form};
-use crate::blocks::geometry::ALIGN;
-use crate::blocks::geometry::head_bytes;
-use crate::blocks::plan::Plan;
-use crate::blocks::rans::{self, CARRIED, Payload};
-use crate::blocks::rest::RestStats;
 use crate::checksum::{PART_BYTES, WORD, fold};
 use crate::kernel::pass::{Split, SplitMut};
 use crate::kernel::tier::plane_bytes;

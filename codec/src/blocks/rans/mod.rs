@@ -6,19 +6,18 @@
 mod joint;
 mod table;
 
-use super::coding::Format;
+pub(super) use table::{Model, TABLE, read};
+
 use super::fields::Fields;
-use super::geometry::{ALIGN, tail_bytes};
-use super::histogram;
-use super::order::{Order, TIERS};
-use super::tiers::check_zero;
+use super::geometry::{ALIGN, Format, tail_bytes};
+use super::tiers::{Order, TIERS, check_zero};
 use crate::kernel::Kernel;
+use crate::kernel::four::byte_counts;
 use crate::kernel::rans::{
     Alphabet, EncodeTable, Frequencies, Job, LANES, LOWEST, ROOM_PAD, Room, States, Stream, Used, WORD,
 };
 use crate::kernel::tier::plane_bytes;
 use crate::{BlockFault, DType, Layout};
-pub(super) use table::{Model, TABLE, read};
 
 /// Bytes of the states.
 const STATES: usize = 4 * LANES;
@@ -193,7 +192,7 @@ pub(super) fn codes_len(words: usize, escapes: usize) -> usize {
 
 /// Bytes that residuals take in tiers.
 fn in_tiers(residuals: &[u8]) -> usize {
-    let histogram = histogram::of_bytes(residuals);
+    let histogram = byte_counts(residuals);
     let mut counts = [residuals.len() as u16; TIERS + 1];
     for (number, tier) in Order::High.tiers().iter().enumerate() {
         let named: u32 = tier.symbols[..3].iter().map(|symbol| histogram[usize::from(*symbol)]).sum();

@@ -1,7 +1,7 @@
 //! The table of a frame: chosen from counts of residuals, in integers, so that every machine chooses the same.
 
+use super::super::tiers::{Order, TIERS};
 use super::joint::{self, Joint};
-use crate::blocks::order::{Order, TIERS};
 use crate::kernel::joint::Window;
 use crate::kernel::rans::{DecodeTable, ESCAPE, Frequencies, SCALE_BITS, SLOTS, SYMBOLS};
 use crate::{DecodeError, Section};

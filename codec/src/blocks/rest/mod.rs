@@ -3,18 +3,16 @@
 //! BF16 has one byte plane, F16 one and three bit planes, FP8 has only bit planes, F32 three byte planes. Those of F32
 //! often hold little, in gradients above all: in the compact layout each is kept in the shortest of five forms.
 
-mod read;
 mod tiers;
-mod write;
+
+pub(super) use tiers::PlaneTiers;
 
 use super::fields::Fields;
 use super::geometry::ALIGN;
-use crate::kernel::words::{PLANES, PlaneStats};
-use crate::kernel::{Kernel, WORD_VALUES, joint};
+use crate::kernel::bits::{spread, together, word};
+use crate::kernel::fields::{PLANES, PlaneStats};
+use crate::kernel::{BASE_GROUP, Kernel, WORD_VALUES, joint};
 use crate::{BlockFault, DType, Layout};
-pub(super) use read::Rest;
-pub(super) use tiers::PlaneTiers;
-pub(super) use write::RestMut;
 
 /// Bytes of the forms of the byte planes of F32 in the compact layout.
 const FORMS: usize = 16;
@@ -248,6 +246,280 @@ fn bit_plane_bytes(count: usize, planes: usize) -> usize {
 /// Offset of byte `number` of the first of `planes` bit planes; those of the others follow, eight bytes apart.
 fn plane_byte(number: usize, planes: usize) -> usize {
     number / 8 * 8 * planes + number % 8
+}
+
+/// The rest of a block, read group after group.
+pub(super) struct Rest<'a> {
+    planes: [Plane<'a>; PLANES],
+    byte_planes: usize,
+    bits: &'a [u8],
+    bit_planes: usize,
+}
+
+struct Plane<'a> {
+    form: Form,
+    bytes: &'a [u8],
+    bits: &'a [u8],
+    nonzero: usize,
+}
+
+impl<'a> Rest<'a> {
+    /// Takes `source`, which has the length of everything behind the forms.
+    ///
+    /// # Errors
+    /// If a mask has another number of bits than the form says, or what fills up a plane is not zero.
+    pub(super) fn new(shape: &Shape, mut source: &'a [u8]) -> Result<Self, BlockFault> {
+        let mut rest = Self {
+            planes: [const { Plane { form: Form::Raw, bytes: &[], bits: &[], nonzero: 0 } }; PLANES],
+            byte_planes: shape.byte_planes(),
+            bits: &[],
+            bit_planes: shape.bit_planes(),
+        };
+        let count = shape.count;
+        let mut take = |len| source.split_off(..len).ok_or(BlockFault::Overrun);
+        for (plane, form) in rest.planes[..rest.byte_planes].iter_mut().zip(shape.forms) {
+            let (bits, planes, used) = match form {
+                Form::Raw => (0, 1, count),
+                Form::Constant(_) => (0, 1, 0),
+                // They are looked at when they are unpacked.
+                Form::Tiers(_) => (0, 1, form.len(count)),
+                Form::Sparse(nonzero) => (bit_plane_bytes(count, 1), 1, usize::from(nonzero)),
+                Form::Signed(_) => (bit_plane_bytes(count, 7), 7, 0),
+            };
+            let (bits, bytes) = take(form.len(count))?.split_at(bits);
+            if !end_clear(bits, planes, count) || bytes[used..].iter().any(|byte| *byte != 0) {
+                return Err(BlockFault::Padding);
+            }
+            let found = bits.iter().map(|bits| bits.count_ones() as usize).sum();
+            match form {
+                Form::Sparse(_) if found != used => {
+                    return Err(BlockFault::Coded { expected: used, found });
+                }
+                _ => *plane = Plane { form, bytes: &bytes[..used], bits, nonzero: 0 },
+            }
+        }
+        rest.bits = take(bit_plane_bytes(count, rest.bit_planes))?;
+        if !end_clear(rest.bits, rest.bit_planes.max(1), count) {
+            return Err(BlockFault::Padding);
+        }
+        Ok(rest)
+    }
+
+    /// With bytes of their own, one for each value, in place of the bit planes.
+    #[must_use]
+    pub(super) fn with_tops(mut self, tops: &'a [u8]) -> Self {
+        self.planes[self.byte_planes] = Plane { form: Form::Raw, bytes: tops, bits: &[], nonzero: 0 };
+        Self { byte_planes: self.byte_planes + 1, bits: &[], bit_planes: 0, ..self }
+    }
+
+    /// The bits of the bit planes as bytes, one for each value.
+    pub(super) fn tops(&self, kernel: &Kernel, out: &mut [u8]) {
+        (kernel.unpack_bits)(self.bits, self.bit_planes, out);
+    }
+
+    /// The plane of BF16.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.planes[0].bytes
+    }
+
+    /// Number, tiers and bytes of each plane that has tiers.
+    pub(super) fn tiered(&self) -> impl Iterator<Item = (usize, PlaneTiers, &'a [u8])> {
+        self.planes[..self.byte_planes].iter().enumerate().filter_map(|(number, plane)| match plane.form {
+            Form::Tiers(tiers) => Some((number, tiers, plane.bytes)),
+            _ => None,
+        })
+    }
+
+    /// The rests of `count` values from `position` on, at most a group, a byte of each in a plane; those with tiers are 0. `room` is zero.
+    pub(super) fn get<'b>(
+        &'b mut self,
+        kernel: &Kernel,
+        position: usize,
+        count: usize,
+        room: &'b mut [[u8; BASE_GROUP]; PLANES],
+    ) -> [&'b [u8]; PLANES] {
+        let (byte_planes, bit_planes, bits) = (self.byte_planes, self.bit_planes, self.bits);
+        let mut planes = self.planes.iter_mut().zip(room).enumerate().map(|(number, (plane, room))| {
+            let room = &mut room[..count];
+            if number >= byte_planes {
+                if number == byte_planes && bit_planes > 0 {
+                    get_bits(kernel, bits, bit_planes, position, room);
+                }
+                return &*room;
+            }
+            match plane.form {
+                Form::Raw => return &plane.bytes[position..position + count],
+                Form::Tiers(_) => {}
+                Form::Constant(byte) => room.fill(byte),
+                Form::Sparse(_) => {
+                    for (i, out) in (position..).zip(room.iter_mut()) {
+                        if plane.bits[i / 8] >> (i % 8) & 1 == 1 {
+                            *out = plane.bytes[plane.nonzero];
+                            plane.nonzero += 1;
+                        }
+                    }
+                }
+                Form::Signed(sign) => {
+                    get_bits(kernel, plane.bits, 7, position, room);
+                    room.iter_mut().for_each(|byte| *byte |= sign);
+                }
+            }
+            room
+        });
+        std::array::from_fn(|_| planes.next().expect("there is room for each plane"))
+    }
+}
+
+/// The inverse of `put_bits`.
+fn get_bits(kernel: &Kernel, bits: &[u8], planes: usize, position: usize, out: &mut [u8]) {
+    if position.is_multiple_of(WORD_VALUES) {
+        let first = plane_byte(position / 8, planes);
+        return (kernel.unpack_bits)(&bits[first..], planes, out);
+    }
+    for (out, position) in out.chunks_mut(8).zip((position..).step_by(8)) {
+        let (byte, next) = (plane_byte(position / 8, planes), plane_byte(position / 8 + 1, planes));
+        let mut word = 0;
+        for plane in 0..planes {
+            // Bits of eight values are in two bytes, unless a byte begins with the first; behind the last there is none.
+            let low = u16::from(bits[byte + 8 * plane]);
+            let high = u16::from(bits.get(next + 8 * plane).copied().unwrap_or(0));
+            word |= spread(((low | high << 8) >> (position % 8)) as u8) << plane;
+        }
+        out.copy_from_slice(&word.to_le_bytes()[..out.len()]);
+    }
+}
+
+/// Whether no bit beyond the last of `count` values is set.
+fn end_clear(bits: &[u8], planes: usize, count: usize) -> bool {
+    let words = bits.as_chunks::<8>().0;
+    let last = &words[words.len().saturating_sub(planes)..];
+    count.is_multiple_of(WORD_VALUES)
+        || last.iter().all(|word| u64::from_le_bytes(*word) >> (count % WORD_VALUES) == 0)
+}
+
+/// Writer of the rest of a block, group after group.
+pub(super) struct RestMut<'a> {
+    planes: [PlaneMut<'a>; PLANES],
+    byte_planes: usize,
+    bits: &'a mut [u8],
+    bit_planes: usize,
+}
+
+struct PlaneMut<'a> {
+    form: Form,
+    /// The bytes, or those of a sparse plane that are not zero.
+    bytes: &'a mut [u8],
+    /// Bit planes or mask.
+    bits: &'a mut [u8],
+    /// Nonzero bytes so far.
+    nonzero: usize,
+}
+
+impl<'a> RestMut<'a> {
+    /// Takes `out`, which has the length of the shape.
+    pub(super) fn new(shape: &Shape, mut out: &'a mut [u8]) -> Self {
+        // Bits are set where they belong, padding stays.
+        if shape.stated || shape.bit_planes() > 0 {
+            out.fill(0);
+        }
+        let mut take = |len| out.split_off_mut(..len).expect("the part has the length of the shape");
+        if shape.stated {
+            take(FORMS).copy_from_slice(&shape.to_bytes());
+        }
+        let planes = std::array::from_fn(|plane| {
+            let form = shape.forms[plane];
+            let len = if plane < shape.byte_planes() { form.len(shape.count) } else { 0 };
+            let bits = match form {
+                Form::Sparse(_) => bit_plane_bytes(shape.count, 1),
+                Form::Signed(_) => len,
+                Form::Raw | Form::Constant(_) | Form::Tiers(_) => 0,
+            };
+            let (bits, bytes) = take(len).split_at_mut(bits);
+            if form == Form::Raw && len > 0 {
+                bytes[shape.count..].fill(0);
+            }
+            PlaneMut { form, bytes, bits, nonzero: 0 }
+        });
+        let bits = take(bit_plane_bytes(shape.count, shape.bit_planes()));
+        Self { planes, byte_planes: shape.byte_planes(), bits, bit_planes: shape.bit_planes() }
+    }
+
+    /// With one more byte plane, of which `tops` has a byte for each value.
+    #[must_use]
+    pub(super) fn with_tops(mut self, tops: &'a mut [u8]) -> Self {
+        self.planes[self.byte_planes] = PlaneMut { form: Form::Raw, bytes: tops, bits: &mut [], nonzero: 0 };
+        Self { byte_planes: self.byte_planes + 1, ..self }
+    }
+
+    /// The plane of BF16.
+    pub(super) fn bytes(&mut self) -> &mut [u8] {
+        self.planes[0].bytes
+    }
+
+    /// Number, tiers and room of each plane that has tiers: these are written as a whole.
+    pub(super) fn tiered(&mut self) -> impl Iterator<Item = (usize, PlaneTiers, &mut [u8])> {
+        let planes = self.planes[..self.byte_planes].iter_mut().enumerate();
+        planes.filter_map(|(number, plane)| match plane.form {
+            Form::Tiers(tiers) => Some((number, tiers, &mut *plane.bytes)),
+            _ => None,
+        })
+    }
+
+    /// Writes the rests of `count` values from `position` on, at most a group, which a function puts into planes, a byte of each: all of
+    /// these, but planes with tiers.
+    pub(super) fn put(
+        &mut self,
+        kernel: &Kernel,
+        position: usize,
+        count: usize,
+        put: impl FnOnce([&mut [u8]; PLANES]),
+    ) {
+        let mut own = [[0; BASE_GROUP]; PLANES];
+        let mut to =
+            self.planes.iter_mut().zip(&mut own).enumerate().map(|(number, (plane, own))| match plane.form {
+                Form::Raw if number < self.byte_planes => &mut plane.bytes[position..position + count],
+                _ => &mut own[..count],
+            });
+        put(std::array::from_fn(|_| to.next().expect("there is room for each plane")));
+        drop(to);
+        if self.bit_planes > 0 {
+            put_bits(kernel, self.bits, self.bit_planes, position, &own[self.byte_planes][..count]);
+        }
+        for (plane, own) in self.planes[..self.byte_planes].iter_mut().zip(&own) {
+            let bytes = &own[..count];
+            match plane.form {
+                Form::Raw | Form::Constant(_) | Form::Tiers(_) => {}
+                Form::Sparse(_) => {
+                    for (i, byte) in (position..).zip(bytes).filter(|(_, byte)| **byte != 0) {
+                        plane.bits[i / 8] |= 1 << (i % 8);
+                        plane.bytes[plane.nonzero] = *byte;
+                        plane.nonzero += 1;
+                    }
+                }
+                Form::Signed(_) => put_bits(kernel, plane.bits, 7, position, bytes),
+            }
+        }
+    }
+}
+
+/// Sets the lowest bits of bytes from `position` on, in planes that are zero; the highest bit may be set as well.
+fn put_bits(kernel: &Kernel, out: &mut [u8], planes: usize, position: usize, bytes: &[u8]) {
+    if position.is_multiple_of(WORD_VALUES) {
+        let first = plane_byte(position / 8, planes);
+        return (kernel.pack_bits)(bytes, planes, &mut out[first..]);
+    }
+    for (bytes, position) in bytes.chunks(8).zip((position..).step_by(8)) {
+        let bytes = word(bytes);
+        let (byte, next) = (plane_byte(position / 8, planes), plane_byte(position / 8 + 1, planes));
+        for plane in 0..planes {
+            let bits = u16::from(together(bytes, plane as u32)) << (position % 8);
+            out[byte + 8 * plane] |= bits as u8;
+            // Bits of eight values are in two bytes, unless a byte begins with the first.
+            if bits >> 8 != 0 {
+                out[next + 8 * plane] |= (bits >> 8) as u8;
+            }
+        }
+    }
 }
 
 #[cfg(test)]

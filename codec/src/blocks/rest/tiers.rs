@@ -1,9 +1,8 @@
 //! A byte plane in tiers, as exponents are, but the symbols are the plane's own: its twelve most frequent bytes.
 
+use super::super::geometry::tail_bytes;
+use super::super::tiers::{Coded, List, Order, TIERS, check_zero, unpack};
 use crate::BlockFault;
-use crate::blocks::geometry::tail_bytes;
-use crate::blocks::order::{Order, TIERS};
-use crate::blocks::tiers::{Coded, List, check_zero, unpack};
 use crate::kernel::Kernel;
 use crate::kernel::tier::{Tier, plane_bytes, read_pair};
 
@@ -170,7 +169,8 @@ impl PlaneTiers {
 mod tests {
     use super::*;
     use crate::blocks::geometry::BLOCK_VALUES;
-    use crate::kernel::{PORTABLE, tier::LIST_PAD};
+    use crate::kernel::PORTABLE;
+    use crate::kernel::tier::LIST_PAD;
     use crate::levels;
 
     fn histogram(bytes: &[u8]) -> [u32; 256] {

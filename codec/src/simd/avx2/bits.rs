@@ -1,12 +1,12 @@
-//! Bits of bytes in planes: the highest bits of all bytes of a vector are one instruction away from a word.
+//! Bits of bytes in planes: the highest bits of all bytes of a vector are one instruction away from a word. Zeros out of a tile and back:
+//! eight values at a time, by a table of shuffles for each pattern of zeros.
 
 use std::arch::x86_64::*;
 
-use super::vector::{bits, load, store};
-use crate::kernel::WORD_VALUES;
-use crate::kernel::bits as portable;
+use super::super::shuffles::{VALUES_APART, VALUES_TOGETHER};
+use super::vector::{bits, load, load_half, store, store_half, sum_epi64, swap_middle};
+use crate::kernel::{WORD_VALUES, bits};
 
-/// See [`crate::kernel::Kernel::pack_bits`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) {
     let (steps, tail) = bytes.as_chunks::<WORD_VALUES>();
@@ -21,10 +21,9 @@ pub(super) fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) {
             *out = (words[0] | words[1] << 32).to_le_bytes();
         }
     }
-    portable::pack_bits(tail, planes, end);
+    bits::pack_bits(tail, planes, end);
 }
 
-/// See [`crate::kernel::Kernel::unpack_bits`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn unpack_bits(bits: &[u8], planes: usize, out: &mut [u8]) {
     let (steps, tail) = out.as_chunks_mut::<WORD_VALUES>();
@@ -48,5 +47,60 @@ pub(super) fn unpack_bits(bits: &[u8], planes: usize, out: &mut [u8]) {
             store(out, *half);
         }
     }
-    portable::unpack_bits(from.1, planes, tail);
+    bits::unpack_bits(from.1, planes, tail);
+}
+
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(super) fn zeros(values: &[u8]) -> usize {
+    let (blocks, tail) = values.as_chunks::<64>();
+    let mut sum = _mm256_setzero_si256();
+    for blocks in blocks.chunks(255) {
+        let mut counts = _mm256_setzero_si256();
+        for block in blocks {
+            counts = _mm256_sub_epi8(counts, zero_bytes(block));
+        }
+        sum = _mm256_add_epi64(sum, _mm256_sad_epu8(counts, _mm256_setzero_si256()));
+    }
+    sum_epi64(sum) as usize + bits::zeros::<2>(tail)
+}
+
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(super) fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize {
+    let (blocks, tail) = values.as_chunks::<64>();
+    let (masks, mask_tail) = mask.split_at_mut(4 * blocks.len());
+    let mut count = 0;
+    for (block, mask) in blocks.iter().zip(masks.as_chunks_mut::<4>().0) {
+        *mask = (!bits(swap_middle(zero_bytes(block)))).to_le_bytes();
+        for (values, mask) in block.as_chunks().0.iter().zip(mask) {
+            // Never more than have been read: there is room for eight.
+            let kept = kept[2 * count..].first_chunk_mut().expect("`kept` has room for all values");
+            let shuffle = load_half(&VALUES_TOGETHER[usize::from(*mask)]);
+            store_half(kept, _mm_shuffle_epi8(load_half(values), shuffle));
+            count += mask.count_ones() as usize;
+        }
+    }
+    count + bits::drop_zeros::<2>(tail, mask_tail, &mut kept[2 * count..])
+}
+
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(super) fn restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) {
+    let mut left = kept;
+    let mut done = 0;
+    for (mask, out) in mask.iter().zip(out.as_chunks_mut().0) {
+        // The last values are fewer than a vector.
+        let Some(values) = left.first_chunk() else { break };
+        store_half(out, _mm_shuffle_epi8(load_half(values), load_half(&VALUES_APART[usize::from(*mask)])));
+        left = &left[2 * mask.count_ones() as usize..];
+        done += 1;
+    }
+    bits::restore_zeros::<2>(&mask[done..], left, &mut out[16 * done..]);
+}
+
+/// All ones for each of 32 values that is +0, a byte each, in the order of packing.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn zero_bytes(values: &[u8; 64]) -> __m256i {
+    let [low, high] = values.as_chunks().0 else { unreachable!("64 bytes are twice 32") };
+    let zero = |values| _mm256_cmpeq_epi16(load(values), _mm256_setzero_si256());
+    _mm256_packs_epi16(zero(low), zero(high))
 }

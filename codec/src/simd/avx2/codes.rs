@@ -6,7 +6,6 @@ use super::vector::{bits, load, load_half, store, swap_middle};
 use crate::kernel::WORD_VALUES;
 use crate::kernel::codes::{self, CodeTable, ENTRIES};
 
-/// See [`crate::kernel::Kernel::pack_codes`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn pack_codes(
     exponents: &[u8],
@@ -59,7 +58,6 @@ fn pack<const WINDOWS: usize>(exponents: &[u8], table: &CodeTable, codes: &mut [
     codes::pack_codes(tail, table, codes_tail, escaped_tail, false);
 }
 
-/// See [`crate::kernel::Kernel::unpack_codes`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn unpack_codes(codes: &[u8], book: &[u8; ENTRIES], exponents: &mut [u8]) {
     let (steps, tail) = exponents.as_chunks_mut::<WORD_VALUES>();

@@ -5,7 +5,6 @@ use std::arch::x86_64::*;
 use super::vector::{AHEAD, exponents, load, prefetch, prefetch_far, store, sum_epi64, swap_middle};
 use crate::kernel::{BASE_GROUP, GroupSums, TILE, fields};
 
-/// See [`crate::kernel::Kernel::group_sums`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn group_sums(values: &[u8], sums: &mut [GroupSums]) {
     let (groups, tail) = values.as_chunks::<{ 2 * BASE_GROUP }>();
@@ -29,7 +28,6 @@ pub(super) fn group_sums(values: &[u8], sums: &mut [GroupSums]) {
     fields::group_sums(tail, last);
 }
 
-/// See [`crate::kernel::Kernel::split`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u8]) {
     let (blocks, tail) = values.as_chunks::<64>();
@@ -50,7 +48,6 @@ pub(super) fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u
     fields::split(tail, base, rest_tail, residuals_tail);
 }
 
-/// See [`crate::kernel::Kernel::join`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn join(rest: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) {
     let (blocks, tail) = values.as_chunks_mut::<64>();

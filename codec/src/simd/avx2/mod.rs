@@ -2,21 +2,16 @@
 
 mod bits;
 mod codes;
-mod copy;
-mod counts;
 mod fields;
-mod mask;
-mod pack;
 mod rans;
 mod sums;
 mod tier;
-mod unpack;
 mod vector;
+mod window;
 
+use crate::kernel::fields::{MantissaBits, PLANES, PlaneStats};
 use crate::kernel::four::ShortWords;
 use crate::kernel::joint::Window;
-use crate::kernel::short::MantissaBits;
-use crate::kernel::words::{PLANES, PlaneStats};
 use crate::kernel::{GroupSums, Kernel, PORTABLE, SimdLevel, signature};
 
 /// One pass over values: a group at a time, which stays in the fastest cache from one step to the next.
@@ -39,25 +34,19 @@ pub(crate) fn kernel() -> Option<&'static Kernel> {
 /// the processor can increment them, and loops over whole values of 32 bits, which compilers turn into vector code anyway.
 pub(super) static AVX2: Kernel = level! {
     Avx2, else PORTABLE {
-        sums: checksum;
-        counts: window_bounds;
-        pack: pack;
-        unpack: unpack;
-        mask: zeros, drop_zeros, restore_zeros;
+        sums: checksum, copy_sum, copy_past, fence;
+        window: window_bounds, pack, unpack;
         fields: group_sums, split, join;
-        bits: pack_bits, unpack_bits;
+        bits: pack_bits, unpack_bits, zeros, drop_zeros, restore_zeros;
         tier: pack_tier, unpack_tier, split_tier;
         pass: split_pass, join_pass;
         rans: encode_rans, decode_rans;
-        copy: copy_sum, copy_past, fence;
         codes: pack_codes, unpack_codes;
     }
     compiled for "avx2,bmi1,bmi2,popcnt" {
         four: fours;
-        planes: split_bytes_2, join_bytes_2, split_bytes_4, join_bytes_4;
-        words: group_sums_32, plane_stats, split_32, join_32, add_plane;
-        short: group_sums_8, group_sums_16, split_8, join_8, split_16, join_16;
-        columns: add_row, sum_offsets;
+        fields: split_bytes_2, join_bytes_2, split_bytes_4, join_bytes_4, group_sums_32, plane_stats, split_32, join_32,
+            add_plane, group_sums_8, group_sums_16, split_8, join_8, split_16, join_16, add_row, sum_offsets;
         joint: merge, unmerge;
     }
 };

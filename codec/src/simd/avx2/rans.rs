@@ -89,7 +89,6 @@ fn gather<const LEN: usize>(table: &[u32; LEN], numbers: __m256i) -> __m256i {
     unsafe { _mm256_i32gather_epi32::<4>(table.as_ptr().cast(), numbers) }
 }
 
-/// See [`crate::kernel::Kernel::encode_rans`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn encode_rans(
     codes: &[u8],
@@ -195,7 +194,6 @@ fn encode_step(states: __m256i, symbols: __m256i, table: &EncodeTable) -> (__m25
     (coded, _mm256_castsi256_si128(out), mask.count_ones() as usize)
 }
 
-/// See [`crate::kernel::Kernel::decode_rans`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) {
     let (pairs, last) = jobs.as_chunks_mut::<2>();

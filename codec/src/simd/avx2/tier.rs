@@ -17,7 +17,6 @@ const _: () = assert!(LIST_PAD >= 32);
 /// How far ahead of their use rests are asked for, in bytes: some pages.
 const REST_AHEAD: usize = 1 << 13;
 
-/// See [`crate::kernel::Kernel::pack_tier`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn pack_tier(
     list: &mut [u8],
@@ -63,7 +62,6 @@ pub(super) fn pack_tier(
     tier::pack_tier(list, start + WORD_VALUES * steps, passed, tier, last)
 }
 
-/// See [`crate::kernel::Kernel::unpack_tier`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &[u8]) -> Result<(), usize> {
     check_passed(passed, planes)?;
@@ -88,7 +86,6 @@ pub(super) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &
     Ok(())
 }
 
-/// See [`crate::kernel::Kernel::split_tier`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn split_tier(
     values: &[u8],
@@ -104,7 +101,6 @@ pub(super) fn split_tier(
     pack_tier(list, passed, passed, tier, planes)
 }
 
-/// See [`crate::kernel::tier::join_tier`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn join_tier(
     passed: &[u8],

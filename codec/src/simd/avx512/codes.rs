@@ -2,12 +2,10 @@
 
 use std::arch::x86_64::*;
 
-use super::vector::{EVEN, load, load_half, load_quarter, store};
-use super::writer::Vectors;
+use super::vector::{EVEN, Vectors, load, load_half, load_quarter, store};
 use crate::kernel::WORD_VALUES;
 use crate::kernel::codes::{self, CodeTable, ENTRIES};
 
-/// See [`crate::kernel::Kernel::pack_codes`].
 #[target_feature(enable = "avx512bw,avx512vbmi")]
 pub(super) fn pack_codes(
     exponents: &[u8],
@@ -54,7 +52,6 @@ fn pack<const PAST: bool>(exponents: &[u8], table: &CodeTable, codes: &mut [u8],
     codes::pack_codes(tail, table, codes_tail, escaped_tail, false);
 }
 
-/// See [`crate::kernel::Kernel::unpack_codes`].
 #[target_feature(enable = "avx512bw,avx512vbmi")]
 pub(super) fn unpack_codes(codes: &[u8], book: &[u8; ENTRIES], exponents: &mut [u8]) {
     let vector = _mm512_broadcast_i32x4(load_quarter(book));

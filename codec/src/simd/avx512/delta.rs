@@ -232,7 +232,6 @@ impl Long {
     }
 }
 
-/// See [`crate::kernel::Kernel::delta_split`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,bmi2,popcnt")]
 pub(super) fn delta_split(width: usize, values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) {
     let first = match width {
@@ -314,7 +313,6 @@ fn split_32(values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) -> usi
     WORD_VALUES * values.len()
 }
 
-/// See [`crate::kernel::Kernel::delta_join`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,bmi2,popcnt")]
 pub(super) fn delta_join(width: usize, base: &[u8], how: How, from: &mut JoinFrom<'_>, out: &mut [u8]) {
     let first = match width {

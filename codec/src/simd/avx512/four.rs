@@ -8,7 +8,6 @@ use crate::kernel::four::{self, ShortWords};
 /// Fours of a step.
 const STEP_FOURS: usize = 16;
 
-/// See [`crate::kernel::Kernel::fours`].
 #[target_feature(enable = "avx512bw,avx512vbmi")]
 pub(super) fn fours(words: &ShortWords, symbols: &[[u8; 4]], out: &mut [u64]) {
     let (steps, tail) = symbols.as_chunks::<STEP_FOURS>();

@@ -4,8 +4,7 @@ use std::arch::x86_64::*;
 
 use super::sums::Mixer;
 use super::tier::{residuals_of, symbols};
-use super::vector::{AHEAD, NEAR, join_64, load, prefetch, prefetch_far, split_64, store};
-use super::writer::Vectors;
+use super::vector::{AHEAD, NEAR, Vectors, join_64, load, prefetch, prefetch_far, split_64, store};
 use crate::checksum::WORD;
 use crate::kernel::pass::{
     FIRST_SYMBOLS, GROUP_BYTES, GROUP_PLANES, Join, Passed, Split, SplitMut, left, passes,
@@ -26,7 +25,6 @@ mod groups {
     super::passes!(sums by group: false, compiled for "avx512bw,avx512vbmi,avx512vbmi2,popcnt");
 }
 
-/// See [`crate::kernel::Kernel::split_pass`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn split_pass(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Passed {
     match (how.tier, how.streaming) {
@@ -104,7 +102,6 @@ fn split<const TIER: bool, const PAST: bool>(values: &[u8], how: Split<'_>, out:
     Passed { passed, sum: mixer.sum().wrapping_add(sum) }
 }
 
-/// See [`crate::kernel::Kernel::join_pass`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn join_pass(coded: Join<'_>, values: &mut [u8]) -> Passed {
     match (coded.tier, coded.streaming) {

@@ -73,7 +73,6 @@ fn write_states(vectors: [__m512i; 2], states: &mut States) {
     }
 }
 
-/// See [`crate::kernel::Kernel::encode_rans`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn encode_rans(
     residuals: &[u8],
@@ -380,7 +379,6 @@ impl Symbols {
     }
 }
 
-/// See [`crate::kernel::Kernel::decode_rans`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) {
     if table.narrow { decode_jobs::<true>(jobs, table) } else { decode_jobs::<false>(jobs, table) }

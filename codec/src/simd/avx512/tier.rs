@@ -30,7 +30,6 @@ fn codes_of(residuals: __m512i, symbols: &Symbols) -> (u64, u64) {
     (one | passed, two | passed)
 }
 
-/// See [`crate::kernel::Kernel::pack_tier`].
 #[target_feature(enable = "avx512bw,avx512vbmi2,popcnt")]
 pub(super) fn pack_tier(
     list: &mut [u8],
@@ -62,7 +61,6 @@ pub(super) fn pack_tier(
     passed
 }
 
-/// See [`crate::kernel::Kernel::unpack_tier`].
 #[target_feature(enable = "avx512bw,avx512vbmi2,popcnt")]
 pub(super) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &[u8]) -> Result<(), usize> {
     check_passed(passed, planes)?;
@@ -90,7 +88,6 @@ pub(super) fn residuals_of((low, high): (u64, u64), passed: __m512i, symbols: &S
     (_mm512_mask_expand_epi8(residuals, marks, passed), marks.count_ones() as usize)
 }
 
-/// See [`crate::kernel::Kernel::split_tier`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn split_tier(
     values: &[u8],
@@ -131,7 +128,6 @@ pub(super) fn split_tier(
     passed
 }
 
-/// See [`crate::kernel::tier::join_tier`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn join_tier(
     passed: &[u8],

@@ -9,7 +9,6 @@ use crate::kernel::codes::{self, CodeTable, ENTRIES};
 /// Bits of a looked-up byte above the code: all ones where there is a code.
 const PRESENT: u8 = 0xf0;
 
-/// See [`crate::kernel::Kernel::pack_codes`].
 #[target_feature(enable = "neon")]
 pub(super) fn pack_codes(
     exponents: &[u8],
@@ -66,7 +65,6 @@ fn pack<const WINDOWS: usize>(exponents: &[u8], table: &CodeTable, codes: &mut [
     codes::pack_codes(tail, table, codes_tail, escaped_tail, false);
 }
 
-/// See [`crate::kernel::Kernel::unpack_codes`].
 #[target_feature(enable = "neon")]
 pub(super) fn unpack_codes(codes: &[u8], book: &[u8; ENTRIES], exponents: &mut [u8]) {
     let (steps, tail) = exponents.as_chunks_mut::<32>();

@@ -5,7 +5,6 @@ use std::arch::aarch64::*;
 use super::vector::{exponents, join_16, load, load_values, rests, store, store_values};
 use crate::kernel::{BASE_GROUP, GroupSums, fields};
 
-/// See [`crate::kernel::Kernel::group_sums`].
 #[target_feature(enable = "neon")]
 pub(super) fn group_sums(values: &[u8], sums: &mut [GroupSums]) {
     let (groups, tail) = values.as_chunks::<{ 2 * BASE_GROUP }>();
@@ -24,7 +23,6 @@ pub(super) fn group_sums(values: &[u8], sums: &mut [GroupSums]) {
     fields::group_sums(tail, last);
 }
 
-/// See [`crate::kernel::Kernel::split`].
 #[target_feature(enable = "neon")]
 pub(super) fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u8]) {
     let (blocks, tail) = values.as_chunks::<64>();
@@ -42,7 +40,6 @@ pub(super) fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u
     fields::split(tail, base, rest_tail, residuals_tail);
 }
 
-/// See [`crate::kernel::Kernel::join`].
 #[target_feature(enable = "neon")]
 pub(super) fn join(rest: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) {
     let (blocks, tail) = values.as_chunks_mut::<64>();

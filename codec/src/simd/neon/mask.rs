@@ -4,9 +4,8 @@ use std::arch::aarch64::*;
 
 use super::super::shuffles::{VALUES_APART, VALUES_TOGETHER};
 use super::vector::{load, load_values, store, word};
-use crate::kernel::mask;
+use crate::kernel::bits;
 
-/// See [`crate::kernel::Kernel::zeros`].
 #[target_feature(enable = "neon")]
 pub(super) fn zeros(values: &[u8]) -> usize {
     let (vectors, tail) = values.as_chunks::<32>();
@@ -20,10 +19,9 @@ pub(super) fn zeros(values: &[u8]) -> usize {
         }
         sum += usize::from(vaddlvq_u8(counts));
     }
-    sum + mask::zeros::<2>(tail)
+    sum + bits::zeros::<2>(tail)
 }
 
-/// See [`crate::kernel::Kernel::drop_zeros`].
 #[target_feature(enable = "neon")]
 pub(super) fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize {
     let (blocks, tail) = values.as_chunks::<128>();
@@ -38,10 +36,9 @@ pub(super) fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usi
             count += mask.count_ones() as usize;
         }
     }
-    count + mask::drop_zeros::<2>(tail, mask_tail, &mut kept[2 * count..])
+    count + bits::drop_zeros::<2>(tail, mask_tail, &mut kept[2 * count..])
 }
 
-/// See [`crate::kernel::Kernel::restore_zeros`].
 #[target_feature(enable = "neon")]
 pub(super) fn restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) {
     let mut left = kept;
@@ -53,7 +50,7 @@ pub(super) fn restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) {
         left = &left[2 * mask.count_ones() as usize..];
         done += 1;
     }
-    mask::restore_zeros::<2>(&mask[done..], left, &mut out[16 * done..]);
+    bits::restore_zeros::<2>(&mask[done..], left, &mut out[16 * done..]);
 }
 
 /// A bit for each of 64 values that is not +0.

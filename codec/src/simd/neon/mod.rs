@@ -1,15 +1,13 @@
 //! NEON, which all processors with AArch64 have that run an operating system.
 
 mod codes;
-mod counts;
 mod fields;
 mod mask;
-mod pack;
 mod rans;
 mod sums;
 mod tier;
-mod unpack;
 mod vector;
+mod window;
 
 use crate::kernel::{Kernel, PORTABLE, SimdLevel, signature};
 
@@ -29,9 +27,7 @@ pub(crate) fn kernel() -> Option<&'static Kernel> {
 static NEON: Kernel = level! {
     Neon, else PORTABLE {
         sums: checksum, copy_sum;
-        counts: window_bounds;
-        pack: pack;
-        unpack: unpack;
+        window: window_bounds, pack, unpack;
         mask: zeros, drop_zeros, restore_zeros;
         fields: group_sums, split, join;
         tier: pack_tier, unpack_tier, split_tier;

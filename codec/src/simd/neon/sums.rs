@@ -9,13 +9,11 @@ use crate::kernel::sums;
 /// Vectors of two words that are mixed side by side.
 const VECTORS: usize = 4;
 
-/// See [`crate::kernel::Kernel::checksum`].
 #[target_feature(enable = "neon")]
 pub(super) fn checksum(bytes: &[u8], index: u64) -> u32 {
     fold(mixed(bytes, index))
 }
 
-/// See [`crate::kernel::Kernel::copy_sum`].
 #[target_feature(enable = "neon")]
 pub(super) fn copy_sum(from: &[u8], to: &mut [u8], word: u64, _streaming: bool) -> u64 {
     to.copy_from_slice(from);

@@ -159,7 +159,6 @@ impl Encoder {
     }
 }
 
-/// See [`crate::kernel::Kernel::pack_tier`].
 #[target_feature(enable = "neon")]
 pub(super) fn pack_tier(
     list: &mut [u8],
@@ -185,7 +184,6 @@ pub(super) fn pack_tier(
     tier::pack_tier(list, start + WORD_VALUES * steps, passed, tier, last)
 }
 
-/// See [`crate::kernel::Kernel::split_tier`].
 #[target_feature(enable = "neon")]
 pub(super) fn split_tier(
     values: &[u8],
@@ -265,7 +263,6 @@ impl Decoder {
     }
 }
 
-/// See [`crate::kernel::Kernel::unpack_tier`].
 #[target_feature(enable = "neon")]
 pub(super) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &[u8]) -> Result<(), usize> {
     check_passed(passed, planes)?;
@@ -289,7 +286,6 @@ pub(super) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &
     Ok(())
 }
 
-/// See [`crate::kernel::tier::join_tier`].
 #[target_feature(enable = "neon")]
 pub(super) fn join_tier(
     passed: &[u8],

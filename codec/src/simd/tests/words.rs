@@ -1,8 +1,7 @@
 //! FP32, F16 and FP8 values, and bit planes, of every kernel of this machine against the portable one.
 
 use super::*;
-use crate::kernel::short::{E4, E5};
-use crate::kernel::words::PLANES;
+use crate::kernel::fields::{E4, E5, PLANES};
 
 /// `count` values of 32 bits: noise, few patterns, and zeros.
 fn words(count: usize, seed: u64) -> Unaligned {

@@ -33,3 +33,11 @@ fn part(bytes: &[u8], index: impl Fn(u64) -> u64) -> u32 {
     }
     (sum >> 32) as u32 ^ sum as u32
 }
+
+/// Holds the checksum in front matter against that of the values and of all front matter, to which `more` is added.
+#[allow(dead_code, reason = "not every test target uses it")]
+pub(crate) fn assert_sealed(values: &[u8], front: &[u8], more: u32) {
+    let mut unsealed = front.to_vec();
+    unsealed[24..28].fill(0);
+    assert_eq!(front[24..28], checksum(values, &unsealed).wrapping_add(more).to_le_bytes());
+}

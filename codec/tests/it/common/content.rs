@@ -99,8 +99,20 @@ pub(crate) fn every_pattern(dtype: DType) -> Vec<u8> {
     }
 }
 
-/// Bits of the exponent (and mantissa bits of the fields, in order).
-fn fields(dtype: DType) -> (u32, u32) {
+/// All patterns of a type of one or two bytes, of longer ones as many random ones: in ascending order, and shuffled.
+pub(crate) fn ascending_and_shuffled(dtype: DType) -> [Vec<u8>; 2] {
+    let ascending = every_pattern(dtype);
+    let mut patterns: Vec<&[u8]> = ascending.chunks(dtype.width()).collect();
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    for i in (1..patterns.len()).rev() {
+        patterns.swap(i, rng.random_range(0..=i));
+    }
+    let shuffled = patterns.concat();
+    [ascending, shuffled]
+}
+
+/// Bits of the exponent and of the mantissa.
+pub(crate) fn fields(dtype: DType) -> (u32, u32) {
     match dtype {
         DType::Bf16 => (8, 7),
         DType::F16 => (5, 10),

@@ -1,7 +1,7 @@
 //! Tables of rANS and what is coded by them, read a second time from docs/format.md.
 
 use super::reader::Reader;
-use super::table;
+use super::{table, tag_of};
 use zipwire_codec::DType;
 
 /// A table of frequencies.
@@ -19,11 +19,10 @@ pub(crate) struct Table {
 impl Table {
     /// The one of the tests that frames name by this id.
     pub(crate) fn shared(dtype: DType, named: u32) -> Self {
-        let tag = DType::ALL.into_iter().position(|other| other == dtype).unwrap() as u8;
         let table = ["rans", "rans:mantissa=2"].map(|spec| table(&spec.parse().unwrap(), dtype));
         let table = table.iter().find(|table| table.id() == named).unwrap();
         let (head, rest) = table.as_bytes().split_at(4);
-        assert_eq!([head[0], head[1], head[3]], [5, tag, 0]);
+        assert_eq!([head[0], head[1], head[3]], [5, tag_of(dtype), 0]);
         assert!((4..=11).contains(&head[2]));
         let mut source = Reader(rest);
         let table = Self::read(&mut source);

@@ -9,6 +9,7 @@ pub(crate) mod reader;
 use std::sync::LazyLock;
 
 use content::Content;
+use safetensors::{Dtype, SafeTensors};
 use zipwire_codec::{
     Codec, DType, DecodeError, Decoder, FrameShape, Layout, SimdLevel, Spec, Table, force_simd, simd_levels,
 };
@@ -23,6 +24,11 @@ pub(crate) fn level() -> SimdLevel {
         |_| simd_levels().into_iter().next_back().unwrap(),
         |name| SimdLevel::from_name(&name).unwrap(),
     )
+}
+
+/// Tag of a type in headers.
+pub(crate) fn tag_of(dtype: DType) -> u8 {
+    DType::ALL.into_iter().position(|other| other == dtype).unwrap() as u8
 }
 
 /// The codec with this spec, to run on [`level`]. `table=TYPE` in it stands for [`table`].
@@ -60,6 +66,58 @@ pub(crate) static DECODER: LazyLock<Decoder> = LazyLock::new(|| {
     decoder
 });
 
+/// Compares the sizes, in percent in the split layout and in the compact one, of the recorded BF16 tensors of files that have 8 KiB at least, a
+/// frame each of the codec for their rows.
+#[allow(clippy::disallowed_methods, reason = "the samples are files")]
+pub(crate) fn assert_sizes_of_samples(spec: &str, samples: &[(&str, f64, f64)]) {
+    force_simd(level()).unwrap();
+    let (mut found, mut differs) = (String::new(), false);
+    for (file, split, compact) in samples {
+        let path = format!("{}/../traces/samples/{file}.bf16.safetensors", env!("CARGO_MANIFEST_DIR"));
+        let bytes = std::fs::read(path).unwrap();
+        let tensors = SafeTensors::deserialize(&bytes).unwrap().tensors();
+        let sizes = Layout::ALL.map(|layout| {
+            let (mut raw, mut coded) = (0, 0);
+            for (_, tensor) in &tensors {
+                if tensor.dtype() == Dtype::BF16 && tensor.data().len() >= 8 << 10 {
+                    let row = tensor.shape().last().copied().unwrap_or(0);
+                    let codec = spec.parse::<Spec>().unwrap().for_rows(row).codec();
+                    let frame = Frame::new(&*codec, layout, DType::Bf16, tensor.data());
+                    frame.assert_survives(file);
+                    raw += frame.values.len();
+                    coded += frame.len();
+                }
+            }
+            100.0 * coded as f64 / raw as f64
+        });
+        differs |= (sizes[0] - split).abs() > 0.05 || (sizes[1] - compact).abs() > 0.05;
+        found += &format!("    (\"{file}\", {:.2}, {:.2}),\n", sizes[0], sizes[1]);
+    }
+    assert!(!differs, "these sizes are others now:\n{found}");
+}
+
+/// Static and dynamic section of a frame with a codec's tag and these parts: front matter, in which the header is still to be filled in but for
+/// the id of a table, bodies that are behind it in either layout, and what is in the dynamic section.
+pub(crate) fn sections(
+    codec: u8,
+    layout: Layout,
+    dtype: DType,
+    values: &[u8],
+    [mut front, bodies, dynamic]: [Vec<u8>; 3],
+) -> (Vec<u8>, Vec<u8>) {
+    let in_front = if layout == Layout::Compact { front.len() + bodies.len() } else { 0 };
+    front[..4].copy_from_slice(b"ZPWR");
+    front[4..8].copy_from_slice(&[1, codec, tag_of(dtype), u8::from(layout == Layout::Compact)]);
+    front[8..16].copy_from_slice(&((values.len() / dtype.width()) as u64).to_le_bytes());
+    front[16..24].copy_from_slice(&((dynamic.len() + in_front) as u64).to_le_bytes());
+    let checksum = checksum::checksum(values, &front);
+    front[24..28].copy_from_slice(&checksum.to_le_bytes());
+    match layout {
+        Layout::Split => ([front, bodies].concat(), dynamic),
+        Layout::Compact => (vec![], [front, bodies, dynamic].concat()),
+    }
+}
+
 /// A frame and what it is of.
 pub(crate) struct Frame {
     pub(crate) layout: Layout,
@@ -72,11 +130,8 @@ pub(crate) struct Frame {
 impl Frame {
     /// Encodes, and checks what holds for every frame.
     pub(crate) fn new(codec: &dyn Codec, layout: Layout, dtype: DType, values: &[u8]) -> Self {
-        let count = values.len() / dtype.width();
-        let (static_len, bound) = (
-            codec.static_len(FrameShape::new(layout, dtype, count)),
-            codec.bound(FrameShape::new(layout, dtype, count)),
-        );
+        let shape = FrameShape::new(layout, dtype, values.len() / dtype.width());
+        let (static_len, bound) = (codec.static_len(shape), codec.bound(shape));
         assert!(static_len <= bound);
         assert!(layout == Layout::Split || static_len == 0);
         let encode = |poison: u8| {
@@ -85,10 +140,7 @@ impl Frame {
                 (vec![poison; static_len], vec![poison; bound - static_len]);
             let len = codec.encode(layout, dtype, &values, &mut static_out, &mut dynamic_out).unwrap();
             dynamic_out.truncate(len);
-            assert!(
-                static_len + len >= codec.min_len(FrameShape::new(layout, dtype, count)),
-                "shorter than can be"
-            );
+            assert!(static_len + len >= codec.min_len(shape), "shorter than can be");
             (values, static_out, dynamic_out)
         };
         let first = encode(0x00);
@@ -122,8 +174,29 @@ impl Frame {
         assert!(self.decode().is_err(), "{} {}: {context} goes unnoticed", self.layout, self.count());
     }
 
+    /// Bytes of both sections.
+    pub(crate) fn len(&self) -> usize {
+        self.static_section.len() + self.dynamic_section.len()
+    }
+
     pub(crate) fn bits(&self) -> usize {
-        8 * (self.static_section.len() + self.dynamic_section.len())
+        8 * self.len()
+    }
+
+    /// Its bytes, of those of the values.
+    pub(crate) fn percent(&self) -> f64 {
+        100.0 * self.len() as f64 / self.values.len() as f64
+    }
+
+    /// The section that begins with the header.
+    pub(crate) fn first_section(&self) -> &[u8] {
+        if self.layout == Layout::Split { &self.static_section } else { &self.dynamic_section }
+    }
+
+    /// Damages it and says what is found.
+    pub(crate) fn damaged(mut self, damage: impl FnOnce(&mut Self)) -> DecodeError {
+        damage(&mut self);
+        self.decode().unwrap_err()
     }
 
     pub(crate) fn byte(&mut self, position: usize) -> &mut u8 {

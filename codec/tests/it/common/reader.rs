@@ -1,4 +1,6 @@
-//! Bytes, taken off the front, as readers of frames take them.
+//! Parts of frames that several codecs have, read a second time from docs/format.md: bytes off the front, tiers, words of a Huffman code.
+
+use std::collections::HashMap;
 
 /// Bytes that are read from the front.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
@@ -14,4 +16,54 @@ impl<'a> Reader<'a> {
         assert!(self.take(len.next_multiple_of(8) - len).iter().all(|byte| *byte == 0));
         part
     }
+}
+
+/// At most eight bytes as a number.
+pub(crate) fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// The symbol of each value, by its code in a tier or from its escape. `counts` are the numbers of values of each tier, and of escapes.
+pub(crate) fn tiers<T>(
+    counts: &[usize],
+    planes: &[&[u8]],
+    escapes: &[u8],
+    named: impl Fn(usize, usize) -> T,
+    escaped: impl Fn(u8) -> T,
+) -> Vec<T> {
+    let code = |planes: &[u8], i: usize| {
+        let bit = |plane: usize| planes[i / 64 * 16 + 8 * plane + i % 64 / 8] >> (i % 8) & 1;
+        usize::from(bit(0) + 2 * bit(1))
+    };
+    // Positions in each tier.
+    let mut at = [0; 5];
+    let symbol = |_| {
+        for (tier, planes) in planes.iter().enumerate() {
+            let code = code(planes, at[tier]);
+            at[tier] += 1;
+            if code < 3 {
+                return named(tier, code);
+            }
+        }
+        at[4] += 1;
+        escaped(escapes[at[4] - 1])
+    };
+    let symbols = (0..counts[0]).map(symbol).collect();
+    assert_eq!(at[..], counts[..]);
+    symbols
+}
+
+/// Symbols by length and word, for the length of the word of each: canonical words, by length and then by symbol.
+pub(crate) fn canonical_words(lengths: &[usize]) -> HashMap<(usize, u64), u8> {
+    let mut symbols = HashMap::new();
+    let (mut word, mut before) = (0u64, 0);
+    for length in 1..=32 {
+        for symbol in (0..256).filter(|symbol| lengths[*symbol] == length) {
+            word <<= length - before;
+            before = length;
+            symbols.insert((length, word), symbol as u8);
+            word += 1;
+        }
+    }
+    symbols
 }

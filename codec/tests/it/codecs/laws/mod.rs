@@ -1,10 +1,10 @@
 //! The laws that every codec keeps, as tests: `codec_laws!(name, "spec", Bf16)` makes a module of them.
 
 use crate::common::content::{self, Content};
-use crate::common::{self, DECODER, Frame};
+use crate::common::{DECODER, Frame, codec, tag_of};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_codec::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, encode_to_vec};
+use zipwire_codec::{DType, DecodeError, EncodeError, FrameShape, Layout, encode_to_vec};
 
 /// Lengths at which damage is tried exhaustively.
 const SMALL: [usize; 9] = [0, 1, 2, 63, 64, 65, 511, 512, 513];
@@ -97,10 +97,6 @@ macro_rules! each_law {
 }
 pub(crate) use each_law;
 
-fn codec(spec: &str) -> Box<dyn Codec> {
-    common::codec(spec)
-}
-
 /// Frames of all kinds of values, in both layouts.
 fn frames(spec: &str, dtype: DType, counts: &[usize]) -> impl Iterator<Item = (Content, Frame)> {
     let codec = codec(spec);
@@ -114,15 +110,10 @@ fn frames(spec: &str, dtype: DType, counts: &[usize]) -> impl Iterator<Item = (C
 }
 
 pub(crate) fn every_pattern_survives(spec: &str, dtype: DType) {
-    let ascending = content::every_pattern(dtype);
-    let mut patterns: Vec<&[u8]> = ascending.chunks(dtype.width()).collect();
-    let mut rng = ChaCha8Rng::seed_from_u64(1);
-    for i in (1..patterns.len()).rev() {
-        patterns.swap(i, rng.random_range(0..=i));
-    }
+    let [ascending, shuffled] = content::ascending_and_shuffled(dtype);
     for layout in Layout::ALL {
         Frame::new(&*codec(spec), layout, dtype, &ascending).assert_survives("ascending");
-        Frame::new(&*codec(spec), layout, dtype, &patterns.concat()).assert_survives("shuffled");
+        Frame::new(&*codec(spec), layout, dtype, &shuffled).assert_survives("shuffled");
     }
 }
 
@@ -155,17 +146,11 @@ pub(crate) fn sizes_do_not_depend_on_options(spec: &str, dtype: DType) {
     for layout in Layout::ALL {
         let mut last = 0;
         for count in (0..3000).chain(LARGE) {
-            let bound = asked.bound(FrameShape::new(layout, dtype, count));
-            assert_eq!(bound, plain.bound(FrameShape::new(layout, dtype, count)));
-            assert_eq!(
-                asked.static_len(FrameShape::new(layout, dtype, count)),
-                plain.static_len(FrameShape::new(layout, dtype, count))
-            );
-            let least = asked.min_len(FrameShape::new(layout, dtype, count));
-            assert!(
-                asked.static_len(FrameShape::new(layout, dtype, count)) <= least && least <= bound,
-                "{count} values"
-            );
+            let shape = FrameShape::new(layout, dtype, count);
+            let (bound, static_len) = (asked.bound(shape), asked.static_len(shape));
+            assert_eq!((bound, static_len), (plain.bound(shape), plain.static_len(shape)));
+            let least = asked.min_len(shape);
+            assert!(static_len <= least && least <= bound, "{count} values");
             assert!(last <= bound, "{count} values may take less than fewer values");
             // A small header: the fixed part, and at most 1 % of the values.
             assert!(bound <= 256 + count * dtype.width() * 101 / 100, "{count} values");
@@ -201,24 +186,20 @@ pub(crate) fn random_flips_are_errors(spec: &str, dtype: DType, extent: Extent) 
 
 pub(crate) fn every_cut_and_every_extra_byte_is_an_error(spec: &str, dtype: DType, extent: Extent) {
     for (content, mut frame) in frames(spec, dtype, &SMALL) {
-        let (static_section, dynamic_section) = (frame.static_section.clone(), frame.dynamic_section.clone());
         let step = extent.step(frame.count());
-        for len in (0..static_section.len()).step_by(step) {
-            frame.static_section = static_section[..len].to_vec();
-            frame.assert_fails(format_args!("{content:?}: static section cut to {len}"));
-        }
-        for extra in [0, 1, 0xff] {
-            frame.static_section = [&static_section[..], &[extra]].concat();
-            frame.assert_fails(format_args!("{content:?}: extra byte in the static section"));
-        }
-        frame.static_section = static_section;
-        for len in (0..dynamic_section.len()).step_by(step) {
-            frame.dynamic_section = dynamic_section[..len].to_vec();
-            frame.assert_fails(format_args!("{content:?}: dynamic section cut to {len}"));
-        }
-        for extra in [0, 1, 0xff] {
-            frame.dynamic_section = [&dynamic_section[..], &[extra]].concat();
-            frame.assert_fails(format_args!("{content:?}: extra byte in the dynamic section"));
+        let sections: [fn(&mut Frame) -> &mut Vec<u8>; 2] =
+            [|frame| &mut frame.static_section, |frame| &mut frame.dynamic_section];
+        for (name, section) in ["static", "dynamic"].into_iter().zip(sections) {
+            let whole = section(&mut frame).clone();
+            for len in (0..whole.len()).step_by(step) {
+                *section(&mut frame) = whole[..len].to_vec();
+                frame.assert_fails(format_args!("{content:?}: {name} section cut to {len}"));
+            }
+            for extra in [0, 1, 0xff] {
+                *section(&mut frame) = [&whole[..], &[extra]].concat();
+                frame.assert_fails(format_args!("{content:?}: extra byte in the {name} section"));
+            }
+            *section(&mut frame) = whole;
         }
     }
 }
@@ -255,10 +236,6 @@ pub(crate) fn foreign_frames_are_errors(spec: &str, dtype: DType) {
     }
 }
 
-fn tag_of(dtype: DType) -> u8 {
-    DType::ALL.into_iter().position(|other| other == dtype).unwrap() as u8
-}
-
 pub(crate) fn overwritten_frames_never_pass_or_panic(spec: &str, dtype: DType, extent: Extent) {
     let mut rng = ChaCha8Rng::seed_from_u64(4);
     for (content, mut frame) in frames(spec, dtype, &[3, 40, 600, 1023, 9000, 17_000]) {
@@ -284,15 +261,13 @@ pub(crate) fn unfit_buffers_are_errors(spec: &str, dtype: DType) {
     let codec = codec(spec);
     for layout in Layout::ALL {
         let values = Content::Noise.values(dtype, 100, 5);
-        let static_len = codec.static_len(FrameShape::new(layout, dtype, 100));
-        let dynamic_len = codec.bound(FrameShape::new(layout, dtype, 100)) - static_len;
+        let shape = FrameShape::new(layout, dtype, 100);
+        let static_len = codec.static_len(shape);
+        let dynamic_len = codec.bound(shape) - static_len;
         let encode = |dtype, values: &[u8], static_len: usize, dynamic_len: usize| {
             codec.encode(layout, dtype, values, &mut vec![0; static_len], &mut vec![0; dynamic_len])
         };
-        let found = static_len + 1;
-        let error = EncodeError::StaticBuffer { needed: static_len, found };
-        assert_eq!(encode(dtype, &values, found, dynamic_len), Err(error));
-        if let Some(found) = static_len.checked_sub(1) {
+        for found in [Some(static_len + 1), static_len.checked_sub(1)].into_iter().flatten() {
             let error = EncodeError::StaticBuffer { needed: static_len, found };
             assert_eq!(encode(dtype, &values, found, dynamic_len), Err(error));
         }
@@ -323,15 +298,12 @@ pub(crate) fn one_buffer_is_enough(spec: &str, dtype: DType) {
             let buffer = encode_to_vec(&*codec, layout, dtype, &values).unwrap();
             let frame = Frame::new(&*codec, layout, dtype, &values);
             assert!(buffer == [frame.static_section, frame.dynamic_section].concat());
-            assert!(
-                DECODER.decode_from_slice(FrameShape::new(layout, dtype, count), &buffer).unwrap() == values
-            );
-            assert!(DECODER.decode_from_slice(FrameShape::new(layout, dtype, count + 1), &buffer).is_err());
+            let decode =
+                |count, buffer| DECODER.decode_from_slice(FrameShape::new(layout, dtype, count), buffer);
+            assert!(decode(count, &buffer).unwrap() == values);
+            assert!(decode(count + 1, &buffer).is_err());
             for len in (0..buffer.len()).step_by(1 + count / 100) {
-                assert!(
-                    DECODER.decode_from_slice(FrameShape::new(layout, dtype, count), &buffer[..len]).is_err(),
-                    "cut to {len}"
-                );
+                assert!(decode(count, &buffer[..len]).is_err(), "cut to {len}");
             }
         }
     }
@@ -345,9 +317,10 @@ pub(crate) fn headers_alone_allocate_nothing(spec: &str, dtype: DType) {
         for count in [1 << 40, usize::MAX / 8, usize::MAX / 4, usize::MAX / 4 + 1, usize::MAX / 2, usize::MAX]
         {
             frame[8..16].copy_from_slice(&(count as u64).to_le_bytes());
-            let least = codec.min_len(FrameShape::new(layout, dtype, count));
+            let shape = FrameShape::new(layout, dtype, count);
+            let least = codec.min_len(shape);
             assert!(least > 1 << 20, "{least} bytes for {count} values");
-            let error = DECODER.decode_from_slice(FrameShape::new(layout, dtype, count), &frame).unwrap_err();
+            let error = DECODER.decode_from_slice(shape, &frame).unwrap_err();
             let len = frame.len();
             // Without rows that repeat others, the frame is that of the codec behind, which may be longer at least.
             assert!(
