@@ -33,7 +33,6 @@ pub(crate) struct Part {
     pub(crate) how: How,
 }
 
-/// How a part is kept.
 #[derive(Debug)]
 pub(crate) enum How {
     /// Unchanged, under its own type and shape.

@@ -18,7 +18,6 @@ pub const FORMAT_VERSION: u64 = 1;
 const ABOUT: &str = "zipwire-store.json";
 /// Value of `format` in that file.
 const FORMAT: &str = "zipwire-store";
-/// The file that writers lock.
 pub(crate) const LOCK: &str = "lock";
 /// The file that is there while objects may be there that no checkpoint has.
 pub(crate) const UNSWEPT: &str = "unswept";
