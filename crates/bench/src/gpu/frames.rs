@@ -17,7 +17,6 @@ pub(super) struct Frames<'a> {
     pub(super) layout: Layout,
 }
 
-/// One frame.
 pub(super) struct Frame {
     pub(super) values: DeviceRegion,
     /// Room for the decoded values.
