@@ -86,7 +86,6 @@ impl CurveAbout {
         Ok(curves.remove(&paper).unwrap_or_default())
     }
 
-    /// Obtains the points.
     pub(crate) fn measure(&self, bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
         let points = match &self.points {
             Points::Sweep { over, set, columns } => {
