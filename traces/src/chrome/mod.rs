@@ -12,12 +12,8 @@
 //! Times are rounded to whole nanoseconds *before* anything is decided, so that what does not overlap here does not
 //! overlap in the viewer. The same timeline gives the same bytes.
 
-mod calls;
 mod event;
-mod flow;
-mod in_flight;
 mod links;
-mod rank_states;
 mod read;
 mod sampling;
 mod selection;
@@ -27,12 +23,12 @@ mod track;
 
 use std::io::{self, BufWriter, Write};
 
-use calls::Call;
 use event::{Args, CallArgs, Point, Writer};
 use links::LinkTrack;
 pub use read::{Trace, TracedSpan, read_chrome};
 pub use sampling::Sampling;
 use selection::{Event, Selection};
+use track::Call;
 use zipwire_timeline::{Span, Timeline};
 
 /// Facts that a timeline does not hold about itself; they go to the trace's `otherData`.
@@ -109,7 +105,6 @@ impl Pids {
     }
 }
 
-/// Names of processes and threads.
 fn write_names(writer: &mut Writer<impl Write>, selection: &Selection<'_>, pids: &Pids) -> io::Result<()> {
     match &selection.sampling {
         None => writer.first_process(pids.states, "all ranks")?,
@@ -164,7 +159,7 @@ fn write_event(
         }
         Event::RankStates { state, ranks } => {
             let unit = format!("of {}", timeline.rank_count);
-            writer.counter(ns, pids.states, rank_states::STATES[state], &unit, format_args!("{ranks}"))
+            writer.counter(ns, pids.states, selection::STATES[state], &unit, format_args!("{ranks}"))
         }
         Event::Note { note } => writer.note(ns, pids.notes, &selection.notes()[note]),
     }
