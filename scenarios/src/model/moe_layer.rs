@@ -1,6 +1,6 @@
 //! The sizes of one mixture-of-experts layer.
 
-use super::presets::{find, names as presets};
+use super::read::{find, presets};
 use super::{EXPERT_LIMIT, HIDDEN_LIMIT, TOKEN_LIMIT, VALUE_BYTES};
 use crate::error::Result;
 use crate::language::{
@@ -60,7 +60,6 @@ impl Layer {
         self.tokens_per_rank * u64::from(self.top_k)
     }
 
-    /// Bytes of one token.
     pub(crate) fn token_bytes(&self) -> u64 {
         u64::from(self.hidden) * VALUE_BYTES
     }

@@ -11,7 +11,6 @@ use crate::language::{
     Field, Raw, Rule, Schema, array, custom, integer, keys, number, one_of, rate, raw, schema, table, time,
 };
 
-/// Most requests.
 pub(super) const REQUEST_LIMIT: u32 = 1 << 22;
 
 keys! { static KEYS =
@@ -133,7 +132,6 @@ pub(super) fn list_schema() -> Schema {
     array(table(REQUEST.all)).at_least(1)
 }
 
-/// Reads requests one by one.
 pub(super) fn read_list(field: &Field<'_>) -> Result<Requests> {
     let items = field.tables(REQUEST_LIMIT as usize, "requests")?;
     if items.is_empty() {

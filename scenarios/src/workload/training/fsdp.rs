@@ -9,9 +9,8 @@ use zipwire_codec::DType;
 use zipwire_schedule::{CallKind, Channel, Slot, Work};
 
 use super::super::{Context, Kind, Workload};
-use super::builder::{Builder, Uses, check_call};
+use super::builder::{Builder, Settings, Uses, check_call};
 use super::gradients::{self, When, read_dtype, read_when};
-use super::settings::Settings;
 use crate::compute::Pass;
 use crate::error::Result;
 use crate::language::{AnyKey, Field, Raw, Schema, integer, keys, raw};

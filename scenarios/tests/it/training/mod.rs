@@ -3,6 +3,5 @@
 mod experts;
 mod iteration;
 mod sharded;
-mod shipped;
 mod sums;
 mod times;
