@@ -33,7 +33,6 @@ const RANKING_TOLERANCE: f64 = 0.05;
 /// Shares of an iteration below this are not named.
 const NOTHING: f64 = 0.0005;
 
-/// Scope of a validation.
 #[derive(Clone, Copy, Debug)]
 struct Scope {
     /// The parts in which the two sides differ.
@@ -109,7 +108,6 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     Ok(())
 }
 
-/// `validate --json`.
 #[derive(Serialize)]
 struct Report<'a> {
     executor: &'static str,
