@@ -43,7 +43,6 @@ fn parse(name: &str) -> Result<Option<SimdLevel>, SimdError> {
     SimdLevel::from_name(name).map(Some).ok_or_else(|| SimdError::Unknown { name: name.to_owned() })
 }
 
-/// The names of all levels, in backticks.
 fn listed() -> String {
     SimdLevel::ALL.map(|level| format!("`{level}`")).join(", ")
 }

@@ -165,7 +165,6 @@ fn read_nics(nics: &Field<'_>, gpus: &Field<'_>, most: u32, are_gpus_own: bool) 
     }
 }
 
-/// Schema of the tables that [`read`] accepts.
 pub(crate) fn schema() -> Schema {
     use Condition::{All, Fits, Lacks, Misfits};
     // With a preset or a file, only what they leave open is needed, and that is not in the scenario.

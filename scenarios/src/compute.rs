@@ -104,7 +104,6 @@ impl ExpertTime {
         Ok(Self { expert_s, noise: table.get(KEYS.noise)?.unwrap_or_default() })
     }
 
-    /// Schema of the table that [`read`](Self::read) accepts.
     pub(crate) fn schema() -> Schema {
         table(ONE_LAYER).with(vec![Self::rule()])
     }

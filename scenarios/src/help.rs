@@ -1,4 +1,4 @@
-//! Remedies of problems.
+//! Remedies of problems, with examples that are made from the schema.
 
 use std::io;
 

@@ -58,7 +58,6 @@ mod traffic;
 mod tree;
 mod variant;
 mod warnings;
-mod way;
 mod words;
 mod workload;
 

@@ -24,7 +24,6 @@ impl Noise {
         Ok(Self { deviation: field.number(DEVIATION_LIMITS)? })
     }
 
-    /// Schema of the numbers that [`read`](Self::read) accepts.
     pub(crate) fn schema() -> Schema {
         schema::number(DEVIATION_LIMITS)
     }

@@ -1,4 +1,4 @@
-//! Origin of an experiment: text, arguments and files, shared by all experiments from the same text.
+//! Origin of an experiment: text, arguments and files, shared by all experiments from the same text; and where a scenario is read from.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -55,7 +55,6 @@ pub struct Parcel {
     /// The point of the scenario's sweep, from 0; `None` if it is the scenario without it.
     point: Option<usize>,
     points_left_out: usize,
-    /// Names of the variants that were selected.
     variants: Vec<String>,
     /// Contents by the names that the scenario gives the files.
     files: BTreeMap<String, Vec<u8>>,
@@ -166,7 +165,6 @@ struct CarriedTensor {
     /// Where it lies, on every host.
     path: String,
     tensor: String,
-    /// Name of the type of its values.
     dtype: String,
     /// Hash of the rows, in hexadecimal: not every format has integers of 128 bits.
     digest: String,

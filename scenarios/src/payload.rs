@@ -118,7 +118,6 @@ impl Carried {
         Ok(Some(Rowset::Recorded(recorded)))
     }
 
-    /// Schema of the values that [`read`](Self::read) accepts.
     pub(crate) fn schema(&self) -> Schema {
         one_of([names([NOISE]), table(&self.keys()).with(self.rules().into())])
     }

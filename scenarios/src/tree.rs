@@ -1,4 +1,4 @@
-//! A TOML document as a small tree in which every key and value knows where it was written.
+//! Texts that a scenario is read from, each as a small tree in which every key and value knows where it was written.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -348,7 +348,6 @@ fn read_one(
     Ok((placed, name_field.place()))
 }
 
-/// Schema of the array that [`read`] accepts.
 pub(crate) fn schema() -> Schema {
     array(table(KEYS.all).with(rules())).at_most(LIMIT)
 }

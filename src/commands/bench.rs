@@ -19,7 +19,6 @@ use crate::table;
 const LEAST_BYTES: u64 = 8 * 1024;
 /// Bytes of the synthetic values: more than any cache holds.
 const SYNTHETIC_BYTES: usize = 256 << 20;
-/// Standard deviation of the synthetic values.
 const SYNTHETIC_STD: f64 = 0.02;
 const SYNTHETIC_SEED: u64 = 1;
 

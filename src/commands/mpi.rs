@@ -98,7 +98,6 @@ struct ExitReport {
     ended: Vec<u32>,
     exit: Option<ExitStatus>,
     notices: String,
-    /// Whether the user stopped the job.
     was_stopped: bool,
 }
 

@@ -7,20 +7,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
-use zipwire::scenarios::{Experiment, Serving, Source, Traffic, load_sweep};
+use zipwire::cluster::Topology;
+use zipwire::scenarios::{Experiment, Serving, Source, Traffic, load_sweep, nearest, presets};
+use zipwire::schedule::Rank;
 use zipwire::{Cancel, ExecuteError, Prepared, Shared, sweep};
 
-use super::{load_file, load_scenario, presets, print, print_json, say_warnings};
-use crate::cli::{ScenarioArgs, ScenarioCommand};
+use super::{load_file, load_scenario, print, print_json, say_warnings};
+use crate::cli::{RoutesArgs, ScenarioArgs, ScenarioCommand};
 use crate::error::CliError;
 use crate::{shipped, table};
 
 pub(crate) fn run(command: &ScenarioCommand, cancel: &Cancel) -> Result<(), CliError> {
     match command {
         ScenarioCommand::Check { scenario, memory, json } => check(scenario, *memory, *json, cancel),
-        ScenarioCommand::Routes(args) => super::routes::run(args),
+        ScenarioCommand::Routes(args) => run_routes(args),
         ScenarioCommand::Schema => print_json(&zipwire::scenarios::schema()),
-        ScenarioCommand::Presets { name, json } => presets::run(name.as_deref(), *json),
+        ScenarioCommand::Presets { name, json } => run_presets(name.as_deref(), *json),
         ScenarioCommand::List { folder, json } => run_list(folder.as_deref(), *json, cancel),
         ScenarioCommand::Unpack { folder } => unpack(folder),
     }
@@ -384,4 +386,147 @@ impl ServingReport {
             self.decode_kv_tokens
         )
     }
+}
+
+/// A preset, in base units.
+#[derive(Serialize)]
+struct ListedPreset {
+    preset: &'static str,
+    nodes: u32,
+    gpus_per_node: u32,
+    gpu_bytes_per_s: f64,
+    nics_per_node: u32,
+    nic_bytes_per_s: f64,
+    latency_intra_s: f64,
+    latency_inter_s: f64,
+    description: Option<String>,
+}
+
+/// Lists all presets, or prints the file of one.
+fn run_presets(name: Option<&str>, json: bool) -> Result<(), CliError> {
+    if let Some(name) = name {
+        let preset = presets().iter().find(|preset| preset.name == name).ok_or_else(|| {
+            let names: Vec<&str> = presets().iter().map(|preset| preset.name).collect();
+            let meant = nearest(name, names.iter().copied());
+            let meant = meant.map_or_else(String::new, |near| format!("did you mean `{near}`? "));
+            let names = names.join("`, `");
+            CliError::Usage(format!("unknown preset `{name}`\nhelp: {meant}it must be one of `{names}`"))
+        })?;
+        return print(preset.text);
+    }
+    let listed = presets().iter().map(|preset| {
+        let topology = preset.topology()?;
+        Ok(ListedPreset {
+            preset: preset.name,
+            nodes: topology.nodes,
+            gpus_per_node: topology.gpus_per_node,
+            gpu_bytes_per_s: topology.gpu_bandwidth,
+            nics_per_node: topology.nics_per_node,
+            nic_bytes_per_s: topology.nic_bandwidth,
+            latency_intra_s: topology.latency_intra_s,
+            latency_inter_s: topology.latency_inter_s,
+            description: preset.description(),
+        })
+    });
+    let listed: Vec<ListedPreset> = listed.collect::<Result<_, CliError>>()?;
+    if json {
+        return print_json(&listed);
+    }
+    let columns = ["preset", "nodes x GPUs", "GPU link", "NICs per node", "NIC", "what it is"];
+    let mut rows = table::new(&columns, &[0, 5]);
+    for item in listed {
+        rows.add_row(vec![
+            item.preset.to_owned(),
+            format!("{} x {}", item.nodes, item.gpus_per_node),
+            per_second(item.gpu_bytes_per_s),
+            item.nics_per_node.to_string(),
+            per_second(item.nic_bytes_per_s),
+            item.description.unwrap_or_default(),
+        ]);
+    }
+    print(table::text(&table::fitted(rows)) + "\n")
+}
+
+fn per_second(bytes: f64) -> String {
+    format!("{}/s", table::bytes(bytes))
+}
+
+/// A cluster as a graph.
+#[derive(Serialize)]
+struct RoutesReport {
+    scenario: String,
+    ranks: u32,
+    links: Vec<LinkReport>,
+    routes: Vec<RouteReport>,
+}
+
+#[derive(Serialize)]
+struct LinkReport {
+    name: String,
+    bytes_per_s: f64,
+}
+
+#[derive(Serialize)]
+struct RouteReport {
+    src: u32,
+    dst: u32,
+    latency_s: f64,
+    /// Links crossed, in order, by position in the report.
+    links: Vec<usize>,
+}
+
+fn run_routes(args: &RoutesArgs) -> Result<(), CliError> {
+    let experiment = load_file(&args.scenario, &args.set, None)?;
+    let topology = &experiment.topology;
+    let (sources, destinations) = (ranks(args.src, "--src", topology)?, ranks(args.dst, "--dst", topology)?);
+    let pairs = sources.flat_map(|src| destinations.clone().map(move |dst| (src, dst)));
+    let report = RoutesReport {
+        ranks: topology.ranks(),
+        links: links(topology),
+        routes: pairs.filter(|(src, dst)| src != dst).map(|(src, dst)| route(topology, src, dst)).collect(),
+        scenario: experiment.name,
+    };
+    if args.json { print_json(&report) } else { print(routes_text(&report) + "\n") }
+}
+
+/// The rank that an argument names, or all.
+fn ranks(chosen: Option<u32>, argument: &str, topology: &Topology) -> Result<std::ops::Range<u32>, CliError> {
+    let count = topology.ranks();
+    match chosen {
+        None => Ok(0..count),
+        Some(rank) if rank < count => Ok(rank..rank + 1),
+        Some(rank) => Err(CliError::Usage(format!(
+            "`{argument} {rank}`: there is no rank {rank}\nhelp: ranks go from 0 to {}",
+            count - 1
+        ))),
+    }
+}
+
+fn links(topology: &Topology) -> Vec<LinkReport> {
+    let capacities = topology.capacities();
+    let link = |link| LinkReport { name: topology.link_name(link), bytes_per_s: capacities[link.index()] };
+    topology.links().map(link).collect()
+}
+
+fn route(topology: &Topology, src: u32, dst: u32) -> RouteReport {
+    let route = topology.route(Rank(src), Rank(dst));
+    let links = route.links().iter().map(|link| link.index()).collect();
+    RouteReport { src, dst, latency_s: route.latency_s, links }
+}
+
+fn routes_text(report: &RoutesReport) -> String {
+    let mut lines = table::new(&["from", "to", "latency", "slowest link", "links"], &[4]);
+    for route in &report.routes {
+        let links = || route.links.iter().map(|&link| &report.links[link]);
+        let slowest = links().map(|link| link.bytes_per_s).fold(f64::INFINITY, f64::min);
+        lines.add_row(vec![
+            route.src.to_string(),
+            route.dst.to_string(),
+            table::seconds(route.latency_s),
+            format!("{}/s", table::bytes(slowest)),
+            links().map(|link| link.name.as_str()).collect::<Vec<_>>().join(", "),
+        ]);
+    }
+    let RoutesReport { scenario, ranks, links, .. } = report;
+    format!("{scenario}: {ranks} ranks, {} links\n\n{}", links.len(), table::text(&lines))
 }

@@ -83,7 +83,6 @@ impl TraceError {
         move |source| Self::Io { path, source }
     }
 
-    /// Converts an error of a model file.
     pub(crate) fn of_file(error: FileError) -> Self {
         match error {
             FileError::Io { path, source, .. }

@@ -1,4 +1,4 @@
-//! `requests.csv`: what happened to each request of a run of serving.
+//! Requests of a run of serving, and what happened to each, as `requests.csv` and as tracks of a Chrome trace; and `transfers.csv`, for flows.
 
 use std::io::{self, BufWriter, Write};
 
@@ -211,7 +211,7 @@ mod tests {
         0,0.0,100,3,64,1,,0.25,,,,1.0,2.0,1.0,0.5,2.0,finished
         1,0.5,100,3,,,,,,,,,0.5,,,,too large
         2,9.0,100,3,,,,,,,,,,,,,not arrived
-    ");
+        ");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Recorded routing in: tokens per expert over the steps of a training run (CSV).
+//! Recorded routing in: tokens per expert over the steps of a training run (CSV), and from each source rank to each expert (JSONL).
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;

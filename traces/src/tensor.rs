@@ -1,4 +1,4 @@
-//! Recorded tensors in: the tensors of a safetensors file, one at a time.
+//! Input files, and recorded tensors in: the tensors of a safetensors file, one at a time.
 //!
 //! Reads the header and what is asked for, not the file: checkpoints are large.
 

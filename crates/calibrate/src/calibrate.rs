@@ -1,4 +1,4 @@
-//! From series of one cluster to constants of the model, and to what can be said of them.
+//! From series of one cluster to constants of the model, with checks before and errors after.
 
 use zipwire_cluster::library::{Constant, Constants, Hardware, LibraryModel, Operation};
 

@@ -1,4 +1,4 @@
-//! Logs of nccl-tests, whatever their form.
+//! Logs of nccl-tests: what its programs print, their comments and rows, and tables of several operations. Logs in JSON are read elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -139,11 +139,10 @@ fn parse_text(file: &str, text: &str, given: Given) -> Result<Log, LogError> {
     Ok(Log { series: vec![series], notes })
 }
 
-// A row is size, count and type; then `redop` and `root`, which old versions lack; then for out-of-place and in-place operations
-// each: time in microseconds, algorithm and bus bandwidth in GB/s, and wrong values, which are `N/A` where nothing was checked.
-// With `-I 1` each of the two has four fields more (least, most, 99th percentile, deviation); with `-S 1` a date and a time are
-// last; with `-C 1` the time is that of the CPU. Either of the two may be blank.
-
+/// A row is size, count and type; then `redop` and `root`, which old versions lack; then for out-of-place and in-place operations
+/// each: time in microseconds, algorithm and bus bandwidth in GB/s, and wrong values, which are `N/A` where nothing was checked.
+/// With `-I 1` each of the two has four fields more (least, most, 99th percentile, deviation); with `-S 1` a date and a time are
+/// last; with `-C 1` the time is that of the CPU. Either of the two may be blank.
 #[derive(Clone, Debug, PartialEq)]
 struct Row {
     pub(crate) bytes: u64,
@@ -233,6 +232,8 @@ fn number(field: &str) -> Option<f64> {
     field.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
 }
 
+// Tables of several operations and shapes in one file, as collections of measurements have them. A comment names the columns:
+//
 // ```text
 // # op ngpus dtype size_B time_us busbw_GBs
 // all_gather 2 half 512 8.98 0.03

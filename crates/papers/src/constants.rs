@@ -1,4 +1,4 @@
-//! Constants that scenarios assume, and how each was obtained: `constants.toml`, with the values that the scenarios really have.
+//! Constants that scenarios assume, how each was obtained, and how numbers depend on them: `constants.toml`, with the values that the scenarios really have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -239,7 +239,6 @@ pub struct Moved {
 /// Inputs of short runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Short<'a> {
-    /// The folder of the papers' scenarios.
     pub(super) folder: &'a Path,
     /// Files and what makes their runs shorter, beside a single iteration.
     pub(super) shorter: &'a [(&'a str, &'a str)],
@@ -252,7 +251,6 @@ impl<'a> Short<'a> {
     }
 }
 
-/// A number that depends on simulations.
 pub(super) struct Subject<'a> {
     id: &'a str,
     measure: &'a Measure,

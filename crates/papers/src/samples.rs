@@ -1,4 +1,4 @@
-//! Sizes and exponents of recorded tensors.
+//! Sizes and exponents of recorded tensors, and their frames, byte groups and single byte groups by several codecs.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};

@@ -1,4 +1,4 @@
-//! Errors over all numbers of a paper.
+//! Errors over all numbers of a paper, and those of a null model without a simulator: the least that a simulator has to beat.
 
 use serde::Serialize;
 

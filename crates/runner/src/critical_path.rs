@@ -422,7 +422,6 @@ impl<'a> Index<'a> {
         &self.plan.programs[rank.index()].ops[op.index()]
     }
 
-    /// Begin and end of an op.
     fn op(&self, rank: Rank, op: OpId) -> Option<(f64, f64)> {
         self.ops[rank.index()][op.index()]
     }

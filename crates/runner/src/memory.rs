@@ -1,4 +1,4 @@
-//! How much memory a run takes, and how much it may take.
+//! How much memory a run takes, estimated before anything is planned, and how much the system could give.
 
 use std::fmt;
 use std::fs;

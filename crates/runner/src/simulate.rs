@@ -1,4 +1,5 @@
-//! Simulates plans under the conditions of an experiment, which may change in the course of a run.
+//! Simulates plans under the conditions of an experiment, which may change in the course of a run, and
+//! with the faults that it names.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

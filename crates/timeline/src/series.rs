@@ -1,4 +1,4 @@
-//! A series in time of bounded length: rows of values, each valid until the next.
+//! A series in time of bounded length: rows of values, each valid until the next. Usage of the links of a network is one.
 //!
 //! While there is room every change is kept. After that, a state is kept if it lasts until some least distance after the
 //! one kept before has passed: a state that lasts longer than the distance is never lost, and which ones are kept depends

@@ -80,7 +80,6 @@ pub(super) fn read(field: &Field<'_>) -> Result<CodecSpeeds> {
     Ok(speeds)
 }
 
-/// Schema of the tables that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     map(table(&speed_keys()))
 }

@@ -1,4 +1,5 @@
-//! `cluster.topology`: what connects GPUs and nodes, by name or as a table with sizes.
+//! `cluster.topology`: what connects GPUs and nodes, by name, as a table with sizes, or
+//! drawn vertex by vertex.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -120,7 +121,6 @@ pub(super) fn read(field: &Field<'_>, ranks: u32) -> Result<Fabric> {
     })
 }
 
-/// Schema of the values that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     let bare = Kind::ALL.into_iter().filter(|kind| kind.example().is_none()).map(Kind::name);
     one_of([names(bare)].into_iter().chain(Kind::ALL.map(Kind::schema)))

@@ -1,4 +1,6 @@
-//! A table whose keys have been checked: its values are read by the declarations of their keys.
+//! A table whose keys have been checked: its values are read by the declarations of their keys. Rules
+//! between keys are stated once: [`Reader::check`] enforces them, and [`Schema::with`] describes them.
+//! Those that depend on several tables, or on a preset, are not here: the reader of the table checks them by itself.
 
 use serde_json::{Map, Value, json};
 
@@ -122,8 +124,6 @@ const RENAMED: &[(&str, &str, &str)] = &[
     ("chunks", "parts", "its values are as they were"),
     ("slot", "speculative_capacity", "its values are as they were"),
 ];
-
-// Rules that depend on several tables, or on a preset, are not here: the reader of the table checks them by itself.
 
 type Any = &'static dyn AnyKey;
 

@@ -103,19 +103,16 @@ impl Schema {
         Self(Value::Object(value))
     }
 
-    /// An array of at least `least` items.
     pub(crate) fn at_least(mut self, least: usize) -> Self {
         self.0["minItems"] = least.into();
         self
     }
 
-    /// An array of at most `most` items.
     pub(crate) fn at_most(mut self, most: usize) -> Self {
         self.0["maxItems"] = most.into();
         self
     }
 
-    /// An array of exactly `count` items.
     pub(crate) fn exactly(mut self, count: usize) -> Self {
         self.0["minItems"] = count.into();
         self.at_most(count)

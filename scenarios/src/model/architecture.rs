@@ -1,4 +1,4 @@
-//! The sizes of a decoder-only transformer.
+//! The sizes of a decoder-only transformer, its parameters and its operations.
 
 /// A decoder: an embedding, equal layers in a row, and a head.
 ///

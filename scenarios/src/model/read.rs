@@ -1,4 +1,4 @@
-//! The reader of a whole model: a preset's name, or a table with sizes.
+//! The reader of a whole model: a preset's name, or a table with sizes; and the presets.
 
 use super::{Architecture, Attention, EXPERT_LIMIT, Experts, HIDDEN_LIMIT};
 use crate::error::Result;
@@ -64,7 +64,6 @@ impl Needs {
     }
 }
 
-/// Reads a preset's name or a table.
 pub(crate) fn read(field: &Field<'_>, needs: Needs) -> Result<Architecture> {
     if field.as_string().is_some() {
         return preset(field, needs);
@@ -105,7 +104,6 @@ pub(crate) fn read(field: &Field<'_>, needs: Needs) -> Result<Architecture> {
     Ok(model)
 }
 
-/// Schema of the table that [`read`] accepts.
 pub(crate) fn schema(needs: Needs) -> Schema {
     let explicit = |condition| All(vec![Lacks(needs.preset()), condition]);
     let dense = || schema::integer(1..=LAYER_LIMIT);

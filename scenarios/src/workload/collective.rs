@@ -152,7 +152,6 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     Ok(Workload::new(job, durations, vec![dtype], rows, tensors))
 }
 
-/// Schema of the tables that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     one_of(Collective::ALL.map(Collective::schema))
 }

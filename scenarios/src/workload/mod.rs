@@ -137,7 +137,6 @@ pub(crate) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Resu
     }
 }
 
-/// Schema of the tables that [`read`] accepts.
 pub(crate) fn schema() -> Schema {
     one_of(Kind::ALL.map(|kind| match kind {
         Kind::Moe => kind.table(&moe::keys()),

@@ -89,7 +89,6 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     Ok(Workload { cycle, ..Workload::new(job, durations, vec![dtype], rows, tensors) })
 }
 
-/// Schema of the table that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     Kind::WeightSync.table(KEYS.all).with(vec![sizes()])
 }

@@ -1,4 +1,4 @@
-//! Adaptive variants and drift: what they resolve to.
+//! Adaptive variants, drift, and codecs that are chosen: what they resolve to.
 
 use zipwire_codec::Spec;
 use zipwire_scenarios::{Dimension, Experiment, Source, load};

@@ -62,7 +62,7 @@ fn the_base_is_not_there() {
        |
     11 | payload = { file = "new.safetensors", tensor = "w", base = "older.safetensors" }
        |                                                            ^^^^^^^^^^^^^^^^^^^
-        "#);
+    "#);
     let other = folder().with("old.safetensors", safetensors("v", "BF16", 2));
     assert_snapshot!(other.error(&sync(PAYLOAD, SIZE_FIRST), &[]), @r#"
     error: the base: `old.safetensors` has no tensor `w`
@@ -74,7 +74,7 @@ fn the_base_is_not_there() {
        |                                                the tensor
        |
        = help: the nearest name is `v`
-        "#);
+    "#);
     assert_snapshot!(
         folder().error(&sync(&PAYLOAD.replace(", base = \"old.safetensors\"", ""), SIZE_FIRST), &[]), @r#"
     error: codec `delta+rans` takes differences from a base, and the payload has none
@@ -84,7 +84,7 @@ fn the_base_is_not_there() {
        | ^^^^^^^
        |
        = help: name the file of the tensors as all ranks have them already, `base = "OLD.safetensors"`, beside `file`
-        "#);
+    "#);
     assert_snapshot!(folder().error(&sync("payload = { gaussian = 0.02 }", SIZE_FIRST), &[]), @r#"
     error: codec `delta+rans` takes differences from a base, and the payload has none
       --> test.toml:12:1
@@ -93,7 +93,7 @@ fn the_base_is_not_there() {
        | ^^^^^^^
        |
        = help: name a recorded tensor, and the file of it as all ranks have it already, `payload = { file = "NEW.safetensors", tensor = "NAME", base = "OLD.safetensors" }`, or take the codec `rans`
-        "#);
+    "#);
     assert_snapshot!(
         folder().error(&sync("payload = { gaussian = 0.02, base = \"old.safetensors\" }", SIZE_FIRST), &[]), @r#"
     error: `workload.payload.base` has no effect: the payload is drawn, not read from a file
@@ -101,7 +101,7 @@ fn the_base_is_not_there() {
        |
     11 | payload = { gaussian = 0.02, base = "old.safetensors" }
        |                                     ^^^^^^^^^^^^^^^^^
-        "#);
+    "#);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn the_base_is_another_tensor() {
        |                                                ---         ^^^^^^^^^^^^^^^^^
        |                                                |
        |                                                the tensor
-        "#);
+    "#);
     // 4 x 2 values in the one, 2 x 4 in the other.
     let text = String::from_utf8_lossy(&safetensors("w", "BF16", 2)).replace("[4,2]", "[2,4]").into_bytes();
     let other = folder().with("old.safetensors", text);
@@ -129,7 +129,7 @@ fn the_base_is_another_tensor() {
        |                                                the tensor
        |
        = help: name a checkpoint of the same model: its tensors have the same shapes
-        "#);
+    "#);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn nobody_had_a_sum_before() {
        |            ^^^^^^^^^^^^
        |
        = help: take the codec `rans`
-        "#);
+    "#);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn the_speed_of_differences_is_stated() {
        | ^^^^^^^
        |
        = help: state `speed = { encode = "... GB/s", decode = "... GB/s" }`: hardware files have no speed of differences, which depends on how far values are from their base, and GPUs have no kernels for them yet; the example `deltas` of `zipwire-codec` measures that of a CPU
-        "#);
+    "#);
 }
 
 #[test]

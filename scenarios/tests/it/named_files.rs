@@ -22,7 +22,7 @@ fn no_record_has_the_ranks() {
        |                      ^^^^^^^^^
        |
        = help: the file has step 10, layer 2, 8 ranks, sharding `domain`; step 10, layer 3, 16 ranks, sharding `shuffled`
-        "#);
+    "#);
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn payload_files() {
        |
     15 | payload = { file = "a.safetensors", dispatch = "x", combine = "x" }
        |                    ^^^^^^^^^^^^^^^
-        "#);
+    "#);
     let good = safetensors("x", "BF16", 2);
     Folder::new().with("a.safetensors", &good).load(&text);
     let folder = Folder::new().with("a.safetensors", safetensors("x", "F32", 4));
@@ -45,7 +45,7 @@ fn payload_files() {
        |
     15 | payload = { file = "a.safetensors", dispatch = "x", combine = "x" }
        |                                                ^^^
-        "#);
+    "#);
     let folder = Folder::new().with("a.safetensors", &good[..good.len() - 3]);
     assert_snapshot!(folder.error(&text, &[]), @r#"
     error: `a.safetensors` has `79` bytes where its header describes `82`
@@ -55,7 +55,7 @@ fn payload_files() {
        |                    ^^^^^^^^^^^^^^^
        |
        = help: the file is truncated; copy or download it again
-        "#);
+    "#);
     let folder = Folder::new().with("a.safetensors", safetensors("xs", "BF16", 2));
     assert_snapshot!(folder.error(&text, &[]), @r#"
     error: `a.safetensors` has no tensor `x`
@@ -65,7 +65,7 @@ fn payload_files() {
        |                                                ^^^
        |
        = help: the nearest name is `xs`
-        "#);
+    "#);
     let folder = Folder::new().with("a.safetensors", "no tensors");
     assert_snapshot!(folder.error(&text, &[]), @r#"
     error: `a.safetensors` is not a safetensors file: it begins with text, and not with the length of a header (in the header, bytes 0 to 8)
@@ -75,7 +75,7 @@ fn payload_files() {
        |                    ^^^^^^^^^^^^^^^
        |
        = help: tensors are read from safetensors files, as `safetensors.torch.save_file` writes them
-        "#);
+    "#);
     assert_snapshot!(folder.error(&text, &["workload.payload={ file = \"a.safetensors\", dispatch = \"x\" }"]), @r#"
     error: `a.safetensors` is not a safetensors file: it begins with text, and not with the length of a header (in the header, bytes 0 to 8)
      |
@@ -83,7 +83,7 @@ fn payload_files() {
      |                                 ^^^^^^^^^^^^^^^
      |
      = help: tensors are read from safetensors files, as `safetensors.torch.save_file` writes them
-        "#);
+    "#);
 }
 
 /// Spreadsheets put one in front of UTF-8. It took the places of the first row apart, in the middle of a character.

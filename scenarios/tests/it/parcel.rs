@@ -181,7 +181,7 @@ fn files_that_have_changed_are_not_sent() {
     error: `f.csv` has changed since the scenario was loaded
      |
      = help: start again, and leave it as it is until all hosts have begun
-        "#);
+    "#);
     fs::remove_file(folder.path().join("f.csv")).unwrap();
     assert_snapshot!(folder.clean(&own.parcel().unwrap_err().render(false)), @"error: cannot read `f.csv`: No such file or directory (os error 2)");
 }
@@ -208,7 +208,7 @@ fn tensors_are_read_where_they_lie() {
     error: a tensor that every host needs is not on this one: `a.safetensors` has no tensor `x`
      |
      = help: copy the file to the same path on every host
-        "#);
+    "#);
     let mut other = safetensors("x", "BF16", 2);
     *other.last_mut().unwrap() ^= 1;
     let folder = folder.with("a.safetensors", other);
@@ -216,14 +216,14 @@ fn tensors_are_read_where_they_lie() {
     error: tensor `x` of `a.safetensors` has other rows on this host than where the scenario was loaded
      |
      = help: copy the file to the same path on every host
-        "#);
+    "#);
     fs::remove_file(folder.path().join("a.safetensors")).unwrap();
     fs::remove_dir(base).unwrap();
     assert_snapshot!(rejected(&parcel, &folder), @r#"
     error: a tensor that every host needs is not on this one: cannot read `a.safetensors`: No such file or directory (os error 2)
      |
      = help: copy the file to the same path on every host
-        "#);
+    "#);
     assert!(matches!(problem(&parcel.unpack().unwrap_err()), ParcelProblem::Tensor { .. }));
 }
 
@@ -283,7 +283,7 @@ fn folders_with_names_that_are_not_utf_8() {
     error: `�/a.safetensors` must lie at the same path on every host, and the path is not UTF-8
      |
      = help: rename it, or the folder with such a name
-        "#);
+    "#);
 }
 
 #[test]
@@ -326,30 +326,30 @@ fn parcels_that_do_not_fit() {
     error: point 3 was sent of a sweep that does not have it on this host
      |
      = help: run the same version of zipwire on every host
-        "#);
+    "#);
     assert_snapshot!(changed(&format!("{text}\n[sweep]\nseed = [1, 2]\n"), "/point", 2.into()), @r#"
     error: point 3 was sent of a sweep that does not have it on this host
      |
      = help: run the same version of zipwire on every host
-        "#);
+    "#);
     assert_snapshot!(changed(&text, "/files", serde_json::json!({})), @r#"
     error: cannot read `a.csv`: the host that sent the scenario did not send it along
       --> test.toml:14:21
        |
     14 | routing = { trace = "a.csv" }
        |                     ^^^^^^^
-        "#);
+    "#);
     let text = recorded().replace("../", "");
     assert_snapshot!(changed(&text, "/tensors/0/dtype", "BF17".into()), @r#"
     error: the scenario was sent with a tensor of `BF17` values, which this host does not know
      |
      = help: run the same version of zipwire on every host
-        "#);
+    "#);
     assert_snapshot!(changed(&text, "/tensors", serde_json::json!([])), @r#"
     error: cannot read `a.safetensors`: the host that sent the scenario did not send it along
       --> test.toml:15:20
        |
     15 | payload = { file = "a.safetensors", dispatch = "x", combine = "x" }
        |                    ^^^^^^^^^^^^^^^
-        "#);
+    "#);
 }

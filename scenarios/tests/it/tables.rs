@@ -52,7 +52,7 @@ fn mistakes_point_at_the_file() {
        |
     19 | table = "none.json"
        |         ^^^^^^^^^^^
-        "#);
+    "#);
     assert_snapshot!(error("id = \"rans\"\ntable = \"book.json\""), @r#"
     error: table `b73c1a1b` is none of codec `rans`, it is one of `codebook16`
       --> test.toml:19:9
@@ -61,7 +61,7 @@ fn mistakes_point_at_the_file() {
        |         ^^^^^^^^^^^
        |
        = help: name a table of the codec
-        "#);
+    "#);
     assert_snapshot!(error("id = \"tiered\"\ntable = \"rans.json\""), @r#"
     error: codec `tiered` takes no table
       --> test.toml:19:9
@@ -70,7 +70,7 @@ fn mistakes_point_at_the_file() {
        |         ^^^^^^^^^^^
        |
        = help: leave `table` out, or take the codec `codebook16` or `rans`
-        "#);
+    "#);
     assert_snapshot!(error("id = \"rans:table=0a1b2c3d\"\ntable = \"rans.json\""), @r#"
     error: `rans:table=0a1b2c3d` names another table than `c538a472`
       --> test.toml:19:9
@@ -79,7 +79,7 @@ fn mistakes_point_at_the_file() {
        |         ^^^^^^^^^^^
        |
        = help: leave the table out of `id`: the file says which it is
-        "#);
+    "#);
     assert_snapshot!(error("id = \"rans:table=0a1b2c3d\""), @r#"
     error: codec `rans:table=0a1b2c3d` names a table, and no file has it
       --> test.toml:18:6
@@ -88,7 +88,7 @@ fn mistakes_point_at_the_file() {
        |      ^^^^^^^^^^^^^^^^^^^^^
        |
        = help: name the file of the table, `table = "FILE.json"`
-        "#);
+    "#);
     assert_snapshot!(error("id = \"rans\"\ntable = \"fp8.json\""), @r#"
     error: the table of codec `rans:table=a26d15fc` is for F8_E5M2 values, and the workload sends BF16
       --> test.toml:17:1
@@ -100,7 +100,7 @@ fn mistakes_point_at_the_file() {
        |            -------------- used here
        |
        = help: train one from samples of that type, `zipwire calibrate table --dtype BF16`, or leave `table` out
-        "#);
+    "#);
     let damaged = folder()
         .with("rans.json", file("rans", DType::Bf16).replacen("\"bytes\": \"0500", "\"bytes\": \"0501", 1));
     let text = damaged.error(&with("id = \"rans\"\ntable = \"rans.json\""), &[]);

@@ -1,4 +1,4 @@
-//! `cluster.topology` and `cluster.model`: resolved values.
+//! `cluster.topology`, `cluster.model` and `cluster.links`: resolved values.
 
 use insta::assert_snapshot;
 use zipwire_cluster::{

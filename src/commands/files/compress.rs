@@ -1,4 +1,4 @@
-//! `zipwire compress`.
+//! `zipwire compress`, `zipwire decompress` and `zipwire verify`.
 
 use std::fs;
 use std::io::{self, Write, stdin, stdout};

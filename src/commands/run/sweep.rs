@@ -1,4 +1,4 @@
-//! `zipwire run` of a scenario with a `[sweep]`: all its points, and a table of them.
+//! `zipwire run` of a scenario with a `[sweep]`: all its points, a table of them, and the rate of requests that is kept.
 
 use std::fs::File;
 use std::io::{Write, stdout};

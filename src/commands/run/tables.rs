@@ -1,4 +1,4 @@
-//! Tables of `zipwire run`: of iterations, critical paths, updates of weights, and ranks.
+//! Tables of `zipwire run`: of iterations, critical paths, updates of weights, ranks, and requests.
 
 use zipwire::Executor;
 use zipwire::cluster::{Fabric, NetworkModel, TransferStart};

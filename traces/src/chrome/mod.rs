@@ -1,7 +1,7 @@
 //! A timeline as a Chrome trace: the JSON that Perfetto (`ui.perfetto.dev`) and `chrome://tracing` open.
 //!
-//! The first process has a counter of all ranks for each kind of work ([`rank_states`]). Any other process is a rank and a thread is a lane. Spans that overlap on a lane are dealt to sub-rows (`tx`, `tx 2`, ...),
-//! because viewers drop complete events that overlap on a thread. Above the lanes of a rank are its [`calls`]. An arrow
+//! The first process has a counter of all ranks for each kind of work. Any other process is a rank and a thread is a lane. Spans that overlap on a lane are dealt to sub-rows (`tx`, `tx 2`, ...),
+//! because viewers drop complete events that overlap on a thread. Above the lanes of a rank are its calls. An arrow
 //! leads from each send to its receive, a counter per rank shows the bytes of its open sends, and a track of the first process
 //! shows the iterations. Below the ranks, a process of its own has a counter per link of the cluster ([`links`]); another one
 //! has the notes, as instants.

@@ -1,4 +1,4 @@
-//! Selection of the spans that are drawn: all, or those that fit.
+//! Selection of what is drawn: all spans or those that fit, arrows from sends to receives, bytes in flight, and how many ranks do what.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Which span is drawn where: threads of the trace, and times in whole nanoseconds.
+//! Which span and which call of a rank is drawn where: threads of the trace, and times in whole nanoseconds.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};

@@ -1,4 +1,4 @@
-//! One row: how its time is found.
+//! One row: how its time is found, by simulating, by running, or in closed form.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Rows of a benchmark of collectives.
+//! Rows of a benchmark of collectives, with sizes as nccl-tests rounds and prints them.
 
 use serde::Serialize;
 use zipwire_cluster::library::Operation;

@@ -322,9 +322,6 @@ const MOST_LAUNCHES: usize = 2000;
 
 /// Seconds of the device from one launch to the next, if one follows the other. `launch` gets a running number; a round
 /// takes about `shortest_s`.
-///
-/// # Errors
-/// If a launch fails.
 fn seconds_per_launch(
     stream: &Stream,
     [begin, end]: &[Event; 2],

@@ -1,4 +1,4 @@
-//! Scale and shape of the distribution of values.
+//! Scale, shape and order-0 entropies of the distribution of values, and the sign, exponent and mantissa of one.
 
 use zipwire_codec::DType;
 

@@ -1,4 +1,4 @@
-//! Whole scenarios: read, planned, checked and simulated, with the timeline in memory.
+//! The cases by name, and whole scenarios: read, planned, checked and simulated, with the timeline in memory.
 
 use std::fmt::Write;
 
@@ -22,7 +22,6 @@ pub(super) enum Workload {
     Rounds,
 }
 
-/// Simulates a workload on a cluster.
 pub(super) fn drawn(cluster: Cluster, workload: Workload, cancel: &Cancel) -> Result<Run, SimBenchError> {
     // Only as long as the run: the file of the flows.
     let folder = TempDir::new()
@@ -54,7 +53,6 @@ pub(super) fn drawn(cluster: Cluster, workload: Workload, cancel: &Cancel) -> Re
     scenario(&Source::from_text("bench", text, folder.path()), cancel)
 }
 
-/// Simulates all variants of a scenario.
 pub(super) fn scenario(source: &Source, cancel: &Cancel) -> Result<Run, SimBenchError> {
     let begin_s = cpu_s();
     let experiment = load(source, &[], None)?;

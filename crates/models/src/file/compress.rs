@@ -1,4 +1,4 @@
-//! Compression of whole files.
+//! Compression of whole files: safetensors, and of zip archives the members that were stored as they are.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
@@ -178,7 +178,6 @@ struct Outline<'a> {
 }
 
 impl Outline<'_> {
-    /// Bytes of the file that is compressed.
     fn bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.bytes).sum()
     }
@@ -269,9 +268,6 @@ fn takes_base(how: &How) -> bool {
 const TYPES: [DType; 5] = DType::ALL;
 
 /// Cuts an archive of `bytes` bytes into parts: members that are worth coding, and the bytes between them.
-///
-/// # Errors
-/// If the file cannot be read, is no archive after all, or `watch` says to stop.
 fn archive_parts(
     (file, path): (&File, &Path),
     bytes: u64,

@@ -1,4 +1,4 @@
-//! Headers of safetensors files.
+//! Headers of safetensors files, in which no key is there twice, and how files of other formats begin.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Random access to a file of tensors, compressed or not.
+//! Random access to a file of tensors, compressed or not, and the names that a mistyped one was probably meant to be.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -46,7 +46,6 @@ pub struct Model {
     note: Option<Note>,
     base: Option<Arc<Model>>,
     tensors: Vec<TensorInfo>,
-    /// Index of each tensor by its name.
     numbers: HashMap<String, usize>,
     places: Vec<Place>,
 }

@@ -1,4 +1,4 @@
-//! A model whose weights stay compressed.
+//! A model whose weights stay compressed, and how its tensors are grouped into blocks and loaded.
 
 use std::fs;
 use std::num::NonZero;

@@ -1,4 +1,4 @@
-//! Adding files to a store as a checkpoint.
+//! Adding files, cut into parts, to a store as a checkpoint.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
@@ -222,7 +222,6 @@ impl<'a> Before<'a> {
     }
 }
 
-/// Hashes of the pieces of all parts.
 fn hash_all(
     sources: &[Source],
     items: &[Item],
@@ -298,7 +297,6 @@ fn stored_files(sources: &[Source], items: &[Item], addresses: &[Address]) -> Ve
 /// Ending of the names of files with tensors.
 const SAFETENSORS: &str = ".safetensors";
 
-/// A file that is to be stored.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) path: PathBuf,

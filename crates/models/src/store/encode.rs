@@ -58,7 +58,6 @@ struct Turn {
 struct Piece {
     raw: Vec<u8>,
     frames: Frames,
-    /// Hash of the bytes that are written.
     hash: PieceHash,
     scratch: Scratch,
 }
@@ -146,7 +145,6 @@ fn chain_of(
 }
 
 impl Piece {
-    /// Reads a piece of the source.
     fn read(&mut self, job: &Job<'_>, within: u64) -> Result<(), StoreError> {
         let path = &job.source.path;
         let start = within * PIECE;

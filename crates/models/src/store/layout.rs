@@ -166,7 +166,6 @@ impl Store {
         Object::open(&self.object_path(address), address)
     }
 
-    /// Reads the header of an object.
     pub(crate) fn header(&self, address: Address) -> Result<ObjectHeader, StoreError> {
         open_header(&self.object_path(address), address).map(|(_, header)| header)
     }

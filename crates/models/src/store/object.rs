@@ -1,4 +1,5 @@
-//! Objects: tensors on the disk, each in a file that is never changed, and what such a file begins with.
+//! Objects: tensors on the disk, each in a file that is never changed, what such a file begins with, and chains
+//! of differences that begin with an object that is coded by itself.
 
 use std::fs::File;
 use std::io;
@@ -103,7 +104,6 @@ impl ObjectHeader {
         Ok(header)
     }
 
-    /// The name of the values' type.
     pub(crate) fn dtype_name(&self) -> &str {
         let len = self.dtype.iter().position(|byte| *byte == 0).unwrap_or(DTYPE_BYTES);
         std::str::from_utf8(&self.dtype[..len]).unwrap_or_default()
@@ -120,7 +120,6 @@ impl ObjectHeader {
         (self.bytes - chunk * chunk_len).min(chunk_len) as usize
     }
 
-    /// Numbers of the chunks of a piece.
     pub(crate) fn chunks_of(&self, piece: u64) -> std::ops::Range<u64> {
         let chunk_len = chunk_len(self.frame_dtype());
         let end = self.bytes.min((piece + 1) * PIECE);
@@ -289,7 +288,6 @@ pub(crate) struct Scratch {
 }
 
 impl Chain {
-    /// Opens an object and its bases.
     pub(crate) fn open(store: &Store, address: Address) -> Result<Self, StoreError> {
         let mut attempt = 1;
         loop {

@@ -158,7 +158,6 @@ fn named(
     StoreError::Damaged { id, file: file.path.clone(), tensor, source: Box::new(error) }
 }
 
-/// Name of a part in messages.
 pub(crate) fn part_name(file: &StoredFile, part: &Part) -> String {
     match &part.tensor {
         Some(name) => name.clone(),

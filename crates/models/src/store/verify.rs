@@ -191,9 +191,6 @@ struct Node {
 
 /// Reads objects, given with their bases, and compares what they are kept as with its hash; if it is `deep`, decodes them, and compares the
 /// values with the address.
-///
-/// # Errors
-/// If `watch` says to stop.
 fn look_into(
     store: &Store,
     bases: &HashMap<Address, Option<Address>>,

@@ -1,4 +1,4 @@
-//! The writer's lock on a store, and the recovery from an interrupted writer.
+//! The writer's lock on a store, the recovery from an interrupted writer, and the removal of what no checkpoint needs.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions, TryLockError};

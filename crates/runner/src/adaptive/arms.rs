@@ -1,4 +1,4 @@
-//! The plans between which an adaptive variant chooses, and what the model says about them.
+//! The plans between which an adaptive variant chooses, what the model says about them, and what was measured of an iteration.
 
 use std::sync::Arc;
 
@@ -41,7 +41,6 @@ struct Load {
     raw_bytes: u64,
     /// Most exchanges of a rank.
     exchanges: u32,
-    /// Most codec ops of a rank.
     codec_ops: u32,
     /// Seconds that coding and reducing take the busiest rank.
     codec_s: f64,
@@ -163,7 +162,6 @@ impl<'a> Arms<'a> {
         Ok(payload.with_sources([Arc::clone(&rows), rows]))
     }
 
-    /// The plan of the first iteration.
     pub(crate) fn first_plan(&self) -> Plan {
         let round = self.switcher().choose(0);
         self.plan(&round.arms, round.exchanges)
@@ -193,7 +191,6 @@ fn with_statistics(job: &Job, bytes: u64) -> Job {
     job
 }
 
-/// Costs of a plan, by segment.
 fn loads(experiment: &Experiment, variant: &Variant, plan: &Plan) -> Vec<Load> {
     let (topology, count) = (&experiment.topology, experiment.job.segments.len());
     let (capacities, costs) = (topology.capacities(), costs(experiment, variant));
@@ -248,12 +245,10 @@ fn loads(experiment: &Experiment, variant: &Variant, plan: &Plan) -> Vec<Load> {
     loads
 }
 
-// A call takes from the moment at which the last rank begins its first op (an encode, where there is one) to the end of
-// the last rank's last op. The time in which early ranks wait for a late one does not count: it is not the protocol's doing, and
-// differs from iteration to iteration. Work of early ranks while a late one computes is hidden under any protocol, and does not count
-// either; so the codec counts where it makes other ranks wait.
-
-/// Begin and end of a segment.
+/// A call takes from the moment at which the last rank begins its first op (an encode, where there is one) to the end of
+/// the last rank's last op. The time in which early ranks wait for a late one does not count: it is not the protocol's doing, and
+/// differs from iteration to iteration. Work of early ranks while a late one computes is hidden under any protocol, and does not count
+/// either; so the codec counts where it makes other ranks wait.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     /// When the last rank began.

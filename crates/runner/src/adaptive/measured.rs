@@ -1,4 +1,4 @@
-//! An adaptive variant on real ranks: the switcher acts on what was measured.
+//! An adaptive variant on real ranks: the switcher acts on what was measured. Each plan is made at most once.
 //!
 //! Each plan that it chooses, with any mixture of arms, moves real bytes, of which every received one is compared. It sees the times of
 //! all ranks, as it would from the statistics that they exchange.
@@ -112,7 +112,7 @@ const PLANS: usize = 32;
 /// An arm for each segment, and whether statistics are exchanged.
 pub(crate) type Key = (Vec<usize>, bool);
 
-/// See the module.
+/// The plans of an adaptive variant.
 pub(crate) struct Plans<'a, 'e> {
     pub(super) arms: &'a Arms<'e>,
     /// The table that frames name, in place of the scenario's.
@@ -139,7 +139,6 @@ impl<'a, 'e> Plans<'a, 'e> {
         self.table.as_ref()
     }
 
-    /// The plan of a choice, valid.
     pub(crate) fn get(&mut self, key: &Key) -> Result<Rc<Plan>, ExecuteError> {
         let found = self.kept.iter().position(|(other, _)| other == key);
         let entry = match found {

@@ -236,16 +236,15 @@ impl Oracle {
     }
 }
 
-// Each rank knows from its frames how many of its values the table has not served. One for which these are too many calibrates a table from its own values,
-// and tells it in the exchange of statistics; so all ranks know it before its first frame, and take the one of the lowest such rank.
-
 /// The share of a rank's values that a table may miss more than it promised.
 const TOLERANCE: f64 = 0.01;
 
 /// Bytes that a rank tells about the table: values and those that it missed, 8 bytes each, and room for a new one, of 108 bytes at most, in whole words.
 pub(super) const TABLE_BYTES: u64 = 8 + 8 + 112;
 
-/// See the module.
+/// The table that frames share, in the course of a run: a stale one is noticed, and a new one takes its place.
+/// Each rank knows from its frames how many of its values the table has not served. One for which these are too many calibrates a table from its own values,
+/// and tells it in the exchange of statistics; so all ranks know it before its first frame, and take the one of the lowest such rank.
 pub(super) struct Recalibration<'a> {
     payload: &'a Payload,
     cancel: &'a Cancel,

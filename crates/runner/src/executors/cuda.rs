@@ -112,7 +112,6 @@ fn writes_compact(experiment: &Experiment, variant: &Variant) -> bool {
     })
 }
 
-/// The GPUs that ranks run on.
 fn gpus<'p>(prepared: &'p Prepared<'_>) -> Result<&'p [Device], GpuError> {
     if let Some(gpus) = prepared.gpus.get() {
         return Ok(gpus);

@@ -1,4 +1,4 @@
-//! Runs one point of a sweep.
+//! Runs one point of a sweep, beside others as long as all of them fit into memory.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -91,7 +91,6 @@ fn rules() -> Vec<Rule> {
     vec![Rule::one_of(&[KEYS.poisson, KEYS.every])]
 }
 
-/// Schema of the table that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     table(KEYS.all).with(rules())
 }
@@ -127,7 +126,6 @@ pub(super) fn read(field: &Field<'_>, seed: u64) -> Result<Requests> {
     Ok(Requests::new((0..count).map(request).collect(), Requests::BLOCK_TOKENS))
 }
 
-/// Schema of the array that [`read_list`] accepts.
 pub(super) fn list_schema() -> Schema {
     array(table(REQUEST.all)).at_least(1)
 }

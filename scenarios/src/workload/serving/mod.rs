@@ -218,7 +218,6 @@ fn check_tensors(payload: &Field<'_>, is_latent: bool) -> Result<()> {
     Ok(())
 }
 
-/// Schema of the table that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     Kind::Serving.table(KEYS.all).with(rules())
 }

@@ -1,4 +1,5 @@
-//! `prefill` and `decode`: how many instances there are, over how many ranks each is spread, and for how many tokens each has memory.
+//! `prefill` and `decode`: how many instances there are, over how many ranks each is spread, and for how many tokens each has memory;
+//! and in `[compute]` what prompts and tokens take there.
 
 use zipwire_codec::DType;
 use zipwire_kv::Geometry;
@@ -122,7 +123,6 @@ fn compute_rules() -> Vec<Rule> {
     ]
 }
 
-/// Schema of the table that [`read`] accepts.
 pub(crate) fn compute_schema() -> Schema {
     table(SERVING).with(compute_rules())
 }

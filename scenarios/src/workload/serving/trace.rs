@@ -36,7 +36,6 @@ const AZURE: &str = "2023-11-16 18:15:46.6805900,374,44";
 /// The columns of Azure.
 const HEADER: &str = "TIMESTAMP,ContextTokens,GeneratedTokens";
 
-/// Schema of the table that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     table(KEYS.all)
 }

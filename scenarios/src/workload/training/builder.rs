@@ -1,4 +1,4 @@
-//! Collects the segments of an iteration, how long its compute phases take, and which tensor each call carries.
+//! Reads the settings that all training workloads have, and collects the segments of an iteration, how long its compute phases take, and which tensor each call carries.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -237,7 +237,6 @@ impl Settings {
         }
     }
 
-    /// Prefix of the names of segments.
     pub(super) fn prefix(&self, micro_batch: u32) -> String {
         if self.micro_batches > 1 { format!("M{micro_batch} ") } else { String::new() }
     }

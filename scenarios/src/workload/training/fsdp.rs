@@ -23,7 +23,6 @@ const GRADIENTS: usize = 1;
 /// When gradients can be summed.
 const WHEN: &[When] = &[When::Overlapped, When::InOrder, When::None];
 
-/// Most layers that are gathered ahead.
 const PREFETCH_LIMIT: u32 = 1024;
 
 keys! { static KEYS =
@@ -61,7 +60,6 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     iteration.builder.finish(Kind::Fsdp.name(), field, dtypes, rows)
 }
 
-/// Schema of the table that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     let whens = WHEN.iter().map(|when| when.name());
     Kind::Fsdp.table(&keys()).only(gradients::KEYS.gradients.name, whens)

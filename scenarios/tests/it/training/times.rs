@@ -1,4 +1,4 @@
-//! How long ranks compute, and how late they are.
+//! How long ranks compute, how late they are, and shipped iterations against what papers report.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use zipwire_scenarios::{Experiment, Source, load};
 use zipwire_schedule::{CallKind, Work};
 
 use crate::common::Folder;
-use crate::training::iteration::{MODEL, TIMES, assert_near, moe, names, recorded, seconds, training};
+use crate::training::{MODEL, TIMES, assert_near, moe, names, recorded, seconds, training};
 
 #[test]
 fn given_times_are_of_the_forward_pass() {

@@ -1,4 +1,4 @@
-//! Whatever is added and removed, in whichever order: each checkpoint that is there comes back byte for byte, and nothing else is kept.
+//! Whatever is added and removed, in whichever order: each checkpoint that is there comes back byte for byte, and nothing else is kept, also while others write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
