@@ -3,7 +3,6 @@
 mod calibrate;
 mod files;
 mod scenario;
-mod store;
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -21,13 +20,10 @@ use zipwire::{Executor, SIMD_VARIABLE, executors};
 
 pub(crate) use self::calibrate::{CalibrateCommand, CalibrateNcclTestsArgs, CalibrateTableArgs, ProbeArgs};
 pub(crate) use self::files::{
-    CatArgs, CompressArgs, DecompressArgs, LsArgs, VerifyArgs, WorkArgs, WriteArgs,
+    CatArgs, CompressArgs, DecompressArgs, LsArgs, StoreAddArgs, StoreCommand, StoreInitArgs, StoreListArgs,
+    StorePruneArgs, StoreRestoreArgs, StoreVerifyArgs, VerifyArgs, WorkArgs,
 };
 pub(crate) use self::scenario::{RoutesArgs, ScenarioCommand};
-pub(crate) use self::store::{
-    StoreAddArgs, StoreCommand, StoreInitArgs, StoreListArgs, StorePruneArgs, StoreRestoreArgs,
-    StoreVerifyArgs,
-};
 
 use crate::commands::bench::Contenders;
 use crate::commands::inspect::Specs;

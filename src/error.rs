@@ -229,7 +229,6 @@ impl CliError {
         }
     }
 
-    /// The message for stderr.
     pub(crate) fn render(&self) -> String {
         match self {
             Self::Scenario(error) => error.render(colour()),

@@ -4,7 +4,6 @@
 //! its variants, and each plan runs on any [`Executor`], of which [`executors`] is the list. The command line is a thin
 //! shell over it.
 
-mod help;
 mod simd;
 
 pub use zipwire_bench as bench;
@@ -26,8 +25,7 @@ pub use zipwire_sim as sim;
 pub use zipwire_timeline as timeline;
 pub use zipwire_traces as traces;
 
-pub use help::with_help;
-pub use simd::{SIMD_VARIABLE, SimdError, simd_from_environment};
+pub use simd::{SIMD_VARIABLE, SimdError, simd_from_environment, with_help};
 pub use zipwire_runner::*;
 
 /// Pages for extenders whose examples are programs: these are compiled and run. `tests/extending.rs` has the patches of the others.

@@ -58,9 +58,6 @@ impl Profile {
     }
 
     /// Completes the file and gives it its name. All spans have ended.
-    ///
-    /// # Errors
-    /// If the file could not be written in full.
     pub(crate) fn finish(self) -> Result<(), CliError> {
         let Self { path, staged, guard, failure } = self;
         // Waits for the thread that writes.

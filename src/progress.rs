@@ -38,7 +38,6 @@ impl Progress {
         self.bar.inc(steps);
     }
 
-    /// Names the step that begins.
     pub(crate) fn begin(&self, step: String) {
         self.bar.set_message(step);
     }
@@ -62,7 +61,6 @@ impl Progress {
         self.bar.suspend(|| say!("{line}"));
     }
 
-    /// The step has ended.
     pub(crate) fn end(&self) {
         self.bar.inc(1);
     }

@@ -11,9 +11,6 @@ use crate::error::CliError;
 const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
 
 /// Writes all files below `folder`, which is made if it is not there, as they lie in the repository; gives how many.
-///
-/// # Errors
-/// If the file system refuses.
 pub(crate) fn unpack(folder: &Path) -> io::Result<usize> {
     for (name, content) in FILES {
         let path = folder.join(name);
@@ -24,9 +21,6 @@ pub(crate) fn unpack(folder: &Path) -> io::Result<usize> {
 }
 
 /// The files in a folder that goes when this value does.
-///
-/// # Errors
-/// If there is no room for it.
 pub(crate) fn unpacked() -> Result<TempDir, CliError> {
     let folder = TempDir::with_prefix("zipwire-").map_err(CliError::Unpack)?;
     unpack(folder.path()).map_err(CliError::Unpack)?;

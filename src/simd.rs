@@ -1,6 +1,7 @@
 //! `ZIPWIRE_SIMD`: the SIMD level of the codecs, where the best one of the machine is not wanted.
 
-use crate::help::with_help;
+use std::fmt::Display;
+
 use zipwire_codec::{SimdLevel, SimdUnavailable, force_simd, simd_level};
 
 /// The environment variable that names the level. Not set, or empty: the best one that the machine has.
@@ -42,9 +43,13 @@ fn parse(name: &str) -> Result<Option<SimdLevel>, SimdError> {
     SimdLevel::from_name(name).map(Some).ok_or_else(|| SimdError::Unknown { name: name.to_owned() })
 }
 
-/// The names of all levels, in backticks.
 fn listed() -> String {
     SimdLevel::ALL.map(|level| format!("`{level}`")).join(", ")
+}
+
+/// A message, and on a line of its own what would be right, where that is known.
+pub fn with_help(error: impl Display, help: Option<String>) -> String {
+    help.map_or_else(|| error.to_string(), |help| format!("{error}\nhelp: {help}"))
 }
 
 #[cfg(test)]

@@ -30,7 +30,6 @@ pub(crate) fn or_dash<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> St
     value.map_or_else(|| "-".to_owned(), text)
 }
 
-/// Cell of a column `verified`.
 pub(crate) fn verified(verified: Option<bool>) -> String {
     or_dash(verified, |all| if all { "yes" } else { "no" }.to_owned())
 }
@@ -84,7 +83,6 @@ pub(crate) fn shortened(name: &str) -> String {
     format!("{start}{GAP}{end}")
 }
 
-/// Seconds with a fitting unit.
 pub(crate) fn seconds(seconds: f64) -> String {
     let (value, unit) = match seconds.abs() {
         0.0 => return "0".to_owned(),
@@ -95,7 +93,6 @@ pub(crate) fn seconds(seconds: f64) -> String {
     format!("{value:.3} {unit}")
 }
 
-/// Bytes in decimal units.
 pub(crate) fn bytes(bytes: f64) -> String {
     match bytes.abs() {
         b if b < 1e3 => format!("{bytes} B"),

@@ -1,21 +1,15 @@
 //! `[cluster]`: how many GPUs, what connects them, and how the network is modelled.
 
 pub(crate) mod codec_speed;
-mod graph;
 pub(crate) mod library;
-mod links;
 mod preset;
 mod topology;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use zipwire_cluster::library::Hardware;
-use zipwire_cluster::{Fabric, HostCost, NetworkModel, Slowdown, Topology, TransferStart};
-
-pub(crate) use codec_speed::CodecSpeeds;
-pub use codec_speed::{DeclaredSpeed, SpeedBasis};
-pub(crate) use links::read as read_links;
-pub use preset::{Preset, presets};
+use zipwire_cluster::{Fabric, HostCost, LinkId, NetworkModel, Slowdown, Topology, TransferStart};
+use zipwire_traces::nearest;
 
 use crate::error::Result;
 use crate::files::Files;
@@ -24,6 +18,11 @@ use crate::language::{
     schema, table, time,
 };
 use crate::problem::Problem;
+use crate::tree::Place;
+
+pub(crate) use self::codec_speed::CodecSpeeds;
+pub use self::codec_speed::{DeclaredSpeed, SpeedBasis};
+pub use self::preset::{Preset, presets};
 
 /// Most ranks of a cluster: plans are held whole, and a matrix of rank pairs takes 128 MiB at this size.
 pub(crate) const RANK_LIMIT: u32 = 4096;
@@ -63,7 +62,6 @@ fn read_slowdown(field: &Field<'_>) -> Result<Slowdown> {
     Ok(Slowdown { codec: codec.unwrap_or(1.0), exchange: exchange.unwrap_or(1.0) })
 }
 
-/// A resolved `[cluster]`.
 pub(crate) struct Cluster {
     /// The hardware that it names.
     pub(crate) preset: Option<Preset>,
@@ -76,7 +74,6 @@ pub(crate) struct Cluster {
     pub(crate) start: TransferStart,
 }
 
-/// Reads the table.
 pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
     let (merged, preset) = preset::merge(field, KEYS.all, files)?;
     let table = Field::at(&field.path, &merged).table(KEYS.all)?;
@@ -130,7 +127,7 @@ pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
         link_bandwidths: BTreeMap::new(),
     };
     if let Some(field) = table.field(KEYS.links) {
-        topology.link_bandwidths = links::read(&field, &topology)?;
+        topology.link_bandwidths = read_links(&field, &topology)?;
     }
     Ok(Cluster {
         preset,
@@ -168,7 +165,6 @@ fn read_nics(nics: &Field<'_>, gpus: &Field<'_>, most: u32, are_gpus_own: bool) 
     }
 }
 
-/// Schema of the tables that [`read`] accepts.
 pub(crate) fn schema() -> Schema {
     use Condition::{All, Fits, Lacks, Misfits};
     // With a preset or a file, only what they leave open is needed, and that is not in the scenario.
@@ -185,4 +181,25 @@ pub(crate) fn schema() -> Schema {
         alone(several(), None).needs(&[KEYS.latency_inter]),
         alone(several(), other_than(&["flat", "graph"])).needs(&[KEYS.nic_bandwidth]),
     ])
+}
+
+/// Bytes per second of each link that the table names.
+pub(crate) fn read_links(field: &Field<'_>, topology: &Topology) -> Result<BTreeMap<LinkId, f64>> {
+    let by_name: HashMap<String, LinkId> =
+        topology.links().map(|link| (topology.link_name(link), link)).collect();
+    let bandwidth = |(name, place, value): (&str, &Place, Field<'_>)| match by_name.get(name) {
+        Some(&link) => Ok((link, value.bandwidth()?)),
+        None => Err(unknown_link(name, topology).at(place.clone())),
+    };
+    field.entries()?.into_iter().map(bandwidth).collect()
+}
+
+fn unknown_link(name: &str, topology: &Topology) -> Problem {
+    let names: Vec<String> = topology.links().map(|link| topology.link_name(link)).collect();
+    Problem::UnknownLink {
+        name: name.to_owned(),
+        nearest: nearest(name, names.iter().map(String::as_str)).map(str::to_owned),
+        kinds: topology.kinds().collect(),
+        edges: if matches!(topology.fabric, Fabric::Graph(_)) { names } else { Vec::new() },
+    }
 }

@@ -9,11 +9,11 @@ use zipwire_traces::{TableFileError, parse_table};
 
 use crate::cluster::codec_speed::{self, CodecSpeeds, DeclaredSpeed};
 use crate::cluster::{Preset, presets};
-use crate::document::Place;
 use crate::error::Result;
 use crate::files::Files;
 use crate::language::{Field, Schema, custom, keys, names, number, one_of, pattern, table, text};
 use crate::problem::{Problem, TableProblem};
+use crate::tree::Place;
 
 /// A codec, its declared cost and, if stated, its ratio.
 #[derive(Clone, Debug, PartialEq)]

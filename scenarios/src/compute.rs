@@ -6,7 +6,6 @@ use crate::language::{
 };
 use crate::noise::Noise;
 
-/// Compute time of workload `moe`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ExpertTime {
     /// Seconds of the expert computation at mean load.
@@ -21,7 +20,6 @@ pub(crate) struct Passes {
     pub(crate) backward_s: f64,
 }
 
-/// Forward or backward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
     Forward,
@@ -38,7 +36,6 @@ impl Passes {
     }
 }
 
-/// How fast ranks compute.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Compute {
     /// The part of a layer that is no routed expert.
@@ -52,7 +49,6 @@ pub(crate) struct Compute {
     pub(crate) noise: Noise,
 }
 
-/// How long something takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Speed {
     /// Floating-point operations per second.
@@ -82,7 +78,6 @@ keys! { pub(crate) static KEYS =
     noise: Noise = custom(Noise::read, Noise::schema), "relative standard deviation of each computation, drawn anew per rank and iteration; 0 by default";
 }
 
-/// Keys of workload `moe`.
 static ONE_LAYER: Keys<'static> = &[KEYS.expert, KEYS.noise];
 /// Keys for layers whose experts are on several ranks.
 static EXPERTS: Keys<'static> = &[
@@ -109,7 +104,6 @@ impl ExpertTime {
         Ok(Self { expert_s, noise: table.get(KEYS.noise)?.unwrap_or_default() })
     }
 
-    /// Schema of the table that [`read`](Self::read) accepts.
     pub(crate) fn schema() -> Schema {
         table(ONE_LAYER).with(vec![Self::rule()])
     }

@@ -65,7 +65,6 @@ pub(crate) fn read(
     Ok(drifts)
 }
 
-/// Schema of the array that [`read`] accepts.
 pub(crate) fn schema() -> Schema {
     array(table(KEYS.all)).at_most(LIMIT)
 }

@@ -4,8 +4,8 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use thiserror::Error;
 use zipwire_traces::printable;
 
-use crate::document::Place;
 use crate::problem::Problem;
+use crate::tree::Place;
 
 pub(crate) type Result<T> = std::result::Result<T, ScenarioError>;
 

@@ -10,10 +10,8 @@ use zipwire_payload::Payload;
 use zipwire_schedule::{CallKind, Durations, Fault, Job, Segment, Slack, SumType, TokenMap, Work};
 use zipwire_timeline::UpdateCycle;
 
-use crate::axes;
 use crate::cluster::{Cluster, Preset};
 use crate::codec::{self, CodecChoice};
-use crate::document::{Document, Place};
 use crate::drift::{self, Conditions, Drift};
 use crate::error::Result;
 use crate::files::Files;
@@ -21,15 +19,14 @@ use crate::language::{
     AnyKey, Condition, Field, Raw, Reader, Schema, choice, custom, file_name, integer, keys, names, raw,
     table,
 };
-use crate::origin::{Arguments, Origin};
+use crate::origin::{Arguments, Origin, Source};
 use crate::payload::{self, Rowset};
 use crate::problem::{PayloadProblem, Problem, TableProblem};
-use crate::serving::Serving;
-use crate::source::Source;
+use crate::sweep::{AXES, count_points, take_axes};
 use crate::traffic::Traffic;
-use crate::tree::Node;
+use crate::tree::{Document, Node, Place};
 use crate::variant::{self, ParsedVariant, Variant};
-use crate::workload::{self, Kind, Workload};
+use crate::workload::{self, Kind, Serving, Workload};
 use crate::{cluster, compute, fault, set, tree};
 
 /// Everything that executors and reports need; nothing in it is left to look up.
@@ -97,9 +94,8 @@ keys! { static KEYS =
     drift: Raw = raw(drift::schema), "what becomes different in the course of the run; simulations only";
 }
 
-/// All keys of a scenario.
 fn all_keys() -> Vec<&'static dyn AnyKey> {
-    [KEYS.all, axes::KEYS.all].concat()
+    [KEYS.all, AXES.all].concat()
 }
 
 const NO_COMPUTE: &str = "the workload has no model that computes";
@@ -135,9 +131,9 @@ pub fn load_real(
 /// Like [`load_real`], with files from disk or from a parcel.
 pub(crate) fn load_from(arguments: &Arc<Arguments>, files: &Files) -> Result<Experiment> {
     let (mut root, _) = parse(arguments)?;
-    let axes = axes::take(&mut root)?;
+    let axes = take_axes(&mut root)?;
     let mut experiment = resolve(&root, arguments, None, files)?.experiment(files);
-    experiment.points_left_out = if axes.is_empty() { 0 } else { axes::count(&axes) };
+    experiment.points_left_out = if axes.is_empty() { 0 } else { count_points(&axes) };
     Ok(experiment)
 }
 
@@ -264,7 +260,6 @@ fn sums(table: &Reader<'_>, job: &Job) -> Result<SumType> {
 }
 
 impl Resolved {
-    /// The experiment with its payload.
     pub(crate) fn experiment(self, files: &Files) -> Experiment {
         let Self { mut experiment, rows, tensors, fp8_values } = self;
         let carries_fp8 = |segment: &Segment| {

@@ -12,7 +12,6 @@ use crate::language::{
 use crate::problem::Problem;
 
 named! {
-    /// Kinds of faults.
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum Kind {
         Drop = "drop",
@@ -76,17 +75,14 @@ keys! { pub(crate) static DEADLINE =
     floor: f64 = time(), "how much longer than that; 1 ms by default";
 }
 
-/// Reads the array of tables.
 pub(crate) fn read(field: &Field<'_>, job: &Job, iterations: u32) -> Result<Vec<Fault>> {
     field.tables(LIMIT, "faults")?.iter().map(|item| read_one(item, job, iterations)).collect()
 }
 
-/// The schema of [`read`].
 pub(crate) fn schema() -> Schema {
     array(one_of(Kind::ALL.map(Kind::schema))).at_most(LIMIT)
 }
 
-/// Reads `[deadline]`.
 pub(crate) fn read_slack(field: &Field<'_>) -> Result<Slack> {
     let table = field.table(DEADLINE.all)?;
     let factor = table.get(DEADLINE.slack)?.unwrap_or(SLACK.factor);

@@ -14,9 +14,9 @@ use zipwire_traces::{
     read_input, read_routing_matrices, read_routing_trace, read_rows,
 };
 
-use crate::document::Document;
 use crate::origin::{TensorName, Used};
 use crate::parcel::Carried;
+use crate::tree::Document;
 
 /// Most files and drawn sources that are kept; the oldest makes room.
 const KEPT: usize = 64;
@@ -24,7 +24,6 @@ const KEPT: usize = 64;
 /// Longest scenario, and longest table that one names, in bytes.
 const LONGEST_TEXT: u64 = 1 << 30;
 
-/// How files of gzip begin.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// First character of UTF-8 files that spreadsheets write.
@@ -138,12 +137,10 @@ impl Files {
         Self { base, carried, cache, used: Mutex::default() }
     }
 
-    /// Where a name leads.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.base.join(name)
     }
 
-    /// Rows of a recorded tensor.
     pub(crate) fn tensor(&self, name: &str, tensor: &str, dtype: DType) -> Result<Arc<Rows>, TraceError> {
         let key = TensorName { file: name.to_owned(), tensor: tensor.to_owned(), dtype };
         let content = self.get(Key::Tensor(key.clone()), || {
@@ -206,7 +203,6 @@ impl Files {
         self.drawn(Key::Gaussian { std_bits: std.to_bits(), seed }, || Rows::gaussian(std, seed))
     }
 
-    /// Rows of random bits.
     pub(crate) fn noise(&self, seed: u64) -> Arc<Rows> {
         self.drawn(Key::Noise { seed }, || Rows::noise(seed))
     }

@@ -5,15 +5,14 @@ use std::path::Path;
 
 use crate::cluster::{self, Cluster, CodecSpeeds};
 use crate::codec::CodecChoice;
-use crate::document::{Document, Place};
 use crate::error::Result;
 use crate::experiment::Experiment;
 use crate::files::Files;
 use crate::language::Field;
+use crate::origin::Source;
 use crate::problem::Problem;
-use crate::set;
-use crate::source::Source;
-use crate::tree;
+use crate::tree::{Document, Place};
+use crate::{set, tree};
 
 impl Experiment {
     /// The same work, planned as it is, on hosts with the constants of a hardware file: links, costs of hosts, and speeds of all codecs,

@@ -30,15 +30,12 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "in tests a panic is the report"))]
 
-mod axes;
 mod cluster;
 mod codec;
 mod compute;
 mod dispatch;
-mod document;
 mod drift;
 mod error;
-mod example;
 mod experiment;
 mod fault;
 mod files;
@@ -54,17 +51,13 @@ mod placement;
 mod problem;
 mod quantity;
 mod routing;
-mod serving;
 mod set;
-mod shares;
 mod skew;
-mod source;
 mod sweep;
 mod traffic;
 mod tree;
 mod variant;
 mod warnings;
-mod way;
 mod words;
 mod workload;
 
@@ -74,15 +67,14 @@ pub use drift::{Conditions, Drift};
 pub use error::ScenarioError;
 pub use experiment::{Experiment, is_scenario_file, load, load_real, schema};
 pub use help::spec_help;
-pub use origin::Origin;
+pub use origin::{Origin, Source};
 pub use parcel::Parcel;
 pub use problem::{
     FlowProblem, GraphProblem, ParcelProblem, PayloadProblem, Problem, ServingProblem, TableProblem,
 };
 pub use quantity::Dimension;
-pub use serving::Serving;
-pub use source::Source;
 pub use sweep::{Sweep, load_sweep};
 pub use traffic::{BetweenNodes, Traffic};
 pub use variant::{Algorithms, Variant};
+pub use workload::Serving;
 pub use zipwire_traces::nearest;

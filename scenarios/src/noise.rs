@@ -14,7 +14,6 @@ use crate::skew::Shape;
 /// A factor of mean 1 for each duration of a compute segment, log-normal, drawn anew per iteration and rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Noise {
-    /// Standard deviation of the factor.
     deviation: f64,
 }
 
@@ -25,7 +24,6 @@ impl Noise {
         Ok(Self { deviation: field.number(DEVIATION_LIMITS)? })
     }
 
-    /// Schema of the numbers that [`read`](Self::read) accepts.
     pub(crate) fn schema() -> Schema {
         schema::number(DEVIATION_LIMITS)
     }

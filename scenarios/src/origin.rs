@@ -1,14 +1,16 @@
-//! Origin of an experiment: text, arguments and files, shared by all experiments from the same text.
+//! Origin of an experiment: text, arguments and files, shared by all experiments from the same text; and where a scenario is read from.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zipwire_schedule::DType;
 
+use crate::error::Result;
+use crate::files::read_text;
 use crate::parcel::Parcel;
-use crate::source::Source;
+use crate::problem::Problem;
 
 /// Origin of an experiment, which [`Experiment::parcel`](crate::Experiment::parcel) sends on.
 ///
@@ -28,9 +30,7 @@ pub(crate) enum OriginKind {
 #[derive(Debug)]
 pub(crate) struct Arguments {
     pub(crate) source: Source,
-    /// Arguments of `--set`.
     pub(crate) sets: Vec<String>,
-    /// Arguments of `--real-set`.
     pub(crate) real_sets: Vec<String>,
     /// The seed in place of the scenario's.
     pub(crate) seed: Option<u64>,
@@ -90,5 +90,43 @@ impl Origin {
 impl fmt::Debug for Origin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Origin").finish_non_exhaustive()
+    }
+}
+
+/// The text of a scenario, before it is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// How errors call it: the path as the user gave it.
+    pub name: String,
+    /// The TOML text.
+    pub text: String,
+    /// The folder that relative paths in the text start from.
+    pub base: PathBuf,
+}
+
+impl Source {
+    /// Reads a scenario file.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is not UTF-8.
+    pub fn read(path: &Path) -> Result<Self> {
+        let name = path.display().to_string();
+        let text = read_text(path)
+            .map_err(|source| Problem::Unreadable { path: path.to_owned(), source }.nowhere())?;
+        let base = path.parent().unwrap_or(Path::new("")).to_owned();
+        Ok(Self { name, text, base })
+    }
+
+    /// A scenario from memory.
+    pub fn from_text(name: impl Into<String>, text: impl Into<String>, base: impl Into<PathBuf>) -> Self {
+        Self { name: name.into(), text: text.into(), base: base.into() }
+    }
+
+    /// First line of the comment that opens the text; lines for editors, which begin with `#:`, are none of it.
+    pub fn description(&self) -> Option<String> {
+        let is_text = |line: &&str| !line.trim().is_empty() && !line.starts_with("#:");
+        let line = self.text.lines().find(is_text)?;
+        let text = line.trim().strip_prefix('#')?.trim_start_matches('#').trim();
+        (!text.is_empty()).then(|| text.to_owned())
     }
 }

@@ -3,25 +3,22 @@
 //!
 //! It sends nothing: that is for the program that runs ranks on several hosts.
 
-mod carried;
-
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
-use zipwire_traces::read_input;
+use zipwire_payload::Rows;
+use zipwire_schedule::DType;
+use zipwire_traces::{read_input, read_rows};
 
-pub(crate) use self::carried::Carried;
-use self::carried::CarriedTensor;
 use crate::error::Result;
 use crate::experiment::{Experiment, load_from};
 use crate::files::Files;
-use crate::origin::{Arguments, Loaded, Origin, OriginKind};
+use crate::origin::{Arguments, Loaded, Origin, OriginKind, Source, TensorName};
 use crate::problem::{ParcelProblem, Problem};
-use crate::source::Source;
 use crate::sweep::load_unchecked;
 
 /// Most bytes of the scenario and the files that it names: less than a call of MPI takes at once.
@@ -48,20 +45,16 @@ const LIMIT: u64 = 1 << 30;
 pub struct Parcel {
     /// How errors call the scenario.
     name: String,
-    /// The TOML text.
     text: String,
     /// Where the files lay, for errors.
     folder: String,
-    /// Arguments of `--set`.
     sets: Vec<String>,
-    /// Arguments of `--real-set`.
     real_sets: Vec<String>,
     /// The seed in place of the scenario's.
     seed: Option<u64>,
     /// The point of the scenario's sweep, from 0; `None` if it is the scenario without it.
     point: Option<usize>,
     points_left_out: usize,
-    /// Names of the variants that were selected.
     variants: Vec<String>,
     /// Contents by the names that the scenario gives the files.
     files: BTreeMap<String, Vec<u8>>,
@@ -155,6 +148,95 @@ fn read_again(path: &Path, digest: u128, limit: u64) -> Result<Vec<u8>> {
         return Err(ParcelProblem::Changed { path: path.to_owned() }.nowhere());
     }
     Ok(content)
+}
+
+/// Files and tensors, by the names that the scenario gives them.
+#[derive(Debug)]
+pub(crate) struct Carried {
+    parcel: Arc<Parcel>,
+    rows: BTreeMap<TensorName, Arc<Rows>>,
+}
+
+/// A tensor that every host has in a file of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct CarriedTensor {
+    /// The file as the scenario calls it.
+    file: String,
+    /// Where it lies, on every host.
+    path: String,
+    tensor: String,
+    dtype: String,
+    /// Hash of the rows, in hexadecimal: not every format has integers of 128 bits.
+    digest: String,
+}
+
+impl Carried {
+    fn new(parcel: Arc<Parcel>, rows: BTreeMap<TensorName, Arc<Rows>>) -> Self {
+        Self { parcel, rows }
+    }
+
+    pub(crate) fn file(&self, name: &str) -> io::Result<&[u8]> {
+        self.parcel.files.get(name).map(Vec::as_slice).ok_or_else(not_carried)
+    }
+
+    pub(crate) fn rows(&self, name: &TensorName) -> io::Result<Arc<Rows>> {
+        self.rows.get(name).cloned().ok_or_else(not_carried)
+    }
+}
+
+/// Error for a file that the parcel lacks: requests follow from the text, so the sending host has understood it differently.
+fn not_carried() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "the host that sent the scenario did not send it along")
+}
+
+impl CarriedTensor {
+    /// The tensor of the file at `path`, whose rows had this hash when they were read.
+    fn new(name: &TensorName, path: &Path, digest: u128) -> Result<Self> {
+        let TensorName { file, tensor, dtype } = name.clone();
+        let path = straight(path)
+            .map_err(|source| Problem::Unreadable { path: path.to_owned(), source }.nowhere())?;
+        let path = path.into_os_string().into_string();
+        let path = path.map_err(|path| ParcelProblem::NotText { path: path.into() }.nowhere())?;
+        Ok(Self { file, path, tensor, dtype: dtype.name().to_owned(), digest: hexadecimal(digest) })
+    }
+
+    /// Its rows, from this host's file.
+    fn read(&self) -> Result<(TensorName, Arc<Rows>)> {
+        let Self { file, path, tensor, dtype, digest } = self;
+        let path = PathBuf::from(path);
+        let Some(dtype) = DType::from_name(dtype) else {
+            return Err(ParcelProblem::UnknownType { dtype: dtype.clone() }.nowhere());
+        };
+        let rows =
+            read_rows(&path, tensor, dtype).map_err(|error| ParcelProblem::Tensor { error }.nowhere())?;
+        if hexadecimal(rows.digest()) != *digest {
+            return Err(ParcelProblem::OtherRows { path, tensor: tensor.clone() }.nowhere());
+        }
+        let name = TensorName { file: file.clone(), tensor: tensor.clone(), dtype };
+        Ok((name, Arc::new(rows)))
+    }
+}
+
+/// The absolute path without `..`, if that is the same file: other hosts may not have the folders that it leads back from. Links
+/// stay what they are, since they may lead elsewhere there.
+fn straight(path: &Path) -> io::Result<PathBuf> {
+    let absolute = std::path::absolute(path)?;
+    let mut straight = PathBuf::new();
+    for part in absolute.components() {
+        match part {
+            Component::ParentDir => {
+                straight.pop();
+            }
+            _ => straight.push(part),
+        }
+    }
+    let is_same =
+        straight.canonicalize().is_ok_and(|file| absolute.canonicalize().is_ok_and(|other| file == other));
+    Ok(if is_same { straight } else { absolute })
+}
+
+fn hexadecimal(digest: u128) -> String {
+    format!("{digest:032x}")
 }
 
 #[cfg(test)]

@@ -19,12 +19,12 @@ pub(crate) enum Rowset {
     /// Recorded rows, by position of their tensor.
     Recorded(Vec<Recorded>),
     /// Normally distributed values, drawn when everything else is known to be right.
-    Gaussian { std: f64 },
-    /// Random bits.
+    Gaussian {
+        std: f64,
+    },
     Noise,
 }
 
-/// The rows of a tensor.
 #[derive(Clone)]
 pub(crate) struct Recorded {
     rows: Arc<Rows>,
@@ -118,7 +118,6 @@ impl Carried {
         Ok(Some(Rowset::Recorded(recorded)))
     }
 
-    /// Schema of the values that [`read`](Self::read) accepts.
     pub(crate) fn schema(&self) -> Schema {
         one_of([names([NOISE]), table(&self.keys()).with(self.rules().into())])
     }

@@ -21,7 +21,6 @@ named! {
     }
 }
 
-/// How experts are placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Experts {
     placement: Placement,
@@ -149,7 +148,6 @@ struct Board<'a> {
     heaviest_first: Vec<usize>,
     /// Experts of each rank, in the order in which they came.
     experts: Vec<Vec<usize>>,
-    /// Load of each rank.
     loads: Vec<f64>,
 }
 

@@ -2,71 +2,54 @@
 
 #![allow(missing_docs, reason = "fields are named by the messages")]
 
-mod flows;
-mod graph;
-mod parcel;
-mod payload;
-mod serving;
-mod table;
-
-use std::{io, path::PathBuf};
+use std::io;
+use std::path::PathBuf;
 
 use thiserror::Error;
-use zipwire_codec::SpecError;
-use zipwire_traces::TraceError;
+use zipwire_cluster::GraphError;
+use zipwire_codec::{SpecError, TableError};
+use zipwire_serving::ShardError;
+use zipwire_traces::{TableFileError, TraceError};
 
-pub use self::{
-    flows::FlowProblem, graph::GraphProblem, parcel::ParcelProblem, payload::PayloadProblem,
-    serving::ServingProblem, table::TableProblem,
-};
+use crate::error::ScenarioError;
 use crate::quantity::Dimension;
-use crate::words::{from_rank, in_table, list};
+use crate::tree::Place;
+use crate::words::{counted, from_rank, in_table, list, meant, shortened_names};
 
 /// A problem of a scenario. `Display` gives one line; [`help`](Self::help) gives the remedy.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The scenario or a table that it names cannot be read.
     #[error("cannot read `{path}`: {source}")]
     Unreadable { path: PathBuf, source: io::Error },
     /// Not TOML; duplicate keys are this, too.
     #[error("invalid TOML: {message}")]
     Syntax { message: String, is_json: bool },
-    /// A key that the language does not have there.
     #[error("unknown key `{key}`{}", in_table(table))]
     UnknownKey { key: String, table: String, valid: Vec<&'static str> },
-    /// A key of an earlier version.
     #[error("key `{key}`{} is now `{new}`", in_table(table))]
     RenamedKey { key: String, table: String, new: &'static str, values: &'static str },
-    /// A key that is always needed.
     #[error("missing key `{key}`{}", in_table(table))]
     MissingKey { key: String, table: String, example: String },
-    /// Keys of which exactly one is needed, and none or several are there.
     #[error(
         "`{table}` needs exactly one of {}, found {}",
         list(choices.iter().copied()),
         list(found.iter().copied())
     )]
     NotOneOf { table: String, choices: Vec<&'static str>, found: Vec<&'static str> },
-    /// A key that means nothing here.
     #[error("`{path}` has no effect: {reason}")]
     NoEffect { path: String, reason: &'static str },
-    /// A value of another TOML type.
     #[error("`{path}` must be {expected}, found {found}")]
     WrongType { path: String, expected: &'static str, found: &'static str },
-    /// A bare number where a quantity is needed.
     #[error("`{path}` needs a unit: `{number}` could be anything")]
     MissingUnit { path: String, number: String, dimension: Dimension },
-    /// A unit that does not exist, or is of another dimension.
     #[error("`{path}` is {}, and `{unit}` is no unit of that", dimension.name())]
     UnknownUnit { path: String, unit: String, dimension: Dimension },
     /// A text that does not begin with a number.
     #[error("`{path}` must be {}, found `{text}`", dimension.name())]
     NotQuantity { path: String, text: String, dimension: Dimension },
-    /// A number outside its limits.
     #[error("`{path}` is out of range: `{value}`")]
     OutOfRange { path: String, value: String, limits: String },
-    /// A name that is none of those that exist.
     #[error("unknown {what} `{name}`")]
     UnknownName {
         /// Kind of name: `protocol`, `variant`.
@@ -77,7 +60,6 @@ pub enum Problem {
     /// More NICs than GPUs, where one of both numbers is from elsewhere.
     #[error("a node of `{gpus}` GPUs cannot have `{nics}` NICs")]
     NicsPerNode { gpus: u32, nics: u32 },
-    /// A link that the cluster does not have.
     #[error("the cluster has no link `{name}`")]
     UnknownLink {
         name: String,
@@ -92,47 +74,35 @@ pub enum Problem {
     /// A topology that is drawn vertex by vertex.
     #[error(transparent)]
     Graph(#[from] GraphProblem),
-    /// A name that cannot be part of a file name.
     #[error("`{path}` cannot be part of a file name: `{name}`")]
     BadName { path: String, name: String },
-    /// Two variants of one name.
     #[error("two variants are called `{name}`")]
     DuplicateVariant { name: String },
-    /// `--set` or `--real-set` without `=`.
     #[error("`{flag}` takes `path=value`")]
     NotAssignment { flag: String },
-    /// `--set` or `--real-set` with a path that leads nowhere.
     #[error("`{path}` does not exist in the scenario")]
     NoSuchPath { path: String, valid: Vec<String> },
-    /// `--set` or `--real-set` with a path through something without keys.
     #[error("`{path}` is {found} and has no keys")]
     NotTable { path: String, found: &'static str },
-    /// A key of `[sweep]` that spells no path.
     #[error("`{path}` is no path of the scenario")]
     NotPath { path: String },
     /// A path in `[sweep]` without quotes, which TOML takes apart.
     #[error("`sweep.{key}` is a table: a path needs quotes")]
     BarePath { key: String },
-    /// A problem of one point of a sweep.
     #[error("{problem}, at point {point} of {count}: {set}")]
     AtPoint { problem: Box<Problem>, point: usize, count: usize, set: String },
-    /// More experts per token than experts.
     #[error("a token cannot go to `{top_k}` of `{experts}` experts")]
     TopK { top_k: u64, experts: u64 },
-    /// No or several records of a recording fit.
     #[error("`{file}` has {count} records with {wanted}, and exactly one is needed")]
     NotOneRecord { file: String, count: usize, wanted: String, available: Vec<String> },
-    /// The recording is of a model with another number of experts.
     #[error("the model has `{wanted}` experts, the record in `{file}` has `{found}`")]
     ExpertCount { file: String, found: usize, wanted: usize },
-    /// A record says nothing about where a rank's tokens go.
     #[error("the record in `{file}` routes no token{}", from_rank(*rank))]
     NoShares {
         file: String,
         /// The source rank; `None` if the record is not by rank.
         rank: Option<u32>,
     },
-    /// The length of a list or matrix is not the rank count.
     #[error("`{path}` has {found} {what} for `{ranks}` ranks")]
     NotPerRank {
         path: String,
@@ -141,51 +111,37 @@ pub enum Problem {
         what: &'static str,
         ranks: u32,
     },
-    /// Bytes that are no whole number of values.
     #[error("`{bytes}` bytes are no whole number of {dtype} values of {width} bytes")]
     NotWhole { bytes: u64, dtype: &'static str, width: usize },
-    /// A fault of what a rank keeps to itself.
     #[error("rank `{rank}` sends nothing to itself: a fault hits a transfer between two ranks")]
     SelfFault { rank: u32 },
-    /// A table in a file whose columns are others.
     #[error("the columns must be `{expected}`, found {}", if .found.is_empty() { "nothing".to_owned() } else { format!("`{found}`") })]
     BadHeader { expected: &'static str, example: &'static str, found: String },
-    /// A table in a file that ends behind its header.
     #[error("`{}` holds no rows", path.display())]
     NoRows { path: PathBuf, example: &'static str },
-    /// A field of a table in a file that is no number.
     #[error("column `{column}` must be {expected}, found `{found}`")]
     BadField { column: String, expected: &'static str, found: String },
-    /// A row with too few or too many fields.
     #[error("a row of {found} fields where {expected} are needed")]
     RowLength { found: usize, expected: usize },
     /// A codec id that does not parse.
     #[error("{0}")]
     Codec(#[source] SpecError),
-    /// A coded variant in a scenario without codec.
     #[error("protocol `{protocol}` needs a codec, and the scenario has none")]
     NoCodec { protocol: &'static str },
-    /// A codec without a speed.
     #[error("how fast is codec `{codec}`? neither the scenario nor its cluster says so")]
     NoCodecSpeed { codec: String, presets: Vec<&'static str> },
-    /// Rows that are put together in a scenario without codec.
     #[error("`dedup` puts rows together at the decode speed of a codec, and the scenario has none")]
     NoCopySpeed,
-    /// The codec cannot code the workload's values.
     #[error("codec `{codec}` does not code {dtype} values")]
     CodecType { codec: String, dtype: &'static str },
-    /// A protocol that sends ahead what its codec does not have.
     #[error(
         "protocol `{protocol}` sends ahead what a codec leaves as it is, and frames of `{codec}` have no such part of {dtype} values"
     )]
     NoRests { protocol: &'static str, codec: String, dtype: &'static str },
-    /// Arms with different codecs.
     #[error("the arms of variant `{name}` have different codecs")]
     ArmCodecs { name: String },
-    /// Nothing to measure a compression ratio on.
     #[error("the compression ratio of codec `{codec}` is unknown: the workload has no payload")]
     NoPayload { codec: String, dtype: &'static str },
-    /// An algorithm for a workload whose calls have only one.
     #[error("`{path}` has no effect: nothing in the workload has several algorithms")]
     NoAlgorithms { path: String },
     /// An order or a window for an algorithm that leaves no choice of what comes next, or has no transfers.
@@ -193,21 +149,17 @@ pub enum Problem {
         "`{path}` has no effect: the algorithm `{algorithm}` leaves no choice of which transfer comes next"
     )]
     FixedOrder { path: String, algorithm: &'static str, free: &'static str },
-    /// A call of a library without a cost.
     #[error(
         "algorithm `library` calls the library for each {collective}, and `cluster.library` does not say what that costs with \
          {gpus_per_node} GPUs per node"
     )]
     NoCallCost { collective: &'static str, gpus_per_node: u32, example: &'static str },
-    /// An arm whose calls of a library carry frames.
     #[error(
         "variant `{name}` cannot be an arm: it is coded and calls a library, and a switcher has no model of that"
     )]
     LibraryArm { name: String },
-    /// Padding for a protocol without frames.
     #[error("algorithm `{algorithm}` pads frames, and protocol `{protocol}` has none")]
     PaddedValues { algorithm: &'static str, protocol: &'static str },
-    /// Sums on the way for a protocol with frames.
     #[error(
         "algorithm `{algorithm}` adds up on the way, and frames of protocol `{protocol}` are decoded at their end"
     )]
@@ -230,4 +182,322 @@ pub enum Problem {
     /// A parcel from one host to others.
     #[error(transparent)]
     Parcel(ParcelProblem),
+}
+
+/// Why flows cannot start, or not travel so.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FlowProblem {
+    #[error("a flow from rank `{rank}` to itself")]
+    SelfFlow { rank: u32 },
+    /// `start = "rank-ready"` with two start times for one rank.
+    #[error("rank `{rank}` is ready at `{second_s}` s here and at `{first_s}` s before")]
+    TwoStarts { rank: u32, first_s: f64, second_s: f64 },
+    #[error("protocol `{protocol}` chooses anew for each collective call, and explicit flows are none")]
+    Adaptive { protocol: &'static str },
+    /// A flow that is to be coded and does not end with a value.
+    #[error(
+        "protocol `{protocol}` codes whole values, and flow {number} of `workload`, from rank {src} to rank {dst}, has {bytes} \
+         bytes: {dtype} has {width} bytes per value"
+    )]
+    Broken {
+        protocol: &'static str,
+        number: usize,
+        src: u32,
+        dst: u32,
+        bytes: u64,
+        dtype: &'static str,
+        width: usize,
+    },
+}
+
+impl FlowProblem {
+    /// The remedy, where the message does not name it already.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            Self::SelfFlow { .. } | Self::TwoStarts { .. } => None,
+            Self::Adaptive { .. } => {
+                Some("leave `protocol` out, or name one of those that a run is to compare".to_owned())
+            }
+            Self::Broken { width, .. } => Some(format!(
+                "make its `bytes` a multiple of {width}, set `workload.dtype` to a type of one byte, `F8_E4M3` or `F8_E5M2`, or let the \
+                 variant be `native`"
+            )),
+        }
+    }
+
+    /// The error of this problem at a place.
+    pub(crate) fn at(self, place: Place) -> ScenarioError {
+        Problem::Flow(self).at(place)
+    }
+}
+
+/// A wrong graph. `Display` gives one line; [`Problem::help`](Problem::help) gives the remedy.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum GraphProblem {
+    #[error("the graph has no vertex `{name}`")]
+    UnknownVertex { name: String, nearest: Option<String>, gpus: u32, switches: Vec<String> },
+    #[error("a switch cannot be called `{name}`")]
+    BadSwitch { name: String },
+    #[error("two switches are called `{name}`")]
+    TwoSwitches { name: String },
+    #[error("`{path}` names {found} ends of an edge, and it has two")]
+    NotTwoEnds { path: String, found: usize },
+    #[error("an edge from `{vertex}` to itself")]
+    Loop { vertex: String },
+    #[error("two edges lead from `{src}` to `{dst}`")]
+    TwoEdges { src: String, dst: String },
+    /// More ranks than routes of graphs are computed for.
+    #[error("{error}")]
+    Ranks { error: GraphError, others: Vec<&'static str> },
+    /// A graph that is no cluster.
+    #[error(transparent)]
+    Graph(GraphError),
+}
+
+impl GraphProblem {
+    pub(crate) fn help(&self) -> String {
+        let fixed = match self {
+            Self::UnknownVertex { nearest, gpus, switches, .. } => {
+                let (meant, gpus) = (meant(nearest.as_deref()), counted("gpu", *gpus));
+                return match switches.as_slice() {
+                    [] => format!("{meant}there are {gpus}; list others in `switches`"),
+                    _ => format!("{meant}there are {gpus} and the switches {}", shortened_names(switches)),
+                };
+            }
+            Self::Ranks { others, .. } => {
+                return format!("take fewer, or one of the topologies {}", list(others.iter().copied()));
+            }
+            Self::BadSwitch { .. } => {
+                "words of letters, digits, `-`, `_` and `.` with a blank between two of them; `gpu` is what ranks are \
+                 called"
+            }
+            Self::TwoSwitches { .. } => "give each switch a name of its own",
+            Self::NotTwoEnds { .. } => "like `between = [\"gpu 0\", \"gpu 1\"]`",
+            Self::Loop { .. } => "leave it out: what stays where it is crosses no link",
+            Self::TwoEdges { .. } => {
+                "make them one with the bandwidth of both; `between` counts in both directions"
+            }
+            Self::Graph(GraphError::Disconnected { .. }) => {
+                "every rank must reach every other one; `between` is an edge in both directions, `from` and `to` in one"
+            }
+            Self::Graph(_) => "leave out switches that only pass on what they get",
+        };
+        fixed.to_owned()
+    }
+}
+
+/// A failure to send an experiment, or a wrong parcel. `Display` gives one line; [`Problem::help`](Problem::help) gives the
+/// remedy.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ParcelProblem {
+    #[error("`{path}` has changed since the scenario was loaded")]
+    Changed { path: PathBuf },
+    #[error("with `{path}` the scenario and the files that it names have more than {limit} bytes")]
+    TooLarge { path: PathBuf, limit: u64 },
+    /// A tensor whose place other hosts cannot be told.
+    #[error("`{path}` must lie at the same path on every host, and the path is not UTF-8")]
+    NotText { path: PathBuf },
+    /// A tensor that the host that sent the scenario could read, and this one cannot: its file, or the tensor in it, is not there.
+    #[error("a tensor that every host needs is not on this one: {error}")]
+    Tensor {
+        #[source]
+        error: TraceError,
+    },
+    #[error("tensor `{tensor}` of `{path}` has other rows on this host than where the scenario was loaded")]
+    OtherRows { path: PathBuf, tensor: String },
+    #[error("the scenario was sent with a tensor of `{dtype}` values, which this host does not know")]
+    UnknownType { dtype: String },
+    #[error("point {} was sent of a sweep that does not have it on this host", point + 1)]
+    NoPoint { point: usize },
+}
+
+impl ParcelProblem {
+    /// The error of this problem: there is no text to point into.
+    pub(crate) fn nowhere(self) -> ScenarioError {
+        Problem::Parcel(self).nowhere()
+    }
+
+    pub(crate) fn help(&self) -> String {
+        let help = match self {
+            Self::Tensor { .. } | Self::OtherRows { .. } => "copy the file to the same path on every host",
+            Self::Changed { .. } => "start again, and leave it as it is until all hosts have begun",
+            Self::TooLarge { .. } => "leave out of it what the scenario does not use",
+            Self::NotText { .. } => "rename it, or the folder with such a name",
+            Self::UnknownType { .. } | Self::NoPoint { .. } => {
+                "run the same version of zipwire on every host"
+            }
+        };
+        help.to_owned()
+    }
+}
+
+/// Why values cannot be sent, or differ from nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PayloadProblem {
+    #[error("values are drawn as BF16, and the workload sends {dtype}")]
+    DrawnType { dtype: &'static str },
+    #[error("the base: {0}")]
+    Base(#[source] TraceError),
+    /// The base is no earlier state of the tensor.
+    #[error(
+        "tensor `{tensor}` of the base has {} rows of {} values, and the one that is sent {} of {}",
+        .found[0], .found[1], .needed[0], .needed[1]
+    )]
+    BaseShape { tensor: String, found: [usize; 2], needed: [usize; 2] },
+    #[error("the workload carries gradients only, of which no rank has an earlier state")]
+    GradientBase,
+    #[error("codec `{codec}` takes differences from a base, and the payload has none")]
+    NoBase { codec: String, is_recorded: bool },
+    #[error("FP8 values have a scale for every {block}, and a token has {hidden} values")]
+    PartialBlock { hidden: u32, block: usize },
+    #[error("codec `{codec}` takes differences from a base, and no rank has one of what is added up")]
+    SumBase { codec: String, has_others: bool },
+}
+
+impl PayloadProblem {
+    /// The remedy, where the message does not name it already.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            Self::DrawnType { dtype } => Some(format!(
+                "name a recorded tensor of {dtype} by `file` and `tensor`, leave `payload` out, or send `dtype = \"BF16\"`"
+            )),
+            Self::Base(error) => error.help(),
+            Self::BaseShape { .. } => {
+                Some("name a checkpoint of the same model: its tensors have the same shapes".to_owned())
+            }
+            Self::PartialBlock { block, .. } => {
+                Some(format!("leave `dispatch_dtype` out, or take a model whose `hidden` is a multiple of {block}"))
+            }
+            Self::GradientBase => Some("leave `base` out".to_owned()),
+            Self::NoBase { is_recorded: true, .. } => Some(
+                "name the file of the tensors as all ranks have them already, `base = \"OLD.safetensors\"`, beside `file`"
+                    .to_owned(),
+            ),
+            Self::NoBase { codec, .. } => Some(format!(
+                "name a recorded tensor, and the file of it as all ranks have it already, `payload = {{ file = \"NEW.safetensors\", \
+                 tensor = \"NAME\", base = \"OLD.safetensors\" }}`, or take the codec `{}`",
+                behind(codec)
+            )),
+            Self::SumBase { codec, has_others: true } => Some(format!(
+                "let sums travel uncompressed, `reductions = \"native\"`, or take the codec `{}`",
+                behind(codec)
+            )),
+            Self::SumBase { codec, .. } => Some(format!("take the codec `{}`", behind(codec))),
+        }
+    }
+
+    /// The error of this problem at a place.
+    pub(crate) fn at(self, place: Place) -> ScenarioError {
+        Problem::Payload(self).at(place)
+    }
+}
+
+/// The codec without what stands in front of it.
+fn behind(codec: &str) -> &str {
+    codec.rsplit('+').next().unwrap_or(codec)
+}
+
+/// Why a scenario of serving cannot be.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServingProblem {
+    #[error("serving has no iterations, and the scenario asks for {iterations}")]
+    Iterations { iterations: u32 },
+    #[error("the pools have {needed} ranks, and the cluster has {found}")]
+    Ranks { needed: u32, found: u32 },
+    /// Caches that cannot be dealt to the ranks of both pools.
+    #[error(transparent)]
+    Shards(ShardError),
+    /// Groups of a cache that cannot be.
+    #[error("{why}")]
+    Geometry { why: String },
+    #[error("`kv_memory` of `{pool}` is less than the cache of one token takes on a rank")]
+    NoMemory { pool: &'static str },
+    #[error("no request: {why}")]
+    Line { why: String, example: &'static str },
+    #[error("`{path}` has no request")]
+    Empty { path: String },
+    #[error("the caches of this model are not made of `{tensor}`")]
+    Tensors { tensor: &'static str, is_latent: bool },
+    #[error("protocol `{protocol}` is one of collective calls, and serving has none")]
+    Protocol { protocol: &'static str },
+    #[error("codec `{codec}` cannot code caches: {why}")]
+    Codec { codec: String, why: String },
+}
+
+impl ServingProblem {
+    /// The remedy, where the message does not name it already.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            Self::Iterations { .. } => {
+                Some("leave `iterations` out: more requests make a longer run".to_owned())
+            }
+            Self::Ranks { needed, .. } => Some(format!(
+                "ranks are instances x tensor_parallel of both pools: take fewer, or a cluster of {needed} GPUs"
+            )),
+            Self::Shards(ShardError::Heads { heads, .. }) => {
+                Some(format!("set `tensor_parallel` of both pools to divisors of {heads}"))
+            }
+            Self::Shards(_) => {
+                Some("set `tensor_parallel` of one pool to a multiple of the other's".to_owned())
+            }
+            Self::NoMemory { .. } => Some("it is bytes of each rank for caches, like `\"40 GB\"`".to_owned()),
+            Self::Line { example, .. } => Some(format!("a line is like `{example}`")),
+            Self::Protocol { .. } => Some(
+                "take `native`, which moves caches as they are, or `in-band`, which codes them in pieces with their lengths"
+                    .to_owned(),
+            ),
+            Self::Tensors { is_latent: true, .. } => Some("they are latents: name a tensor by `latent`".to_owned()),
+            Self::Tensors { .. } => {
+                Some("they are keys and values: name a tensor of each by `keys` and `values`".to_owned())
+            }
+            Self::Codec { .. } => Some("take a codec of single values, like `tiered`".to_owned()),
+            Self::Geometry { .. } | Self::Empty { .. } => None,
+        }
+    }
+}
+
+/// Why a codec has no table.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TableProblem {
+    /// The file holds none.
+    #[error(transparent)]
+    File(TableFileError),
+    /// It is none of the codec, or not the one that the codec names.
+    #[error(transparent)]
+    Codec(TableError),
+    #[error("codec `{codec}` names a table, and no file has it")]
+    Nowhere { codec: String },
+    #[error("the table of codec `{codec}` is for {of_table} values, and the workload sends {dtype}")]
+    Type { codec: String, of_table: &'static str, dtype: &'static str },
+}
+
+impl TableProblem {
+    /// The remedy, where the message does not name it already.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            Self::File(error) => error.help(),
+            Self::Codec(TableError::NoTables { .. }) => {
+                Some("leave `table` out, or take the codec `codebook16` or `rans`".to_owned())
+            }
+            Self::Codec(TableError::Other { .. }) => {
+                Some("leave the table out of `id`: the file says which it is".to_owned())
+            }
+            Self::Codec(_) => Some("name a table of the codec".to_owned()),
+            Self::Nowhere { .. } => Some("name the file of the table, `table = \"FILE.json\"`".to_owned()),
+            Self::Type { dtype, .. } => Some(format!(
+                "train one from samples of that type, `zipwire calibrate table --dtype {dtype}`, or leave `table` out"
+            )),
+        }
+    }
+
+    /// The error of this problem at a place.
+    pub(crate) fn at(self, place: Place) -> ScenarioError {
+        Problem::Table(self).at(place)
+    }
 }

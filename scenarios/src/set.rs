@@ -7,10 +7,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::document::{Document, Place};
 use crate::error::{Result, ScenarioError};
 use crate::problem::Problem;
-use crate::tree::{self, Entry, Node, Table, Value};
+use crate::tree::{self, Document, Entry, Node, Place, Table, Value};
 
 /// Replaces a value of the scenario.
 pub(crate) const SET: &str = "--set";
@@ -94,12 +93,10 @@ impl Path {
         names
     }
 
-    /// Its first part.
     pub(crate) fn first(&self) -> &str {
         &self.0[0].name
     }
 
-    /// Where it is written.
     pub(crate) fn place(&self) -> Place {
         let (first, last) = (&self.0[0].place, &self.0[self.0.len() - 1].place);
         Place::new(&first.document, first.span.start..last.span.end)

@@ -65,7 +65,6 @@ impl Skew {
         Ok(Self { base_s, per_compute, distribution })
     }
 
-    /// Schema of the table that [`read`](Self::read) accepts.
     pub(crate) fn schema() -> Schema {
         table(KEYS.all).with(rules())
     }

@@ -7,16 +7,14 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::axes::{Axis, count, take};
-use crate::document::{Document, Place};
 use crate::error::{Result, ScenarioError};
 use crate::experiment::{self, Experiment};
 use crate::files::Files;
-use crate::origin::Arguments;
+use crate::language::{Field, Raw, any, array, keys, map, raw};
+use crate::origin::{Arguments, Source};
 use crate::problem::Problem;
 use crate::set::Path;
-use crate::source::Source;
-use crate::tree::Node;
+use crate::tree::{Document, Node, Place, Value};
 
 /// Longest text of a value in an error, in characters.
 const SHOWN: usize = 40;
@@ -46,7 +44,7 @@ pub fn load_sweep(source: &Source, sets: &[String], seed: Option<u64>) -> Result
 /// Like [`load_sweep`], with files from disk or from a parcel, and without reading those that only the scenario without the sweep needs.
 pub(crate) fn load_unchecked(arguments: &Arc<Arguments>, files: Files) -> Result<Option<Sweep>> {
     let (mut root, paths) = experiment::parse(arguments)?;
-    let axes = take(&mut root)?;
+    let axes = take_axes(&mut root)?;
     if axes.is_empty() {
         return Ok(None);
     }
@@ -81,7 +79,7 @@ fn check_paths(root: &Node, axes: &[Axis], sets: &[Path], seed: Option<u64>) -> 
 impl Sweep {
     /// How many points there are, at least 1.
     pub fn point_count(&self) -> usize {
-        count(&self.axes)
+        count_points(&self.axes)
     }
 
     /// The paths that are set, as the scenario spells them, in its order.
@@ -200,4 +198,65 @@ fn shown(node: &Node) -> String {
         return text;
     }
     format!("{}...", text.chars().take(SHOWN).collect::<String>())
+}
+
+keys! { pub(crate) static AXES =
+    sweep: Raw = raw(|| map(array(any()).at_least(1))), "paths, as `--set` takes them, and the values of each: `zipwire run` runs the cross product";
+}
+
+const POINT_LIMIT: usize = 1_000_000;
+
+/// A path and its values, at least one.
+#[derive(Clone, Debug)]
+pub(crate) struct Axis {
+    /// The path as the scenario spells it.
+    pub(crate) key: String,
+    pub(crate) path: Path,
+    pub(crate) values: Vec<Node>,
+}
+
+/// Takes the table out of the tree and reads it.
+pub(crate) fn take_axes(root: &mut Node) -> Result<Vec<Axis>> {
+    let Value::Table(table) = &mut root.value else { unreachable!("a document is a table") };
+    let name = AXES.sweep.name;
+    let Some(index) = table.entries.iter().position(|entry| entry.key == name) else { return Ok(Vec::new()) };
+    let entry = table.entries.remove(index);
+    let place = entry.node.place.clone();
+    let Value::Table(keys) = &entry.node.value else {
+        let (path, found) = (name.to_owned(), entry.node.value.kind());
+        return Err(Problem::WrongType { path, expected: "a table", found }.at(place));
+    };
+    let mut axes = Vec::with_capacity(keys.entries.len());
+    for entry in &keys.entries {
+        if let Value::Table(_) = &entry.node.value {
+            return Err(Problem::BarePath { key: entry.key.clone() }.at(entry.key_place.clone()));
+        }
+        let path = Path::of_key(entry)?;
+        let no_effect =
+            |reason| Problem::NoEffect { path: entry.key.clone(), reason }.at(entry.key_place.clone());
+        if path.first() == name {
+            return Err(no_effect("a sweep does not change itself"));
+        }
+        if path.first() == "name" {
+            return Err(no_effect("the points of a sweep are written to one folder, which it names"));
+        }
+        let field = Field::at(&format!("{name}.\"{}\"", entry.key), &entry.node);
+        field.array()?;
+        let Value::Array(values) = &entry.node.value else { unreachable!("it has just been read as one") };
+        if values.is_empty() {
+            return Err(field.error(Problem::out_of_range("the number of values", 0, "at least 1")));
+        }
+        axes.push(Axis { key: entry.key.clone(), path, values: values.clone() });
+    }
+    let count: u128 = axes.iter().map(|axis| axis.values.len() as u128).fold(1, u128::saturating_mul);
+    if count > POINT_LIMIT as u128 {
+        let (what, limits) = ("the number of points of the sweep", format!("at most {POINT_LIMIT}"));
+        return Err(Problem::out_of_range(what, count, limits).at(place));
+    }
+    Ok(axes)
+}
+
+/// Points of axes that [`take_axes`] has read.
+pub(crate) fn count_points(axes: &[Axis]) -> usize {
+    axes.iter().map(|axis| axis.values.len()).product()
 }

@@ -1,11 +1,10 @@
-//! A TOML document as a small tree in which every key and value knows where it was written.
+//! Texts that a scenario is read from, each as a small tree in which every key and value knows where it was written.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 
-use crate::document::{Document, Place};
 use crate::error::{Result, ScenarioError};
 use crate::problem::Problem;
 
@@ -96,7 +95,6 @@ impl Node {
     }
 }
 
-/// Parses a whole document.
 pub(crate) fn parse(document: &Arc<Document>) -> Result<Node> {
     let place = |span| Place::new(document, span);
     let parsed = DeTable::parse(&document.text).map_err(|error| syntax(document, &error, 0))?;
@@ -159,4 +157,73 @@ fn node(parsed: &DeValue<'_>, span: Range<usize>, place: &dyn Fn(Range<usize>) -
         DeValue::Table(inner) => Value::Table(table(inner, place)?),
     };
     Ok(Node { value, place: place_here })
+}
+
+/// A text with a name: the scenario file, a data file or a command-line argument.
+#[derive(Debug)]
+pub(crate) struct Document {
+    /// How errors call it: a path, or `command line`.
+    pub(crate) name: String,
+    pub(crate) text: String,
+    /// Whether it is a file, so that line numbers mean something.
+    pub(crate) is_file: bool,
+}
+
+impl Document {
+    pub(crate) fn file(name: String, text: String) -> Arc<Self> {
+        Arc::new(Self { name, text, is_file: true })
+    }
+
+    pub(crate) fn argument(text: String) -> Arc<Self> {
+        Arc::new(Self { name: "command line".to_owned(), text, is_file: false })
+    }
+}
+
+/// A range of bytes in a document.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) document: Arc<Document>,
+    pub(crate) span: Range<usize>,
+}
+
+impl Place {
+    pub(crate) fn new(document: &Arc<Document>, span: Range<usize>) -> Self {
+        Self { document: Arc::clone(document), span }
+    }
+
+    /// Line, from 1.
+    pub(crate) fn line(&self) -> usize {
+        1 + self.before().bytes().filter(|&byte| byte == b'\n').count()
+    }
+
+    /// Column, from 1, in characters.
+    pub(crate) fn column(&self) -> usize {
+        let before = self.before();
+        let line = before.rfind('\n').map_or(before, |newline| &before[newline + 1..]);
+        1 + line.chars().count()
+    }
+
+    fn before(&self) -> &str {
+        let text = &self.document.text;
+        let mut end = self.span.start.min(text.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        &text[..end]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_characters() {
+        let document = Document::file("a.toml".to_owned(), "a = 1\nµs = \"x\"\n".to_owned());
+        let place = Place::new(&document, 12..15);
+        assert_eq!(&document.text[place.span.clone()], "\"x\"");
+        assert_eq!((place.line(), place.column()), (2, 6));
+        let end = Place::new(&document, 99..99);
+        assert_eq!((end.line(), end.column()), (3, 1));
+    }
 }

@@ -1,26 +1,25 @@
 //! `[[variant]]`: the ways to do the same work that a run compares.
 
 mod algorithms;
-mod coding;
 
 use zipwire_cluster::LibraryCost;
 use zipwire_codec::Layout;
 use zipwire_schedule::estimate::Way;
 use zipwire_schedule::{Algorithm, Choice, Job, Order, Protocol, Selection, Work};
 
-pub use self::algorithms::Algorithms;
 use self::algorithms::Calls;
-use self::coding::{Compress, NODE, broken_flow, read_arenas, read_dedup, read_reductions, read_selection};
 use crate::cluster::CodecSpeeds;
 use crate::codec::{self, CodecChoice};
-use crate::document::Place;
 use crate::error::Result;
 use crate::files::Files;
 use crate::language::{
     self, Condition, Field, Keys, Raw, Reader, Rule, Schema, Then, array, choice, count, custom, file_name,
-    integer, keys, names, number, raw, string, table,
+    integer, keys, named, names, number, raw, string, table,
 };
 use crate::problem::{FlowProblem, Problem, ServingProblem};
+use crate::tree::Place;
+
+pub use self::algorithms::Algorithms;
 
 /// One way to do the work.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,7 +84,6 @@ impl Variant {
 /// The name that stands in the place of a protocol where there are several.
 const ADAPTIVE: &str = "adaptive";
 
-/// Most arms.
 const ARM_LIMIT: usize = 16;
 
 /// A variant and what errors about it point at.
@@ -100,13 +98,11 @@ pub(crate) struct ParsedVariant {
     arms: Vec<(String, Place)>,
 }
 
-/// Most parts of a call.
 const PART_LIMIT: u32 = 64;
 /// Most calls with scratch memory of their own.
 const ARENA_LIMIT: u32 = 64;
 /// Most rings of a call: one for each rank of a node.
 const CHANNEL_LIMIT: u32 = 1024;
-/// Most slices of a channel.
 const SLICE_LIMIT: u32 = 64;
 /// Largest slot: codecs have room for little more than the values.
 const SLOT_LIMIT: f64 = 2.0;
@@ -147,7 +143,6 @@ fn read_protocol(field: &Field<'_>) -> Result<Option<Protocol>> {
     field.choice("protocol", &protocols(), name_of)
 }
 
-/// Rules about the protocol.
 fn rules() -> Vec<Rule> {
     let own: [&str; 3] = [KEYS.name.name, KEYS.protocol.name, KEYS.arms.name];
     let fixed: Vec<_> = KEYS.all.iter().copied().filter(|key| !own.contains(&key.name())).collect();
@@ -353,7 +348,6 @@ fn read_one(
     Ok((placed, name_field.place()))
 }
 
-/// Schema of the array that [`read`] accepts.
 pub(crate) fn schema() -> Schema {
     array(table(KEYS.all).with(rules())).at_most(LIMIT)
 }
@@ -366,4 +360,76 @@ fn read_rings(table: &Reader<'_>, job: &Job, gpus_per_node: u32) -> Result<(Opti
     }
     let channels = table.field(KEYS.channels).map(|field| field.integer_u32(1..=gpus_per_node));
     Ok((channels.transpose()?, table.get(KEYS.slices)?))
+}
+
+named! {
+    /// Calls that a coded variant codes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Compress {
+        All = "all",
+        InterNode = "inter-node",
+    }
+}
+
+/// Among whom tokens cross the network once: the one value of `dedup`.
+const NODE: &str = "node";
+
+/// Whether reductions stay uncompressed, in a workload that has them and calls that do not.
+fn read_reductions(table: &Reader<'_>, job: &Job) -> Result<bool> {
+    if table.get(KEYS.reductions)?.is_none() {
+        return Ok(false);
+    }
+    let mut works = job.segments.iter().map(|segment| &segment.work).filter(|work| work.is_collective());
+    if works.clone().all(|work| !work.is_reduction()) {
+        table.refuse(KEYS.reductions, "the workload adds nothing up")?;
+    }
+    if works.all(Work::is_reduction) {
+        let reason = "the workload has no other calls: that is the protocol `native`";
+        table.refuse(KEYS.reductions, reason)?;
+    }
+    Ok(true)
+}
+
+/// Ranks of a node, if tokens cross the network once, and the place of that key.
+fn read_dedup(table: &Reader<'_>, job: &Job, gpus_per_node: u32) -> Result<Option<(u32, Place)>> {
+    if table.get(KEYS.dedup)?.is_none() {
+        return Ok(None);
+    }
+    if job.segments.iter().all(|segment| segment.work.tokens().is_none()) {
+        let reason = "the workload does not say which tokens its rows are (`tokens = \"shared\"`)";
+        table.refuse(KEYS.dedup, reason)?;
+    }
+    Ok(Some((gpus_per_node, table.need_field(KEYS.dedup)?.place())))
+}
+
+/// The first explicit flow that a protocol cannot code, as it does not end with a value.
+fn broken_flow(job: &Job, protocol: Protocol) -> Option<FlowProblem> {
+    let mut works = job.segments.iter().map(|segment| &segment.work).filter(|_| protocol.is_coded());
+    works.find_map(|work| {
+        let Work::Transfers { dtype, flows, .. } = work else { return None };
+        let width = dtype.width();
+        let is_broken = |(_, bytes): &(usize, u64)| !bytes.is_multiple_of(width as u64);
+        let (number, bytes) = flows.iter().map(|flow| flow.bytes).enumerate().find(is_broken)?;
+        let (src, dst) = (flows[number].src.0, flows[number].dst.0);
+        let (protocol, dtype) = (protocol.name(), dtype.name());
+        Some(FlowProblem::Broken { protocol, number, src, dst, bytes, dtype, width })
+    })
+}
+
+/// How many calls have scratch memory of their own, where any need some.
+fn read_arenas(table: &Reader<'_>, job: &Job, codes_or_hands_on: bool) -> Result<u32> {
+    if !codes_or_hands_on && job.segments.iter().all(|segment| !segment.work.is_reduction()) {
+        let reason = "nothing is coded, handed on or added up, so calls need no memory of their own";
+        table.refuse(KEYS.arenas, reason)?;
+    }
+    Ok(table.get(KEYS.arenas)?.unwrap_or(Choice::ARENAS))
+}
+
+fn read_selection(table: &Reader<'_>, gpus_per_node: u32) -> Result<Selection> {
+    let ranks_per_node = match table.get(KEYS.compress)? {
+        Some(Compress::InterNode) => Some(gpus_per_node),
+        Some(Compress::All) | None => None,
+    };
+    let least_bytes = table.get(KEYS.raw_below)?.unwrap_or(0);
+    Ok(Selection { least_bytes, ranks_per_node })
 }

@@ -35,7 +35,6 @@ impl Experiment {
             .collect()
     }
 
-    /// The codecs that variants use, each once.
     fn used_codecs(&self) -> Vec<&CodecChoice> {
         let mut used: Vec<&CodecChoice> = Vec::new();
         // An adaptive variant does what its arms do.

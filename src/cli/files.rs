@@ -4,8 +4,9 @@ use std::num::NonZero;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use zipwire::codec::{DType, Spec};
+use zipwire::models::store::{DEFAULT_CHAIN, Parent};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompressArgs {
@@ -108,4 +109,112 @@ pub(crate) struct LsArgs {
     /// Print the list as JSON instead of a table.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Make a store in a new or empty folder.
+    Init(StoreInitArgs),
+    /// Add files as a checkpoint: what the store has is not stored again, and what has changed little as differences.
+    Add(StoreAddArgs),
+    /// List the checkpoints, oldest first.
+    List(StoreListArgs),
+    /// Write the files of a checkpoint, byte for byte as they were.
+    Restore(StoreRestoreArgs),
+    /// Remove old checkpoints, and the objects that no other one needs.
+    Prune(StorePruneArgs),
+    /// Say what is damaged, and which checkpoints can be restored; ends with 0 if all can.
+    Verify(StoreVerifyArgs),
+    /// Say what the store has, and what it takes.
+    Stats(StoreListArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StoreInitArgs {
+    /// The folder.
+    pub(crate) store: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StoreAddArgs {
+    /// The store.
+    pub(crate) store: PathBuf,
+    /// Files, and folders whose files are stored with the names that they have in them. Tensors are those of safetensors files; other files are stored
+    /// as they are.
+    #[arg(required = true, value_name = "FILE|DIR")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Name of the checkpoint.
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: String,
+    /// The checkpoint that differences are taken from; `auto` is the newest one with the same tensors.
+    #[arg(long, value_name = "ID|auto|none", default_value = "auto", value_parser = parent)]
+    pub(crate) parent: Parent,
+    /// The codec of tensors: `rans` and `tiered` code differences, too; behind any other one `rans` does.
+    #[arg(long, value_name = "SPEC", default_value = "rans", value_parser = crate::commands::files::spec)]
+    pub(crate) codec: Spec,
+    /// Objects that are decoded to restore a tensor, at the most; 1 takes no differences.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_CHAIN)]
+    pub(crate) chain: usize,
+    /// Decode what was stored, and compare it with its hashes.
+    #[arg(long)]
+    pub(crate) verify: bool,
+    #[command(flatten)]
+    pub(crate) work: WorkArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StoreListArgs {
+    /// The store.
+    pub(crate) store: PathBuf,
+    /// Print the result as JSON instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StoreRestoreArgs {
+    /// The store.
+    pub(crate) store: PathBuf,
+    /// Name of the checkpoint.
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// The folder for its files.
+    #[arg(short = 'o', long, value_name = "OUT")]
+    pub(crate) out: PathBuf,
+    #[command(flatten)]
+    pub(crate) write: WriteArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StorePruneArgs {
+    /// The store.
+    pub(crate) store: PathBuf,
+    /// Keep so many of the newest checkpoints [default: 1].
+    #[arg(long, value_name = "N", required_unless_present = "every")]
+    pub(crate) keep: Option<NonZero<usize>>,
+    /// Also keep the oldest checkpoint and each K-th behind it.
+    #[arg(long, value_name = "K")]
+    pub(crate) every: Option<NonZero<usize>>,
+    /// Print the result as JSON instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StoreVerifyArgs {
+    /// The store.
+    pub(crate) store: PathBuf,
+    /// Decode all values, too, and compare them with their hashes.
+    #[arg(long)]
+    pub(crate) deep: bool,
+    #[command(flatten)]
+    pub(crate) work: WorkArgs,
+}
+
+fn parent(text: &str) -> Result<Parent, String> {
+    Ok(match text {
+        "auto" => Parent::Auto,
+        "none" => Parent::None,
+        id => Parent::Id(id.to_owned()),
+    })
 }

@@ -8,7 +8,7 @@ use zipwire::payload::Rows;
 use zipwire::traces::{TensorFile, read_table};
 use zipwire::{Cancel, ExecuteError, with_help};
 
-use super::base_file::{self, BaseFile};
+use super::files::{self, BaseFile};
 use super::{distinct, print, print_json};
 use crate::cli::{BenchCodecArgs, BenchCommand};
 use crate::error::CliError;
@@ -19,9 +19,7 @@ use crate::table;
 const LEAST_BYTES: u64 = 8 * 1024;
 /// Bytes of the synthetic values: more than any cache holds.
 const SYNTHETIC_BYTES: usize = 256 << 20;
-/// Standard deviation of the synthetic values.
 const SYNTHETIC_STD: f64 = 0.02;
-/// Seed of the synthetic values.
 const SYNTHETIC_SEED: u64 = 1;
 
 pub(crate) fn run(command: &BenchCommand, cancel: &Cancel) -> Result<(), CliError> {
@@ -42,7 +40,7 @@ fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
         None => Contender::all(args.base.is_some()),
     };
     if let Some(codec) = contenders.iter().find(|codec| codec.takes_base() && args.base.is_none()) {
-        return Err(base_file::missing(codec));
+        return Err(files::missing_base(codec));
     }
     let base = args.base.as_deref().map(BaseFile::open).transpose()?;
     if let Some(codec) = contenders.iter().find(|codec| codec.lacks_table()) {
@@ -235,7 +233,6 @@ pub(crate) fn specs(text: &str) -> Vec<String> {
     specs
 }
 
-/// The layout of this name.
 pub(crate) fn layout(name: &str) -> Result<Layout, String> {
     Layout::ALL.into_iter().find(|layout| layout.name() == name).ok_or_else(|| {
         format!("unknown layout `{name}`; expected one of {}", Layout::ALL.map(Layout::name).join(", "))

@@ -112,7 +112,6 @@ fn cluster(argument: Option<&str>) -> Result<ClusterSource, CliError> {
     Err(CliError::Usage(format!("`--cluster {argument}` is neither a preset nor a file{meant}\n{help}")))
 }
 
-/// Help for `--op`: all operations.
 pub(crate) fn op_help() -> String {
     format!("Operations, separated by commas, as nccl-tests calls them: {}", operation_names())
 }
@@ -129,7 +128,6 @@ pub(crate) fn operation(name: &str) -> Result<Operation, String> {
     })
 }
 
-/// A protocol by its name.
 pub(crate) fn protocol(name: &str) -> Result<Protocol, String> {
     let names = Protocol::ALL.map(Protocol::name);
     Protocol::ALL
@@ -187,7 +185,6 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     .ok_or_else(|| "expected a size, for instance `32M` as in nccl-tests, or `32 MiB`".to_owned())
 }
 
-/// A table for each operation.
 fn text(bench: &CollectiveBench, report: &CollectiveReport) -> String {
     let mut text = String::new();
     for &operation in &bench.operations {

@@ -64,7 +64,6 @@ pub(crate) fn run(args: &BenchGpuArgs, cancel: &Cancel) -> Result<(), CliError> 
     if args.json { print_json(&report) } else { print(text(&report) + "\n") }
 }
 
-/// A type by its name.
 pub(crate) fn value_type(name: &str) -> Result<DType, String> {
     DType::from_name(name).ok_or_else(|| {
         let names: Vec<&str> = DType::ALL.iter().map(|dtype| dtype.name()).collect();

@@ -38,7 +38,6 @@ impl Subject {
         }
     }
 
-    /// Measures it in this process.
     fn measure(&self, cancel: &Cancel) -> Result<SimRow, SimBenchError> {
         match self {
             Self::Case(case) => bench_sim(case, cancel),
@@ -133,7 +132,6 @@ fn subjects(args: &BenchSimArgs) -> Result<Vec<Subject>, CliError> {
     Ok(subjects)
 }
 
-/// The level of this name.
 pub(crate) fn level(name: &str) -> Result<Level, String> {
     Level::ALL.into_iter().find(|level| level.name() == name).ok_or_else(|| {
         format!("unknown level `{name}`; expected one of {}", Level::ALL.map(Level::name).join(", "))

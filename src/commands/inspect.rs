@@ -10,7 +10,7 @@ use zipwire::scenarios::spec_help;
 use zipwire::traces::TensorFile;
 use zipwire::{Cancel, ExecuteError, with_help};
 
-use super::base_file::{self, BaseFile};
+use super::files::{self, BaseFile};
 use super::{print, print_json};
 use crate::cli::InspectArgs;
 use crate::commands::bench::specs;
@@ -37,7 +37,6 @@ impl FromStr for Specs {
     }
 }
 
-/// Content of one file.
 #[derive(Serialize)]
 struct FileReport {
     file: PathBuf,
@@ -140,7 +139,7 @@ fn codecs(args: &InspectArgs) -> Result<Vec<Spec>, CliError> {
         return Ok(plain.chain(Spec::deltas().filter(|_| args.base.is_some())).collect());
     };
     if let Some(spec) = named.0.iter().find(|spec| spec.takes_base() && args.base.is_none()) {
-        return Err(base_file::missing(spec));
+        return Err(files::missing_base(spec));
     }
     Ok(named.0.clone())
 }

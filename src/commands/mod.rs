@@ -1,6 +1,5 @@
 //! The commands: each reads its arguments, calls the library and prints.
 
-mod base_file;
 pub(crate) mod bench;
 pub(crate) mod bench_collective;
 pub(crate) mod bench_gpu;
@@ -10,15 +9,11 @@ pub(crate) mod calibrate;
 pub(crate) mod diff;
 pub(crate) mod files;
 pub(crate) mod inspect;
-mod list;
 pub(crate) mod mpi;
 pub(crate) mod plan;
-mod presets;
 pub(crate) mod reproduce;
-mod routes;
 pub(crate) mod run;
 pub(crate) mod scenario;
-mod serving_check;
 pub(crate) mod store;
 pub(crate) mod validate;
 
@@ -78,7 +73,6 @@ pub(crate) fn dtype(text: &str) -> Result<DType, String> {
     DType::from_name(&text.to_uppercase()).ok_or_else(|| format!("types are {}", names.join(", ")))
 }
 
-/// Prints a result.
 fn print(text: impl Display) -> Result<(), CliError> {
     let mut out = stdout().lock();
     write!(out, "{text}")?;

@@ -1,6 +1,4 @@
 //! `zipwire validate`: predictions beside measurements.
-
-mod hosts;
 mod serving;
 
 use std::ops::RangeInclusive;
@@ -9,17 +7,17 @@ use comfy_table::Table;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use zipwire::executors::{MPI, SIM, THREADS};
-use zipwire::scenarios::Experiment;
+use zipwire::scenarios::{Experiment, Source};
 use zipwire::schedule::Stage;
 use zipwire::timeline::{CriticalPath, Deviation, Timeline};
 use zipwire::{
-    Cancel, ExecuteError, Executor, Output, OutputError, Pacing, Prepared, Validation, ValidationSetup,
-    VariantValidation, validate, write_trace,
+    Cancel, ExecuteError, Executor, HostValidationSetup, Output, OutputError, Pacing, Prepared, Validation,
+    ValidationSetup, VariantValidation, probe_for, validate, validate_on_hosts, write_trace,
 };
 
-use super::{print, print_json};
+use super::mpi::{Job, with_ranks};
+use super::{load_real_scenario, load_scenario, print, print_json, say_warnings, say_without_sweep};
 use crate::cli::ValidateArgs;
-use crate::commands::{load_real_scenario, load_scenario, say_warnings, say_without_sweep};
 use crate::error::CliError;
 use crate::progress::Progress;
 use crate::table;
@@ -33,7 +31,6 @@ const RANKING_TOLERANCE: f64 = 0.05;
 /// Shares of an iteration below this are not named.
 const NOTHING: f64 = 0.0005;
 
-/// Scope of a validation.
 #[derive(Clone, Copy, Debug)]
 struct Scope {
     /// The parts in which the two sides differ.
@@ -53,7 +50,7 @@ const PACED: Scope = Scope {
 
 pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> {
     if args.on == MPI {
-        return hosts::run(args, cancel);
+        return run_on_hosts(args, cancel);
     }
     if args.cluster.is_some() {
         return Err(CliError::Usage(format!(
@@ -109,7 +106,6 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     Ok(())
 }
 
-/// `validate --json`.
 #[derive(Serialize)]
 struct Report<'a> {
     executor: &'static str,
@@ -146,7 +142,7 @@ fn report<'a>(args: &'a ValidateArgs, validation: &Validation, scope: Scope) -> 
     });
     Report {
         executor: args.on.name(),
-        constants: (args.on == MPI).then(|| hosts::constants(args)),
+        constants: (args.on == MPI).then(|| constants(args)),
         real_set: &args.real_set,
         dilation: validation.dilation,
         variants: variants.collect(),
@@ -288,4 +284,94 @@ fn write_timelines(
         }
     }
     Ok(())
+}
+
+/// On hosts as they are.
+const ON_HOSTS: Scope = Scope {
+    compared: "a simulation with constants that probes measured on these hosts, and the same plans between them",
+    real: &["links", "latency", "codec", "sums", "host", "library", "start", "other"],
+    not_tested: "other hosts, and other load on these than there was in the meantime",
+};
+
+fn run_on_hosts(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> {
+    for (flag, is_given, why) in [
+        ("--dilation", args.dilation.is_some(), "hosts run as fast as they can"),
+        ("--real-set", !args.real_set.is_empty(), "the real run finds hosts as they are"),
+    ] {
+        if is_given {
+            return Err(CliError::Usage(format!("`{flag}` has no effect on `{}`: {why}", args.on)));
+        }
+    }
+    let job = || {
+        let experiment = selected(args)?;
+        // Found wrong before processes begin.
+        predicted_by_file(args, &experiment)?;
+        Ok(Job { ranks: experiment.topology.ranks(), folder: args.out.clone() })
+    };
+    with_ranks(&args.mpi, job, cancel, || run_on_hosts_here(args, cancel))
+}
+
+fn selected(args: &ValidateArgs) -> Result<Experiment, CliError> {
+    let mut experiment = load_scenario(&args.scenario)?;
+    experiment.select(&args.scenario.variant)?;
+    Ok(experiment)
+}
+
+/// The experiment with the constants of the file, if one is given.
+fn predicted_by_file(args: &ValidateArgs, experiment: &Experiment) -> Result<Option<Experiment>, CliError> {
+    let Some(path) = &args.cluster else { return Ok(None) };
+    Ok(Some(experiment.on_hosts(&Source::read(path)?)?))
+}
+
+/// Where the constants come from, in words.
+fn constants(args: &ValidateArgs) -> String {
+    match &args.cluster {
+        Some(path) => path.display().to_string(),
+        None => "probes, just before".to_owned(),
+    }
+}
+
+/// Warnings of the scenario are left out: what it declares of hardware is not what is looked at.
+fn run_on_hosts_here(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> {
+    let experiment = selected(args)?;
+    say_without_sweep(&experiment);
+    let hold = cancel.hold();
+    let mut output = args.out.as_deref().map(Output::create).transpose()?;
+    let predicted = match predicted_by_file(args, &experiment)? {
+        Some(predicted) => predicted,
+        None => measured(args, &experiment, cancel)?,
+    };
+    let progress = Progress::new(3 * experiment.variants.len());
+    let setup = HostValidationSetup { experiment: &experiment, predicted: &predicted, executor: args.on };
+    let validation = validate_on_hosts(&setup, cancel, |step| progress.next(step))?;
+    drop(progress);
+    if let Some(output) = &mut output {
+        let prepared = Prepared::new(&predicted, cancel)?;
+        write_timelines(output, &predicted, args.on, &prepared, &validation)?;
+    }
+    if cancel.is_cancelled() {
+        return Err(ExecuteError::Cancelled.into());
+    }
+    output.map_or(Ok(()), Output::commit)?;
+    drop(hold);
+    if args.json {
+        print_json(&report(args, &validation, ON_HOSTS))
+    } else {
+        let ranks = experiment.topology.ranks();
+        let head = format!(
+            "{ranks} real ranks, every byte compared in a run before the one that is measured\nconstants of these hosts: {}",
+            constants(args)
+        );
+        print(text(args, &experiment, &head, &validation, ON_HOSTS))
+    }
+}
+
+/// The experiment with constants that probes measure.
+fn measured(args: &ValidateArgs, experiment: &Experiment, cancel: &Cancel) -> Result<Experiment, CliError> {
+    // Links, how they are shared, sums, and codecs.
+    let progress = Progress::new(3 + experiment.variants.len());
+    let constants = probe_for(experiment, args.on, cancel, |step| progress.next(step))?;
+    drop(progress);
+    constants.notes.iter().for_each(|note| say!("note: {note}"));
+    Ok(experiment.on_hosts(&Source::from_text("what probes measured", constants.file(), ""))?)
 }

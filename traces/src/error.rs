@@ -12,28 +12,22 @@ use zipwire_models::file::{FileError, HeaderError};
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// The file could not be opened or read.
     #[error("cannot read `{path}`: {source}")]
     Io { path: PathBuf, source: io::Error },
-    /// The file has no valid safetensors header.
     #[error("`{path}` is not a safetensors file: {reason} (in the header, bytes 0 to {header_end})")]
     NotSafetensors { path: PathBuf, header_end: u64, reason: String },
     /// The header is valid but the data is shorter or longer than it says.
     #[error("`{path}` has `{found}` bytes where its header describes `{needed}`")]
     WrongLength { path: PathBuf, found: u64, needed: u64 },
-    /// No tensor of that name.
     #[error("`{path}` has no tensor `{tensor}`")]
     NoSuchTensor { path: PathBuf, tensor: String, nearest: Vec<String> },
     /// A compressed file that is damaged, of another version, or has differences from another file.
     #[error(transparent)]
     Compressed(Box<FileError>),
-    /// The tensor holds values of another type.
     #[error("tensor `{tensor}` of `{path}` holds `{found}` values where `{needed}` is needed")]
     WrongDtype { path: PathBuf, tensor: String, found: String, needed: &'static str },
-    /// The tensor has no values.
     #[error("tensor `{tensor}` of `{path}` is empty: its shape is `{shape:?}`")]
     EmptyTensor { path: PathBuf, tensor: String, shape: Vec<usize> },
-    /// A line is not a record of the expected shape.
     #[error("`{path}` line {line} column {column}: {reason}")]
     BadJsonl {
         path: PathBuf,
@@ -42,7 +36,6 @@ pub enum TraceError {
         column: usize,
         reason: String,
     },
-    /// A row of a table is wrong.
     #[error("`{path}` line {line} column `{column}`: {reason}")]
     BadCsv {
         path: PathBuf,
@@ -51,16 +44,12 @@ pub enum TraceError {
         column: String,
         reason: String,
     },
-    /// The file ends in the middle of its JSON.
     #[error("`{path}` ends too early, at line {line} column {column}")]
     Truncated { path: PathBuf, line: usize, column: usize },
-    /// The file is not JSON.
     #[error("`{path}` line {line} column {column} is not JSON: {reason}")]
     NotJson { path: PathBuf, line: usize, column: usize, reason: String },
-    /// The file is JSON but not a timeline that zipwire wrote.
     #[error("`{path}` is not a timeline of zipwire: {place}: {reason}")]
     NotTimeline { path: PathBuf, place: String, reason: String },
-    /// The file is well-formed and has no record in it.
     #[error("`{path}` holds no records")]
     NoRecords { path: PathBuf },
 }
@@ -94,7 +83,6 @@ impl TraceError {
         move |source| Self::Io { path, source }
     }
 
-    /// Converts an error of a model file.
     pub(crate) fn of_file(error: FileError) -> Self {
         match error {
             FileError::Io { path, source, .. }

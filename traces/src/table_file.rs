@@ -9,9 +9,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use zipwire_codec::{DType, Layout, Spec, Table, TableError};
 
-use crate::input::read_input;
+use crate::tensor::read_input;
 
-/// Version of the files.
 const VERSION: u32 = 1;
 /// Longest file, in bytes: far more than any table takes.
 const LONGEST: u64 = 1 << 20;
@@ -29,7 +28,6 @@ pub struct TableFile {
     pub missed: u64,
 }
 
-/// The text of a file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -50,25 +48,18 @@ struct Document {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TableFileError {
-    /// The file cannot be read.
     #[error("cannot read table `{}`: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    /// The file is no such JSON object.
     #[error("`{}` holds no table: {source}", path.display())]
     Syntax { path: PathBuf, source: serde_json::Error },
-    /// A file of another version of the format.
     #[error("table `{}` has version `{found}`, this program reads version `{VERSION}`", path.display())]
     Version { path: PathBuf, found: u32 },
-    /// A codec, type or layout that is unknown.
     #[error("table `{}` is for {what} `{name}`, which is unknown", path.display())]
     Unknown { path: PathBuf, what: &'static str, name: String },
-    /// The id is not that of the bytes.
     #[error("table `{}` is damaged: it says that its id is `{said}`, its bytes have `{found:08x}`", path.display())]
     Id { path: PathBuf, said: String, found: u32 },
-    /// The file contradicts itself.
     #[error("table `{}` is damaged: {reason}", path.display())]
     Damaged { path: PathBuf, reason: String },
-    /// The bytes are no table of the codec.
     #[error("table `{}`: {source}", path.display())]
     Table { path: PathBuf, source: TableError },
 }
@@ -171,7 +162,6 @@ pub fn parse_table(content: &[u8], path: &Path) -> Result<TableFile, TableFileEr
     Ok(TableFile { table, layout, values, missed })
 }
 
-/// An id as in specs.
 fn id_text(id: u32) -> String {
     format!("{id:08x}")
 }

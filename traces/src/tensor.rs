@@ -1,10 +1,12 @@
-//! Recorded tensors in: the tensors of a safetensors file, one at a time.
+//! Input files, and recorded tensors in: the tensors of a safetensors file, one at a time.
 //!
 //! Reads the header and what is asked for, not the file: checkpoints are large.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
-use zipwire_models::file::{Model, TensorInfo};
+use zipwire_models::file::{Model, TensorInfo, buffer, open_input};
 use zipwire_payload::Rows;
 use zipwire_schedule::DType;
 
@@ -59,4 +61,34 @@ pub fn read_rows(path: &Path, tensor: &str, dtype: DType) -> Result<Rows, TraceE
         return Err(TraceError::EmptyTensor { path: path.to_owned(), tensor: tensor.to_owned(), shape });
     }
     Ok(Rows::new(file.read(found)?, dtype.width() * found.shape.last().copied().unwrap_or(1)))
+}
+
+// A pipe or a device may never give a byte, or never stop: inputs are files, which are also read twice, for their hashes.
+
+/// Opens an input file of at most `limit` bytes.
+///
+/// # Errors
+/// See [`open_input`](crate::open_input); also if the file is longer.
+pub fn open_bounded(path: &Path, limit: u64) -> io::Result<File> {
+    let file = open_input(path)?;
+    let bytes = file.metadata()?.len();
+    if bytes <= limit {
+        return Ok(file);
+    }
+    Err(io::Error::new(
+        io::ErrorKind::FileTooLarge,
+        format!("it has {bytes} bytes, and files of this kind have at most {limit}"),
+    ))
+}
+
+/// The content of an input file of at most `limit` bytes.
+///
+/// # Errors
+/// See [`open_bounded`]; also if the system has no memory for it.
+pub fn read_input(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let file = open_bounded(path, limit)?;
+    let mut content = buffer(file.metadata()?.len())?;
+    // What is appended meanwhile is not waited for.
+    file.take(limit).read_to_end(&mut content)?;
+    Ok(content)
 }

@@ -88,19 +88,14 @@ pub struct CodecRow {
 #[non_exhaustive]
 #[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum BenchError {
-    /// The user asked to stop.
     #[error("stopped")]
     Cancelled,
-    /// Decoded values differ from those that were encoded.
     #[error("codec `{codec}` is not lossless on `{file}`, {dtype}")]
     NotLossless { codec: String, file: String, dtype: DType },
-    /// A codec failed.
     #[error("codec `{codec}` failed on `{file}`: {reason}")]
     Failed { codec: String, file: String, reason: String },
-    /// The system refuses memory.
     #[error("cannot have {bytes} bytes of {pages} pages: {reason}", pages = pages.name())]
     Memory { bytes: usize, pages: Pages, reason: String },
-    /// The system refuses threads.
     #[error("cannot start {threads} threads: {reason}")]
     Threads { threads: usize, reason: String },
 }

@@ -124,7 +124,6 @@ pub(super) struct Task<'a> {
     pub(super) dtype: DType,
     /// Values of a row, which codecs that make use of rows are told; 0 if there are none.
     pub(super) row: usize,
-    /// Bytes of the values.
     pub(super) len: usize,
     /// Base of the same length, for codecs that code differences.
     pub(super) base: Option<&'a [u8]>,
@@ -133,7 +132,6 @@ pub(super) struct Task<'a> {
 /// How blocks of bytes are coded.
 #[derive(Clone, Copy)]
 pub(super) enum Method {
-    /// At this level.
     Zstd(i32),
     Lz4,
 }

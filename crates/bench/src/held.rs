@@ -92,16 +92,13 @@ pub struct HeldRow {
 #[non_exhaustive]
 #[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum HeldBenchError {
-    /// The user asked to stop.
     #[error("stopped")]
     Cancelled,
     /// The model is not held.
     #[error(transparent)]
     Held(#[from] HeldError),
-    /// The model has no tensors.
     #[error("the model has no tensors\nhelp: name safetensors files with weights")]
     Empty,
-    /// The system starts no threads.
     #[error("cannot start {threads} threads: {reason}")]
     Threads { threads: usize, reason: String },
 }
@@ -288,7 +285,6 @@ fn multiply(tensor: &TensorInfo, values: &[u8]) -> u64 {
     values.len() as u64
 }
 
-/// The values in FP32.
 fn widen(dtype: DType, values: &[u8], out: &mut [f32]) {
     let pair = |bytes: &[u8]| u16::from_le_bytes([bytes[0], bytes[1]]);
     match dtype {

@@ -37,7 +37,6 @@ pub struct Trained {
 #[non_exhaustive]
 #[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum TrainError {
-    /// The user asked to stop.
     #[error("stopped")]
     Cancelled,
     /// Nothing can be trained.
@@ -46,10 +45,8 @@ pub enum TrainError {
     /// A sample cannot be coded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// A frame cannot be decoded.
     #[error("codec `{codec}` does not decode its own frame: {source}")]
     Decode { codec: String, source: DecodeError },
-    /// Decoded values differ from those that were encoded.
     #[error("codec `{codec}` is not lossless on the samples")]
     NotLossless { codec: String },
 }

@@ -1,12 +1,10 @@
-//! From series of one cluster to constants of the model, and to what can be said of them.
+//! From series of one cluster to constants of the model, with checks before and errors after.
 
-use zipwire_cluster::library::{Constant, Constants, Operation};
+use zipwire_cluster::library::{Constant, Constants, Hardware, LibraryModel, Operation};
 
 use crate::affine::{AffineFit, affine};
 use crate::error::CalibrateError;
 use crate::fit::{Fit, fit};
-use crate::health;
-use crate::score::{LARGE_BYTES, Score, model, score};
 use crate::series::{LEAST_SIZES, Series, median};
 use crate::site::Site;
 
@@ -53,7 +51,7 @@ pub fn calibrate(series: &[Series]) -> Result<Calibration, CalibrateError> {
     let start = site.constants();
     for one in &series {
         let hardware = site.hardware(one.nodes, one.gpus_per_node);
-        notes.extend(health::check(one, &model(hardware, start)));
+        notes.extend(check(one, &model(hardware, start)));
     }
     let all: Vec<&Series> = series.iter().collect();
     let kept = without_outliers(&site, &all, &start, &mut notes);
@@ -113,7 +111,7 @@ fn without_outliers<'s>(
 ) -> Vec<&'s Series> {
     let hardware = |series: &Series| site.hardware(series.nodes, series.gpus_per_node);
     let (slow, sound): (Vec<&Series>, Vec<&Series>) =
-        series.iter().partition(|series| health::is_slow(series, &model(hardware(series), *start)));
+        series.iter().partition(|series| is_slow(series, &model(hardware(series), *start)));
     if slow.is_empty() || sound.is_empty() {
         return series.to_vec();
     }
@@ -214,4 +212,111 @@ fn held_out(site: &Site, series: &[&Series], start: &Constants) -> Held {
         mean_abs_error_large: mean(LARGE_BYTES),
         rows: errors.len(),
     }
+}
+
+/// Below this share of what GPUs and NICs of the kind give, at the largest size, a run is called slow.
+const SLOW: f64 = 0.65;
+/// Below this share of the less of both neighbours, a size is called a dip.
+const DIP: f64 = 0.7;
+/// Above this spread of rows of one size, in the middle over sizes, a run is called noisy.
+const NOISY: f64 = 0.1;
+
+/// Notes on a series, against a model of healthy hardware of its kind.
+pub fn check(series: &Series, healthy: &LibraryModel) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut note = |text: String| notes.push(format!("{} ({}): {text}", series.name(), series.file));
+    let buses: Vec<f64> = series.points.iter().map(|point| series.bus(point.bytes, point.seconds)).collect();
+    if let Some((last, reached, expected)) = slow(series, healthy) {
+        note(format!(
+            "slow: {:.1} GB/s of bus bandwidth at {}, where hardware of this kind gives about {:.1}; look at the network's \
+             plugin, GPUDirect RDMA and the NICs in use before this run is relied on",
+            reached / 1e9,
+            size(last),
+            expected / 1e9
+        ));
+    }
+    for (index, window) in buses.windows(3).enumerate() {
+        let (before, at, after) = (window[0], window[1], window[2]);
+        if at < DIP * before.min(after) {
+            note(format!(
+                "dip: {:.2} GB/s of bus bandwidth at {}, between {:.2} and {:.2} at the sizes beside it",
+                at / 1e9,
+                size(series.points[index + 1].bytes),
+                before / 1e9,
+                after / 1e9
+            ));
+        }
+    }
+    let scatter = series.scatter(0);
+    if scatter > NOISY {
+        note(format!(
+            "noisy: rows of the same size are {:.0} % apart, in the middle over sizes",
+            100.0 * scatter
+        ));
+    }
+    notes
+}
+
+/// Whether a series is slow at its largest size, for hardware of its kind.
+fn is_slow(series: &Series, healthy: &LibraryModel) -> bool {
+    slow(series, healthy).is_some()
+}
+
+/// The largest size, and the bus bandwidths that it reached and should have, if that is slow.
+fn slow(series: &Series, healthy: &LibraryModel) -> Option<(u64, f64, f64)> {
+    let last = series.points.last()?;
+    let cost = healthy.cost(series.operation, series.ranks());
+    let expected = series.bus(last.bytes, cost.seconds(last.bytes as f64));
+    let reached = series.bus(last.bytes, last.seconds);
+    (reached < SLOW * expected).then_some((last.bytes, reached, expected))
+}
+
+/// A size with the largest unit that it is one of at least.
+pub(crate) fn size(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let unit = units.into_iter().find(|(shift, _)| bytes >= 1 << shift);
+    unit.map_or(format!("{bytes} B"), |(shift, name)| {
+        let number = bytes as f64 / f64::from(1_u32 << shift);
+        if number.fract() == 0.0 { format!("{number} {name}") } else { format!("{number:.2} {name}") }
+    })
+}
+
+/// Bytes from which bandwidth matters, and below which latency does: 32 MiB.
+pub const LARGE_BYTES: u64 = 32 << 20;
+
+/// How well a series is met.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Score {
+    /// Mean of how far bus bandwidth is off, as a share of the measured one, over sizes of 32 MiB and more; none if there are none.
+    pub large: Option<f64>,
+    /// Largest of these errors.
+    pub worst_large: Option<f64>,
+    /// Largest factor between modelled and measured time, either way, over sizes below 32 MiB; none if there are none.
+    pub worst_small: Option<f64>,
+}
+
+/// Holds a model against a series that ran on `model`'s hardware.
+pub fn score(series: &Series, model: &LibraryModel) -> Score {
+    let cost = model.cost(series.operation, series.ranks());
+    let mut score = Score::default();
+    let mut large = Vec::new();
+    for point in &series.points {
+        let modelled = cost.seconds(point.bytes as f64);
+        if point.bytes >= LARGE_BYTES {
+            large.push((point.seconds / modelled - 1.0).abs());
+        } else {
+            let factor = (modelled / point.seconds).max(point.seconds / modelled);
+            score.worst_small = Some(score.worst_small.map_or(factor, |worst: f64| worst.max(factor)));
+        }
+    }
+    if !large.is_empty() {
+        score.large = Some(large.iter().sum::<f64>() / large.len() as f64);
+        score.worst_large = large.iter().copied().reduce(f64::max);
+    }
+    score
+}
+
+/// The model of a series' hardware.
+pub(crate) fn model(hardware: Hardware, constants: zipwire_cluster::library::Constants) -> LibraryModel {
+    LibraryModel { hardware, constants }
 }

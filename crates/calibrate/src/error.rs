@@ -7,7 +7,6 @@ use thiserror::Error;
 #[non_exhaustive]
 #[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum LogError {
-    /// A line is neither a comment nor a row.
     #[error(
         "{file}:{line}: this is no row of nccl-tests: `{text}`\n\
          help: pass the output of an nccl-tests program, as text or as what its `-J` wrote"
@@ -18,13 +17,11 @@ pub enum LogError {
         line: usize,
         text: String,
     },
-    /// There is nothing measured in it.
     #[error(
         "{file}:{lines}: no row of nccl-tests up to the last line\n\
          help: pass the output of an nccl-tests program, as text or as what its `-J` wrote"
     )]
     Empty { file: String, lines: usize },
-    /// It is JSON, of something else.
     #[error("{file}:{line}: {reason}\nhelp: pass what nccl-tests wrote with `-J`")]
     Json {
         file: String,
@@ -32,7 +29,6 @@ pub enum LogError {
         line: usize,
         reason: String,
     },
-    /// The operation is not named.
     #[error(
         "{file}:{line}: the log does not say which operation it measured\n\
          help: add `--op all_reduce`, or another one of: {}",
@@ -43,7 +39,6 @@ pub enum LogError {
         /// Line of the first row, from 1.
         line: usize,
     },
-    /// The number of nodes, or of GPUs in each, is not named.
     #[error("{file}:{line}: the log does not say on how many {what} it ran\nhelp: add `{flag}`")]
     NoShape {
         file: String,
@@ -52,7 +47,6 @@ pub enum LogError {
         what: &'static str,
         flag: &'static str,
     },
-    /// Nodes of the log have different numbers of ranks.
     #[error(
         "{file}:{line}: {ranks} ranks are spread unevenly over {nodes} hosts\n\
          help: if that is meant, say what comes nearest with `--nodes` and `--gpus-per-node`"
@@ -75,13 +69,11 @@ fn operations() -> String {
 #[non_exhaustive]
 #[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum CalibrateError {
-    /// No series has enough sizes.
     #[error(
         "nothing to fit: {reasons}\nhelp: a fit takes at least {least} sizes of one operation on one cluster; measure with \
          `-b 32M -e 8G -f 2`", least = crate::series::LEAST_SIZES
     )]
     TooFew { reasons: String },
-    /// The series are of different GPUs.
     #[error(
         "the logs are of different GPUs, `{first}` and `{second}`\nhelp: calibrate each cluster by its own logs"
     )]

@@ -4,8 +4,7 @@
 use serde_json::Value;
 
 use crate::error::LogError;
-use crate::header::Header;
-use crate::log::{Given, Log, shape};
+use crate::log::{Given, Header, Log, shape};
 use crate::series::{Series, Timed, points};
 
 pub(crate) fn parse(file: &str, text: &str, given: Given) -> Result<Log, LogError> {

@@ -32,7 +32,6 @@ struct Cache {
     group_len: usize,
 }
 
-/// A group's place in the cache.
 fn place(group: usize) -> Place {
     Place { layer: 0, token: 256 * group as u64 }
 }

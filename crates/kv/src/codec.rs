@@ -251,7 +251,6 @@ impl KvCodec {
     }
 }
 
-/// The frame of each plane.
 fn frames<'a>(
     header: &Header,
     info: &Group,

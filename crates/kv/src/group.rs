@@ -8,7 +8,6 @@ use crate::KvError;
 pub const HEADER_LEN: usize = 48;
 /// Version of the format.
 pub const VERSION: u8 = 1;
-/// First bytes of a group.
 const MAGIC: [u8; 4] = *b"ZWKV";
 /// Bytes of the header that its checksum is of.
 const CHECKED: usize = 40;

@@ -92,7 +92,6 @@ impl<'a> Bench<'a> {
         if self.cancel.is_cancelled() { Err(ExecuteError::Cancelled.into()) } else { Ok(()) }
     }
 
-    /// The path of a sample.
     pub(super) fn sample(&self, file: &str) -> PathBuf {
         self.folder.join(SAMPLES).join(file)
     }
@@ -135,7 +134,6 @@ impl<'a> Bench<'a> {
 }
 
 impl Simulated {
-    /// Mean seconds of an iteration.
     pub(super) fn iteration_s(&self, variant: &str) -> Result<f64, ReproduceError> {
         Ok(self.metrics(variant)?.iteration_s.mean)
     }

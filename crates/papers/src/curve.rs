@@ -80,13 +80,11 @@ enum Points {
 }
 
 impl CurveAbout {
-    /// The curves of a paper in `folder`.
     pub(crate) fn read(folder: &Path, paper: Paper) -> Result<Vec<Self>, ConstantsError> {
         let mut curves: BTreeMap<Paper, Vec<Self>> = constants::parse(&folder.join(FILE))?;
         Ok(curves.remove(&paper).unwrap_or_default())
     }
 
-    /// Obtains the points.
     pub(crate) fn measure(&self, bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
         let points = match &self.points {
             Points::Sweep { over, set, columns } => {

@@ -2,9 +2,8 @@
 
 use zipwire_codec::{DType, Huffman};
 
-use crate::coded::{frame, percent, pretrained_values};
 use crate::measure::Ours;
-use crate::samples::{PRETRAINED, exponent_words};
+use crate::samples::{PRETRAINED, exponent_words, frame, percent, pretrained_values};
 use crate::{Bench, ReproduceError};
 
 /// Mean length of the words of the Huffman code, in bits.

@@ -27,10 +27,8 @@ pub enum ReproduceError {
     /// A sample cannot be read.
     #[error(transparent)]
     Sample(#[from] TraceError),
-    /// A codec refuses a sample.
     #[error("sample `{sample}`: {source}")]
     Codec { sample: String, source: EncodeError },
-    /// A scenario lacks a variant that a figure compares.
     #[error(
         "scenario `{scenario}` has no variant `{variant}`\nhelp: `zipwire reproduce` compares it with others"
     )]

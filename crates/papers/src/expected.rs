@@ -151,7 +151,6 @@ impl Published {
         }
     }
 
-    /// The middle of a range.
     pub(crate) fn middle(self) -> f64 {
         let (least, most) = self.ends();
         f64::midpoint(least, most)
@@ -163,7 +162,6 @@ impl Published {
         least.is_infinite() || most.is_infinite()
     }
 
-    /// The least and the most.
     pub(crate) fn ends(self) -> (f64, f64) {
         match self {
             Self::Value(value) => (value, value),

@@ -5,7 +5,6 @@
 //! fitted values stand in the scenarios, and `constants.toml` says how each was obtained.
 
 mod bench;
-mod coded;
 mod constants;
 mod curve;
 mod dfloat11;
@@ -13,36 +12,30 @@ mod error;
 mod expected;
 mod lmc;
 mod measure;
-mod null_model;
-mod paper;
 mod pictures;
 pub mod plots;
 mod report;
 mod samples;
 mod score;
-mod sensitivity;
 mod splitzip;
 mod switcher;
 mod zipccl;
 mod zipnn;
 
 pub use bench::Bench;
-pub use constants::{Constant, ConstantsError, Origin};
+pub use constants::{Constant, ConstantsError, Moved, Origin, Sensitivity};
 pub use curve::{Curve, CurveAbout, PublishedLevel};
 pub use error::ReproduceError;
 pub use expected::{Anchor, CALIBRATIONS, Expected, ExpectedError, Fault, Number, Published, Role};
-pub use null_model::NullModel;
-pub use paper::Paper;
 pub use pictures::pictures;
-pub use report::{PaperReport, Row, signed_percent};
-pub use score::{Errors, Score};
-pub use sensitivity::{Moved, Sensitivity};
+pub use report::{Paper, PaperReport, Row, signed_percent};
+pub use score::{Errors, NullModel, Score};
 
 use std::num::NonZeroU32;
 use std::path::Path;
 
+use constants::Short;
 use rayon::prelude::*;
-use sensitivity::Short;
 use zipwire_runner::Cancel;
 
 /// Scenarios, and values that make their runs shorter where only changes count.
@@ -69,7 +62,7 @@ pub struct Extent {
 /// If the published numbers or the list of constants cannot be used.
 pub fn count(paper: Paper, folder: &Path, extent: Extent) -> Result<usize, ReproduceError> {
     let moves =
-        if extent.has_sensitivity { sensitivity::moves(&constants::read(folder, paper)?).count() } else { 0 };
+        if extent.has_sensitivity { constants::moves(&constants::read(folder, paper)?).count() } else { 0 };
     let expected = Expected::read(folder)?;
     let measured = expected.of(paper).iter().filter(|number| number.measure.is_some()).count();
     Ok(measured * extent.seeds.get() as usize + moves)
@@ -108,7 +101,7 @@ pub fn reproduce(
         return report();
     }
     let short = Short { folder, shorter: shorter(paper), cancel };
-    let subjects = || sensitivity::subjects(numbers, &constants, &short);
+    let subjects = || constants::subjects(numbers, &constants, &short);
     let (report, subjects) = rayon::join(report, subjects);
     let mut report = report?;
     report.sensitivity = Sensitivity::measure(&subjects?, &constants, &short, begin)?;

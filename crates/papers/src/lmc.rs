@@ -2,9 +2,11 @@
 
 use zipwire_codec::{Blockwise, DType, Grouped};
 
-use crate::coded::{adjacent, deltas, entropy, frame, groups, over, percent, pretrained_values, values};
 use crate::measure::Ours;
-use crate::samples::{DISPATCH_AND_COMBINE, PRETRAINED};
+use crate::samples::{
+    DISPATCH_AND_COMBINE, PRETRAINED, adjacent, deltas, entropy, frame, groups, over, percent,
+    pretrained_values, values,
+};
 use crate::{Bench, ReproduceError};
 
 /// Size of increments over their bytes.

@@ -121,7 +121,6 @@ pub(crate) struct Speedup {
     /// Values of the scenario that are replaced, as `--set` takes them.
     #[serde(default)]
     set: Vec<String>,
-    /// The variants before and after.
     over: [String; 2],
     #[serde(default)]
     time: Time,
@@ -148,7 +147,6 @@ struct Beside {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Time {
-    /// Whole iterations.
     #[default]
     Iteration,
     /// All calls of an iteration.
@@ -168,12 +166,10 @@ pub(crate) struct Ours {
 }
 
 impl Ours {
-    /// A number with a remark.
     pub(crate) fn with(value: f64, note: impl Into<String>) -> Self {
         Self { value: Some(value), note: Some(note.into()) }
     }
 
-    /// No number, and why.
     pub(crate) fn only(note: impl Into<String>) -> Self {
         Self { value: None, note: Some(note.into()) }
     }
@@ -186,7 +182,6 @@ impl From<f64> for Ours {
 }
 
 impl Measure {
-    /// Obtains the number.
     pub(crate) fn ours(&self, bench: &Bench<'_>) -> Result<Ours, ReproduceError> {
         match self {
             Self::Note(note) => Ok(Ours::only(note)),

@@ -111,7 +111,6 @@ pub(super) fn gain(bench: &Bench<'_>, index: usize) -> Result<Ours, ReproduceErr
     Ok(Ours::with(gains.over_native, note))
 }
 
-/// Means over all configurations.
 pub(super) fn mean(bench: &Bench<'_>) -> Result<Ours, ReproduceError> {
     let all = CONFIGURATIONS.iter().map(|&configuration| gains(bench, configuration));
     let all = all.collect::<Result<Vec<Gains>, _>>()?;

@@ -3,12 +3,11 @@
 
 use zipwire_codec::{ByteGroup, DType, Grouped};
 
-use crate::coded::{
-    self, Adjacent, LEVEL, WEIGHTS, adjacent, bf16, deltas, exponents, frame, groups, huffman_len, over,
-    percent, pretrained_values, rests, values, zstd_len,
-};
 use crate::measure::Ours;
-use crate::samples::{PRETRAINED, exponent_words};
+use crate::samples::{
+    self, Adjacent, LEVEL, PRETRAINED, WEIGHTS, adjacent, bf16, deltas, exponent_words, exponents, frame,
+    groups, huffman_len, over, percent, pretrained_values, rests, values, zstd_len,
+};
 use crate::{Bench, ReproduceError};
 
 const GRADIENTS: &str = "train_late_grads.bf16.safetensors";
@@ -19,7 +18,7 @@ const STEPS: usize = 200;
 pub(super) fn shuffle(bench: &Bench<'_>) -> Result<Ours, ReproduceError> {
     let mut exponents = exponents(&pretrained_values(bench)?);
     let before = zstd_len(&exponents);
-    coded::shuffle(&mut exponents);
+    samples::shuffle(&mut exponents);
     let note = format!("{} values of `{PRETRAINED}`, Zstd at level {LEVEL}", exponents.len());
     Ok(Ours::with(100.0 * (zstd_len(&exponents) as f64 / before as f64 - 1.0), note))
 }
@@ -33,7 +32,7 @@ pub(super) fn lz4(bench: &Bench<'_>) -> Result<Ours, ReproduceError> {
 
 /// By how many percent words of Huffman are longer than the entropy, which no code of single exponents goes below.
 pub(super) fn fse(bench: &Bench<'_>) -> Result<Ours, ReproduceError> {
-    let entropy = coded::entropy(&exponents(&pretrained_values(bench)?));
+    let entropy = samples::entropy(&exponents(&pretrained_values(bench)?));
     let (_, bits) = exponent_words(bench)?;
     let note = format!("{bits:.4} bits over {entropy:.4}, exponents of `{PRETRAINED}`");
     Ok(Ours::with(100.0 * (bits / entropy - 1.0), note))
@@ -169,7 +168,7 @@ pub(super) fn weights_embedding_zstd(bench: &Bench<'_>) -> Result<Ours, Reproduc
 fn by_zeros(bench: &Bench<'_>) -> Result<(f64, Vec<[f64; 3]>), ReproduceError> {
     let mut bytes = rests(&deltas(bench)?);
     let mut differing: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at] != 0).collect();
-    coded::shuffle(&mut differing);
+    samples::shuffle(&mut differing);
     let count = bytes.len();
     let recorded = count - differing.len();
     let mut points = Vec::new();

@@ -13,10 +13,7 @@ use zipwire_schedule::{Rank, SegmentId, TokenMap};
 
 use crate::{Rows, stream};
 
-mod draws;
 mod reduction;
-
-use self::draws::{Draws, RowDraws, TokenDraws};
 
 /// A chunk of one segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -239,6 +236,108 @@ fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
         return None;
     }
     Some(a.iter().zip(b).position(|(a, b)| a != b).expect("unequal slices of one length differ somewhere"))
+}
+
+impl Rows {
+    /// Writes the rows that a stream selects, one after another; the last one is cut.
+    pub fn fill(&self, stream: ChaCha8Rng, out: &mut [u8]) {
+        let mut draws = RowDraws { source: self, rng: stream, skipped: 0 };
+        for piece in out.chunks_mut(self.row_bytes()) {
+            piece.copy_from_slice(&draws.next()[..piece.len()]);
+        }
+    }
+
+    /// Offset of the first byte that is not what [`fill`](Self::fill) writes with the same stream; `None` if all are. Compares in place.
+    pub fn mismatch(&self, stream: ChaCha8Rng, received: &[u8]) -> Option<u64> {
+        let mut draws = RowDraws { source: self, rng: stream, skipped: 0 };
+        let mut pieces = received.chunks(self.row_bytes()).enumerate();
+        pieces.find_map(|(index, piece)| {
+            let offset = first_difference(piece, &draws.next()[..piece.len()])?;
+            Some((index * self.row_bytes() + offset) as u64)
+        })
+    }
+}
+
+/// Rows or tokens of a chunk, piece by piece.
+enum Draws<'a> {
+    Rows(RowDraws<'a, ChaCha8Rng>),
+    Tokens(TokenDraws<'a>),
+}
+
+impl<'a> Draws<'a> {
+    /// Bytes that [`next`](Self::next) gives.
+    fn next_len(&self) -> usize {
+        match self {
+            Self::Rows(draws) => draws.next_len(),
+            Self::Tokens(draws) => draws.next_len(),
+        }
+    }
+
+    fn next(&mut self) -> &'a [u8] {
+        match self {
+            Self::Rows(draws) => draws.next(),
+            Self::Tokens(draws) => draws.next(),
+        }
+    }
+}
+
+/// The tokens of one chunk, one after the other, each of them in as many pieces as it takes rows of the source.
+struct TokenDraws<'a> {
+    source: &'a Rows,
+    rng: ChaCha8Rng,
+    /// Tokens of the whole chunk.
+    tokens: Vec<u32>,
+    token_bytes: usize,
+    /// First byte of the next piece, in the whole chunk.
+    offset: usize,
+}
+
+impl<'a> TokenDraws<'a> {
+    /// Bytes of the token that are drawn already.
+    fn drawn(&self) -> usize {
+        self.offset % self.token_bytes
+    }
+
+    fn next_len(&self) -> usize {
+        let row_bytes = self.source.row_bytes();
+        (row_bytes - self.drawn() % row_bytes).min(self.token_bytes - self.drawn())
+    }
+
+    fn next(&mut self) -> &'a [u8] {
+        let (drawn, len, row_bytes) = (self.drawn(), self.next_len(), self.source.row_bytes());
+        let token = self.tokens[self.offset / self.token_bytes];
+        let per_token = self.token_bytes.div_ceil(row_bytes) as u128;
+        self.rng.set_word_pos(u128::from(token) * per_token + (drawn / row_bytes) as u128);
+        self.offset += len;
+        &draw(self.source, &mut self.rng)[drawn % row_bytes..][..len]
+    }
+}
+
+/// The row that the next draw selects. Multiply and shift instead of rejection: one draw per row, with a bias of at most
+/// rows / 2^32.
+fn draw<'a>(source: &'a Rows, rng: &mut impl Rng) -> &'a [u8] {
+    let scaled = u64::from(rng.next_u32()) * source.row_count() as u64;
+    source.row((scaled >> 32) as usize)
+}
+
+/// The rows of one chunk, one after the other.
+struct RowDraws<'a, R> {
+    source: &'a Rows,
+    rng: R,
+    /// Bytes of the next row that are left out.
+    skipped: usize,
+}
+
+impl<'a, R: Rng> RowDraws<'a, R> {
+    /// Bytes that [`next`](Self::next) gives.
+    fn next_len(&self) -> usize {
+        self.source.row_bytes() - self.skipped
+    }
+
+    /// The next row; of the first one, what is not left out.
+    fn next(&mut self) -> &'a [u8] {
+        &draw(self.source, &mut self.rng)[std::mem::take(&mut self.skipped)..]
+    }
 }
 
 #[cfg(test)]

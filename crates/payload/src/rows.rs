@@ -8,7 +8,6 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use crate::stream;
 
-/// Rows of drawn sources.
 const DRAWN_ROWS: usize = 4096;
 /// Values in a row of drawn sources: 512 bytes, as the recorded samples have.
 const DRAWN_WIDTH: usize = 256;

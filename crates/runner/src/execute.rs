@@ -20,8 +20,7 @@ pub use self::error::ExecuteError;
 
 use crate::adaptive::Arms;
 use crate::choices::choices;
-use crate::footprint::Footprint;
-use crate::memory::{self, MemoryLimit};
+use crate::memory::{self, Footprint, MemoryLimit};
 use crate::serving::{self, Served};
 use crate::simulate::Simulator;
 use crate::{Cancel, Executor, executors};
@@ -65,7 +64,6 @@ pub struct Prepared<'a> {
     /// Lengths of frames by codec, measured once for all variants and iterations.
     sizes: BTreeMap<String, SizeTable>,
     shared: Arc<Shared>,
-    /// Bytes of all plans.
     plan_bytes: u64,
     /// The GPUs, once they are needed: opening one takes a while.
     pub(crate) gpus: OnceLock<Vec<Device>>,

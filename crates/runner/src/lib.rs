@@ -6,7 +6,6 @@
 //! [`sweep`] goes through the points of a sweep.
 
 mod adaptive;
-mod available;
 pub mod break_even;
 mod cancel;
 mod choices;
@@ -14,8 +13,6 @@ mod compare;
 pub mod critical_path;
 mod execute;
 pub mod executors;
-mod faults;
-mod footprint;
 mod memory;
 pub mod mpi_job;
 mod output;

@@ -35,11 +35,9 @@ pub(crate) enum Open {
 /// Lock on a file, released when dropped, and by the system when its process ends.
 pub(crate) trait Lock: fmt::Debug + Send + Sync {}
 
-/// An open file.
 pub(crate) trait StoredFile: Read + Write + Seek + fmt::Debug + Send {
     /// Returns when everything that was written is on the device.
     fn sync(&self) -> io::Result<()>;
-    /// Cuts the file off.
     fn set_len(&self, len: u64) -> io::Result<()>;
 }
 
@@ -57,7 +55,6 @@ pub(crate) trait Storage: fmt::Debug + Send + Sync {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     fn remove_file(&self, path: &Path) -> io::Result<()>;
     fn create_folder(&self, path: &Path) -> io::Result<()>;
-    /// Removes an empty folder.
     fn remove_folder(&self, path: &Path) -> io::Result<()>;
     /// Returns when all names in a folder are on the device.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;

@@ -66,7 +66,6 @@ keys! { static BASIS =
     source: String = text(), "where it comes from, in words", needed = "\"zipwire bench gpu on this cluster\"";
 }
 
-/// Reads the table.
 pub(super) fn read(field: &Field<'_>) -> Result<CodecSpeeds> {
     let mut speeds = CodecSpeeds::new();
     for (name, place, field) in field.entries()? {
@@ -81,7 +80,6 @@ pub(super) fn read(field: &Field<'_>) -> Result<CodecSpeeds> {
     Ok(speeds)
 }
 
-/// Schema of the tables that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     map(table(&speed_keys()))
 }
@@ -90,7 +88,6 @@ fn speed_keys() -> Vec<&'static dyn AnyKey> {
     [COST.all, BASIS.all].concat()
 }
 
-/// Reads encode, decode and launch.
 pub(crate) fn read_cost(field: &Field<'_>) -> Result<CodecCost> {
     read_cost_of(&field.table(COST.all)?)
 }

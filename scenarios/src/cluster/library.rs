@@ -107,7 +107,6 @@ fn read_bandwidth(field: &Field<'_>, gpus_per_node: u32) -> Result<Option<f64>> 
     Ok(found)
 }
 
-/// Schema of the table that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     table(KEYS.all).with(rules())
 }

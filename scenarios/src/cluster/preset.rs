@@ -7,13 +7,12 @@ use std::path::Path;
 use zipwire_cluster::Topology;
 
 use super::{Cluster, DeclaredSpeed};
-use crate::document::Document;
 use crate::error::Result;
 use crate::files::Files;
 use crate::language::{Condition, Field, Keys, Rule, choice, keys, text};
+use crate::origin::Source;
 use crate::problem::Problem;
-use crate::source::Source;
-use crate::tree::{self, Entry, Node, Table, Value};
+use crate::tree::{self, Document, Entry, Node, Table, Value};
 
 /// A hardware file that comes with zipwire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

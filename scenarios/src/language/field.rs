@@ -3,11 +3,10 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-use crate::document::Place;
 use crate::error::{Result, ScenarioError};
 use crate::problem::Problem;
 use crate::quantity::{self, Dimension, NotQuantity};
-use crate::tree::{Entry, Node, Value};
+use crate::tree::{Entry, Node, Place, Value};
 
 /// A value and the path of its key, for messages.
 #[derive(Clone, Debug)]

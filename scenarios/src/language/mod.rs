@@ -2,19 +2,15 @@
 
 mod field;
 pub(crate) mod key;
-mod kind;
 mod reader;
-mod rule;
 pub(crate) mod schema;
 
 pub(crate) use field::{BYTES_LIMIT, Field};
-pub(crate) use key::{AnyKey, Key, Keys, keys, table};
-pub(crate) use kind::{
-    Raw, bandwidth, bytes_or_integer, choice, compute_rate, custom, file_name, integer, number, rate, raw,
-    text, time,
+pub(crate) use key::{
+    AnyKey, Key, Keys, Raw, bandwidth, bytes_or_integer, choice, compute_rate, custom, file_name, integer,
+    keys, number, rate, raw, table, text, time,
 };
-pub(crate) use reader::Reader;
-pub(crate) use rule::{Condition, Rule, Then};
+pub(crate) use reader::{Condition, Reader, Rule, Then};
 pub(crate) use schema::{Schema, any, array, count, map, names, one_of, pattern, string};
 
 /// Declares an enum and the name of each of its values: `name` gives it, and `ALL` are all values in their order.

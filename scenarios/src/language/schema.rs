@@ -13,12 +13,10 @@ use crate::quantity::Dimension;
 #[derive(Clone, Debug)]
 pub(crate) struct Schema(Value);
 
-/// Anything.
 pub(crate) fn any() -> Schema {
     Schema(json!({}))
 }
 
-/// Any string.
 pub(crate) fn string() -> Schema {
     Schema(json!({ "type": "string" }))
 }
@@ -28,12 +26,10 @@ pub(crate) fn pattern(pattern: &str) -> Schema {
     Schema(json!({ "type": "string", "pattern": pattern }))
 }
 
-/// One of these names.
 pub(crate) fn names(names: impl IntoIterator<Item = &'static str>) -> Schema {
     Schema(json!({ "type": "string", "enum": names.into_iter().collect::<Vec<_>>() }))
 }
 
-/// A whole number.
 pub(crate) fn integer(range: RangeInclusive<impl Into<u64>>) -> Schema {
     let (least, most) = range.into_inner();
     let (least, most): (u64, u64) = (least.into(), most.into());
@@ -45,12 +41,10 @@ pub(crate) fn count() -> Schema {
     Schema(json!({ "type": "integer", "minimum": 1 }))
 }
 
-/// A number.
 pub(crate) fn number(range: RangeInclusive<f64>) -> Schema {
     Schema(json!({ "type": "number", "minimum": range.start(), "maximum": range.end() }))
 }
 
-/// A number with a unit.
 pub(crate) fn quantity(dimension: Dimension) -> Schema {
     let Schema(mut value) = pattern(&dimension.pattern());
     value["examples"] = json!([dimension.example()]);
@@ -72,7 +66,6 @@ pub(crate) fn bytes() -> Schema {
     quantity(Dimension::Bytes)
 }
 
-/// An array.
 pub(crate) fn array(items: Schema) -> Schema {
     let mut value = json!({ "type": "array" });
     value["items"] = items.0;
@@ -92,12 +85,10 @@ pub(crate) fn one_of(schemas: impl IntoIterator<Item = Schema>) -> Schema {
 }
 
 impl Schema {
-    /// A schema from JSON.
     pub(crate) fn new(value: Value) -> Self {
         Self(value)
     }
 
-    /// The schema as JSON.
     pub(crate) fn into_value(self) -> Value {
         self.0
     }
@@ -112,19 +103,16 @@ impl Schema {
         Self(Value::Object(value))
     }
 
-    /// An array of at least `least` items.
     pub(crate) fn at_least(mut self, least: usize) -> Self {
         self.0["minItems"] = least.into();
         self
     }
 
-    /// An array of at most `most` items.
     pub(crate) fn at_most(mut self, most: usize) -> Self {
         self.0["maxItems"] = most.into();
         self
     }
 
-    /// An array of exactly `count` items.
     pub(crate) fn exactly(mut self, count: usize) -> Self {
         self.0["minItems"] = count.into();
         self.at_most(count)

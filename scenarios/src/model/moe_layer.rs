@@ -1,6 +1,6 @@
 //! The sizes of one mixture-of-experts layer.
 
-use super::presets::{find, names as presets};
+use super::read::{find, presets};
 use super::{EXPERT_LIMIT, HIDDEN_LIMIT, TOKEN_LIMIT, VALUE_BYTES};
 use crate::error::Result;
 use crate::language::{
@@ -12,7 +12,6 @@ use crate::problem::Problem;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layer {
     pub(crate) experts: u32,
-    /// Experts that each token goes to.
     pub(crate) top_k: u32,
     /// Values per token.
     pub(crate) hidden: u32,
@@ -31,7 +30,6 @@ keys! { static KEYS =
 }
 
 impl Layer {
-    /// Reads a preset's name or a table.
     pub(crate) fn read(field: &Field<'_>) -> Result<Self> {
         if field.as_string().is_some() {
             return preset(field);
@@ -48,7 +46,6 @@ impl Layer {
         Ok(model)
     }
 
-    /// Schema of the table that [`read`](Self::read) accepts.
     pub(crate) fn schema() -> Schema {
         let sizes = [KEYS.experts as _, KEYS.top_k as _, KEYS.hidden as _, KEYS.tokens_per_rank as _];
         let table = table(KEYS.all).with(vec![Condition::Lacks(KEYS.preset).needs(&sizes)]);
@@ -60,7 +57,6 @@ impl Layer {
         self.tokens_per_rank * u64::from(self.top_k)
     }
 
-    /// Bytes of one token.
     pub(crate) fn token_bytes(&self) -> u64 {
         u64::from(self.hidden) * VALUE_BYTES
     }

@@ -29,7 +29,6 @@ pub(crate) struct Context<'a> {
     pub(crate) ranks: u32,
     pub(crate) experts: u32,
     pub(crate) tokens_per_rank: u64,
-    /// Experts that each token goes to.
     pub(crate) top_k: u32,
     pub(crate) place: Place,
 }
@@ -151,7 +150,6 @@ pub(crate) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Routed> {
     })
 }
 
-/// Schema of the values that [`read`] accepts.
 pub(crate) fn schema() -> Schema {
     one_of([names([UNIFORM]), table(KEYS.all).with(rules())])
 }

@@ -8,7 +8,6 @@ use zipwire_payload::stream;
 
 use super::Context;
 
-/// How popular the experts are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Popularity {
     /// All alike.

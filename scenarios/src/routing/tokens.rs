@@ -48,7 +48,6 @@ impl Rows {
 pub(crate) struct Shape {
     /// Experts that it goes to.
     pub(crate) top_k: u32,
-    /// Its bytes.
     pub(crate) row_bytes: u64,
 }
 

@@ -4,9 +4,8 @@ use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_schedule::{CallKind, Durations, Job, Rank, RankRange, Segment, Slot, Work};
 
-use super::amounts::{check_length, check_limit, not_whole, whole};
 use super::table_file::TableFile;
-use super::{Context, Kind, Workload, one_tensor_per_call};
+use super::{Context, Kind, Workload, check_length, check_limit, not_whole, one_tensor_per_call, whole};
 use crate::cluster::RANK_LIMIT;
 use crate::error::Result;
 use crate::language::{
@@ -29,7 +28,6 @@ named! {
 }
 
 impl Collective {
-    /// Types that it takes.
     fn dtypes(self) -> &'static [DType] {
         match self {
             Self::AllToAll | Self::AllGather | Self::Broadcast => &DType::ALL,
@@ -154,7 +152,6 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     Ok(Workload::new(job, durations, vec![dtype], rows, tensors))
 }
 
-/// Schema of the tables that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     one_of(Collective::ALL.map(Collective::schema))
 }

@@ -1,6 +1,5 @@
 //! `[workload]`: what an iteration does.
 
-mod amounts;
 mod collective;
 mod moe;
 mod serving;
@@ -9,7 +8,6 @@ mod training;
 mod transfers;
 mod weight_sync;
 
-pub(crate) use self::serving::check_caches;
 use zipwire_codec::DType;
 use zipwire_schedule::{Durations, Job, Segment, Work};
 use zipwire_timeline::UpdateCycle;
@@ -17,9 +15,12 @@ use zipwire_timeline::UpdateCycle;
 use crate::compute::{Compute, ExpertTime};
 use crate::error::Result;
 use crate::files::Files;
-use crate::language::{AnyKey, Field, Keys, Schema, choice, keys, named, one_of, table};
+use crate::language::{AnyKey, BYTES_LIMIT, Field, Keys, Schema, choice, keys, named, one_of, table};
 use crate::payload::Rowset;
-use crate::serving::Serving;
+use crate::problem::Problem;
+
+pub use self::serving::Serving;
+pub(crate) use self::serving::check_caches;
 
 /// Inputs of workloads from the rest of the scenario.
 pub(crate) struct Context<'a> {
@@ -31,7 +32,6 @@ pub(crate) struct Context<'a> {
     pub(crate) compute: Option<Field<'a>>,
 }
 
-/// A workload, resolved.
 pub(crate) struct Workload {
     pub(crate) job: Job,
     pub(crate) durations: Durations,
@@ -74,7 +74,6 @@ keys! { pub(crate) static KEYS =
 }
 
 named! {
-    /// Kinds of workloads.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Kind {
         Moe = "moe",
@@ -127,7 +126,6 @@ impl Kind {
     }
 }
 
-/// Reads the table.
 pub(crate) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
     match kind {
         Kind::Moe => moe::read(field, context),
@@ -139,7 +137,6 @@ pub(crate) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Resu
     }
 }
 
-/// Schema of the tables that [`read`] accepts.
 pub(crate) fn schema() -> Schema {
     one_of(Kind::ALL.map(|kind| match kind {
         Kind::Moe => kind.table(&moe::keys()),
@@ -149,4 +146,49 @@ pub(crate) fn schema() -> Schema {
         Kind::WeightSync => weight_sync::schema(),
         Kind::Serving => serving::schema(),
     }))
+}
+
+/// No rank sends or receives more than the limit; `most` is what the busiest one does.
+fn check_limit(most: u64, field: &Field<'_>) -> Result<()> {
+    if most <= BYTES_LIMIT {
+        return Ok(());
+    }
+    let what = "the bytes that one rank sends or receives";
+    Err(field.error(Problem::out_of_range(what, most, "at most 1 TiB")))
+}
+
+/// Bytes that were read from `field`, if they are whole values.
+fn whole(field: &Field<'_>, bytes: u64, dtype: DType) -> Result<u64> {
+    not_whole(bytes, dtype).map(|()| bytes).map_err(|problem| field.error(problem))
+}
+
+/// Most durations: iterations x segments x ranks, 640 MiB of them.
+const DURATION_LIMIT: u64 = 5 << 24;
+
+/// Each segment takes its time on each rank in each iteration: there are not too many of them.
+fn check_durations(iterations: u32, segments: usize, ranks: u32, field: &Field<'_>) -> Result<()> {
+    let count = segments as u64 * u64::from(iterations) * u64::from(ranks);
+    if count <= DURATION_LIMIT {
+        return Ok(());
+    }
+    let problem =
+        Problem::out_of_range("iterations x segments x ranks", count, format!("at most {DURATION_LIMIT}"));
+    Err(field.error(problem))
+}
+
+/// Chunks hold whole values.
+fn not_whole(bytes: u64, dtype: DType) -> std::result::Result<(), Problem> {
+    let width = dtype.width();
+    if bytes.is_multiple_of(width as u64) {
+        return Ok(());
+    }
+    Err(Problem::NotWhole { bytes, dtype: dtype.name(), width })
+}
+
+/// An array has an entry per rank; `what` entries are called.
+fn check_length(field: &Field<'_>, found: usize, what: &'static str, ranks: u32) -> Result<()> {
+    if found == ranks as usize {
+        return Ok(());
+    }
+    Err(field.error(Problem::NotPerRank { path: field.path.clone(), found, what, ranks }))
 }

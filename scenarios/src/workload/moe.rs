@@ -29,7 +29,6 @@ keys! { static KEYS =
 
 static CARRIED: Carried = Carried { tensors: &[TENSORS.dispatch, TENSORS.combine], always: 2 };
 
-/// Its keys.
 pub(super) fn keys() -> Vec<&'static dyn AnyKey> {
     [MODEL.all, OF_EXPERTS.all, dispatch::KEYS.all, KEYS.all].concat()
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use csv::{ReaderBuilder, StringRecord};
 
-use crate::document::{Document, Place};
 use crate::error::{Result, ScenarioError};
 use crate::files::Files;
 use crate::language::Field;
 use crate::problem::Problem;
+use crate::tree::{Document, Place};
 
 /// Most rows of a file.
 const ROW_LIMIT: usize = 4_194_304;
@@ -130,7 +130,6 @@ impl<'a> Row<'a> {
         self.file.error(problem, self.offset..self.offset + length - 1)
     }
 
-    /// Checks the number of fields.
     pub(super) fn need_length(self, expected: usize) -> Result<()> {
         let found = self.len();
         if found == expected { Ok(()) } else { Err(self.error(Problem::RowLength { found, expected })) }

@@ -76,7 +76,6 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     Ok(Workload::new(job, durations, vec![dtype], rows, tensors))
 }
 
-/// Schema of the table that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     Kind::Transfers.table(KEYS.all).with(vec![sources()])
 }

@@ -7,8 +7,7 @@ use zipwire_codec::DType;
 use zipwire_schedule::{CallKind, Durations, Job, Rank, RankRange, Segment, Slot, Work};
 use zipwire_timeline::UpdateCycle;
 
-use super::amounts::{check_durations, check_limit, whole};
-use super::{Context, Kind, Workload};
+use super::{Context, Kind, Workload, check_durations, check_limit, whole};
 use crate::cluster::RANK_LIMIT;
 use crate::error::Result;
 use crate::language::{
@@ -17,11 +16,9 @@ use crate::language::{
 use crate::model::{self, Architecture, Needs};
 use crate::payload::{Carried, TENSORS};
 
-/// Most steps of an iteration.
 const STEP_LIMIT: u32 = 1024;
 
 named! {
-    /// When weights are sent.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Update {
         Exposed = "exposed",
@@ -92,7 +89,6 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     Ok(Workload { cycle, ..Workload::new(job, durations, vec![dtype], rows, tensors) })
 }
 
-/// Schema of the table that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     Kind::WeightSync.table(KEYS.all).with(vec![sizes()])
 }

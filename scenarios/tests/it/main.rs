@@ -2,14 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 mod adaptive;
-mod arguments;
-mod auto;
 mod base;
 mod common;
 mod dispatch;
 mod errors;
 mod impossible;
-mod links;
 mod named_files;
 mod parcel;
 mod presets;

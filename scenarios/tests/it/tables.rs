@@ -20,7 +20,6 @@ fn folder() -> Folder {
     folder.with("fp8.json", file("rans", DType::F8E5M2))
 }
 
-/// The scenario with this codec.
 fn with(codec: &str) -> String {
     VALID.replacen("id = \"window7\"", codec, 1)
 }

@@ -1,9 +1,8 @@
 //! `zipwire compress`, `decompress`, `verify`, `cat` and `ls`: model files.
-
 pub(crate) mod compress;
-pub(crate) mod decompress;
 pub(crate) mod read;
 
+use std::fmt::Display;
 use std::io::{self, Read, Write};
 use std::num::NonZero;
 use std::ops::Range;
@@ -12,9 +11,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
-use zipwire::codec::Spec;
+use zipwire::codec::{DType, Spec};
 use zipwire::models::file::{FileError, Model, Output, Watch};
 use zipwire::scenarios::spec_help;
+use zipwire::traces::{TensorFile, TensorInfo};
 use zipwire::{Cancel, with_help};
 
 use super::{print, print_json};
@@ -47,7 +47,6 @@ pub(crate) fn rows(text: &str) -> Result<Range<u64>, String> {
     if start <= end { Ok(start..end) } else { Err("the first row is behind the last".to_owned()) }
 }
 
-/// Result of one file.
 #[derive(Debug, Serialize)]
 struct Row {
     file: PathBuf,
@@ -238,6 +237,47 @@ fn write_file(
 fn io_error(action: &'static str, path: &Path) -> impl Fn(io::Error) -> CliError {
     let path = path.to_owned();
     move |source| FileError::Io { action, path: path.clone(), source }.into()
+}
+
+/// The file with tensors as they were before.
+pub(super) struct BaseFile {
+    path: PathBuf,
+    file: TensorFile,
+}
+
+impl BaseFile {
+    pub(super) fn open(path: &Path) -> Result<Self, CliError> {
+        Ok(Self { path: path.to_path_buf(), file: TensorFile::open(path)? })
+    }
+
+    /// Type and values of what a tensor of `file` was before; `None` if no codec knows its type.
+    pub(super) fn of(&self, tensor: &TensorInfo, file: &Path) -> Result<Option<(DType, Vec<u8>)>, CliError> {
+        let Some(dtype) = DType::from_name(&tensor.dtype) else { return Ok(None) };
+        let (base, name) = (self.path.display(), &tensor.name);
+        let Some(before) = self.file.tensors().iter().find(|before| before.name == *name) else {
+            let message = format!("base `{base}` has no tensor `{name}`, as `{}` has", file.display());
+            return Err(CliError::Usage(message));
+        };
+        if (&before.dtype, &before.shape) != (&tensor.dtype, &tensor.shape) {
+            let message = format!(
+                "tensor `{name}` is {} {:?} in base `{base}` and {} {:?} in `{}`\nhelp: differences are taken from as many values of the same type",
+                before.dtype,
+                before.shape,
+                tensor.dtype,
+                tensor.shape,
+                file.display()
+            );
+            return Err(CliError::Usage(message));
+        }
+        Ok(Some((dtype, self.file.read(before)?)))
+    }
+}
+
+/// Error for a codec that takes differences when no base is named.
+pub(super) fn missing_base(codec: &impl Display) -> CliError {
+    CliError::Usage(format!(
+        "`{codec}` takes differences from a base, and there is none\nhelp: name it by `--base FILE`"
+    ))
 }
 
 #[cfg(test)]

@@ -35,7 +35,6 @@ pub(crate) fn cat(args: &CatArgs) -> Result<(), CliError> {
     }
 }
 
-/// Tensors of a file.
 #[derive(Serialize)]
 struct Listed {
     file: PathBuf,

@@ -25,8 +25,7 @@ use zipwire::mpi::{launcher, library};
 use zipwire::mpi_job::JobError;
 use zipwire::{Cancel, Output, STATUS_VARIABLE};
 
-use super::Job;
-use super::exit_report::ExitReport;
+use super::{ExitReport, Job};
 use crate::error::CliError;
 
 /// Placeholder for the number of ranks in `--launcher`.

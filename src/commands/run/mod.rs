@@ -1,7 +1,5 @@
 //! `zipwire run`: a scenario, or all points of its sweep, on one or more executors.
 
-mod knee;
-mod requests;
 mod single;
 mod sweep;
 mod tables;

@@ -14,7 +14,7 @@ use zipwire::{
     write_run,
 };
 
-use super::{requests, tables, verdict};
+use super::{tables, verdict};
 use crate::cli::RunArgs;
 use crate::commands::load_scenario;
 use crate::error::CliError;
@@ -124,7 +124,7 @@ impl Shown<'_> {
             return Ok(());
         }
         let times = match &experiment.serving {
-            Some(serving) => requests::text(experiment, serving, summary, executors),
+            Some(serving) => tables::requests_text(experiment, serving, summary, executors),
             None => tables::iterations(experiment, summary, executors),
         };
         write!(out, "{times}{}", tables::updates(summary, first_variant))?;

@@ -49,7 +49,6 @@ pub(super) struct Args<'a> {
     pub(super) codec: Option<&'a str>,
 }
 
-/// Arguments of the slice of a call.
 #[derive(Serialize)]
 pub(super) struct CallArgs {
     pub(super) iteration: u32,

@@ -9,11 +9,9 @@ const MOST_TRACKS: usize = 64;
 /// At least as many bytes as a counter event takes, name included.
 const EVENT_BYTES: u64 = 128;
 
-/// The links that are drawn.
 pub(super) struct LinkTracks {
     /// In the order of the cluster's links.
     pub(super) tracks: Vec<LinkTrack>,
-    /// Links that carried anything.
     pub(super) busy: usize,
     /// Samples of each track, before equal ones are left out.
     pub(super) samples: usize,
@@ -21,7 +19,6 @@ pub(super) struct LinkTracks {
     pub(super) least_distance_s: f64,
 }
 
-/// The counter of one link.
 pub(super) struct LinkTrack {
     pub(super) name: String,
     /// `% of 25 GB/s`

@@ -1,7 +1,7 @@
 //! A timeline as a Chrome trace: the JSON that Perfetto (`ui.perfetto.dev`) and `chrome://tracing` open.
 //!
-//! The first process has a counter of all ranks for each kind of work ([`rank_states`]). Any other process is a rank and a thread is a lane. Spans that overlap on a lane are dealt to sub-rows (`tx`, `tx 2`, ...),
-//! because viewers drop complete events that overlap on a thread. Above the lanes of a rank are its [`calls`]. An arrow
+//! The first process has a counter of all ranks for each kind of work. Any other process is a rank and a thread is a lane. Spans that overlap on a lane are dealt to sub-rows (`tx`, `tx 2`, ...),
+//! because viewers drop complete events that overlap on a thread. Above the lanes of a rank are its calls. An arrow
 //! leads from each send to its receive, a counter per rank shows the bytes of its open sends, and a track of the first process
 //! shows the iterations. Below the ranks, a process of its own has a counter per link of the cluster ([`links`]); another one
 //! has the notes, as instants.
@@ -12,12 +12,8 @@
 //! Times are rounded to whole nanoseconds *before* anything is decided, so that what does not overlap here does not
 //! overlap in the viewer. The same timeline gives the same bytes.
 
-mod calls;
 mod event;
-mod flow;
-mod in_flight;
 mod links;
-mod rank_states;
 mod read;
 mod sampling;
 mod selection;
@@ -27,12 +23,12 @@ mod track;
 
 use std::io::{self, BufWriter, Write};
 
-use calls::Call;
 use event::{Args, CallArgs, Point, Writer};
 use links::LinkTrack;
 pub use read::{Trace, TracedSpan, read_chrome};
 pub use sampling::Sampling;
 use selection::{Event, Selection};
+use track::Call;
 use zipwire_timeline::{Span, Timeline};
 
 /// Facts that a timeline does not hold about itself; they go to the trace's `otherData`.
@@ -109,7 +105,6 @@ impl Pids {
     }
 }
 
-/// Names of processes and threads.
 fn write_names(writer: &mut Writer<impl Write>, selection: &Selection<'_>, pids: &Pids) -> io::Result<()> {
     match &selection.sampling {
         None => writer.first_process(pids.states, "all ranks")?,
@@ -164,7 +159,7 @@ fn write_event(
         }
         Event::RankStates { state, ranks } => {
             let unit = format!("of {}", timeline.rank_count);
-            writer.counter(ns, pids.states, rank_states::STATES[state], &unit, format_args!("{ranks}"))
+            writer.counter(ns, pids.states, selection::STATES[state], &unit, format_args!("{ranks}"))
         }
         Event::Note { note } => writer.note(ns, pids.notes, &selection.notes()[note]),
     }

@@ -233,7 +233,6 @@ struct RawArgs<'a> {
     tag: u32,
     bytes: u64,
     bytes_coded: Option<u64>,
-    /// Name of a process.
     #[serde(borrow)]
     name: Cow<'a, str>,
 }

@@ -11,9 +11,8 @@ use zipwire_schedule::Lane;
 use zipwire_timeline::{Span, Timeline, waits_s};
 
 use super::TraceMeta;
-use super::calls::{self, Call};
 use super::event::CALL;
-use super::track::{Slice, Tracks};
+use super::track::{Call, Slice, Tracks, calls_of};
 
 /// Part of a run that a trace holds, if it does not hold everything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +57,6 @@ const ITERATION: u64 = 320;
 /// Upper bounds of the bytes that events take: numbers count as wide as the widest of the timeline.
 pub(super) struct Sizes<'t> {
     timeline: &'t Timeline,
-    /// Names of segments.
     segments: Vec<usize>,
     codec: usize,
     /// Digits of the largest rank; op, tag or iteration; thread, arrow or count of spans; number of bytes; time.
@@ -170,11 +168,9 @@ fn text(string: &str) -> usize {
 /// A span, and the number of spans that it stands for.
 pub(super) type Merged = (Span, u32);
 
-/// Ranks and iterations to draw.
 pub(super) struct Choice {
     /// Ascending.
     pub(super) iterations: BTreeSet<u32>,
-    /// Drawn with all their spans.
     pub(super) ranks: BTreeSet<u32>,
     /// Spans of the ranks that do not fit with all of theirs, by rank.
     pub(super) merged: Vec<(u32, Vec<Merged>)>,
@@ -220,7 +216,7 @@ fn with_all_ranks(sizes: &Sizes<'_>, mut kept: BTreeSet<u32>, bytes: u64) -> Opt
     let mut by_iteration = vec![ITERATION; count as usize];
     let unplaced = || timeline.spans.iter().map(|span| (span, Slice::unplaced(span, timeline)));
     timeline.spans.iter().for_each(|span| by_iteration[span.iteration as usize] += sizes.span(span, 1));
-    calls::of(unplaced()).iter().for_each(|call| by_iteration[call.iteration as usize] += sizes.call(call));
+    calls_of(unplaced()).iter().for_each(|call| by_iteration[call.iteration as usize] += sizes.call(call));
     let spans: u64 = kept.iter().map(|&iteration| by_iteration[iteration as usize]).sum();
     let mut left = bytes.checked_sub(u64::from(timeline.rank_count) * sizes.process() + spans)?;
     // Where that is too much already, no threads need be counted.

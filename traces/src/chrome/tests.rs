@@ -116,7 +116,6 @@ fn ns(event: &Value, key: &str) -> i64 {
     (event[key].as_f64().unwrap() * 1e3).round() as i64
 }
 
-/// Events of a trace by phase.
 fn by_phase(text: &str) -> HashMap<String, Vec<Value>> {
     let mut trace: Value = serde_json::from_str(text).unwrap();
     let mut phases: HashMap<String, Vec<Value>> = HashMap::new();

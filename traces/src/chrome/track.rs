@@ -1,12 +1,10 @@
-//! Which span is drawn where: threads of the trace, and times in whole nanoseconds.
+//! Which span and which call of a rank is drawn where: threads of the trace, and times in whole nanoseconds.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
-use zipwire_schedule::{Lane, Rank};
+use zipwire_schedule::{Lane, Rank, SegmentId};
 use zipwire_timeline::{Span, Timeline};
-
-use super::calls::{self, Call};
 
 /// Row of a rank, in the order of display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,14 +74,11 @@ impl Slice {
 pub(super) struct Tracks {
     /// In the order of display: by rank, row, sub-row.
     pub(super) tracks: Vec<Track>,
-    /// By index of the span.
     pub(super) slices: Vec<Slice>,
-    /// By rank, iteration and segment.
     pub(super) calls: Vec<Call>,
 }
 
 impl Tracks {
-    /// The places of all spans.
     pub(super) fn assign(timeline: &Timeline) -> Self {
         Self::of(timeline.spans.iter(), timeline)
     }
@@ -91,7 +86,7 @@ impl Tracks {
     /// The places of some spans of a timeline, which it need not hold itself, and of their calls.
     pub(super) fn of<'s>(spans: impl Iterator<Item = &'s Span> + Clone, timeline: &Timeline) -> Self {
         let mut slices: Vec<_> = spans.clone().map(|span| Slice::unplaced(span, timeline)).collect();
-        let mut calls = calls::of(spans.clone().zip(slices.iter().copied()));
+        let mut calls = calls_of(spans.clone().zip(slices.iter().copied()));
         let of_calls = calls.iter_mut().map(|call| (call.rank, call.row(), &mut call.slice));
         let of_spans = spans.zip(&mut slices).map(|(span, slice)| (span.rank, Row::Lane(span.lane), slice));
         let tracks = deal(of_calls.chain(of_spans).collect(), timeline.rank_count);
@@ -132,15 +127,57 @@ fn deal(mut slices: Vec<(Rank, Row, &mut Slice)>, rank_count: u32) -> Vec<Track>
     tracks
 }
 
-/// The nearest whole nanosecond.
 pub(super) fn nanoseconds(seconds: f64) -> i64 {
     (seconds * 1e9).round() as i64
+}
+
+/// A collective call or compute phase on one rank, in one iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) rank: Rank,
+    pub(super) iteration: u32,
+    pub(super) segment: SegmentId,
+    /// Whether it has a background channel: then it lasts while others come and go.
+    pub(super) is_background: bool,
+    /// From the first begin of its spans to their last end.
+    pub(super) slice: Slice,
+}
+
+impl Call {
+    fn of(span: &Span, slice: Slice) -> Self {
+        let Span { rank, iteration, segment, .. } = *span;
+        Self { rank, iteration, segment, is_background: false, slice }
+    }
+
+    fn add(&mut self, span: &Span, slice: &Slice) {
+        self.slice.begin_ns = self.slice.begin_ns.min(slice.begin_ns);
+        self.slice.end_ns = self.slice.end_ns.max(slice.end_ns);
+        self.is_background |= matches!(span.lane, Lane::Background | Lane::BackgroundControl);
+    }
+
+    pub(super) fn row(&self) -> Row {
+        if self.is_background { Row::BackgroundCalls } else { Row::Calls }
+    }
+}
+
+/// The calls of some spans whose slices these are, by rank, iteration and segment; on no track yet. Those that take no time,
+/// of a phase that has nothing to do, are left out: there is nothing to see above the span itself.
+pub(super) fn calls_of<'s>(spans: impl IntoIterator<Item = (&'s Span, Slice)>) -> Vec<Call> {
+    let mut calls: HashMap<(Rank, u32, SegmentId), Call> = HashMap::new();
+    for (span, slice) in spans {
+        let key = (span.rank, span.iteration, span.segment);
+        calls.entry(key).or_insert_with(|| Call::of(span, slice)).add(span, &slice);
+    }
+    let takes_time = |call: &Call| call.slice.begin_ns < call.slice.end_ns;
+    let mut calls: Vec<Call> = calls.into_values().filter(takes_time).collect();
+    calls.sort_unstable_by_key(|call| (call.rank, call.iteration, call.segment));
+    calls
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chrome::tests::{compute, timeline, transfer};
+    use crate::chrome::tests::{both_ends, compute, timeline, transfer};
 
     /// (track name, begin, end) of each span, in the order given.
     fn placed(spans: Vec<Span>) -> Vec<(String, i64, i64)> {
@@ -208,5 +245,59 @@ mod tests {
         let expected = on_0.into_iter().chain([(1, "calls", 9), (1, "tx", 10)]);
         let named = |(rank, name, tid): (u32, &str, u64)| (rank, name.to_owned(), tid);
         assert_eq!(shown, expected.map(named).collect::<Vec<_>>());
+    }
+
+    /// (Rank, segment, track, begin, end) of each call.
+    fn drawn(spans: Vec<Span>) -> Vec<(u32, u32, String, i64, i64)> {
+        let Tracks { tracks, calls, .. } = Tracks::assign(&timeline(spans));
+        let shown = |Call { rank, segment, slice, .. }: &Call| {
+            (rank.0, segment.0, tracks[slice.track].name(), slice.begin_ns, slice.end_ns)
+        };
+        calls.iter().map(shown).collect()
+    }
+
+    #[test]
+    fn from_the_first_begin_to_the_last_end_on_each_rank() {
+        let mut spans = vec![compute(0, 5e-6, 6e-6)];
+        spans.extend(both_ends(0, 1, 2e-6, 4e-6));
+        spans.extend(both_ends(0, 2, 1e-6, 3e-6));
+        let calls = |end_ns| ("calls".to_owned(), 1000, end_ns);
+        let [on_0, on_1] = [calls(4000), ("calls".to_owned(), 2000, 4000)];
+        let phase = ("calls".to_owned(), 5000, 6000);
+        let expected = [(0, 0, on_0), (0, 1, phase), (1, 0, on_1), (2, 0, calls(3000))];
+        assert_eq!(drawn(spans), expected.map(|(rank, segment, (name, b, e))| (rank, segment, name, b, e)));
+    }
+
+    #[test]
+    fn each_iteration_has_its_own() {
+        let spans = vec![compute(0, 0.0, 1e-6), Span { iteration: 1, ..compute(0, 2e-6, 3e-6) }];
+        assert_eq!(drawn(spans).len(), 2);
+    }
+
+    #[test]
+    fn what_takes_no_time_is_left_out() {
+        assert_eq!(drawn(vec![compute(0, 1e-6, 1e-6)]), []);
+        assert_eq!(drawn(vec![compute(0, 1e-6, 1e-6), compute(0, 2e-6, 3e-6)]).len(), 1);
+    }
+
+    #[test]
+    fn what_overlaps_gets_a_track_of_its_own_and_so_does_the_background() {
+        let sums = |lane, begin_s, end_s| Span {
+            segment: SegmentId(2),
+            lane,
+            ..both_ends(0, 1, begin_s, end_s)[0].clone()
+        };
+        let spans = vec![
+            compute(0, 0.0, 4e-6),
+            both_ends(0, 1, 2e-6, 6e-6)[0].clone(),
+            sums(Lane::Codec, 1e-6, 2e-6),
+            sums(Lane::Background, 2e-6, 9e-6),
+        ];
+        let expected = [
+            (0, 0, "calls 2".to_owned(), 2000, 6000),
+            (0, 1, "calls".to_owned(), 0, 4000),
+            (0, 2, "background calls".to_owned(), 1000, 9000),
+        ];
+        assert_eq!(drawn(spans), expected);
     }
 }

@@ -75,7 +75,6 @@ fn timeline() -> Timeline {
     }
 }
 
-/// The text of `timeline`'s trace.
 fn written(timeline: &Timeline) -> String {
     let mut text = Vec::new();
     write_chrome(timeline, &meta(), &Limit { bytes: u64::MAX, ranks_per_node: 1 }, &mut text).unwrap();
@@ -273,7 +272,6 @@ mod differences {
 mod bad_files {
     use super::*;
 
-    /// Error message of reading `text`.
     fn message(text: impl AsRef<[u8]>) -> String {
         let (folder, path) = file(text);
         let error = read_chrome(&path).expect_err("the file is wrong");

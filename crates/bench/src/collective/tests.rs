@@ -2,8 +2,7 @@
 
 use zipwire_runner::executors::{SIM, THREADS};
 
-use super::call::Outcome;
-use super::closed::{Planned, plan, uncompressed};
+use super::call::{Outcome, Planned, plan, uncompressed};
 use super::*;
 
 fn bench(preset: &str, (nodes, gpus): (u32, u32), protocol: Protocol) -> CollectiveBench {
@@ -44,7 +43,7 @@ fn closed_forms_are_near_simulations() {
             let cluster = cluster(&bench).unwrap();
             for &operation in &bench.operations {
                 for &bytes in &bench.sizes {
-                    let bytes = size::size(operation, cluster.topology.ranks(), bytes).unwrap();
+                    let bytes = super::row::size(operation, cluster.topology.ranks(), bytes).unwrap();
                     let call = Call { bench: &bench, cluster: &cluster, operation, bytes, protocol };
                     let (closed, closed_s, outcome) = both(&call);
                     let Outcome { algorithm, time_s, codec_s, uncompressed_s, .. } = outcome;

@@ -17,7 +17,6 @@ pub(super) struct Frames<'a> {
     pub(super) layout: Layout,
 }
 
-/// One frame.
 pub(super) struct Frame {
     pub(super) values: DeviceRegion,
     /// Room for the decoded values.
@@ -38,7 +37,6 @@ impl Frames<'_> {
         self.layout == Layout::Split || Coder::check_compact(self.spec, self.dtype).is_ok()
     }
 
-    /// The frame as the CPU encodes it.
     pub(super) fn on_cpu(&self, values: &[u8]) -> Result<Vec<u8>, EncodeError> {
         encode_to_vec(&*self.spec.codec(), self.layout, self.dtype, values)
     }

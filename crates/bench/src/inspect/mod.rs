@@ -1,17 +1,15 @@
 //! Compressibility of tensors, and its reasons: statistics of values, limits, and the size under each codec.
 
-mod entropy;
-mod float;
 mod moments;
 
 use serde::Serialize;
 use zipwire_codec::{Auto, Base, Costs, DType, EncodeError, Estimate, Layout, RowIndex, Spec, encode_to_vec};
 use zipwire_traces::TensorInfo;
 
-pub use self::entropy::Histogram;
-use self::entropy::{Order0, inside_groups};
-use self::float::{Format, patterns};
+pub use self::moments::Histogram;
+use self::moments::{Format, patterns};
 use self::moments::{Moments, normal_distance};
+use self::moments::{Order0, inside_groups};
 
 /// Statistics, limits and sizes of one tensor.
 #[derive(Clone, Debug, Serialize)]

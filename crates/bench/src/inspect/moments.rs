@@ -1,7 +1,6 @@
-//! Scale and shape of the distribution of values.
+//! Scale, shape and order-0 entropies of the distribution of values, and the sign, exponent and mantissa of one.
 
-use super::entropy::Histogram;
-use super::float::Format;
+use zipwire_codec::DType;
 
 /// Running sums over finite values, in the order in which they come.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,12 +24,10 @@ impl Moments {
         self.fourth += square * square;
     }
 
-    /// Finite values.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Zeros of both signs.
     pub(super) fn zeros(&self) -> u64 {
         self.zeros
     }
@@ -82,13 +79,196 @@ pub(super) fn normal_distance(format: Format, exponents: &Histogram, moments: &M
     Some(farthest)
 }
 
+/// Shortest row or column whose own entropy is estimated; shorter ones say too little.
+const SHORTEST_GROUP: usize = 64;
+
+/// Counts of the values of one part: how often each symbol of some bits occurs.
+#[derive(Clone, Debug)]
+pub struct Histogram(Vec<u64>);
+
+impl Histogram {
+    /// No symbols yet, of `bits` bits each.
+    pub fn new(bits: u32) -> Self {
+        Self(vec![0; 1 << bits])
+    }
+
+    /// Counts a symbol. Panics if it has more bits than the histogram.
+    pub fn add(&mut self, symbol: u32) {
+        self.0[symbol as usize] += 1;
+    }
+
+    /// How often each symbol occurred.
+    pub fn counts(&self) -> &[u64] {
+        &self.0
+    }
+
+    /// Symbols counted.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Bits per symbol; 0 of nothing.
+    pub fn entropy(&self) -> f64 {
+        let total = self.total() as f64;
+        let present = self.0.iter().filter(|&&count| count > 0).map(|&count| count as f64 / total);
+        present.map(|share| share * libm::log2(share.recip())).sum()
+    }
+
+    /// The same, corrected for the bias of small samples (Miller 1955): (symbols - 1) / (2 total ln 2) bits.
+    fn entropy_corrected(&self) -> f64 {
+        let symbols = self.0.iter().filter(|&&count| count > 0).count();
+        let correction =
+            symbols.saturating_sub(1) as f64 / (2.0 * self.total() as f64 * std::f64::consts::LN_2);
+        self.entropy() + correction
+    }
+
+    /// Share of the `count` most frequent symbols.
+    pub fn coverage(&self, count: usize) -> f64 {
+        let mut counts = self.0.clone();
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        counts.iter().take(count).sum::<u64>() as f64 / self.total() as f64
+    }
+}
+
+/// Order-0 bits per value with sign, exponent and mantissa coded apart; mantissas of more than 10 bits by bytes, as the
+/// top 7 bits, the middle and the low byte.
+#[derive(Clone, Debug)]
+pub(super) struct Order0 {
+    format: Format,
+    pub(super) exponent: Histogram,
+    sign: Histogram,
+    mantissa: Vec<Histogram>,
+}
+
+impl Order0 {
+    pub(super) fn new(format: Format) -> Self {
+        let planes: &[u32] = if format.mantissa_bits > 10 { &[7, 8, 8] } else { &[format.mantissa_bits] };
+        Self {
+            format,
+            exponent: Histogram::new(format.exponent_bits),
+            sign: Histogram::new(1),
+            mantissa: planes.iter().map(|&bits| Histogram::new(bits)).collect(),
+        }
+    }
+
+    pub(super) fn add(&mut self, Parts { sign, exponent, mantissa }: Parts) {
+        self.exponent.add(exponent);
+        self.sign.add(sign);
+        match self.mantissa.as_mut_slice() {
+            [all] => all.add(mantissa),
+            planes => {
+                planes[0].add(mantissa >> 16);
+                planes[1].add(mantissa >> 8 & 0xff);
+                planes[2].add(mantissa & 0xff);
+            }
+        }
+    }
+
+    /// Size over raw size with the exponent coded and the rest stored.
+    pub(super) fn limit_exponent(&self) -> f64 {
+        (f64::from(1 + self.format.mantissa_bits) + self.exponent.entropy()) / f64::from(self.format.bits())
+    }
+
+    /// Size over raw size with all parts coded.
+    pub(super) fn limit(&self) -> f64 {
+        let mantissa: f64 = self.mantissa.iter().map(Histogram::entropy).sum();
+        (self.sign.entropy() + self.exponent.entropy() + mantissa) / f64::from(self.format.bits())
+    }
+}
+
+/// Mean entropy of the exponents inside one row, and inside one column, of a matrix; `None` where they are too short.
+pub(super) fn inside_groups(exponents: &[u8], columns: usize, bits: u32) -> (Option<f64>, Option<f64>) {
+    let rows = exponents.len().checked_div(columns).unwrap_or(0);
+    let mean = |groups: usize, len: usize, symbol: &dyn Fn(usize, usize) -> u8| {
+        (groups > 0 && len >= SHORTEST_GROUP).then(|| {
+            let entropy = |group| {
+                let mut histogram = Histogram::new(bits);
+                (0..len).for_each(|index| histogram.add(u32::from(symbol(group, index))));
+                histogram.entropy_corrected()
+            };
+            (0..groups).map(entropy).sum::<f64>() / groups as f64
+        })
+    };
+    (
+        mean(rows, columns, &|row, column| exponents[row * columns + column]),
+        mean(columns, rows, &|column, row| exponents[row * columns + column]),
+    )
+}
+
+/// How a type lays out its bits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Format {
+    pub(super) exponent_bits: u32,
+    pub(super) mantissa_bits: u32,
+}
+
+/// One value in parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Parts {
+    pub(super) sign: u32,
+    pub(super) exponent: u32,
+    pub(super) mantissa: u32,
+}
+
+impl Format {
+    pub(super) fn of(dtype: DType) -> Self {
+        let (exponent_bits, mantissa_bits) = match dtype {
+            DType::Bf16 => (8, 7),
+            DType::F16 => (5, 10),
+            DType::F32 => (8, 23),
+            DType::F8E4M3 => (4, 3),
+            DType::F8E5M2 => (5, 2),
+        };
+        Self { exponent_bits, mantissa_bits }
+    }
+
+    pub(super) fn bits(self) -> u32 {
+        1 + self.exponent_bits + self.mantissa_bits
+    }
+
+    pub(super) fn split(self, bits: u32) -> Parts {
+        let mask = |count: u32| (1 << count) - 1;
+        Parts {
+            sign: bits >> (self.exponent_bits + self.mantissa_bits) & 1,
+            exponent: bits >> self.mantissa_bits & mask(self.exponent_bits),
+            mantissa: bits & mask(self.mantissa_bits),
+        }
+    }
+
+    /// Power of two of the lowest value with this exponent.
+    fn power(self, exponent: u32) -> i32 {
+        exponent.max(1).cast_signed() - (1 << (self.exponent_bits - 1)) + 1
+    }
+
+    /// The number that the parts encode; `None` for infinities and NaN.
+    pub(super) fn value(self, Parts { sign, exponent, mantissa }: Parts) -> Option<f64> {
+        let top = exponent == (1 << self.exponent_bits) - 1;
+        // E4M3 has one NaN and no infinity; its other top values are finite.
+        let is_e4m3 = self.exponent_bits == 4;
+        if top && (!is_e4m3 || mantissa == (1 << self.mantissa_bits) - 1) {
+            return None;
+        }
+        let implicit = if exponent == 0 { 0 } else { 1 << self.mantissa_bits };
+        let scale = self.power(exponent) - self.mantissa_bits.cast_signed();
+        let magnitude = libm::scalbn(f64::from(mantissa + implicit), scale);
+        Some(if sign == 1 { -magnitude } else { magnitude })
+    }
+}
+
+/// The bit patterns of little-endian values; a tail that is no whole value is left out.
+pub(super) fn patterns(dtype: DType, bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
+    bytes.chunks_exact(dtype.width()).map(|value| {
+        let mut pattern = [0; 4];
+        pattern[..value.len()].copy_from_slice(value);
+        u32::from_le_bytes(pattern)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use zipwire_codec::DType;
     use zipwire_payload::Rows;
 
-    use super::super::entropy::Order0;
-    use super::super::float::patterns;
     use super::*;
 
     fn of(bytes: &[u8]) -> (Moments, Option<f64>) {
@@ -124,5 +304,72 @@ mod tests {
         let (moments, distance) = of(&[0, 0, 0, 0x80]);
         assert_eq!((moments.zeros(), moments.kurtosis(), distance), (2, None, None));
         assert_eq!((Moments::default().std(), Moments::default().mean_abs()), (None, None));
+    }
+
+    fn histogram(counts: &[u64]) -> Histogram {
+        Histogram(counts.to_vec())
+    }
+
+    #[test]
+    fn entropies_of_known_distributions() {
+        assert_eq!(histogram(&[5, 0]).entropy(), 0.0);
+        assert_eq!(histogram(&[3, 3, 3, 3]).entropy(), 2.0);
+        assert_eq!(histogram(&[2, 1, 1]).entropy(), 1.5);
+        assert_eq!(histogram(&[0, 0]).entropy(), 0.0);
+        let corrected = histogram(&[2, 1, 1]).entropy_corrected();
+        assert!((corrected - (1.5 + 2.0 / (8.0 * std::f64::consts::LN_2))).abs() < 1e-12);
+    }
+
+    #[test]
+    fn coverage_is_the_share_of_the_most_frequent() {
+        let histogram = histogram(&[1, 5, 0, 2, 2]);
+        assert_eq!([1, 2, 16].map(|count| histogram.coverage(count)), [0.5, 0.7, 1.0]);
+    }
+
+    #[test]
+    fn rows_of_one_exponent_each_have_no_entropy_inside() {
+        let exponents: Vec<u8> = (0..64).flat_map(|row| [row % 4; 64]).collect();
+        let (rows, columns) = inside_groups(&exponents, 64, 8);
+        assert_eq!(rows, Some(0.0));
+        assert!((columns.expect("columns are long enough") - 2.0).abs() < 0.05);
+        assert_eq!(inside_groups(&exponents, 16, 8).0, None);
+        assert_eq!(inside_groups(&[], 0, 8), (None, None));
+    }
+
+    fn value(dtype: DType, bits: u32) -> Option<f64> {
+        let format = Format::of(dtype);
+        format.value(format.split(bits))
+    }
+
+    #[test]
+    fn values_are_those_of_the_hardware() {
+        for bits in 0..=u32::from(u16::MAX) {
+            let expected = f32::from_bits(bits << 16);
+            assert_eq!(value(DType::Bf16, bits), expected.is_finite().then(|| f64::from(expected)));
+        }
+        for bits in (0..u32::MAX - 65_521).step_by(65_521) {
+            let expected = f32::from_bits(bits);
+            assert_eq!(value(DType::F32, bits), expected.is_finite().then(|| f64::from(expected)));
+        }
+    }
+
+    #[test]
+    fn small_types_follow_their_specifications() {
+        // IEEE 754 binary16, and the tables of "FP8 Formats for Deep Learning" (arXiv 2209.05433).
+        let cases = [
+            (DType::F16, 0x3c00, Some(1.0)),
+            (DType::F16, 0x0001, Some(2_f64.powi(-24))),
+            (DType::F16, 0x7bff, Some(65504.0)),
+            (DType::F16, 0x7c00, None),
+            (DType::F8E4M3, 0x7e, Some(448.0)),
+            (DType::F8E4M3, 0x01, Some(2_f64.powi(-9))),
+            (DType::F8E4M3, 0xff, None),
+            (DType::F8E5M2, 0x7b, Some(57344.0)),
+            (DType::F8E5M2, 0x81, Some(-(2_f64.powi(-16)))),
+            (DType::F8E5M2, 0x7c, None),
+        ];
+        for (dtype, bits, expected) in cases {
+            assert_eq!(value(dtype, bits), expected, "{dtype} {bits:#x}");
+        }
     }
 }

@@ -3,11 +3,8 @@
 //! Results of the simulations are not looked at; tests check them. Each case is measured in a process of its own, because peaks of memory
 //! cannot be told apart in one: see [`SimCase`].
 
-mod cases;
 mod network;
-mod process;
 mod simulator;
-mod traffic;
 
 use std::path::{Path, PathBuf};
 
@@ -15,10 +12,9 @@ use serde::Serialize;
 use zipwire_runner::{Cancel, ExecuteError};
 use zipwire_scenarios::{ScenarioError, Source, load};
 
-use self::cases::Load;
-use self::process::{cpu_s, peak_bytes};
+use self::simulator::{Load, cpu_s, peak_bytes};
 
-pub use self::cases::{CASES, SimCase};
+pub use self::simulator::{CASES, SimCase};
 
 /// Runs of a case at most, and the seconds after which there are no more of them.
 const MOST_RUNS: usize = 5;
@@ -102,13 +98,10 @@ impl From<zipwire_sim::Work> for WorkPerEvent {
 #[non_exhaustive]
 #[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum SimBenchError {
-    /// The user asked to stop.
     #[error("stopped")]
     Cancelled,
-    /// There is no case of this name.
     #[error("there is no case `{name}`\nhelp: the cases are {}; `all` is all of them", names())]
     UnknownCase { name: String },
-    /// A scenario that the network alone cannot play.
     #[error(
         "`{}` cannot be measured at level `network`: its flows depend on one another\n\
          help: that level takes workload `transfers` in order `burst`",

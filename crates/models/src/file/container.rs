@@ -146,7 +146,6 @@ pub(crate) fn in_tensor(tensor: &str) -> String {
     if tensor.is_empty() { String::new() } else { format!("tensor `{tensor}`: ") }
 }
 
-/// First bytes of a container.
 const MAGIC: [u8; 4] = *b"ZPWS";
 
 /// A file that is a container by itself, as [`compress_values`](crate::file::compress_values) and [`zipwire_codec::Writer`] write them.

@@ -16,7 +16,6 @@ use crate::file::{FileError, Watch, at};
 /// Sizes and digest of the parts that were written.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    /// One entry for each part.
     pub(crate) parts: Vec<KeptPart>,
     /// Digest of all bytes that were read.
     pub(crate) digest: String,
@@ -54,7 +53,6 @@ struct Taken {
 struct Piece {
     raw: Vec<u8>,
     hash: u64,
-    /// Frames of the chunks.
     frames: Frames,
     /// Bytes at the end of the part that are no whole value.
     tail: usize,

@@ -12,52 +12,39 @@ use crate::file::header::HeaderError;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum FileError {
-    /// The system refuses something.
     #[error("cannot {} `{}`: {source}", .action, path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
-    /// There is a file already.
     #[error("`{}` is there already\nhelp: `--force` replaces it", path.display())]
     Exists { path: PathBuf },
-    /// The output would be the input.
     #[error("`{}` would replace the file that it is made from", path.display())]
     Same { path: PathBuf },
-    /// No safetensors file.
     #[error("`{}` is not read as safetensors: {source}\nhelp: {}", path.display(), help_for_header(source))]
     Header { path: PathBuf, source: HeaderError },
-    /// Archives are read when they are compressed.
     #[error("`{0}` is a zip archive and not compressed\nhelp: `zipwire compress {0}`; its parts are read from the result", path.display())]
     PlainArchive { path: PathBuf },
     /// It begins as a zip archive and is none.
     #[error("`{}` is not read as a zip archive: {reason}\nhelp: it was cut or damaged: fetch it again", path.display())]
     Archive { path: PathBuf, reason: String },
-    /// A pickle has no members that could be coded.
     #[error("`{}` is a pickle of Python, as PyTorch wrote before version 1.6, and no archive\nhelp: load it and save it anew, as safetensors or by `torch.save`", path.display())]
     Pickle { path: PathBuf },
-    /// Differences of an archive are not coded.
     #[error("`{}` is a zip archive, and differences from a base are coded of safetensors only\nhelp: leave the base out, or store the checkpoint as safetensors", path.display())]
     ArchiveBase { path: PathBuf },
     /// A file of ZipNN, which is recognised and not read.
     #[error("`{0}` is a file of ZipNN, which is not read here\nhelp: `python3 zipnn_decompress_file.py {0}` converts it, a script of https://github.com/zipnn/zipnn (folder `scripts`)", path.display())]
     ZipNn { path: PathBuf },
-    /// Compressed by this program before.
     #[error("`{}` is compressed already", path.display())]
     Compressed { path: PathBuf },
-    /// Not compressed by this program.
     #[error("`{}` is not compressed by zipwire: its metadata have no key `zipwire`", path.display())]
     NotCompressed { path: PathBuf },
-    /// A format version that this program does not read.
     #[error("`{}` has version {found} of the format, and this program reads version {known}\nhelp: {}", path.display(), help_for_version(*found, *known))]
     Version { path: PathBuf, found: u64, known: u64 },
-    /// The file contradicts itself.
     #[error("`{}` is damaged: {what}", path.display())]
     Damaged { path: PathBuf, what: String },
     /// A chunk of a tensor is not what was written.
     #[error("`{}` is damaged: {}{source}", path.display(), in_tensor(tensor))]
     Tensor { path: PathBuf, tensor: String, source: Box<ContainerError> },
-    /// A tensor that is not there.
     #[error("`{}` has no tensor `{tensor}`{}", path.display(), listed(nearest))]
     NoTensor { path: PathBuf, tensor: String, nearest: Vec<String> },
-    /// A part of a tensor that is not there.
     #[error("tensor `{tensor}` of `{}` has {rows} rows, so there are no rows {} to {}", path.display(), .asked.0, .asked.1)]
     Rows {
         path: PathBuf,
@@ -66,19 +53,15 @@ pub enum FileError {
         asked: (u64, u64),
         rows: u64,
     },
-    /// Differences from another file, which is not given.
     #[error("`{}` has differences from a file of the digest {digest}\nhelp: name that file by `--base FILE`", path.display())]
     NoBase { path: PathBuf, digest: String },
-    /// Differences from another file than the given one.
     #[error("`{}` has differences from a file of the digest {needed}, and `{}` has the digest {found}", path.display(), base.display())]
     WrongBase { path: PathBuf, base: PathBuf, needed: String, found: String },
     /// A codec that does not code differences, or has nothing to take them from.
     #[error("codec `{spec}`: {source}")]
     Delta { spec: String, source: SpecError },
-    /// A codec cannot code these values.
     #[error("cannot encode `{}`: {source}", path.display())]
     Encode { path: PathBuf, source: EncodeError },
-    /// A frame is not sound.
     #[error("`{}` is damaged: {}chunk {chunk}: {source}", path.display(), in_tensor(tensor))]
     Decode {
         path: PathBuf,

@@ -1,13 +1,16 @@
-//! Headers of safetensors files.
+//! Headers of safetensors files, in which no key is there twice, and how files of other formats begin.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 
 use safetensors::tensor::Metadata;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use crate::file::{at, buffer, duplicate_keys};
+use crate::file::{FileError, at, buffer};
 
 /// Bytes of the length in front of the header.
 const LENGTH_BYTES: u64 = 8;
@@ -48,14 +51,12 @@ pub enum HeaderError {
     /// The file cannot be read.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It is none.
     #[error("bytes 0 to {end} are no header: {reason}")]
     Invalid {
         /// Where the header ends, as far as that is known.
         end: u64,
         reason: String,
     },
-    /// It has fewer or more bytes than its header says.
     #[error("it has {found} bytes, and its header says {needed}")]
     WrongLength { found: u64, needed: u64 },
 }
@@ -109,7 +110,7 @@ impl Header {
             return Err(invalid("it does not end where it says".to_owned()));
         }
         // The parser takes the last of equal keys, other readers the first.
-        duplicate_keys::check(json).map_err(|error| invalid(error.to_string()))?;
+        check_keys(json).map_err(|error| invalid(error.to_string()))?;
         let metadata: Metadata = serde_json::from_slice(json).map_err(|error| invalid(error.to_string()))?;
         let needed = end.saturating_add(metadata.data_len() as u64);
         if found != needed {
@@ -149,5 +150,124 @@ impl Header {
     pub fn notes(&self) -> &HashMap<String, String> {
         static NONE: std::sync::LazyLock<HashMap<String, String>> = std::sync::LazyLock::new(HashMap::new);
         self.metadata.metadata().as_ref().unwrap_or(&NONE)
+    }
+}
+
+/// Whether JSON is well-formed and no object in it has a key twice.
+fn check_keys(json: &[u8]) -> Result<(), serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    Keys.deserialize(&mut deserializer)?;
+    deserializer.end()
+}
+
+struct Keys;
+
+impl<'de> DeserializeSeed<'de> for Keys {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Keys {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut keys = HashSet::new();
+        while let Some(key) = map.next_key::<String>()? {
+            map.next_value_seed(Keys)?;
+            if let Some(key) = keys.replace(key) {
+                return Err(A::Error::custom(format!("the key `{key}` is there twice")));
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while seq.next_element_seed(Keys)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+/// A format that is not safetensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Foreign {
+    /// A zip archive with at least one member, as PyTorch and NumPy write it.
+    Zip,
+    /// A pickle of Python, which PyTorch wrote before it wrote archives.
+    Pickle,
+    ZipNn,
+}
+
+impl Foreign {
+    /// The format that the first bytes of a file name, if any.
+    pub(crate) fn of(file: &File) -> Option<Self> {
+        let mut magic = [0; 4];
+        at::read_exact(file, &mut magic, 0).ok()?;
+        match magic {
+            [b'P', b'K', 3, 4] => Some(Self::Zip),
+            [0x80, 2..=5, ..] => Some(Self::Pickle),
+            [b'Z', b'N', ..] => Some(Self::ZipNn),
+            _ => None,
+        }
+    }
+
+    /// The error of a reader that takes safetensors only.
+    pub(crate) fn refused(self, path: &Path) -> FileError {
+        let path = path.to_owned();
+        match self {
+            Self::Zip => FileError::PlainArchive { path },
+            Self::Pickle => FileError::Pickle { path },
+            Self::ZipNn => FileError::ZipNn { path },
+        }
+    }
+}
+
+/// Whether there is a file that begins as a zip archive does.
+pub fn is_archive(path: &Path) -> bool {
+    at::open_input(path).is_ok_and(|file| Foreign::of(&file) == Some(Foreign::Zip))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_there_once_in_each_object() {
+        check_keys(br#"{"a":{"b":[1,-2,0.5,"x",null,true]},"b":{"b":1}}"#).unwrap();
+        for json in [r#"{"a":1,"a":1}"#, r#"{"x":{"a":1,"b":2,"\u0061":3}}"#, r#"[{"a":1,"a":2}]"#] {
+            let error = check_keys(json.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains("the key `a` is there twice"), "{error}");
+        }
+        assert!(check_keys(b"{} {}").is_err() && check_keys(b"{").is_err());
     }
 }

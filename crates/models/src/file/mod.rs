@@ -3,17 +3,13 @@
 //! A compressed safetensors file is a safetensors file still. Every reader opens it; tensors that were coded are bytes (`U8`) to those
 //! that do not know zipwire. `docs/files.md` has recipes, `docs/format.md` every byte.
 
-mod archive;
 pub mod at;
 mod compress;
 mod container;
-mod duplicate_keys;
 mod encode;
 mod error;
-mod foreign;
 mod header;
 mod model;
-mod nearest;
 mod note;
 mod output;
 mod plan;
@@ -25,10 +21,8 @@ pub use compress::{Compressed, Compression, compress, compress_values};
 pub use container::Values;
 pub use encode::Frames;
 pub use error::{FileError, help_for_version};
-pub use foreign::is_archive;
-pub use header::{Header, HeaderError, TensorInfo};
-pub use model::Model;
-pub use nearest::{nearest, nearest_names};
+pub use header::{Header, HeaderError, TensorInfo, is_archive};
+pub use model::{Model, nearest, nearest_names};
 pub use note::FORMAT_VERSION;
 pub use output::{Output, OutputFolder, STAGED, files_below, folder, mirror, stage, sync_folder};
 pub use plan::{FOR_BYTES, LEAST_BYTES, LEAST_SAVING};

@@ -8,7 +8,6 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use crate::file::FileError;
 use crate::file::header::Header;
 
-/// Name of the key.
 pub(crate) const KEY: &str = "zipwire";
 
 /// The version that is written, and the first one that later releases promise to read; others are refused.

@@ -33,14 +33,15 @@ pub(crate) struct Part {
     pub(crate) how: How,
 }
 
-/// How a part is kept.
 #[derive(Debug)]
 pub(crate) enum How {
     /// Unchanged, under its own type and shape.
-    Stored { dtype: String, shape: Vec<usize> },
+    Stored {
+        dtype: String,
+        shape: Vec<usize>,
+    },
     /// Unchanged, as `U8`.
     Bytes,
-    /// Coded, as a container of frames.
     Coded(Coding),
 }
 
@@ -98,7 +99,6 @@ impl Part {
     }
 }
 
-/// The codecs of a file's tensors.
 #[derive(Debug)]
 pub(crate) struct Codecs<'a> {
     pub(crate) plain: Spec,
@@ -123,9 +123,6 @@ impl<'a> Codecs<'a> {
 }
 
 /// How a tensor is kept, by a sample of its values, which begin at `at` in the file.
-///
-/// # Errors
-/// If the file or the base cannot be read, or the codec does not take what it is given.
 pub(crate) fn choose(
     (file, path): (&File, &Path),
     tensor: &TensorInfo,
@@ -163,9 +160,6 @@ pub(crate) fn for_bytes() -> Coding {
 }
 
 /// The share of its bytes that the chunk in the middle takes when it is coded so; `None` if that saves too little.
-///
-/// # Errors
-/// If the file or the base cannot be read, or the codec does not take what it is given.
 pub(crate) fn share_of_sample(
     (file, path): (&File, &Path),
     range: &Range<u64>,

@@ -15,10 +15,8 @@ pub enum HeldError {
     /// A file cannot be read, or is damaged.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A folder without a model.
     #[error("`{}` has no file `*.safetensors`\nhelp: name a model, or the folder of one", path.display())]
     NoFiles { path: PathBuf },
-    /// Two files of a model have the same tensor.
     #[error("tensor `{tensor}` is in `{}` and in `{}`\nhelp: name the files of one model only", first.display(), second.display())]
     Twice { tensor: String, first: PathBuf, second: PathBuf },
     /// The codec needs something beside the values: a base, or a table.
@@ -26,7 +24,6 @@ pub enum HeldError {
         "codec `{codec}`: {source}\nhelp: weights are held by codecs that need nothing else, such as `tiered` or `rans`"
     )]
     Codec { codec: String, source: SpecError },
-    /// The codec does not take what it is given.
     #[error("cannot encode tensor `{tensor}`: {source}")]
     Encode { tensor: String, source: EncodeError },
     /// A frame is not the one that the index of its file names.
@@ -40,13 +37,11 @@ pub enum HeldError {
         chunk: usize,
         source: DecodeError,
     },
-    /// A GPU has no kernel for the frames of a tensor.
     #[error(
         "tensor `{tensor}` is held by `{codec}` as `{dtype}`, whose frames no GPU kernel decodes\nhelp: hold weights by `tiered` or `rans`, or by \
          `huffman`, which codes BF16 and leaves other types as they are"
     )]
     DeviceCodec { tensor: String, codec: &'static str, dtype: DType },
-    /// A frame on a GPU does not give the values that were encoded.
     #[error("tensor `{tensor}` is damaged on the GPU: chunk {chunk}: {fault}")]
     Device {
         tensor: String,
@@ -57,10 +52,8 @@ pub enum HeldError {
     /// The GPU.
     #[error(transparent)]
     Gpu(#[from] GpuError),
-    /// The system has no such memory.
     #[error("the system refuses {bytes} bytes of memory: {source}")]
     Memory { bytes: usize, source: io::Error },
-    /// The system starts no threads.
     #[error("cannot start {threads} threads: {reason}")]
     Threads { threads: usize, reason: String },
 }

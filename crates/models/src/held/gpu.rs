@@ -9,7 +9,7 @@ use zipwire_kernels::{Coder, CompactBlock, Decoder, Device, DeviceRegion, Stream
 
 use crate::held::error::HeldError;
 use crate::held::model::{Block, Form, Held, HeldModel};
-use crate::held::room::Room;
+use crate::held::walk::Room;
 
 /// Alignment of frames and values on the device, in bytes.
 const ALIGN: u64 = 128;

@@ -4,12 +4,9 @@
 //! It is the way of DFloat11 (arXiv:2504.11651, section 2.3), which decodes the matrices of a transformer block in one go, by any codec of
 //! [`zipwire_codec`]; frames of `huffman` also in the memory of a GPU and by its kernels ([`DeviceModel`]). `docs/files.md` has a recipe and what was measured.
 
-mod block;
 mod error;
 mod gpu;
-mod load;
 mod model;
-mod room;
 mod walk;
 
 pub use error::HeldError;

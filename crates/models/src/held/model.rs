@@ -1,19 +1,17 @@
-//! A model whose weights stay compressed.
+//! A model whose weights stay compressed, and how its tensors are grouped into blocks and loaded.
 
 use std::fs;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::file::{FileError, Model, TensorInfo, files_below};
+use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use zipwire_codec::{DEFAULT_CHUNK_VALUES, Decoder, Spec};
+use zipwire_codec::{DEFAULT_CHUNK_VALUES, DType, Decoder, Layout, Spec, encode_to_vec};
 
-use crate::held::block::{block_of, order};
+use crate::file::{FileError, Model, TensorInfo, buffer, files_below};
 use crate::held::error::HeldError;
-use crate::held::load::load;
-use crate::held::room::Room;
-use crate::held::walk::Walk;
+use crate::held::walk::{Room, Walk};
 
 /// Alignment of tensors in memory, in bytes.
 pub(crate) const ALIGN: usize = 64;
@@ -107,7 +105,6 @@ pub struct Block {
 /// A tensor of a block.
 #[derive(Debug)]
 pub(crate) struct Held {
-    /// Number of its file.
     pub(crate) model: usize,
     pub(crate) info: TensorInfo,
     /// Where it begins among the bytes that are kept.
@@ -115,10 +112,8 @@ pub(crate) struct Held {
     pub(crate) form: Form,
 }
 
-/// How a tensor is held.
 #[derive(Debug)]
 pub(crate) enum Form {
-    /// Not coded.
     Raw,
     /// Coded: concatenated frames, each of a chunk of `chunk_len` bytes of values.
     Frames {
@@ -289,4 +284,164 @@ fn blocks_of(models: &[Model]) -> Result<Vec<(String, Vec<Which>)>, HeldError> {
     let mut blocks: Vec<_> = blocks.into_iter().map(|(name, tensors)| (name.to_owned(), tensors)).collect();
     blocks.sort_by_cached_key(|(name, _)| (order(name), name.clone()));
     Ok(blocks)
+}
+
+/// Words in the names of modules that come before the layers of a forward pass.
+const FIRST: [&str; 4] = ["emb", "wte", "wpe", "tok"];
+
+/// The block of a tensor, by its name: up to the first part that is a number (`model.layers.7`), or else all but the last part
+/// (`model.norm` of `model.norm.weight`). A name without parts is a block of its own.
+fn block_of(tensor: &str) -> &str {
+    let ends = tensor.match_indices('.').map(|(at, _)| at).chain([tensor.len()]);
+    let mut start = 0;
+    for end in ends {
+        let part = &tensor[start..end];
+        if start > 0 && !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()) {
+            return &tensor[..end];
+        }
+        start = end + 1;
+    }
+    tensor.rfind('.').map_or(tensor, |end| &tensor[..end])
+}
+
+/// Sort key of a block, in the order of a forward pass: embeddings, layers by their numbers, and the rest by name.
+pub(crate) fn order(block: &str) -> impl Ord + use<> {
+    let (stack, last) = block.rsplit_once('.').unwrap_or(("", block));
+    let layer = last.parse::<u64>().ok().filter(|_| !stack.is_empty());
+    let rank = match layer {
+        Some(_) => 1,
+        None if FIRST.iter().any(|word| block.contains(word)) => 0,
+        // Norms are before heads, `lm_head` and the like.
+        None if block.contains("norm") => 2,
+        None => 3,
+    };
+    let text = if layer.is_some() { stack } else { block };
+    (rank, text.to_owned(), layer)
+}
+
+pub(crate) fn load(
+    models: &[Model],
+    name: String,
+    tensors: Vec<Which>,
+    options: &HeldOptions,
+) -> Result<Block, HeldError> {
+    let (mut held, mut encoded) = (Vec::new(), Vec::new());
+    let mut at = 0;
+    for (number, tensor) in tensors {
+        let (model, info) = (&models[number], models[number].tensors()[tensor].clone());
+        let mut frames = None;
+        let form = match &options.codec {
+            Some(spec) if options.place == Place::Memory => {
+                let (form, bytes) = encode(model, &info.name, spec, options.chunk_values.get())?;
+                frames = Some(bytes);
+                form
+            }
+            _ => model.container(&info.name)?.map_or(Form::Raw, |index| {
+                let begin = if index.chunk_count() == 0 { 0 } else { index.frame(0).start };
+                let ends = (0..index.chunk_count()).map(|chunk| (index.frame(chunk).end - begin) as usize);
+                let chunk_len = index.chunk_values() as usize * index.dtype().width();
+                Form::Frames { chunk_len, ends: ends.collect(), to: 0 }
+            }),
+        };
+        encoded.push(frames);
+        let tensor = Held { model: number, info, at, form };
+        at = (at + tensor.bytes_kept()).next_multiple_of(ALIGN);
+        held.push(tensor);
+    }
+    if options.place == Place::Disk {
+        return Ok(Block::new(name, held, at, None));
+    }
+    let mut room = Room::new(at)?;
+    for (tensor, bytes) in held.iter().zip(encoded) {
+        let kept = &mut room.bytes_mut()[tensor.at..tensor.at + tensor.bytes_kept()];
+        match bytes {
+            Some(bytes) => kept.copy_from_slice(&bytes),
+            None => read(&models[tensor.model], tensor, kept)?,
+        }
+    }
+    Ok(Block::new(name, held, at, Some(room)))
+}
+
+impl Inner {
+    /// Reads the stored bytes of a block from its files.
+    pub(crate) fn read(&self, block: &Block, out: &mut [u8]) -> Result<(), HeldError> {
+        block.tensors.iter().try_for_each(|tensor| {
+            let kept = &mut out[tensor.at..tensor.at + tensor.bytes_kept()];
+            read(&self.models[tensor.model], tensor, kept)
+        })
+    }
+}
+
+/// Reads the stored bytes of a tensor from its file, and compares frames with the index.
+fn read(model: &Model, tensor: &Held, out: &mut [u8]) -> Result<(), HeldError> {
+    let name = &tensor.info.name;
+    let Form::Frames { ends, .. } = &tensor.form else { return Ok(model.read_kept(name, 0, out)?) };
+    let Some(index) = model.container(name)?.filter(|index| index.chunk_count() > 0) else { return Ok(()) };
+    model.read_kept(name, index.frame(0).start, out)?;
+    let mut start = 0;
+    for (chunk, end) in ends.iter().enumerate() {
+        let checked = index.check(chunk, &out[start..*end]);
+        checked.map_err(|source| HeldError::Index { tensor: name.clone(), source: Box::new(source) })?;
+        start = *end;
+    }
+    Ok(())
+}
+
+/// Encodes a tensor in chunks, on all threads; it stays as it is if that takes no more.
+fn encode(model: &Model, name: &str, spec: &Spec, chunk_values: usize) -> Result<(Form, Vec<u8>), HeldError> {
+    let info = model.tensor(name)?;
+    let mut values = buffer(info.bytes()).map_err(FileError::io("read", model.path()))?;
+    values.resize(info.bytes() as usize, 0);
+    model.read_into(name, 0, &mut values)?;
+    let codec = spec.clone().for_rows(info.shape.last().copied().unwrap_or(1)).codec();
+    let dtype = DType::from_name(&info.dtype).filter(|dtype| codec.supports(*dtype));
+    let Some(dtype) = dtype else { return Ok((Form::Raw, values)) };
+    let chunk_len = chunk_values.saturating_mul(dtype.width());
+    let frames: Result<Vec<Vec<u8>>, _> = values
+        .par_chunks(chunk_len)
+        .map(|chunk| encode_to_vec(&*codec, Layout::Compact, dtype, chunk))
+        .collect();
+    let frames = frames.map_err(|source| HeldError::Encode { tensor: name.to_owned(), source })?;
+    let ends: Vec<usize> = frames
+        .iter()
+        .scan(0, |end, frame| {
+            *end += frame.len();
+            Some(*end)
+        })
+        .collect();
+    if ends.last().is_none_or(|end| *end >= values.len()) {
+        return Ok((Form::Raw, values));
+    }
+    Ok((Form::Frames { chunk_len, ends, to: 0 }, frames.concat()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_are_blocks() {
+        for (tensor, block) in [
+            ("model.layers.7.mlp.up_proj.weight", "model.layers.7"),
+            ("model.layers.12.mlp.experts.3.w1.weight", "model.layers.12"),
+            ("h.0.attn.c_attn.weight", "h.0"),
+            ("model.norm.weight", "model.norm"),
+            ("lm_head.weight", "lm_head"),
+            ("weight", "weight"),
+            ("7.weight", "7"),
+            ("layers.7", "layers.7"),
+            ("a..b", "a."),
+            ("", ""),
+        ] {
+            assert_eq!(block_of(tensor), block, "{tensor}");
+        }
+    }
+
+    #[test]
+    fn blocks_are_in_the_order_of_a_forward_pass() {
+        let mut blocks = ["lm_head", "model.norm", "model.layers.10", "model.layers.9", "model.embed_tokens"];
+        blocks.sort_by_key(|block| order(block));
+        let expected = ["model.embed_tokens", "model.layers.9", "model.layers.10", "model.norm", "lm_head"];
+        assert_eq!(blocks, expected);
+    }
 }

@@ -7,7 +7,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Bytes that are hashed and coded at a time: whole chunks of any type.
 pub(crate) const PIECE: u64 = 1 << 20;
-/// Bytes for the name of a type.
 pub(crate) const DTYPE_BYTES: usize = 16;
 /// Type name of bytes that belong to no tensor.
 pub(crate) const NO_DTYPE: &str = "bytes";
@@ -116,7 +115,6 @@ pub(crate) fn address_of(dtype: &str, bytes: u64, pieces: &[PieceHash]) -> Addre
     Address(*hasher.finalize().as_bytes())
 }
 
-/// How many pieces so many bytes are.
 pub(crate) fn pieces_of(bytes: u64) -> u64 {
     bytes.div_ceil(PIECE).max(1)
 }

@@ -14,40 +14,30 @@ pub enum StoreError {
     /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A folder that is no store.
     #[error("`{}` is not a store: it has no file `zipwire-store.json`\nhelp: `zipwire store init` makes one", path.display())]
     NotStore { path: PathBuf },
-    /// A folder that holds something else.
     #[error("`{}` is there already, and it has `{found}`\nhelp: a store takes a folder of its own", path.display())]
     NotEmpty { path: PathBuf, found: String },
-    /// There is a store already.
     #[error("`{}` is a store already", path.display())]
     IsStore { path: PathBuf },
-    /// A store, a checkpoint or an object of another version.
     #[error("`{}` has version {found} of the format of stores, and this program reads {known}\nhelp: {}", path.display(), help_for_version(*found, *known))]
     Version { path: PathBuf, found: u64, known: u64 },
-    /// Another process writes.
     #[error("`{}` is being written by {}\nhelp: wait until it has ended; who reads need not wait", path.display(), holder(*pid))]
     Locked {
         path: PathBuf,
         /// The process, if it has said which it is.
         pid: Option<u32>,
     },
-    /// A name that checkpoints cannot have.
     #[error(
         "`{id}` is no name of a checkpoint\nhelp: names are 1 to 128 letters, digits, `.`, `-` and `_`, and begin with no `.`"
     )]
     BadId { id: String },
-    /// There is such a checkpoint.
     #[error("there is a checkpoint `{id}` already\nhelp: give another `--id`")]
     IdTaken { id: String },
-    /// There is no such checkpoint.
     #[error("`{}` has no checkpoint `{id}`{}", path.display(), nearest_ids(nearest))]
     NoCheckpoint { path: PathBuf, id: String, nearest: Vec<String> },
-    /// Another process has removed the checkpoint that is being read.
     #[error("checkpoint `{id}` was removed while it was read")]
     Removed { id: String },
-    /// The manifest of a checkpoint is not what was written.
     #[error("`{}` is damaged: {what}", path.display())]
     Manifest { path: PathBuf, what: String },
     /// Nothing is removed while it is not known what all checkpoints need.
@@ -58,7 +48,6 @@ pub enum StoreError {
     /// An object is not what was written, or is gone.
     #[error("object {address} is damaged: {what}")]
     Object { address: Address, what: String },
-    /// An object that a checkpoint needs is damaged.
     #[error(
         "`{tensor}` of `{file}` in checkpoint `{id}`: {source}\nhelp: `zipwire store verify` says what else is damaged"
     )]
@@ -69,24 +58,18 @@ pub enum StoreError {
         tensor: String,
         source: Box<StoreError>,
     },
-    /// Nothing to store.
     #[error("there are no files in what is to be stored")]
     NoFiles,
-    /// A name that files in a store cannot have.
     #[error("`{}` cannot be stored: {why}", path.display())]
     BadPath { path: PathBuf, why: &'static str },
-    /// Two files would be restored to the same place.
     #[error(
         "two of the files are called `{path}`\nhelp: a folder is stored with the names that its files have in it"
     )]
     SamePath { path: String },
-    /// A file has other bytes than before.
     #[error("`{}` was changed while it was read\nhelp: store it when it is complete", path.display())]
     Changed { path: PathBuf },
-    /// A codec that does not do.
     #[error("codec `{spec}`: {source}")]
     Codec { spec: String, source: SpecError },
-    /// A chain of no object.
     #[error("chains have 1 to {most} objects, and not {found}")]
     Chain { found: usize, most: usize },
 }

@@ -18,7 +18,6 @@ pub const FORMAT_VERSION: u64 = 1;
 const ABOUT: &str = "zipwire-store.json";
 /// Value of `format` in that file.
 const FORMAT: &str = "zipwire-store";
-/// The file that writers lock.
 pub(crate) const LOCK: &str = "lock";
 /// The file that is there while objects may be there that no checkpoint has.
 pub(crate) const UNSWEPT: &str = "unswept";
@@ -167,7 +166,6 @@ impl Store {
         Object::open(&self.object_path(address), address)
     }
 
-    /// Reads the header of an object.
     pub(crate) fn header(&self, address: Address) -> Result<ObjectHeader, StoreError> {
         open_header(&self.object_path(address), address).map(|(_, header)| header)
     }

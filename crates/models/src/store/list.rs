@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::store::object::HEADER_BYTES;
-use crate::store::sweep::{Headers, needed};
+use crate::store::writer::{Headers, needed};
 use crate::store::{Store, StoreError};
 
 /// A checkpoint and what it takes.

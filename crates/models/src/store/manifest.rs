@@ -12,7 +12,6 @@ use crate::store::{Address, FORMAT_VERSION, StoreError};
 const HASH_KEY: &str = ",\"blake3\":\"";
 /// Text after it.
 const END: &str = "\"}\n";
-/// Digits of the hash.
 const DIGITS: usize = 64;
 
 /// A checkpoint: files, each of successive parts.

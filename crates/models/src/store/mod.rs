@@ -40,18 +40,14 @@
 
 mod add;
 mod address;
-mod chain;
 mod encode;
 mod error;
-mod input;
 mod layout;
 mod list;
 mod manifest;
 mod object;
-mod plan;
 mod prune;
 mod restore;
-mod sweep;
 mod verify;
 mod writer;
 
@@ -64,6 +60,5 @@ pub use manifest::{Manifest, Part, StoredFile, check_id};
 pub use object::ObjectHeader;
 pub use prune::{Keep, Pruned, prune};
 pub use restore::{check, restore};
-pub use sweep::Swept;
 pub use verify::{Lost, Verdict, Verified, verify};
-pub use writer::Writer;
+pub use writer::{Swept, Writer};

@@ -6,14 +6,12 @@ use std::num::NonZero;
 
 use crate::file::{FileError, Watch, at, sync_folder};
 
+use crate::store::add::{Item, Source};
 use crate::store::address::{PIECE, PieceHash, address_of, hash_of_piece, pieces_of};
-use crate::store::chain::{Chain, LONGEST_WRITTEN, Scratch};
-use crate::store::encode::{Job, staged_path, write_objects};
-use crate::store::input::{Item, Source};
+use crate::store::encode::{Codecs, Job, choose, staged_path, write_objects};
 use crate::store::manifest::Manifest;
-use crate::store::object::HEADER_BYTES;
-use crate::store::plan::{Codecs, choose};
-use crate::store::sweep::{Headers, Swept, sweep};
+use crate::store::object::{Chain, HEADER_BYTES, LONGEST_WRITTEN, Scratch};
+use crate::store::writer::{Headers, Swept, sweep};
 use crate::store::{Address, StoreError, Writer};
 
 /// Which checkpoints stay.

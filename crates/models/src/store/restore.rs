@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::file::{FileError, OutputFolder, Watch, at, folder};
 
 use crate::store::address::{PIECE, PieceHash, address_of, hash_of_piece, pieces_of};
-use crate::store::chain::{Chain, Scratch};
 use crate::store::manifest::{Manifest, Part, StoredFile};
+use crate::store::object::{Chain, Scratch};
 use crate::store::{Store, StoreError};
 
 /// Writes the files of a checkpoint into the folder `out`, byte for byte, and compares what is written with its addresses. The folder appears when all
@@ -158,7 +158,6 @@ fn named(
     StoreError::Damaged { id, file: file.path.clone(), tensor, source: Box::new(error) }
 }
 
-/// Name of a part in messages.
 pub(crate) fn part_name(file: &StoredFile, part: &Part) -> String {
     match &part.tensor {
         Some(name) => name.clone(),

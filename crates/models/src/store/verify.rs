@@ -6,10 +6,9 @@ use std::sync::{Arc, OnceLock};
 use crate::file::Watch;
 
 use crate::store::address::{PieceHash, address_of, hash_of_piece, hash_of_pieces, pieces_of};
-use crate::store::chain::LONGEST_CHAIN;
 use crate::store::layout::is_absent;
 use crate::store::manifest::Manifest;
-use crate::store::object::{Object, Values};
+use crate::store::object::{LONGEST_CHAIN, Object, Values};
 use crate::store::restore::part_name;
 use crate::store::{Address, Store, StoreError};
 
@@ -173,7 +172,6 @@ const AT_ONCE: usize = 128;
 /// Findings of [`look_into`].
 #[derive(Debug, Default)]
 struct Found {
-    /// Bytes that were read.
     bytes: u64,
     /// Objects that are not what was written.
     damaged: Vec<(Address, String)>,
@@ -193,9 +191,6 @@ struct Node {
 
 /// Reads objects, given with their bases, and compares what they are kept as with its hash; if it is `deep`, decodes them, and compares the
 /// values with the address.
-///
-/// # Errors
-/// If `watch` says to stop.
 fn look_into(
     store: &Store,
     bases: &HashMap<Address, Option<Address>>,

@@ -1,7 +1,6 @@
 //! Bars where what is compared has names.
 
-use crate::plots::scale::Scale;
-use crate::plots::svg::{Anchor, LINE, PUBLISHED, QUIET, Svg, colour, wrapped};
+use crate::plots::svg::{Anchor, LINE, PUBLISHED, QUIET, Scale, Svg, colour, wrapped};
 use crate::plots::{Level, Series};
 
 /// Pixels.

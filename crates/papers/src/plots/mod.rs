@@ -8,7 +8,6 @@
 mod bars;
 mod lines;
 mod rows;
-mod scale;
 mod scatter;
 mod svg;
 

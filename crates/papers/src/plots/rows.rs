@@ -1,8 +1,7 @@
 //! Numbers with long names, a row each: ours beside what is published.
 
 use crate::plots::Value;
-use crate::plots::scale::Scale;
-use crate::plots::svg::{Anchor, LINE, PUBLISHED, QUIET, Svg, colour, wrapped};
+use crate::plots::svg::{Anchor, LINE, PUBLISHED, QUIET, Scale, Svg, colour, wrapped};
 
 /// Pixels.
 const LABELS: f64 = 330.0;

@@ -1,7 +1,6 @@
 //! Pairs of numbers on logarithmic axes: on the diagonal they are equal.
 
-use crate::plots::scale::Scale;
-use crate::plots::svg::{Anchor, LINE, PUBLISHED, QUIET, Svg};
+use crate::plots::svg::{Anchor, LINE, PUBLISHED, QUIET, Scale, Svg};
 
 /// Pixels.
 const WIDTH: f64 = 760.0;

@@ -10,14 +10,13 @@ pub(crate) const PUBLISHED: &str = "#000000";
 pub(crate) const QUIET: &str = "#505050";
 const GRID: &str = "#e0e0e0";
 /// Pixels of letters, and the mean width of one as a part of that.
-pub(crate) const LETTERS: f64 = 13.0;
+const LETTERS: f64 = 13.0;
 const TITLE: f64 = 15.0;
 const LETTER_WIDTH: f64 = 0.55;
 const BOLD_WIDTH: f64 = 0.63;
 /// From line to line of one text.
 pub(crate) const LINE: f64 = 17.0;
 
-/// The colour of a series.
 pub(crate) fn colour(series: usize) -> &'static str {
     COLOURS[series % COLOURS.len()]
 }
@@ -53,7 +52,6 @@ impl Svg {
         (svg, y + 16.0)
     }
 
-    /// The file.
     pub(crate) fn finish(self, height: f64) -> String {
         let width = self.width;
         format!(
@@ -91,7 +89,6 @@ impl Svg {
         );
     }
 
-    /// A line of the grid.
     pub(crate) fn grid(&mut self, from: [f64; 2], to: [f64; 2]) {
         let ([x1, y1], [x2, y2]) = (from, to);
         let _ = writeln!(self.body, "<path d=\"M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}\" stroke=\"{GRID}\"/>");
@@ -193,6 +190,63 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
+/// Marks of an axis at most.
+const MARKS: f64 = 6.0;
+/// Room beside the outermost values, as a part of what they span; and what a span is at least, as a part of a value.
+const MARGIN: f64 = 0.08;
+const NARROW: f64 = 0.02;
+
+/// A linear scale from values to pixels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    least: f64,
+    most: f64,
+    from: f64,
+    to: f64,
+}
+
+impl Scale {
+    /// An axis that holds all finite `values`, of which there is at least one, with room at both ends.
+    pub(crate) fn of(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
+        let ends = |(least, most): (f64, f64), value: f64| (least.min(value), most.max(value));
+        let finite = values.filter(|value| value.is_finite());
+        let (least, most) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), ends);
+        let room = MARGIN * (most - least).max(NARROW * most.abs().max(least.abs()));
+        Self { least: least - room, most: most + room, from, to }
+    }
+
+    pub(crate) fn between(least: f64, most: f64, from: f64, to: f64) -> Self {
+        Self { least, most, from, to }
+    }
+
+    /// Pixels; what is beyond an end is at it.
+    pub(crate) fn at(self, value: f64) -> f64 {
+        let part = (value.clamp(self.least, self.most) - self.least) / (self.most - self.least);
+        self.from + (self.to - self.from) * part
+    }
+
+    /// Round numbers on the axis, as texts that tell them apart.
+    pub(crate) fn marks(self) -> Vec<(f64, String)> {
+        let (step, decimals) = step((self.most - self.least) / MARKS);
+        let first = (self.least / step).ceil() as i64;
+        let values = (first..).map(|index| index as f64 * step).take_while(|value| *value <= self.most);
+        values.map(|value| (value, format!("{value:.decimals$}"))).collect()
+    }
+}
+
+/// The next 1, 2 or 5 times a power of ten that is at least `raw`, and its decimals.
+fn step(raw: f64) -> (f64, usize) {
+    let (mut power, mut decimals) = (1.0, 0);
+    while power > raw {
+        (power, decimals) = (power / 10.0, decimals + 1);
+    }
+    while 10.0 * power <= raw {
+        power *= 10.0;
+    }
+    let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= raw).unwrap_or(10.0);
+    (factor * power, if factor == 10.0 && decimals > 0 { decimals - 1 } else { decimals })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,5 +257,29 @@ mod tests {
         assert_eq!(wrapped("one two three", 60.0), ["one two", "three"]);
         assert_eq!(wrapped("unbreakable", 10.0), ["unbreakable"]);
         assert!(wrapped("", 10.0).is_empty());
+    }
+
+    #[test]
+    fn steps_are_round_and_have_their_decimals() {
+        let near = |(step, decimals): (f64, usize), expected: (f64, usize)| {
+            assert!(
+                (step - expected.0).abs() < 1e-12 * expected.0 && decimals == expected.1,
+                "{step} {decimals}"
+            );
+        };
+        near(step(0.03), (0.05, 2));
+        near(step(0.06), (0.1, 1));
+        near(step(0.7), (1.0, 0));
+        near(step(14.0), (20.0, 0));
+        near(step(100.0), (100.0, 0));
+    }
+
+    #[test]
+    fn an_axis_holds_its_values_and_ends_hold_all_others() {
+        let axis = Scale::of([1.0, 2.0, f64::INFINITY].into_iter(), 100.0, 216.0);
+        assert_eq!([1.0, 2.0].map(|value| axis.at(value).round()), [108.0, 208.0]);
+        assert_eq!([f64::NEG_INFINITY, f64::INFINITY].map(|value| axis.at(value)), [100.0, 216.0]);
+        let texts: Vec<String> = axis.marks().into_iter().map(|(_, text)| text).collect();
+        assert_eq!(texts, ["1.0", "1.2", "1.4", "1.6", "1.8", "2.0"]);
     }
 }

@@ -1,4 +1,4 @@
-//! The plans between which an adaptive variant chooses, and what the model says about them.
+//! The plans between which an adaptive variant chooses, what the model says about them, and what was measured of an iteration.
 
 use std::sync::Arc;
 
@@ -6,15 +6,18 @@ use zipwire_codec::DType;
 use zipwire_payload::{Payload, Rows};
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::plan::{LocalKind, OpKind, Plan};
-use zipwire_schedule::switcher::{Arm, ClassModel, LinearModel, Prior, Switcher, classes};
-use zipwire_schedule::{Algorithm, CallKind, Choice, Job, Protocol, Segment, Slot, Work};
+use zipwire_schedule::switcher::{
+    Arm, ClassModel, LinearModel, Observation, Prior, Switcher, SwitcherReport, classes,
+};
+use zipwire_schedule::{Algorithm, CallKind, Choice, Job, Lane, Protocol, Segment, Slot, Work};
+use zipwire_timeline::Timeline;
 
-use super::recalibration::{self, TABLE_BYTES};
+use super::simulated::{TABLE_BYTES, takes_new_tables};
 use crate::choices::{choice, costs};
 use crate::{ExecuteError, Executor};
 
 /// Name of the segment in which ranks tell each other what their calls took.
-pub(super) const STATISTICS: &str = "statistics";
+const STATISTICS: &str = "statistics";
 
 /// Bytes that a rank tells about a class: begin and end in 32 bits each, and bytes on the wire.
 const STATISTICS_BYTES: u64 = 16;
@@ -38,7 +41,6 @@ struct Load {
     raw_bytes: u64,
     /// Most exchanges of a rank.
     exchanges: u32,
-    /// Most codec ops of a rank.
     codec_ops: u32,
     /// Seconds that coding and reducing take the busiest rank.
     codec_s: f64,
@@ -73,7 +75,7 @@ impl<'a> Arms<'a> {
             models: Vec::new(),
         };
         let found = classes(job, &arms.raw_bytes);
-        let of_table = if recalibration::applies(experiment, variant) { TABLE_BYTES } else { 0 };
+        let of_table = if takes_new_tables(experiment, variant) { TABLE_BYTES } else { 0 };
         let bytes = STATISTICS_BYTES * found.len() as u64 + of_table;
         arms.jobs = [bytes, 0].map(|bytes| with_statistics(job, bytes));
         let by_arm: Vec<Vec<Load>> = (0..variant.arms.len())
@@ -160,7 +162,6 @@ impl<'a> Arms<'a> {
         Ok(payload.with_sources([Arc::clone(&rows), rows]))
     }
 
-    /// The plan of the first iteration.
     pub(crate) fn first_plan(&self) -> Plan {
         let round = self.switcher().choose(0);
         self.plan(&round.arms, round.exchanges)
@@ -190,7 +191,6 @@ fn with_statistics(job: &Job, bytes: u64) -> Job {
     job
 }
 
-/// Costs of a plan, by segment.
 fn loads(experiment: &Experiment, variant: &Variant, plan: &Plan) -> Vec<Load> {
     let (topology, count) = (&experiment.topology, experiment.job.segments.len());
     let (capacities, costs) = (topology.capacities(), costs(experiment, variant));
@@ -243,4 +243,50 @@ fn loads(experiment: &Experiment, variant: &Variant, plan: &Plan) -> Vec<Load> {
         load.network_s = seconds.fold(0.0, f64::max);
     }
     loads
+}
+
+/// A call takes from the moment at which the last rank begins its first op (an encode, where there is one) to the end of
+/// the last rank's last op. The time in which early ranks wait for a late one does not count: it is not the protocol's doing, and
+/// differs from iteration to iteration. Work of early ranks while a late one computes is hidden under any protocol, and does not count
+/// either; so the codec counts where it makes other ranks wait.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    /// When the last rank began.
+    latest_begin_s: f64,
+    end_s: f64,
+    wire_bytes: u64,
+}
+
+/// The report about one iteration; `raw_bytes` are those of each segment. The exchange of statistics is the last segment.
+pub(super) fn report(timeline: &Timeline, raw_bytes: &[u64]) -> SwitcherReport {
+    let count = timeline.segments.len();
+    let mut begins_s = vec![f64::INFINITY; count * timeline.rank_count as usize];
+    let mut extents = vec![Extent { latest_begin_s: f64::NEG_INFINITY, end_s: 0.0, wire_bytes: 0 }; count];
+    for span in &timeline.spans {
+        let begin_s = &mut begins_s[span.rank.index() * count + span.segment.index()];
+        *begin_s = begin_s.min(span.begin_s);
+        let extent = &mut extents[span.segment.index()];
+        extent.end_s = extent.end_s.max(span.end_s);
+        if span.lane == Lane::Tx {
+            extent.wire_bytes += span.bytes;
+        }
+    }
+    for begins_s in begins_s.chunks_exact(count) {
+        // Ranks that take no part begin never.
+        for (extent, &begin_s) in extents.iter_mut().zip(begins_s).filter(|(_, begin_s)| begin_s.is_finite())
+        {
+            extent.latest_begin_s = extent.latest_begin_s.max(begin_s);
+        }
+    }
+    let seconds = |extent: &Extent| (extent.end_s - extent.latest_begin_s).max(0.0);
+    let call = |(&raw_bytes, extent): (&u64, &Extent)| {
+        let took = raw_bytes > 0 && extent.latest_begin_s.is_finite() && seconds(extent) > 0.0;
+        took.then(|| Observation { seconds: seconds(extent), raw_bytes, wire_bytes: extent.wire_bytes })
+    };
+    let exchange = extents.last().filter(|extent| extent.latest_begin_s.is_finite());
+    SwitcherReport {
+        iteration_s: timeline.elapsed_s(),
+        exchange_s: exchange.map_or(0.0, seconds),
+        calls: raw_bytes.iter().zip(&extents).map(call).collect(),
+    }
 }

@@ -5,13 +5,10 @@
 
 mod arms;
 mod measured;
-mod plans;
-mod recalibration;
 mod simulated;
-mod statistics;
 
 pub(crate) use arms::Arms;
-pub(crate) use plans::{Key, Plans};
+pub(crate) use measured::{Key, Plans};
 
 use std::rc::Rc;
 
@@ -24,14 +21,13 @@ use zipwire_timeline::{Note, Timeline};
 use zipwire_traces::{SwitcherClass, SwitcherDecision, SwitcherSummary};
 
 use crate::ExecuteError;
-use recalibration::Recalibration;
+use simulated::Recalibration;
 
 /// Runner of the iterations of an adaptive variant: simulated, or on real ranks.
 trait Iterations {
     /// Runs an iteration, whole; the bytes before coding are those of its plan.
     fn run(&mut self, iteration: u32, key: &Key) -> Result<(Timeline, u64), ExecuteError>;
 
-    /// The plan of a choice.
     fn plan(&mut self, key: &Key) -> Result<Rc<Plan>, ExecuteError>;
 
     /// From the next iteration on, frames name this table.
@@ -67,7 +63,7 @@ fn adaptive_loop(
         let key = (round.arms.clone(), round.exchanges);
         let (mut ran, bytes_raw) = iterations.run(iteration, &key)?;
         raw += u128::from(bytes_raw);
-        let report = statistics::report(&ran, &arms.raw_bytes);
+        let report = arms::report(&ran, &arms.raw_bytes);
         ran.notes = log.add(&switcher, &round, experiment);
         let length_s = ran.elapsed_s();
         timeline.append(ran);

@@ -15,10 +15,8 @@ use crate::memory;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecuteError {
-    /// The user asked to stop.
     #[error("stopped")]
     Cancelled,
-    /// The executor cannot run here.
     #[error("executor `{0}` is not available here: {1}")]
     Unavailable(&'static str, String),
     /// The experiment holds no bytes to run with.
@@ -27,7 +25,6 @@ pub enum ExecuteError {
          help: add `payload` to `[workload]`, for instance `payload = {{ gaussian = 0.02 }}`"
     )]
     NoPayload(String, &'static str),
-    /// The plan is not executable.
     #[error("variant `{0}` has no executable plan: {1}")]
     Plan(String, PlanError),
     /// A stated ratio that the frames of a variant cannot have.
@@ -36,7 +33,6 @@ pub enum ExecuteError {
          help: state at most {limit:.3}, or leave `ratio` out to have the payload encoded"
     )]
     Ratio { variant: String, ratio: f64, limit: f64 },
-    /// More memory than there is.
     #[error(
         "variant `{variant}` on `{executor}` needs {} of memory, {limit}\n\
          help: use fewer iterations, fewer ranks or a smaller model",
@@ -66,25 +62,21 @@ pub enum ExecuteError {
         /// Available memory, in words.
         limit: String,
     },
-    /// A real run that would not do what was simulated.
     #[error(
         "`--real-set`: variant `{variant}` would have another {what} in the real run than in the simulation\n\
          help: let only the cluster's links and latencies, host and codec costs, compute and start times, and faults differ"
     )]
     OtherWork { variant: String, what: &'static str },
-    /// No prediction of this variant is possible.
     #[error(
         "variant `{0}` calls a library's own collective, and probes measure none\n\
          help: `--variant` chooses others; `zipwire bench collective --on mpi` times collectives of MPI"
     )]
     UnknownCall(String),
-    /// A paced run that this machine could not keep up with.
     #[error(
         "a dilation of {asked} is too small: this machine would set the pace\n\
          help: {needed} would do; leave it out to have it chosen"
     )]
     Dilation { asked: f64, needed: f64 },
-    /// A paced run of a cluster whose links are not to share as links do.
     #[error(
         "links of a real run are shared by all transfers that cross them, and network model `{}` says otherwise\n\
          help: set `cluster.model` to `{}`; `zipwire validate` takes it as \
@@ -92,14 +84,12 @@ pub enum ExecuteError {
         .0.name(), NetworkModel::MaxMin.name(), NetworkModel::MaxMin.name(), .0.name()
     )]
     Model(NetworkModel),
-    /// A real run in which transfers are to wait for ranks that they do not concern.
     #[error(
         "`cluster.start` is `barrier`, and on `{0}` each transfer starts when its two ranks are there\n\
          help: run it on `sim`; `zipwire validate` takes it as \
          `--real-set cluster.start=rendezvous`, and then shows how wrong it is"
     )]
     Start(&'static str),
-    /// Nothing to be slowed down.
     #[error(
         "variant `{0}` takes no time in the simulation: there is nothing to hold a measurement against\n\
          help: give the workload bytes to move or time to compute"
@@ -111,28 +101,20 @@ pub enum ExecuteError {
     /// The payload could not be encoded.
     #[error(transparent)]
     Size(#[from] SizeError),
-    /// The simulation has no result.
     #[error("variant `{0}` on `sim` failed in {1}")]
     Sim(String, SimError),
-    /// Caches cannot be coded.
     #[error("variant `{0}` cannot code caches: {1}")]
     Caches(String, #[source] Box<zipwire_kv::KvError>),
-    /// Requests were not served to the end.
     #[error("variant `{0}` on `{1}` failed: {2}")]
     Serve(String, &'static str, #[source] Box<ServeError>),
-    /// The executor runs plans, and serving has none.
     #[error("`{0}` does not serve requests\nhelp: run the scenario on {1}")]
     NoServing(&'static str, String),
-    /// The executor does not take the plan.
     #[error("variant `{0}` cannot run on `{1}`: {2}")]
     Refused(String, &'static str, EngineError),
-    /// The real run failed.
     #[error("variant `{0}` on `{1}` failed in {2}")]
     Run(String, &'static str, Box<RunFailure>),
-    /// Processes of which this is not the first.
     #[error("this process is not rank 0 of a job of MPI processes\nhelp: start it by `mpirun`")]
     NoJob,
-    /// Another number of processes than the scenario has ranks.
     #[error(
         "the scenario has {ranks} ranks, and {processes} processes were started\n\
          help: start {ranks} of them, for instance by `mpirun -n {ranks}`"
@@ -141,25 +123,21 @@ pub enum ExecuteError {
     /// Files of the scenario cannot be read again, to be sent to other hosts.
     #[error("the scenario cannot be sent to the other ranks: {}", .0.render(false))]
     Parcel(Box<ScenarioError>),
-    /// The ranks have failed in an earlier run, and do not meet again.
     #[error("variant `{0}` on `{1}` was not run: its ranks had failed before")]
     NotRun(String, &'static str),
     /// The processes of a job cannot run anything together.
     #[error(transparent)]
     World(#[from] WorldError),
-    /// A cluster that changes and is not simulated.
     #[error(
         "`{0}` cannot let the cluster or the codec change in the course of a run, as `drift` says\n\
          help: run the scenario on `sim`, or remove `drift`"
     )]
     Drift(&'static str),
-    /// A switcher where none can be.
     #[error(
         "variant `{0}` is adaptive: it runs on `sim` and `threads`, and not with faults\n\
          help: choose other variants with `--variant`; those that are its arms run everywhere"
     )]
     Adaptive(String),
-    /// A fault that can hit nothing, in any variant.
     #[error(
         "`fault.{index}` hits no transfer of any variant\n\
          help: `zipwire plan` lists the transfers; `segment` and `stage` can be left out"

@@ -14,16 +14,11 @@ use crate::execute::{ExecuteError, Outcome, Prepared};
 pub(super) struct Cuda;
 
 impl Executor for Cuda {
-    fn name(&self) -> &'static str {
-        "cuda"
-    }
-
-    fn summary(&self) -> &'static str {
-        "ranks on CUDA streams"
-    }
-
-    fn clock(&self) -> &'static str {
-        "device"
+    says! {
+        name: &'static str = "cuda";
+        summary: &'static str = "ranks on CUDA streams";
+        clock: &'static str = "device";
+        refuses_validation: Option<&'static str> = Some("copies between ranks on GPUs are no network to hold a prediction against");
     }
 
     fn times(&self, _: &Experiment) -> &'static str {
@@ -32,10 +27,6 @@ impl Executor for Cuda {
 
     fn missing(&self) -> Option<String> {
         Device::count().err().map(|error| error.to_string())
-    }
-
-    fn refuses_validation(&self) -> Option<&'static str> {
-        Some("copies between ranks on GPUs are no network to hold a prediction against")
     }
 
     /// Takes the layout `split` where a scenario says nothing and no kernel writes the other one.
@@ -121,7 +112,6 @@ fn writes_compact(experiment: &Experiment, variant: &Variant) -> bool {
     })
 }
 
-/// The GPUs that ranks run on.
 fn gpus<'p>(prepared: &'p Prepared<'_>) -> Result<&'p [Device], GpuError> {
     if let Some(gpus) = prepared.gpus.get() {
         return Ok(gpus);

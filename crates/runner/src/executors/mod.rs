@@ -3,6 +3,13 @@
 //! Everything else asks the trait: what a run needs and refuses is decided in the executor's file, and the command line, the
 //! outputs and the sweeps take whatever [`ALL`] holds, or an executor of a caller's own.
 
+/// Methods of an [`Executor`] that give a constant, a line each.
+macro_rules! says {
+    ($($method:ident: $type:ty = $value:expr;)+) => {
+        $(fn $method(&self) -> $type { $value })+
+    };
+}
+
 mod cuda;
 mod mpi;
 mod sim;

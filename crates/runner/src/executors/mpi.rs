@@ -18,36 +18,21 @@ use crate::{Cancel, memory};
 pub(super) struct Mpi;
 
 impl Executor for Mpi {
-    fn name(&self) -> &'static str {
-        "mpi"
-    }
-
-    fn summary(&self) -> &'static str {
-        "ranks as processes over MPI"
-    }
-
-    fn clock(&self) -> &'static str {
-        "monotonic"
+    says! {
+        name: &'static str = "mpi";
+        summary: &'static str = "ranks as processes over MPI";
+        clock: &'static str = "monotonic";
+        adapts: bool = true;
+        serves: bool = true;
+        refuses_validation: Option<&'static str> = None;
     }
 
     fn times(&self, _: &Experiment) -> &'static str {
         "measured over MPI (phases of compute wait for as long as the scenario says; all else is what these hosts take)"
     }
 
-    fn adapts(&self) -> bool {
-        true
-    }
-
-    fn serves(&self) -> bool {
-        true
-    }
-
     fn missing(&self) -> Option<String> {
         library().err().map(|error| error.to_string())
-    }
-
-    fn refuses_validation(&self) -> Option<&'static str> {
-        None
     }
 
     /// The buffers and bases of rank 0; those of others are theirs.

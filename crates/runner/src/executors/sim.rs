@@ -5,43 +5,25 @@ use zipwire_schedule::Plan;
 
 use super::Executor;
 use crate::execute::{ExecuteError, Outcome, Prepared};
-use crate::faults::FaultSetup;
+use crate::simulate::FaultSetup;
 use crate::{Cancel, memory};
 
 #[derive(Debug)]
 pub(super) struct Sim;
 
 impl Executor for Sim {
-    fn name(&self) -> &'static str {
-        "sim"
-    }
-
-    fn summary(&self) -> &'static str {
-        "the simulator"
-    }
-
-    fn clock(&self) -> &'static str {
-        "virtual"
+    says! {
+        name: &'static str = "sim";
+        summary: &'static str = "the simulator";
+        clock: &'static str = "virtual";
+        is_real: bool = false;
+        adapts: bool = true;
+        serves: bool = true;
+        refuses_validation: Option<&'static str> = Some("a simulation is not held against itself");
     }
 
     fn times(&self, _: &Experiment) -> &'static str {
         "simulated"
-    }
-
-    fn is_real(&self) -> bool {
-        false
-    }
-
-    fn adapts(&self) -> bool {
-        true
-    }
-
-    fn serves(&self) -> bool {
-        true
-    }
-
-    fn refuses_validation(&self) -> Option<&'static str> {
-        Some("a simulation is not held against itself")
     }
 
     /// Frames are made for their lengths, unless these are stated.

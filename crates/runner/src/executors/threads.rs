@@ -10,23 +10,20 @@ use zipwire_schedule::Plan;
 
 use super::{Executor, THREADS};
 use crate::execute::{ExecuteError, Outcome, Prepared};
-use crate::faults::FaultSetup;
+use crate::simulate::FaultSetup;
 use crate::{Cancel, memory};
 
 #[derive(Debug)]
 pub(super) struct Threads;
 
 impl Executor for Threads {
-    fn name(&self) -> &'static str {
-        "threads"
-    }
-
-    fn summary(&self) -> &'static str {
-        "ranks as threads, real bytes"
-    }
-
-    fn clock(&self) -> &'static str {
-        "monotonic"
+    says! {
+        name: &'static str = "threads";
+        summary: &'static str = "ranks as threads, real bytes";
+        clock: &'static str = "monotonic";
+        adapts: bool = true;
+        serves: bool = true;
+        refuses_validation: Option<&'static str> = None;
     }
 
     fn times(&self, experiment: &Experiment) -> &'static str {
@@ -35,18 +32,6 @@ impl Executor for Threads {
         } else {
             "run on threads at a fraction of the cluster's speed"
         }
-    }
-
-    fn adapts(&self) -> bool {
-        true
-    }
-
-    fn serves(&self) -> bool {
-        true
-    }
-
-    fn refuses_validation(&self) -> Option<&'static str> {
-        None
     }
 
     /// The buffers of all ranks are here, and what their codecs take differences from.
@@ -92,7 +77,6 @@ impl Executor for Threads {
     }
 }
 
-/// A run on threads.
 pub(crate) struct Real<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) payload: &'a Payload,
@@ -148,7 +132,6 @@ impl Prepared<'_> {
     }
 }
 
-/// Cores of this machine.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

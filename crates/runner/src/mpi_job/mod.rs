@@ -3,22 +3,26 @@
 //!
 //! There is one job in a process, as there is one MPI.
 
-mod follow;
-mod task;
-
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-pub use zipwire_engine::mpi::Member;
+use serde::{Deserialize, Serialize};
+use zipwire_codec::Table;
+use zipwire_engine::host::HostSetup;
 use zipwire_engine::mpi::{World, WorldError};
-pub use zipwire_mpi::Collective as MpiCollective;
+use zipwire_engine::transport::Ended;
 use zipwire_mpi::{MpiError, environment, library};
-use zipwire_scenarios::Experiment;
-use zipwire_schedule::Rank;
+use zipwire_payload::Payload;
+use zipwire_scenarios::{Experiment, Parcel, Variant};
+use zipwire_schedule::{Plan, Rank};
 
-pub(crate) use self::follow::setup;
-pub(crate) use self::task::Task;
+use crate::adaptive::{Arms, Key, Plans};
+use crate::execute::plan;
 use crate::{Cancel, ExecuteError};
+
+pub use zipwire_engine::mpi::Member;
+pub use zipwire_mpi::Collective as MpiCollective;
 
 /// Part of a process in a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +38,11 @@ pub enum Role {
 #[allow(missing_docs, reason = "fields are named by the messages")]
 #[non_exhaustive]
 pub enum JobError {
-    /// A launcher whose processes MPI does not know of.
     #[error(
         "this process was started by {by} as number {rank}, and that starts no MPI\n\
          help: start it by `mpirun -n N`, or by `srun --mpi=pmix`"
     )]
     Launcher { by: &'static str, rank: u32 },
-    /// MPI knows of other processes than the launcher.
     #[error(
         "{by} has started {launched} processes, and the MPI library `{library}` knows of {found}\n\
          help: launcher and library must belong together: `ZIPWIRE_MPI_LIB` names the library"
@@ -51,7 +53,6 @@ pub enum JobError {
     /// The run has failed, which rank 0 reports.
     #[error("the run has failed: rank 0 says how")]
     Failed,
-    /// A task that this version does not know.
     #[error("rank 0 has said what this process does not understand: {0}")]
     Task(String),
 }
@@ -148,7 +149,7 @@ pub fn join(patience: Duration, cancel: &Cancel) -> Result<Role, JobError> {
         *job() = Some(Job { world, loaded: None, aligned_s: None });
         return Ok(Role::First);
     }
-    follow::follow(world).map(|()| Role::Other)
+    follow(world).map(|()| Role::Other)
 }
 
 /// Ends the job, at rank 0, which ends with an exit code and has said why: the others end.
@@ -182,4 +183,208 @@ impl Job {
         }
         Ok(self.world.tell(&task.to_bytes())?)
     }
+}
+
+/// Something to do together.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Task {
+    /// Take up an experiment, which all that follows is about.
+    Load(Parcel),
+    Run {
+        variant: String,
+        /// Whether what is received is compared.
+        verifies: bool,
+    },
+    /// Serve all requests as a variant says.
+    Serve {
+        variant: String,
+        /// Whether what is received is compared.
+        verifies: bool,
+    },
+    /// Carry out a collective of MPI itself.
+    Collective {
+        /// The function, as MPI calls it.
+        collective: String,
+        bytes: u64,
+        rounds: u32,
+    },
+    /// Run one iteration of an adaptive variant.
+    Adapt {
+        variant: String,
+        iteration: u32,
+        /// Arms of all segments in this iteration.
+        key: Key,
+        /// Bytes of the table that frames name in place of the scenario's.
+        table: Option<Vec<u8>>,
+        /// Whether what is received is compared.
+        verifies: bool,
+    },
+}
+
+impl Task {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        postcard::to_allocvec(self).expect("tasks are plain data")
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Result<Self, JobError> {
+        postcard::from_bytes(bytes).map_err(|error| JobError::Task(error.to_string()))
+    }
+}
+
+/// Runs whatever rank 0 says, until it says that nothing is left.
+fn follow(mut world: World) -> Result<(), JobError> {
+    let followed = tasks(&mut world);
+    if followed.is_ok() {
+        world.has_said_all(None);
+    }
+    // Rank 0 says what has gone wrong, to which each has reported.
+    let finished = world.finish();
+    followed.and(finished.map_err(JobError::from))
+}
+
+fn tasks(world: &mut World) -> Result<(), JobError> {
+    let mut next = read(world)?;
+    while let Some(task) = next {
+        let Task::Load(parcel) = task else {
+            return Err(JobError::Task("a run before there is an experiment".to_owned()));
+        };
+        let experiment = match parcel.unpack() {
+            Ok(experiment) => experiment,
+            Err(source) => {
+                let host = world.members()[0].host.clone();
+                world.refuse(&format!("on host `{host}` {}", source.render(false)));
+                return Err(JobError::Failed);
+            }
+        };
+        next = in_experiment(world, &experiment)?;
+    }
+    Ok(())
+}
+
+/// Runs what is said of one experiment; what comes after that.
+fn in_experiment(world: &mut World, experiment: &Experiment) -> Result<Option<Task>, JobError> {
+    let mut next = read(world)?;
+    loop {
+        next = match next {
+            Some(Task::Run { variant, verifies }) => {
+                let plan = plan(experiment, of(experiment, &variant)?);
+                let payload = experiment.payload.as_ref();
+                let payload = payload.ok_or_else(|| JobError::Task("a run without a payload".to_owned()))?;
+                let iterations = 0..experiment.iterations;
+                let setup = setup(experiment, &plan, payload, iterations, world.patience(), verifies);
+                run(world, &variant, &setup)?;
+                read(world)?
+            }
+            Some(Task::Serve { variant, verifies }) => {
+                serve(world, experiment, of(experiment, &variant)?, verifies)?;
+                read(world)?
+            }
+            Some(Task::Adapt { ref variant, .. }) => {
+                let variant = of(experiment, variant)?;
+                adaptive(world, experiment, variant, next)?
+            }
+            other => return Ok(other),
+        };
+    }
+}
+
+/// Runs iterations of one adaptive variant; what comes after that.
+fn adaptive(
+    world: &mut World,
+    experiment: &Experiment,
+    own: &Variant,
+    mut next: Option<Task>,
+) -> Result<Option<Task>, JobError> {
+    let arms = Arms::new(experiment, own);
+    let refused = |error: crate::ExecuteError| JobError::Task(error.to_string());
+    let payload = arms.payload(crate::executors::MPI).map_err(refused)?;
+    let mut plans = Plans::new(&arms);
+    loop {
+        match next {
+            Some(Task::Adapt { variant, iteration, key, table, verifies }) if variant == own.name => {
+                if let Some(table) = table.map(Table::new) {
+                    // It is rank 0's to calibrate, and this rank's to doubt.
+                    let codec = experiment.codec_of(own).map(|choice| choice.spec.clone().without_table());
+                    let named = codec.map(|codec| codec.with_table(&table)).transpose();
+                    named.map_err(|error| JobError::Task(error.to_string()))?;
+                    plans.use_table(&table);
+                }
+                let plan = plans.get(&key).map_err(refused)?;
+                let iterations = iteration..iteration + 1;
+                let setup = setup(experiment, &plan, &payload, iterations, world.patience(), verifies);
+                run(world, &own.name, &setup)?;
+            }
+            other => return Ok(other),
+        }
+        next = read(world)?;
+    }
+}
+
+fn run(world: &mut World, name: &str, setup: &HostSetup<'_>) -> Result<(), JobError> {
+    match world.run(name, setup)? {
+        Ok(_) => Ok(()),
+        // Rank 0 has the reports of all, and says which failure came first.
+        Err(_) => Err(JobError::Failed),
+    }
+}
+
+/// Serves requests with all others.
+fn serve(
+    world: &mut World,
+    experiment: &Experiment,
+    variant: &Variant,
+    verifies: bool,
+) -> Result<(), JobError> {
+    let (serving, payload) = (experiment.serving.as_ref(), experiment.payload.as_ref());
+    let (Some(serving), Some(payload)) = (serving, payload) else {
+        return Err(JobError::Task("requests of a scenario that has none".to_owned()));
+    };
+    let patience = world.patience();
+    let setup = crate::serving::setup(experiment, serving, variant, payload.sources(), patience, verifies);
+    // Rank 0 says which failure came first.
+    world.serve(&variant.name, &setup).map(|_| ()).map_err(|_| JobError::Failed)
+}
+
+/// How all processes run a plan.
+pub(crate) fn setup<'a>(
+    experiment: &'a Experiment,
+    plan: &'a Plan,
+    payload: &'a Payload,
+    iterations: Range<u32>,
+    stuck_after: Duration,
+    verifies: bool,
+) -> HostSetup<'a> {
+    HostSetup {
+        stuck_after,
+        cores: 1,
+        phases: Some(&experiment.durations),
+        verifies,
+        faults: &experiment.faults,
+        ..HostSetup::new(plan, payload, iterations)
+    }
+}
+
+/// The next thing to do, behind what concerns no experiment, which is done.
+fn read(world: &mut World) -> Result<Option<Task>, JobError> {
+    loop {
+        let next = world.next_task().map_err(|error| match error {
+            // This process has done its part; rank 0 says what has failed.
+            WorldError::Ended(Ended::Aborted) => JobError::Failed,
+            error => error.into(),
+        });
+        let Some(bytes) = next? else { return Ok(None) };
+        match Task::of_bytes(&bytes)? {
+            Task::Collective { collective, bytes, rounds } => {
+                let known = MpiCollective::ALL.into_iter().find(|known| known.function() == collective);
+                let known = known.ok_or(JobError::Task(collective))?;
+                world.time_collective(known, bytes, rounds + 1)?;
+            }
+            task => return Ok(Some(task)),
+        }
+    }
+}
+
+fn of<'e>(experiment: &'e Experiment, name: &str) -> Result<&'e Variant, JobError> {
+    let variant = experiment.variants.iter().find(|variant| variant.name == name);
+    variant.ok_or_else(|| JobError::Task(format!("there is no variant `{name}`")))
 }

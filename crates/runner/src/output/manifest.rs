@@ -15,7 +15,6 @@ const CHUNK: usize = 1 << 16;
 /// Longest manifest that is read, in bytes: a hundred thousand files.
 const LONGEST: u64 = 16 << 20;
 
-/// The files of a result.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Manifest {
     zipwire_output: u32,
@@ -30,7 +29,6 @@ pub(super) struct FileRecord {
     xxh3: String,
 }
 
-/// Hashes what it passes on.
 pub(super) struct Hashing<W> {
     inner: W,
     hash: Xxh3,

@@ -1,15 +1,16 @@
 //! Workload `serving`: requests instead of iterations, a machine that decides instead of a plan.
 
 mod real;
-mod size;
 mod validate;
 
-pub(crate) use self::real::setup;
-pub use self::validate::{ServingValidation, ServingVariantValidation, validate_serving};
 use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_128;
+use zipwire_codec::Spec;
+use zipwire_kv::{KvCodec, KvError, Place};
+use zipwire_payload::{Payload, stream};
 use zipwire_scenarios::{Experiment, Serving, Variant};
+use zipwire_schedule::SegmentId;
 use zipwire_serving::{Metrics as RequestMetrics, Record, Recorder, Requests, Summary};
 use zipwire_sim::SimError;
 use zipwire_sim::serving::{self, Coding, RankTimes};
@@ -17,6 +18,9 @@ use zipwire_timeline::{Metrics, Spread};
 
 use crate::Cancel;
 use crate::execute::{ExecuteError, Outcome, Prepared};
+
+pub(crate) use self::real::setup;
+pub use self::validate::{ServingValidation, ServingVariantValidation, validate_serving};
 
 /// Spans of a timeline at the most: 100 MB of them, which is more than a viewer of timelines shows.
 const SPAN_LIMIT: usize = 1_000_000;
@@ -58,7 +62,6 @@ pub(crate) fn digest(experiment: &Experiment, serving: &Serving, variant: &Varia
 }
 
 impl Prepared<'_> {
-    /// Simulates a variant.
     pub(crate) fn simulate_serving(
         &self,
         serving: &Serving,
@@ -122,7 +125,7 @@ fn coding(
     let Some(choice) = experiment.codec_of(variant).filter(|_| variant.is_coded()) else { return Ok(None) };
     let size = match (choice.ratio, &experiment.payload) {
         (Some(ratio), _) => 1.0 / ratio,
-        (None, Some(payload)) => size::measured(serving, &choice.spec, payload, experiment.seed)
+        (None, Some(payload)) => measured(serving, &choice.spec, payload, experiment.seed)
             .map_err(|error| ExecuteError::Caches(variant.name.clone(), Box::new(error)))?,
         (None, None) => unreachable!("scenarios with coded variants have a payload or a ratio"),
     };
@@ -171,4 +174,28 @@ impl Served {
         let requests = Arc::clone(requests);
         Self { requests, records, summary, metrics, spans_left_out: ran.spans_left_out, notes: Vec::new() }
     }
+}
+
+/// Groups that are coded: of 256 tokens of eight heads of 128 values they are 16 MiB.
+const GROUPS: u64 = 16;
+
+/// Coded bytes over raw ones, headers included: a mean over groups whose rows are drawn.
+fn measured(serving: &Serving, spec: &Spec, payload: &Payload, seed: u64) -> Result<f64, KvError> {
+    let geometry = serving.geometry;
+    let codec = KvCodec::new(geometry, spec.clone())?;
+    let plane_len = geometry.row_len() * geometry.group_tokens() as usize;
+    let mut planes = vec![vec![0; plane_len]; geometry.planes()];
+    let mut out = vec![0; codec.bound(geometry.group_tokens())];
+    let (mut raw, mut coded) = (0, 0);
+    for group in 0..GROUPS {
+        for (plane, bytes) in planes.iter_mut().enumerate() {
+            let draws = stream(seed, "caches", [group, plane as u64, 0]);
+            payload.source(SegmentId(plane as u32)).fill(draws, bytes);
+        }
+        let layer = group as u32 % geometry.layers();
+        let planes: Vec<&[u8]> = planes.iter().map(Vec::as_slice).collect();
+        coded += codec.encode(Place { layer, token: 0 }, &planes, &mut out)?;
+        raw += plane_len * geometry.planes();
+    }
+    Ok(coded as f64 / raw as f64)
 }

@@ -213,7 +213,6 @@ impl Simulated {
         files.map(|(path, file)| (path.display().to_string(), state.now.contents[&file].clone())).collect()
     }
 
-    /// Paths of all folders.
     pub(crate) fn folders(&self) -> Vec<String> {
         let state = self.state();
         let folders = state.now.names.iter().filter(|(_, file)| file.is_none());

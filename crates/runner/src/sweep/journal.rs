@@ -30,14 +30,12 @@ const SYNCED_AFTER: Duration = Duration::from_secs(1);
 const BEFORE: &[u8] = b"{\"xxh3\":\"";
 const BETWEEN: &[u8] = b"\",\"line\":";
 const BEHIND: &[u8] = b"}\n";
-/// Digits of a checksum.
 const DIGITS: usize = 32;
 
 /// The first line: everything that the rows of a sweep depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Header {
     sweep_journal: u32,
-    /// Version of the program.
     version: String,
     scenario: String,
     /// Hash of the scenario and the files that it names.
@@ -209,7 +207,6 @@ impl<'a> Journal<'a> {
         Ok((Self { storage, path, sweep, digest: header.digest.clone(), state }, found))
     }
 
-    /// Points that have ended.
     pub(crate) fn done(&self) -> usize {
         self.state().done
     }

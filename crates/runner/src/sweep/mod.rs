@@ -4,16 +4,14 @@
 //! `zipwire-scenarios` lists the points, and [`compare`](crate::compare) runs one of them. The files are the same, byte for byte,
 //! whatever the number of threads and interruptions.
 
-mod admission;
 mod journal;
 mod point;
 mod report;
-mod row;
 #[cfg(test)]
 mod tests;
 
 pub use journal::JournalError;
-pub use row::{FailedRun, Run, SweepRow};
+pub use report::{FailedRun, Run, SweepRow};
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,9 +22,8 @@ use zipwire_scenarios::{ScenarioError, Sweep};
 
 use crate::storage::System;
 use crate::{Cancel, ExecuteError, Executor, Output, OutputError, Shared};
-use admission::Admission;
 use journal::{Found, Header, Journal};
-use point::{Points, Stop};
+use point::{Admission, Points, Stop};
 use report::{Rows, SweepSummary};
 
 /// All that a sweep depends on, and where it goes.
@@ -75,7 +72,6 @@ pub enum SweepError {
     /// A point is not a valid scenario.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// The first point cannot be run.
     #[error("{0}\nat the first point of the sweep")]
     First(ExecuteError),
     /// The journal cannot be used.
@@ -84,7 +80,6 @@ pub enum SweepError {
     /// A file cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// The user asked to stop.
     #[error("{}", stopped(*.done, *.of, .journal))]
     Stopped {
         /// Points that have ended.

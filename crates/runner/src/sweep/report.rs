@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use serde::ser::{Error, Serialize, SerializeSeq, Serializer};
-use serde_json::Value;
+use serde::ser::{Error, SerializeSeq, Serializer};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::journal::Journal;
-use super::row::Run;
 
 /// Metrics: the column, which names the unit, and where `summary.json` has them.
 const COLUMNS: [(&str, &str); 47] = [
@@ -59,8 +59,7 @@ const COLUMNS: [(&str, &str); 47] = [
     ("plan_digest", "/plan_digest"),
 ];
 
-/// `summary.json` of a sweep.
-#[derive(serde::Serialize)]
+#[derive(Serialize)]
 pub(crate) struct SweepSummary<'a> {
     pub(crate) scenario: &'a str,
     /// The scenario's own; a sweep may set another one in each row.
@@ -119,7 +118,6 @@ impl Rows<'_> {
     }
 }
 
-/// The columns of a run.
 fn fields(run: &Run<'_>) -> Vec<String> {
     let mut fields =
         vec![run.executor.unwrap_or_default().to_owned(), run.variant.unwrap_or_default().to_owned()];
@@ -135,5 +133,58 @@ fn field(value: &Value) -> String {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
+    }
+}
+
+/// One point. As JSON it reads back as it was written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SweepRow {
+    /// The value of each path of the sweep.
+    pub set: Map<String, Value>,
+    /// Results of runs that ended well, as in [`Summary`](zipwire_traces::Summary), by executor and variant.
+    pub executors: Map<String, Value>,
+    /// The runs that failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<FailedRun>,
+}
+
+/// A run that has no result, or a point that has none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedRun {
+    /// The executor; `None` if the point could not be run at all.
+    pub executor: Option<String>,
+    /// The variant, likewise.
+    pub variant: Option<String>,
+    /// The error in words.
+    pub error: String,
+}
+
+/// One run of a point: a line of `sweep.csv`.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// The executor.
+    pub executor: Option<&'a str>,
+    /// The variant.
+    pub variant: Option<&'a str>,
+    /// The numbers of `summary.json`, or what went wrong.
+    pub result: Result<&'a Value, &'a str>,
+}
+
+impl SweepRow {
+    /// All runs: those that ended well, in the order of executors and variants, then those that did not.
+    pub fn runs(&self) -> Vec<Run<'_>> {
+        let mut runs = Vec::new();
+        for (executor, variants) in &self.executors {
+            for (variant, result) in variants.as_object().into_iter().flatten() {
+                let (executor, variant) = (Some(executor.as_str()), Some(variant.as_str()));
+                runs.push(Run { executor, variant, result: Ok(result) });
+            }
+        }
+        runs.extend(self.failed.iter().map(|failed| Run {
+            executor: failed.executor.as_deref(),
+            variant: failed.variant.as_deref(),
+            result: Err(&failed.error),
+        }));
+        runs
     }
 }

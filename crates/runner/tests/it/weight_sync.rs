@@ -10,7 +10,6 @@ const STEP_S: f64 = 0.02;
 const EVERY: f64 = 4.0;
 const LATENCY_S: f64 = 5e-6;
 const LINK: f64 = 20e9;
-/// Bytes of all weights.
 const BYTES: f64 = 400e6;
 
 fn experiment(trainers: u32, ranks: u32, bytes: f64, update: &str) -> Experiment {

@@ -11,7 +11,6 @@ use crate::language::{
     Field, Raw, Rule, Schema, array, custom, integer, keys, number, one_of, rate, raw, schema, table, time,
 };
 
-/// Most requests.
 pub(super) const REQUEST_LIMIT: u32 = 1 << 22;
 
 keys! { static KEYS =
@@ -92,7 +91,6 @@ fn rules() -> Vec<Rule> {
     vec![Rule::one_of(&[KEYS.poisson, KEYS.every])]
 }
 
-/// Schema of the table that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     table(KEYS.all).with(rules())
 }
@@ -128,12 +126,10 @@ pub(super) fn read(field: &Field<'_>, seed: u64) -> Result<Requests> {
     Ok(Requests::new((0..count).map(request).collect(), Requests::BLOCK_TOKENS))
 }
 
-/// Schema of the array that [`read_list`] accepts.
 pub(super) fn list_schema() -> Schema {
     array(table(REQUEST.all)).at_least(1)
 }
 
-/// Reads requests one by one.
 pub(super) fn read_list(field: &Field<'_>) -> Result<Requests> {
     let items = field.tables(REQUEST_LIMIT as usize, "requests")?;
     if items.is_empty() {

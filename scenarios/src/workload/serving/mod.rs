@@ -4,34 +4,33 @@
 //! the codec counts, and whether there is one.
 
 mod arrivals;
-mod compute;
 mod pools;
 mod trace;
-mod troubles;
 
 use std::sync::Arc;
 
 use zipwire_codec::DType;
-use zipwire_kv::KvCodec;
+use zipwire_kv::{Geometry, KvCodec};
 use zipwire_schedule::{Durations, Job};
-use zipwire_serving::{Config, FirstToken, Move, Placement, Requests, Slo};
+use zipwire_serving::{
+    ComputeTime, Config, FirstToken, Loss, Move, Placement, RequestId, Requests, Shards, Slo, Trouble,
+};
 
-pub(super) use self::compute::schema as compute_schema;
 use self::pools::{PoolTable, cache};
 use super::{Context, Kind, Workload};
 use crate::codec::CodecChoice;
 use crate::error::Result;
 use crate::files::Files;
 use crate::language::{
-    AnyKey, Condition, Field, Key, Raw, Reader, Rule, Schema, choice, custom, integer, keys, named, raw,
-    table, time,
+    AnyKey, Condition, Field, Key, Raw, Reader, Rule, Schema, array, choice, custom, integer, keys, named,
+    raw, table, time,
 };
 use crate::model::{self, Architecture, Needs};
 use crate::payload::{self, Carried, Rowset, TENSORS};
 use crate::problem::{Problem, ServingProblem};
-use crate::serving::Serving;
 
-/// Most groups of layers.
+pub(super) use self::pools::compute_schema;
+
 const GROUP_LIMIT: u32 = 256;
 /// Most tokens of a prompt, or of an answer.
 const TOKEN_LIMIT: u32 = 1 << 24;
@@ -67,8 +66,8 @@ keys! { static KEYS =
     kv_dtype: DType = choice("dtype", &DType::ALL, DType::name), "type of keys and values; `BF16` by default";
     handshake: f64 = time(), "time before the first transfer of each request; none by default";
     slo: Slo = custom(read_slo, || table(SLO.all)), "what users are promised, for goodput; nothing by default";
-    lost: Raw = raw(troubles::lost_schema), "instances that are gone from a moment on; none by default";
-    cancelled: Raw = raw(troubles::cancelled_schema), "requests that nobody wants any more from a moment on; none by default";
+    lost: Raw = raw(lost_schema), "instances that are gone from a moment on; none by default";
+    cancelled: Raw = raw(cancelled_schema), "requests that nobody wants any more from a moment on; none by default";
     until: f64 = time(), "when the run ends, whoever is still served; by default when all have been";
     payload: Raw = raw(payload::caches_schema), "what caches hold, of type `kv_dtype`: tensors `keys` and `values`, or `latent`";
 }
@@ -145,9 +144,9 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
             return Err(field.error(problem.into()));
         }
     }
-    let troubles = troubles::read(table.field(KEYS.lost), table.field(KEYS.cancelled), &requests, &config)?;
+    let troubles = read_troubles(table.field(KEYS.lost), table.field(KEYS.cancelled), &requests, &config)?;
     let compute = context.compute.as_ref().expect("the kind needs it");
-    let compute = compute::read(compute, &model, dtype, [&prefill, &decode])?;
+    let compute = pools::read_compute(compute, &model, dtype, [&prefill, &decode])?;
     let planes = geometry.planes();
     let rows = read_payload(table.field(KEYS.payload), planes, dtype, context.files)?;
     let serving = Serving {
@@ -219,7 +218,6 @@ fn check_tensors(payload: &Field<'_>, is_latent: bool) -> Result<()> {
     Ok(())
 }
 
-/// Schema of the table that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     Kind::Serving.table(KEYS.all).with(rules())
 }
@@ -235,4 +233,92 @@ pub(crate) fn check_caches(serving: &Serving, choice: &CodecChoice) -> std::resu
 /// The error of a problem with what a key says.
 fn problem(field: &Field<'_>, problem: ServingProblem) -> crate::error::ScenarioError {
     field.error(Problem::from(problem))
+}
+
+keys! { static LOST =
+    prefill: u32 = integer(0..=u32::MAX), "a prefill instance, from 0", example = "0";
+    decode: u32 = integer(0..=u32::MAX), "a decode instance, from 0", example = "0";
+    at: f64 = time(), "since when", needed = "\"1 s\"";
+}
+
+keys! { static CANCELLED =
+    request: u32 = integer(0..=u32::MAX), "the request, from 0 in the order of arrival", needed = "0";
+    at: f64 = time(), "since when", needed = "\"1 s\"";
+}
+
+fn one_instance() -> Rule {
+    Rule::one_of(&[LOST.prefill, LOST.decode])
+}
+
+fn lost_schema() -> Schema {
+    array(table(LOST.all).with(vec![one_instance()]))
+}
+
+fn cancelled_schema() -> Schema {
+    array(table(CANCELLED.all))
+}
+
+/// Reads both, in the order of time.
+fn read_troubles(
+    lost: Option<Field<'_>>,
+    cancelled: Option<Field<'_>>,
+    requests: &Requests,
+    config: &Config,
+) -> Result<Vec<Trouble>> {
+    let mut troubles = Vec::new();
+    for item in lost.map(|field| field.array()).transpose()?.unwrap_or_default() {
+        let table = item.table(LOST.all)?;
+        table.check(&[one_instance()])?;
+        let at_s = table.need(LOST.at)?;
+        let what = match table.field(LOST.prefill) {
+            Some(field) => Loss::Prefill(below(&field, config.prefill.instances, "prefill instances")?),
+            None => {
+                let field = table.need_field(LOST.decode)?;
+                Loss::Decode(below(&field, config.decode.instances, "decode instances")?)
+            }
+        };
+        troubles.push(Trouble { at_s, what });
+    }
+    for item in cancelled.map(|field| field.array()).transpose()?.unwrap_or_default() {
+        let table = item.table(CANCELLED.all)?;
+        let request = below(&table.need_field(CANCELLED.request)?, requests.len() as u32, "requests")?;
+        let at_s = table.need(CANCELLED.at)?;
+        troubles.push(Trouble { at_s, what: Loss::Request(RequestId(request)) });
+    }
+    troubles.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+    Ok(troubles)
+}
+
+/// Index of one of `count` things, from 0.
+fn below(field: &Field<'_>, count: u32, what: &str) -> Result<u32> {
+    let index = field.integer_u32(0..=u32::MAX)?;
+    if index < count {
+        return Ok(index);
+    }
+    Err(field.out_of_range(index, format!("less than {count}, the number of {what}")))
+}
+
+/// Everything about serving that is not the cluster's, a codec's or the payload's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Serving {
+    /// The requests.
+    pub requests: Arc<Requests>,
+    /// Pools and rules.
+    pub config: Config,
+    /// Compute time of prefill and decode.
+    pub compute: ComputeTime,
+    /// Which rank sends what of a cache to which.
+    pub shards: Shards,
+    /// Layout of a shard: its heads of keys and values, or the latent. Groups are coded separately.
+    pub geometry: Geometry,
+    /// Latencies that users are promised.
+    pub slo: Slo,
+    /// Seconds before the first flow of each request, in which both ends agree.
+    pub handshake_s: f64,
+    /// Whether pieces move while others are coded.
+    pub is_pipelined: bool,
+    /// Losses of instances and cancelled requests, in the order of time.
+    pub troubles: Vec<Trouble>,
+    /// End of the run, even if requests are still served.
+    pub until_s: Option<f64>,
 }

@@ -1,16 +1,17 @@
-//! `prefill` and `decode`: how many instances there are, over how many ranks each is spread, and for how many tokens each has memory.
+//! `prefill` and `decode`: how many instances there are, over how many ranks each is spread, and for how many tokens each has memory;
+//! and in `[compute]` what prompts and tokens take there.
 
 use zipwire_codec::DType;
 use zipwire_kv::Geometry;
-use zipwire_serving::{Pool, Shards};
+use zipwire_serving::{ComputeTime, DecodeTime, Pool, PrefillTime, Shards};
 
 use super::problem;
+use crate::compute::KEYS;
 use crate::error::Result;
-use crate::language::{Field, custom, integer, keys, schema};
-use crate::model::{Architecture, Attention};
+use crate::language::{Condition, Field, Keys, Rule, Schema, custom, integer, keys, schema, table};
+use crate::model::{Architecture, Attention, VALUE_BYTES};
 use crate::problem::ServingProblem;
 
-/// Most instances of a pool.
 const INSTANCE_LIMIT: u32 = 4096;
 /// Most requests that an instance decodes at the same time.
 const SEQUENCE_LIMIT: u32 = 1 << 20;
@@ -69,7 +70,7 @@ impl PoolTable {
 }
 
 /// Bytes of a token's cache on each of `ranks` ranks, all layers together.
-pub(super) fn rank_bytes(model: &Architecture, dtype: DType, ranks: u32) -> u64 {
+fn rank_bytes(model: &Architecture, dtype: DType, ranks: u32) -> u64 {
     let width = dtype.width() as u64;
     let layer = match model.attention {
         Attention::Grouped { kv_heads, head_size, .. } => {
@@ -106,4 +107,62 @@ pub(super) fn cache(
     let geometry =
         geometry.map_err(|source| problem(field, ServingProblem::Geometry { why: source.to_string() }))?;
     Ok((shards, geometry))
+}
+
+static SERVING: Keys<'static> =
+    &[KEYS.dense, KEYS.prefill_token, KEYS.prefill_step, KEYS.memory, KEYS.decode_step, KEYS.decode_sequence];
+
+fn compute_rules() -> Vec<Rule> {
+    vec![
+        Rule::one_of(&[KEYS.dense, KEYS.prefill_token]),
+        Rule::one_of(&[KEYS.memory, KEYS.decode_step]),
+        Condition::Has(KEYS.memory).refuses(
+            &[KEYS.decode_sequence],
+            "with `memory`, a sequence takes what its operations and its cache take",
+        ),
+    ]
+}
+
+pub(crate) fn compute_schema() -> Schema {
+    table(SERVING).with(compute_rules())
+}
+
+/// Reads the table for a model on these pools. Matrices are split over the ranks of an instance, caches of grouped attention, too; what
+/// ranks tell one another on the way is not counted. A step of decoding reads all weights, those of all experts among them: batches are large.
+pub(super) fn read_compute(
+    field: &Field<'_>,
+    model: &Architecture,
+    dtype: DType,
+    [prefill, decode]: [&PoolTable; 2],
+) -> Result<ComputeTime> {
+    let table = field.table(SERVING)?;
+    table.check(&compute_rules())?;
+    let dense = table.get(KEYS.dense)?;
+    let ranks = |pool: &PoolTable| f64::from(pool.ranks);
+    let flops = model.token_flops();
+    let prefill_time = match (dense, table.get(KEYS.prefill_token)?) {
+        (Some(rate), _) => PrefillTime {
+            step_s: table.get(KEYS.prefill_step)?.unwrap_or(0.0),
+            token_s: flops.token / (rate * ranks(prefill)),
+            pair_s: flops.pair / (rate * ranks(prefill)),
+        },
+        (None, token_s) => PrefillTime {
+            step_s: table.get(KEYS.prefill_step)?.unwrap_or(0.0),
+            token_s: token_s.unwrap_or(0.0),
+            pair_s: 0.0,
+        },
+    };
+    let decode_time = match table.get(KEYS.memory)? {
+        Some(rate) => DecodeTime {
+            step_s: model.parameters() as f64 * VALUE_BYTES as f64 / (rate * ranks(decode)),
+            sequence_s: dense.map_or(0.0, |dense| flops.token / (dense * ranks(decode))),
+            context_token_s: rank_bytes(model, dtype, decode.ranks) as f64 / rate,
+        },
+        None => DecodeTime {
+            step_s: table.need(KEYS.decode_step)?,
+            sequence_s: table.get(KEYS.decode_sequence)?.unwrap_or(0.0),
+            context_token_s: 0.0,
+        },
+    };
+    Ok(ComputeTime { prefill: prefill_time, decode: decode_time })
 }

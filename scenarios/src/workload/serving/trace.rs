@@ -6,14 +6,13 @@ use zipwire_serving::{Request, Requests};
 
 use super::TOKEN_LIMIT;
 use super::arrivals::REQUEST_LIMIT;
-use crate::document::{Document, Place};
 use crate::error::{Result, ScenarioError};
 use crate::files::Files;
 use crate::language::{Field, Schema, choice, integer, keys, named, number, table, text};
 use crate::problem::{Problem, ServingProblem};
+use crate::tree::{Document, Place};
 
 named! {
-    /// Who wrote a trace.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Format {
         /// JSON lines of Mooncake: milliseconds, tokens, and ids of blocks of 512 tokens.
@@ -37,7 +36,6 @@ const AZURE: &str = "2023-11-16 18:15:46.6805900,374,44";
 /// The columns of Azure.
 const HEADER: &str = "TIMESTAMP,ContextTokens,GeneratedTokens";
 
-/// Schema of the table that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     table(KEYS.all)
 }

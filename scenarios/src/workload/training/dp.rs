@@ -9,11 +9,10 @@ use std::ops::Range;
 use zipwire_codec::DType;
 use zipwire_schedule::Slot;
 
-use super::super::amounts::whole;
+use super::super::whole;
 use super::super::{Context, Kind, Workload};
-use super::builder::{Builder, Uses, check, check_call};
+use super::builder::{Builder, Settings, Uses, check, check_call};
 use super::gradients::{self, Sums, Unit, When, read_dtype, read_when};
-use super::settings::Settings;
 use crate::error::Result;
 use crate::language::{AnyKey, Field, Keys, Raw, keys, raw, schema};
 use crate::payload::{Carried, TENSORS};
@@ -28,14 +27,12 @@ keys! { static PAYLOAD =
 
 static CARRIED: Carried = Carried { tensors: &[TENSORS.gradients], always: 1 };
 
-/// Its keys.
 pub(super) fn keys() -> Vec<&'static dyn AnyKey> {
     Settings::keys(Kind::Dp, &[gradients::KEYS.all, KEYS.all].concat(), PAYLOAD.all)
 }
 
 /// Bytes of a bucket: `bucket_cap_mb` of PyTorch.
 const BUCKET: u64 = 25 << 20;
-/// Most buckets.
 const BUCKET_LIMIT: u64 = 1 << 14;
 
 pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {

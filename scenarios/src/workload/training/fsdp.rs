@@ -9,9 +9,8 @@ use zipwire_codec::DType;
 use zipwire_schedule::{CallKind, Channel, Slot, Work};
 
 use super::super::{Context, Kind, Workload};
-use super::builder::{Builder, Uses, check_call};
+use super::builder::{Builder, Settings, Uses, check_call};
 use super::gradients::{self, When, read_dtype, read_when};
-use super::settings::Settings;
 use crate::compute::Pass;
 use crate::error::Result;
 use crate::language::{AnyKey, Field, Raw, Schema, integer, keys, raw};
@@ -24,7 +23,6 @@ const GRADIENTS: usize = 1;
 /// When gradients can be summed.
 const WHEN: &[When] = &[When::Overlapped, When::InOrder, When::None];
 
-/// Most layers that are gathered ahead.
 const PREFETCH_LIMIT: u32 = 1024;
 
 keys! { static KEYS =
@@ -62,7 +60,6 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     iteration.builder.finish(Kind::Fsdp.name(), field, dtypes, rows)
 }
 
-/// Schema of the table that [`read`] accepts.
 pub(super) fn schema() -> Schema {
     let whens = WHEN.iter().map(|when| when.name());
     Kind::Fsdp.table(&keys()).only(gradients::KEYS.gradients.name, whens)

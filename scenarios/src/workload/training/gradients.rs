@@ -8,7 +8,6 @@ use crate::error::Result;
 use crate::language::{Reader, choice, keys, named};
 
 named! {
-    /// When gradients are summed.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(super) enum When {
         /// Sum gradients as soon as they exist, beside the rest of the backward pass; only the end of the iteration waits for them.
@@ -33,7 +32,6 @@ impl When {
     }
 }
 
-/// Types that gradients have.
 const DTYPES: [DType; 2] = [DType::Bf16, DType::F32];
 
 keys! { pub(super) static KEYS =
@@ -41,7 +39,6 @@ keys! { pub(super) static KEYS =
     gradient_dtype: DType = choice("type of gradients", &DTYPES, DType::name), "type of gradients that travel; `BF16` by default";
 }
 
-/// Reads `gradients`, one of `all`.
 pub(super) fn read_when(table: &Reader<'_>, all: &[When]) -> Result<When> {
     match table.field(KEYS.gradients) {
         Some(field) => field.choice("time of gradients", all, When::name),
@@ -49,16 +46,13 @@ pub(super) fn read_when(table: &Reader<'_>, all: &[When]) -> Result<When> {
     }
 }
 
-/// Reads `gradient_dtype`.
 pub(super) fn read_dtype(table: &Reader<'_>) -> Result<DType> {
     Ok(table.get(KEYS.gradient_dtype)?.unwrap_or(DType::Bf16))
 }
 
 /// Gradients that one call sums.
 pub(super) struct Unit {
-    /// Name of the call.
     pub(super) name: String,
-    /// How many there are.
     pub(super) values: u64,
     /// Where the backward pass leaves them.
     pub(super) slot: Slot,

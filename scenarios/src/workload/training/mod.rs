@@ -10,7 +10,6 @@ mod dp;
 mod fsdp;
 mod gradients;
 mod moe;
-mod settings;
 mod tp;
 
 use super::{Context, Kind, Workload};

@@ -14,9 +14,8 @@ use zipwire_codec::DType;
 use zipwire_schedule::{CallKind, Channel, Slot, TokenMap, Work};
 
 use super::super::{Context, Kind, Workload};
-use super::builder::{Builder, Time, Uses, check, check_call};
+use super::builder::{Builder, Phase, Settings, Time, Uses, check, check_call};
 use super::gradients::{self, Sums, Unit, When, read_dtype, read_when};
-use super::settings::{Phase, Settings};
 use crate::compute::Pass;
 use crate::dispatch::{self, DispatchRow};
 use crate::error::Result;
@@ -34,7 +33,6 @@ keys! { static KEYS =
 static CARRIED: Carried =
     Carried { tensors: &[TENSORS.dispatch, TENSORS.combine, TENSORS.gradients], always: 2 };
 
-/// Its keys.
 pub(super) fn keys() -> Vec<&'static dyn AnyKey> {
     let own = [OF_EXPERTS.all, gradients::KEYS.all, dispatch::KEYS.all].concat();
     Settings::keys(Kind::MoeTraining, &own, KEYS.all)

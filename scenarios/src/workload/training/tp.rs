@@ -8,8 +8,7 @@ use zipwire_codec::DType;
 use zipwire_schedule::{CallKind, Channel, Slot, Work};
 
 use super::super::{Context, Kind, Workload};
-use super::builder::{Builder, Uses, check_call};
-use super::settings::{Phase, Settings};
+use super::builder::{Builder, Phase, Settings, Uses, check_call};
 use crate::compute::Pass;
 use crate::error::Result;
 use crate::language::{AnyKey, Field, Raw, keys, raw};
@@ -22,7 +21,6 @@ keys! { static KEYS =
 
 static CARRIED: Carried = Carried { tensors: &[TENSORS.activations, TENSORS.gradients], always: 2 };
 
-/// Its keys.
 pub(super) fn keys() -> Vec<&'static dyn AnyKey> {
     Settings::keys(Kind::Tp, &[], KEYS.all)
 }

@@ -3,7 +3,7 @@
 use zipwire_schedule::Rank;
 
 use crate::common::Folder;
-use crate::training::iteration::{MODEL, TIMES, moe, names, position, recorded, tokens, training};
+use crate::training::{MODEL, TIMES, moe, names, position, recorded, tokens, training};
 
 #[test]
 fn an_iteration_goes_through_the_layers_and_back() {

@@ -4,7 +4,7 @@ use zipwire_scenarios::Experiment;
 use zipwire_schedule::{CallKind, Slot, Work};
 
 use crate::common::Folder;
-use crate::training::iteration::{assert_near, names, position, seconds, training, writes};
+use crate::training::{assert_near, names, position, seconds, training, writes};
 
 fn fsdp(workload: &str) -> Experiment {
     let model = "model = { layers = 3, hidden = 66, heads = 3, intermediate = 170 }";

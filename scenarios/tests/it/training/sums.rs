@@ -4,7 +4,7 @@ use zipwire_scenarios::Experiment;
 use zipwire_schedule::{CallKind, Channel, Slot, Work};
 
 use crate::common::Folder;
-use crate::training::iteration::{MODEL, TIMES, assert_near, names, position, seconds, training, writes};
+use crate::training::{MODEL, TIMES, assert_near, names, position, seconds, training, writes};
 
 /// Name, bytes and slot of what is summed, in order; all of it beside the rest.
 fn sums(experiment: &Experiment) -> Vec<(&str, u64, Slot)> {

@@ -1,10 +1,8 @@
 //! Zip archives come back byte for byte, whatever is in them, and their members are coded by the types that their values have.
 
-use super::common;
-
 use std::fs;
 
-use common::{Folder, archive, compressed, noise, weights};
+use super::common::{Folder, archive, compressed, noise, weights};
 use zipwire_models::file::{FileError, Model, Watch, compress, restore, verify};
 
 fn members() -> Vec<(&'static str, Vec<u8>)> {

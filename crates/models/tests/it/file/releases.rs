@@ -2,13 +2,12 @@
 //!
 //! A release of a new version begins with `cargo test -p zipwire-models --test it file::releases::writes -- --ignored`, which adds a folder and changes none.
 
-use super::common;
-
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use common::{Folder, archive, noise, safetensors, weights};
+use super::common::{Folder, archive, noise, safetensors, weights};
+use crate::{names_of_releases, releases};
 use xxhash_rust::xxh3::xxh3_64;
 use zipwire_codec::DType;
 use zipwire_models::file::{Compression, Model, Values, Watch, compress, compress_values, restore};
@@ -20,27 +19,14 @@ const RAW: &str = "values.zw";
 const ARCHIVE: &str = "archive.zw";
 const LIST: &str = "list.txt";
 
-fn releases() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/file/releases")
-}
-
 fn hash(path: &Path) -> String {
     format!("{:016x}", xxh3_64(&fs::read(path).unwrap()))
 }
 
 #[test]
 fn files_of_all_releases_are_restored() {
-    let mut names: Vec<String> = fs::read_dir(releases())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    assert!(
-        names.iter().any(|name| name == env!("CARGO_PKG_VERSION")),
-        "this version has left no files: see the head of this file"
-    );
-    for name in names {
-        let folder = releases().join(&name);
+    for name in names_of_releases("file") {
+        let folder = releases("file").join(&name);
         let out = Folder::new();
         let restored = |file: &str, base: Option<&Path>| {
             let again = out.path(&format!("{file}.back"));
@@ -65,7 +51,7 @@ fn files_of_all_releases_are_restored() {
 #[test]
 #[ignore = "writes files of a new release"]
 fn writes_the_files_of_this_release() {
-    let folder = releases().join(env!("CARGO_PKG_VERSION"));
+    let folder = releases("file").join(env!("CARGO_PKG_VERSION"));
     fs::create_dir(&folder).unwrap();
     let plain = Folder::new();
     let tensors = |seed: u64| {

@@ -1,13 +1,11 @@
 //! Files come back byte for byte, whole and in part, and what is wrong with one is said.
 
-use super::common;
-
 use std::fs;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{Folder, Tensor, compressed, noise, safetensors, weights};
+use super::common::{Folder, Tensor, compressed, noise, safetensors, weights};
 use zipwire_codec::{DType, Reader};
 use zipwire_models::file::{
     Compression, FileError, Model, Watch, compress, compress_values, restore, verify,

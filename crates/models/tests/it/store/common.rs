@@ -14,7 +14,6 @@ use zipwire_models::store::{
     Added, Addition, DEFAULT_CHAIN, Parent, Store, StoreError, Writer, add, restore,
 };
 
-/// Tensors by their names.
 pub(crate) type Tensors = BTreeMap<String, (Dtype, Vec<u8>)>;
 
 /// A store with what was added to it.
@@ -22,7 +21,6 @@ pub(crate) struct World {
     pub(crate) folder: TempDir,
     pub(crate) store: Store,
     pub(crate) rng: ChaCha8Rng,
-    /// The files of each checkpoint.
     pub(crate) added: BTreeMap<String, BTreeMap<String, Vec<u8>>>,
 }
 
@@ -70,7 +68,6 @@ impl World {
         assert!(self.restored(id).unwrap() == self.added[id], "`{id}` comes back with other bytes");
     }
 
-    /// Files of all objects.
     pub(crate) fn objects(&self) -> Vec<PathBuf> {
         zipwire_models::file::files_below(&self.store.path().join("objects")).unwrap()
     }
@@ -109,7 +106,6 @@ pub(crate) fn step(rng: &mut ChaCha8Rng, values: &mut [u8]) {
     }
 }
 
-/// A safetensors file.
 pub(crate) fn safetensors<'a>(
     tensors: impl IntoIterator<Item = (&'a String, &'a (Dtype, Vec<u8>))>,
 ) -> Vec<u8> {

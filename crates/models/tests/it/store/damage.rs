@@ -1,13 +1,11 @@
 //! Damage, wherever it is: what is hit is named, what is not hit comes back, and nothing comes back wrong.
 
-use super::common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::num::NonZero;
 use std::path::Path;
 
-use common::{Tensors, World, files_of, model, train};
+use super::common::{Tensors, World, files_of, model, train};
 use rand::RngExt;
 use zipwire_models::file::Watch;
 use zipwire_models::store::{Keep, StoreError, Verified, Writer, prune, stats, verify};

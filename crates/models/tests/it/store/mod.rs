@@ -2,4 +2,3 @@ mod common;
 mod damage;
 mod history;
 mod releases;
-mod together;

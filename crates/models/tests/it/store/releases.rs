@@ -2,13 +2,11 @@
 //!
 //! A release of a new version begins with `cargo test -p zipwire-models --test it store::releases::writes -- --ignored`, which adds a folder and changes none.
 
-use super::common;
-
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
 
-use common::{Tensors, World, files_of, read_files, step, weights};
+use super::common::{Tensors, World, files_of, read_files, step, weights};
+use crate::{names_of_releases, releases};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use safetensors::Dtype;
@@ -21,27 +19,14 @@ const STORE: &str = "store";
 const LIST: &str = "list.txt";
 const IDS: [&str; 3] = ["step-1", "step-2", "step-3"];
 
-fn releases() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/store/releases")
-}
-
-/// A line for each file.
 fn listed(id: &str, files: &BTreeMap<String, Vec<u8>>) -> String {
     files.iter().map(|(name, bytes)| format!("{id} {name} {}\n", blake3::hash(bytes))).collect()
 }
 
 #[test]
 fn stores_of_all_releases_are_read() {
-    let entries = fs::read_dir(releases()).unwrap();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    assert!(
-        names.iter().any(|name| name == env!("CARGO_PKG_VERSION")),
-        "this version has left no store: see the head of this file"
-    );
-    for name in names {
-        let store = Store::open(&releases().join(&name).join(STORE)).unwrap();
+    for name in names_of_releases("store") {
+        let store = Store::open(&releases("store").join(&name).join(STORE)).unwrap();
         let mut found = String::new();
         for id in IDS {
             let out = TempDir::new().unwrap();
@@ -49,7 +34,7 @@ fn stores_of_all_releases_are_read() {
             restore(&store, id, &to, false, &Watch::default()).unwrap();
             found += &listed(id, &read_files(&to));
         }
-        assert_eq!(found, fs::read_to_string(releases().join(&name).join(LIST)).unwrap(), "{name}");
+        assert_eq!(found, fs::read_to_string(releases("store").join(&name).join(LIST)).unwrap(), "{name}");
         assert!(verify(&store, true, &Watch::default()).unwrap().is_sound(), "{name}");
     }
 }
@@ -58,7 +43,7 @@ fn stores_of_all_releases_are_read() {
 #[test]
 #[ignore = "writes files of a new release"]
 fn writes_the_store_of_this_release() {
-    let folder = releases().join(env!("CARGO_PKG_VERSION"));
+    let folder = releases("store").join(env!("CARGO_PKG_VERSION"));
     fs::create_dir(&folder).unwrap();
     let (mut world, mut rng) = (World::new(1), ChaCha8Rng::seed_from_u64(2));
     let mut tensors = Tensors::from([
