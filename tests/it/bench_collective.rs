@@ -164,7 +164,8 @@ fn coding_gains_nothing_but_bytes() {
 /// A coded row says what of its speedup is compression: all of it in the time that coding takes and saves, none in its algorithm.
 #[test]
 fn a_speedup_is_split() {
-    let args = ["--cluster", "h100-8x", "--variants", "static-first,native", "--begin", "64M", "--end", "64M"];
+    let args =
+        ["--cluster", "h100-8x", "--variants", "static-first,native", "--begin", "64M", "--end", "64M"];
     for (nodes, ops) in [("2", ALL), ("270", "sendrecv,broadcast")] {
         let rows_at = |more: &[&str]| rows(&[&args[..], &["--op", ops, "--nodes", nodes], more].concat());
         let free = rows_at(&["--ratio", "1", "--codec-speed", "1e6 TB/s,1e6 TB/s"]);
