@@ -10,7 +10,6 @@ mod chunks;
 mod control;
 pub mod cuda;
 mod error;
-mod failure_report;
 mod faulty;
 mod handshake;
 pub mod host;

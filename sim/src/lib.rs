@@ -5,7 +5,6 @@
 
 mod hash;
 mod iteration;
-mod meter;
 mod network;
 mod queue;
 mod rank_set;
@@ -13,10 +12,9 @@ mod run;
 pub mod serving;
 mod size_cache;
 mod sizes;
-mod table_fit;
 
 pub use network::{FlowId, Network, Work};
 pub use run::{SimError, SimSetup, run};
 pub use size_cache::SizeCache;
 pub use sizes::{FrameSizes, Room, SizeError, SizeTable, encoding_bytes};
-pub use table_fit::{calibrated_table, table_fit};
+pub use sizes::{calibrated_table, table_fit};

@@ -8,15 +8,13 @@
 //! they are, and that nobody else touches them meanwhile.
 
 mod abi;
-mod bytes;
 mod collective;
 mod endpoint;
 pub mod environment;
-mod error;
 mod library;
 
-pub use bytes::{Bytes, Lent};
 pub use collective::{Collective, CollectiveBuffers};
+pub use endpoint::{Bytes, Lent};
 pub use endpoint::{Channel, Done, Endpoint, Ticket};
-pub use error::MpiError;
+pub use library::MpiError;
 pub use library::{LIBRARY_VARIABLE, Library, launcher, library};

@@ -1,7 +1,7 @@
 //! Times of events of each request.
 
 use crate::RequestId;
-use crate::histogram::LatencyHistogram;
+use crate::metrics::LatencyHistogram;
 
 /// Something that happens to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

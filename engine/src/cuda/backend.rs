@@ -15,7 +15,7 @@ use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank, SizeId};
 use super::device_state::{CudaReport, DeviceState, Interval, Launch};
 use super::exchange::{Exchanges, PeerMessage};
 use crate::control::{Control, Envelope};
-use crate::failure_report::{FailureReport, Standstill, stopped};
+use crate::report::{FailureReport, Standstill, stopped};
 use crate::run_program::{Action, Backend, Completion, Event, Outcome, failure};
 use crate::sync::mpsc::{Receiver, RecvTimeoutError};
 

@@ -16,7 +16,7 @@ use zipwire_schedule::{Failure, Lane, OpId, Rank, SizeId};
 
 use super::backend::CudaBackend;
 use super::device_state::{DeviceState, Interval};
-use crate::failure_report::{other_content, other_length};
+use crate::report::{other_content, other_length};
 use crate::transport::Ended;
 
 /// A note from one rank to another.

@@ -1,20 +1,18 @@
 //! One rank of one iteration: a worker, a transport, and the time that things are declared to take.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
+use zipwire_cluster::{Progress, Slowdown};
 use zipwire_schedule::machine::{Capabilities, Direction, Machine, Readiness, TransferId, TransferOrder};
 use zipwire_schedule::plan::{CallKey, Content, OpKind, Region, Transfer, TransferKey};
 use zipwire_schedule::{Durations, Failure, FailureKind, Lane, OpId, Rank};
 
-use super::cores::Permits;
-use super::cores::cpu_s;
 use super::library::Calls;
-use super::overlap::Overlap;
 use super::worker::Worker;
-use crate::failure_report::{FailureReport, Standstill, other_content, other_length};
-use crate::pace::Pace;
-use crate::pace::{CodecOp, CodecWork, Coding};
+use super::{Permits, cpu_s};
+use crate::pace::{CodecOp, CodecWork, Coding, Pace};
+use crate::report::{FailureReport, Standstill, other_content, other_length};
 use crate::run_program::{Action, Backend, Completion, Event, Outcome, failure};
 use crate::transport::{self, Incoming, Message, Outgoing, Received, Shape, Transport, is_of_call};
 
@@ -313,9 +311,7 @@ impl HostBackend<'_> {
     pub(super) fn declared_s(&self, seconds: impl FnOnce(&Pace) -> f64) -> f64 {
         self.pace.map_or(0.0, |pace| seconds(pace) * pace.dilation)
     }
-}
 
-impl HostBackend<'_> {
     /// Lets something happen once the exchange that it belongs to has been launched.
     pub(super) fn when_open(&mut self, machine: &Machine, exchange: OpId, due: Due) -> Result<(), Failure> {
         let launch_s =
@@ -435,5 +431,102 @@ fn moved(machine: &Machine, transfer: &Transfer) -> Option<Region> {
             let len = machine.transfer_bytes(transfer);
             Some(Region { len, ..region })
         }
+    }
+}
+
+/// The compute phase of a rank, and the work that slows it down in paced runs: codec ops for their declared times, transfers from when
+/// both ends were ready until the last byte is here, calls of the library from when the last rank has issued them. Times are seconds
+/// of this machine.
+#[derive(Debug, Default)]
+pub(super) struct Overlap {
+    slowdown: Slowdown,
+    phase: Option<Phase>,
+    is_coding: bool,
+    /// Calls of the library under way.
+    calls: u32,
+    /// Both ends of a transfer can be at one rank only if it sends to itself, which it does not.
+    moving: HashSet<TransferKey>,
+}
+
+/// The compute phase that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Phase {
+    pub(super) op: OpId,
+    pub(super) begin_s: f64,
+    progress: Progress,
+}
+
+impl Phase {
+    /// When it ends, as far as is known.
+    pub(super) fn end_s(&self) -> f64 {
+        self.progress.end_s()
+    }
+}
+
+impl Overlap {
+    pub(super) fn new(slowdown: Slowdown) -> Self {
+        Self { slowdown, ..Self::default() }
+    }
+
+    /// Whether nothing slows anything: then phases end when they are declared to.
+    pub(super) fn is_none(&self) -> bool {
+        self.slowdown.is_none()
+    }
+
+    /// A phase begins that works for `seconds` from `work_s` on.
+    pub(super) fn begin(&mut self, op: OpId, begin_s: f64, work_s: f64, seconds: f64) {
+        let progress = Progress::begin(work_s, seconds, self.factor());
+        self.phase = Some(Phase { op, begin_s, progress });
+    }
+
+    /// The phase, if it has ended by `now_s` as far as is known.
+    pub(super) fn take_ended(&mut self, now_s: f64) -> Option<Phase> {
+        self.phase.take_if(|phase| phase.end_s() <= now_s)
+    }
+
+    /// When the phase ends, as far as is known.
+    pub(super) fn end_s(&self) -> Option<f64> {
+        self.phase.as_ref().map(Phase::end_s)
+    }
+
+    /// A codec op begins or ends.
+    pub(super) fn code(&mut self, at_s: f64, is_coding: bool) {
+        self.is_coding = is_coding;
+        self.adapt(at_s);
+    }
+
+    /// A transfer of this rank is under way.
+    pub(super) fn depart(&mut self, at_s: f64, key: TransferKey) {
+        self.moving.insert(key);
+        self.adapt(at_s);
+    }
+
+    /// A transfer of this rank has ended.
+    pub(super) fn arrive(&mut self, at_s: f64, key: TransferKey) {
+        self.moving.remove(&key);
+        self.adapt(at_s);
+    }
+
+    /// A call of the library begins, when the last rank has issued it.
+    pub(super) fn begin_call(&mut self, at_s: f64) {
+        self.calls += 1;
+        self.adapt(at_s);
+    }
+
+    /// A call of the library has moved everything.
+    pub(super) fn end_call(&mut self, at_s: f64) {
+        self.calls -= 1;
+        self.adapt(at_s);
+    }
+
+    fn adapt(&mut self, at_s: f64) {
+        let factor = self.factor();
+        if let Some(phase) = &mut self.phase {
+            phase.progress.change(at_s, factor);
+        }
+    }
+
+    fn factor(&self) -> f64 {
+        self.slowdown.factor(self.is_coding, self.calls > 0 || !self.moving.is_empty())
     }
 }

@@ -11,7 +11,7 @@ use zipwire_schedule::plan::{CallKey, Content, Library, Region, Share, TransferK
 use zipwire_schedule::{Collective, Failure, OpId, Rank, SizeId, sum};
 
 use super::backend::{Due, HostBackend};
-use super::cores::cpu_s;
+use super::cpu_s;
 use super::worker::zeros;
 use crate::pace::{CodecOp, Coding};
 use crate::run_program::{Call, Completion, Outcome};

@@ -10,10 +10,10 @@ use zipwire_mpi::{Bytes, Channel, CollectiveBuffers, Done, Endpoint, MpiError, T
 use zipwire_schedule::Rank;
 use zipwire_schedule::plan::{Region, TransferKey};
 
+use super::Member;
 use super::clock::Clock;
 use super::packet::{FRAME, Header, Packet, Partial, frames};
 use super::status::StatusFile;
-use super::world::Member;
 use crate::memory::Memory;
 use crate::report::RankReport;
 use crate::serving;

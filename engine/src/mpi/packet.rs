@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use zipwire_schedule::plan::TransferKey;
 
-use super::world::Member;
+use super::Member;
 use crate::report::RankReport;
 use crate::transport::{Message, Shape};
 

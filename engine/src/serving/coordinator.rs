@@ -13,11 +13,11 @@ use zipwire_serving::{
 };
 
 use super::event_queue::EventQueue;
-use super::job::Job;
 use super::message::{Command, Message, Order, ServingReport, ShardId, Totals};
 use super::rank::ended;
+use super::setup::Job;
 use super::{Instance, Lost, segment};
-use crate::failure_report::Standstill;
+use crate::report::Standstill;
 use crate::report::panicked;
 use crate::transport::{self, Ended, Event, Transport};
 
@@ -516,9 +516,7 @@ impl Coordinator<'_> {
         // Ranks of instances follow one another.
         self.instances.partition_point(|working| working.first <= rank.0) - 1
     }
-}
 
-impl Coordinator<'_> {
     fn hear(&mut self, rank: Rank, report: ServingReport) -> Result<(), Failure> {
         self.heard[rank.index()] = Some(Instant::now());
         match report {

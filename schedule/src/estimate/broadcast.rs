@@ -1,8 +1,7 @@
 //! Broadcasts.
 
-use super::Call;
-use super::network::{Flow, Load, Lockstep};
-use crate::members::Members;
+use super::{Call, Flow, Load, Lockstep};
+use crate::rank_order::Members;
 use crate::{Algorithm, Rank};
 
 impl Call<'_> {

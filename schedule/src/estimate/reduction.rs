@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use zipwire_codec::DType;
 
-use super::network::{Flow, Lockstep};
-use super::{Call, longest};
+use super::{Call, Flow, Lockstep, longest};
 use crate::rank_order::RankOrder;
 use crate::sum::halves;
 use crate::{Algorithm, Rank};

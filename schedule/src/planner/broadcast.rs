@@ -3,12 +3,10 @@
 use zipwire_codec::DType;
 
 use super::Choice;
-use super::call::{Buffers, Call, Hop, Piece, Step};
-use super::parts::{PART_ALIGN, range};
-use super::rings::Rings;
+use super::call::{Buffers, Call, Hop, PART_ALIGN, Piece, Rings, Step, range};
 use crate::builder::ProgramBuilder;
-use crate::members::Members;
 use crate::plan::{Chunk, Region};
+use crate::rank_order::Members;
 use crate::{Algorithm, Order, Rank, Window};
 
 /// # Panics

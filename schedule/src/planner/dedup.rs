@@ -13,8 +13,7 @@ use zipwire_codec::DType;
 
 use super::Choice;
 use super::all_to_all::{self, Peer};
-use super::call::{Buffers, Call, place};
-use super::parts;
+use super::call::{Buffers, Call, place, range};
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Content, Exchange, Gather, GatherRows, Leg, Local, OpKind, Region, Transfer};
 use crate::tokens::node;
@@ -282,7 +281,7 @@ struct Route {
 impl Route {
     /// Rows that a part of the first leg brings; `None` if there are none.
     fn piece(&self, (part, count): (u32, u32), row_bytes: u64) -> Option<Piece> {
-        let (begin, end) = parts::range(self.tokens * row_bytes, part, count, row_bytes);
+        let (begin, end) = range(self.tokens * row_bytes, part, count, row_bytes);
         let row = |byte: u64| u32::try_from(byte / row_bytes).expect("tokens are counted in 32 bits");
         let from = row(begin)..row(end);
         let first = self.positions.partition_point(|&row| row < from.start);

@@ -1,6 +1,6 @@
 //! The cost table of one class: what each arm is expected to take, as far as is known.
 
-use super::model::Prior;
+use super::Prior;
 
 /// A difference that counts as a change of the ratio or of the network.
 const CHANGE: f64 = 0.03;

@@ -9,9 +9,9 @@ use zipwire_schedule::{Lane, SegmentId};
 use zipwire_serving::{Computing, DecodeStep, Input, Machine, PrefillStep, Recorder, RequestId, Step};
 use zipwire_timeline::{IterationTime, Timeline};
 
-use super::busy::{Busy, Work};
 use super::moving::Transits;
-use super::spans::{Note, Spans, segment};
+use super::{Busy, Work};
+use super::{Note, Spans, segment};
 use super::{Served, SimServingSetup};
 use crate::SimError;
 use crate::network::{FlowId, Network};

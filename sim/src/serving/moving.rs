@@ -5,9 +5,9 @@ use zipwire_schedule::{Lane, Stage as Carried};
 use zipwire_serving::{Flow, FlowId, Input, RequestId};
 
 use super::SimServingSetup;
-use super::busy::Work;
+use super::Work;
 use super::driver::{Driver, Event};
-use super::spans::{Note, segment};
+use super::{Note, segment};
 use crate::network::FlowId as NetworkFlow;
 
 /// How far a shard has come.

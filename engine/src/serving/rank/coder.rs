@@ -9,11 +9,11 @@ use zipwire_schedule::{BufferId, Failure, FailureKind};
 use super::receive::Receiving;
 use super::send::Made;
 use super::{Due, Run};
-use crate::host::cores::cpu_s;
-use crate::serving::buffers::region;
+use crate::host::cpu_s;
 use crate::serving::groups::GroupId;
-use crate::serving::job::Job;
+use crate::serving::groups::region;
 use crate::serving::message::{Offer, ShardId};
+use crate::serving::setup::Job;
 
 /// Queue of groups to encode or decode. Of each shard one group is coded at a time.
 pub(super) struct Coder {

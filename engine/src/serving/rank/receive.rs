@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use xxhash_rust::xxh3::xxh3_64;
 use zipwire_schedule::{BufferId, Failure, FailureKind, Rank};
 
+use super::MovedShard;
 use super::coder::{Task, check};
-use super::spans::MovedShard;
 use super::{Due, Run, ended};
-use crate::host::cores::cpu_s;
+use crate::host::cpu_s;
 use crate::serving::Damage;
-use crate::serving::buffers::region;
+use crate::serving::groups::region;
 use crate::serving::message::{Message, Offer, ServingReport, ShardId};
 use crate::transport::{Incoming, Received};
 

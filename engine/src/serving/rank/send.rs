@@ -6,13 +6,13 @@ use xxhash_rust::xxh3::xxh3_64;
 use zipwire_schedule::plan::TransferKey;
 use zipwire_schedule::{BufferId, Failure, FailureKind, Rank, Stage};
 
-use super::spans::MovedShard;
+use super::MovedShard;
 use super::{Due, Run, ended};
-use crate::serving::buffers::region;
 use crate::serving::groups::Groups;
-use crate::serving::job::{OPEN, WINDOW};
+use crate::serving::groups::region;
 use crate::serving::message::{Message, Offer, Order, ShardId};
 use crate::serving::segment;
+use crate::serving::setup::{OPEN, WINDOW};
 use crate::transport::Outgoing;
 
 /// A shard that is being sent.

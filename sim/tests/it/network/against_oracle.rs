@@ -9,7 +9,7 @@ use zipwire_cluster::{Fabric, LinkId, Topology};
 use zipwire_sim::{FlowId, Network};
 
 use crate::common::assert_close;
-use crate::network::play::{all_to_all, links, nodes, play};
+use crate::network::{all_to_all, links, nodes, play};
 use crate::oracle::{self, Transfer};
 
 /// The worst relative difference between the finish times of the network and of the oracle.
