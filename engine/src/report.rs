@@ -125,7 +125,6 @@ pub(crate) fn first_failure(reports: &[RankReport], gone: Option<Rank>) -> Optio
     first.or_else(|| failed().min_by(|a, b| a.0.total_cmp(&b.0))).map(|(_, failure)| failure.clone())
 }
 
-/// A timeline of `plan` without iterations.
 pub(crate) fn empty_timeline(plan: &Plan) -> Timeline {
     Timeline { rank_count: plan.rank_count(), segments: plan.segments.clone(), ..Timeline::default() }
 }
@@ -135,7 +134,6 @@ pub(crate) fn compare(own: &Hello, rank: Rank, words: &[Vec<u8>]) -> Result<(), 
     (0..).map(Rank).zip(words).try_for_each(|(peer, word)| own.check(rank, peer, &Hello::of_word(word)))
 }
 
-/// End of a rank that has panicked.
 pub(crate) fn panicked(rank: Rank, panic: &(dyn std::any::Any + Send)) -> RankEnd {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
@@ -157,7 +155,6 @@ impl FailureReport<'_> {
         failure(machine, op, FailureKind::Timeout, detail)
     }
 
-    /// Another rank has failed.
     pub(crate) fn cancelled(&self, machine: &Machine) -> Failure {
         failure(machine, None, FailureKind::Cancelled, format!("it {}", self.waits(machine)))
     }
@@ -195,7 +192,6 @@ impl FailureReport<'_> {
     }
 }
 
-/// The user wants the run to end.
 pub(crate) fn stopped(machine: &Machine) -> Failure {
     failure(machine, None, FailureKind::Cancelled, "stopped by the user")
 }
@@ -212,7 +208,6 @@ pub(crate) fn other_content(machine: &Machine, op: OpId, src: Rank) -> Failure {
     failure(machine, Some(op), FailureKind::Corrupt, detail)
 }
 
-/// Watches whether anything ends anywhere.
 pub(crate) struct Standstill {
     progress: u64,
     since: Instant,

@@ -31,7 +31,6 @@ pub fn run(setup: &HostSetup<'_>, cancel: &AtomicBool) -> Result<HostReport, Box
     run_as(setup, &vec![hello; setup.plan.programs.len()], cancel)
 }
 
-/// Runs a plan with the given handshake of each rank.
 fn run_as(
     setup: &HostSetup<'_>,
     hellos: &[Hello],

@@ -142,7 +142,6 @@ fn diagnose(
     }
 }
 
-/// The exchange that one joins, if it does.
 fn joined_by(program: &Program, op: OpId) -> Option<OpId> {
     let exchange = program.ops[op.index()].kind.exchange().filter(|exchange| exchange.joins_previous)?;
     let is_before =
@@ -242,12 +241,10 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Whether a rank has got to the end of its program.
     fn has_finished(&self, rank: Rank) -> bool {
         !self.statuses.contains_key(&rank) && !self.silent.contains_key(&rank)
     }
 
-    /// Whether the length of a transfer depends on a size.
     fn may_be_empty(&self, rank: Rank, op: OpId, key: &TransferKey) -> bool {
         let exchange = self.plan.programs[rank.index()].ops[op.index()].kind.exchange();
         let transfers =
@@ -273,7 +270,6 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// The ranks that have not issued the call of a library that `rank` is in.
     fn missing_in_call(&self, rank: Rank, op: &Op) -> Vec<Node> {
         let is_missing = |&(other, op): &Node| match self.statuses.get(&other) {
             None => self.silent.get(&other).is_some_and(|first_unknown| *first_unknown <= op),
@@ -283,7 +279,6 @@ impl<'a> Known<'a> {
         others.map(|(other, op)| (other, self.silent.get(&other).copied().unwrap_or(op))).collect()
     }
 
-    /// The first op of a rank that has not ended.
     fn unfinished(&self, rank: Rank) -> Option<Node> {
         let status = self.statuses.get(&rank).and_then(|status| {
             status.ended.iter().zip(0..).find(|(ended, _)| !**ended).map(|(_, op)| OpId(op))
@@ -291,7 +286,6 @@ impl<'a> Known<'a> {
         status.or_else(|| self.silent.get(&rank).copied()).map(|op| (rank, op))
     }
 
-    /// Ops that an unfinished op waits for.
     fn waits_for(&self, (rank, op): Node) -> Vec<Node> {
         let Some(status) = self.statuses.get(&rank) else { return Vec::new() };
         let program = &self.plan.programs[rank.index()];

@@ -21,7 +21,6 @@ pub(crate) struct Hazards {
     last_exchanges: BTreeMap<Channel, Exchanges>,
     steps: Steps,
     pub(crate) last_compute: Option<OpId>,
-    /// The last exclusive compute phase.
     last_exclusive: Option<OpId>,
 }
 
@@ -35,7 +34,6 @@ impl Hazards {
         self.definers.push(Vec::new());
     }
 
-    /// Whether the last op of a channel is a call of a library.
     pub(crate) fn ends_with_call(&self, channel: Channel) -> bool {
         self.last_exchanges.get(&channel).is_some_and(|last| last.is_call)
     }
@@ -155,7 +153,6 @@ pub(crate) struct Accesses {
 #[derive(Debug, Default)]
 struct Places {
     all: Vec<Access>,
-    /// Length in bytes of the longest access ever inserted.
     longest: u64,
 }
 

@@ -61,12 +61,10 @@ pub struct Machine {
     blockers: Vec<usize>,
     dependents: Vec<Vec<OpId>>,
     ready: Ready,
-    /// Ops in flight, by lane.
     in_flight: [u32; Lane::ALL.len()],
     /// Where devices order ops: exchanges and calls of a library that have not been issued, in program order, by lane.
     calls: [VecDeque<OpId>; Lane::ALL.len()],
     exchanges: Vec<Open>,
-    /// Whether exchanges of a channel are open together.
     has_joins: bool,
     /// Whether the order of any exchange follows peers ([`Order::follows_peers`]).
     follows_peers: bool,
@@ -415,7 +413,6 @@ impl Machine {
     }
 }
 
-/// Whether peers take part in an op.
 fn is_call(kind: &OpKind) -> bool {
     matches!(kind, OpKind::Exchange(_) | OpKind::Library(_))
 }
@@ -531,13 +528,11 @@ pub(crate) struct Sizes {
 #[derive(Debug)]
 struct Partial {
     size: SizeId,
-    /// Operands that are not defined yet.
     left: usize,
     largest: u64,
 }
 
 impl Sizes {
-    /// Nothing is known yet.
     pub(crate) fn of(program: &Program) -> Self {
         let count = program.size_count as usize;
         let mut operand_of = vec![Vec::new(); if program.maxima.is_empty() { 0 } else { count }];

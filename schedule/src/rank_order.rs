@@ -55,7 +55,6 @@ impl RankOrder {
         (0..trees).map(order).collect()
     }
 
-    /// The rank at a position, of `rank_count`.
     pub(crate) fn rank(self, position: u32, rank_count: u32) -> Rank {
         if self.node == 0 {
             return Rank(position);
@@ -67,7 +66,6 @@ impl RankOrder {
         Rank(node * size + (u32::from(self.place) + step) % size)
     }
 
-    /// Where a rank is in it.
     pub(crate) fn position(self, rank: Rank, rank_count: u32) -> u32 {
         if self.node == 0 {
             return rank.0;
@@ -79,7 +77,6 @@ impl RankOrder {
         index * size + if self.turns && index % 2 == 1 { size - 1 - step } else { step }
     }
 
-    /// Whether it is the order of ranks.
     pub(crate) fn is_plain(self) -> bool {
         self.node == 0
     }
@@ -133,12 +130,10 @@ impl Members {
         Self { root, to }
     }
 
-    /// How many there are, the root among them.
     pub(crate) fn count(self) -> u32 {
         self.to.end.0 - self.to.begin.0 + u32::from(!self.to.contains(self.root))
     }
 
-    /// Whether the rank gets something.
     pub(crate) fn gets(self, rank: Rank) -> bool {
         rank != self.root && self.to.contains(rank)
     }
@@ -157,7 +152,6 @@ impl Members {
         }
     }
 
-    /// How far a member is from the root.
     pub(crate) fn distance(self, rank: Rank) -> u32 {
         let (begin, len) = (self.to.begin.0, self.to.end.0 - self.to.begin.0);
         if rank == self.root {

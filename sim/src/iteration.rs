@@ -25,9 +25,7 @@ const EVENTS_PER_CHECK: u32 = 1024;
 /// State that the imitated executor keeps of one rank.
 struct Host {
     machine: Machine,
-    /// Issued ops that have not started, by lane.
     waiting: [VecDeque<OpId>; Lane::ALL.len()],
-    /// Ops that have started and not ended, by lane.
     busy: [u32; Lane::ALL.len()],
     ended: Vec<bool>,
     /// When each op started, and, for an exchange, when its transfers may be offered.
@@ -59,7 +57,6 @@ pub(crate) struct Iteration<'a> {
     issued_calls: BTreeMap<CallKey, Vec<(Rank, OpId)>>,
     /// `None` where transfers wait for nobody but their ends.
     barriers: Option<Barriers>,
-    /// Ranks whose machines may have something to do.
     dirty: RankSet,
     faults: FaultPlan,
     first_failure: Option<Failure>,
@@ -147,7 +144,6 @@ impl<'a> Iteration<'a> {
         Ok(self.now_s)
     }
 
-    /// Polls a machine until it waits.
     fn drive(&mut self, rank: Rank) {
         let now_s = self.now_s;
         while !self.host(rank).is_dead {
@@ -407,16 +403,13 @@ fn library_transfers(machine: &Machine, op: OpId, exchange: &Exchange) -> Vec<Tr
     ids.collect()
 }
 
-/// A call that all ranks have issued.
 struct Call {
-    /// When the last rank issued it.
     begin_s: f64,
     /// Sizes that come with what it moves.
     sizes: Vec<(SizeId, u64)>,
 }
 
 impl Iteration<'_> {
-    /// A rank issues a call.
     fn call(&mut self, rank: Rank, op: OpId) {
         let machine = &self.hosts[rank.index()].machine;
         let (library, ring_bytes) = (machine.library(op), machine.ring_bytes(op));
@@ -522,11 +515,9 @@ impl Iteration<'_> {
 //
 // An end that has moved leaves its event in the queue; when that comes, it is no longer the end, and nothing happens.
 
-/// The compute phase of a rank.
 struct Computing {
     op: OpId,
     progress: Progress,
-    /// When it ends, as far as is known.
     end_s: f64,
 }
 

@@ -10,7 +10,6 @@ pub(crate) struct RankSet {
 }
 
 impl RankSet {
-    /// The ranks below `count`.
     pub(crate) fn all(count: u32) -> Self {
         let mut all = Self { words: vec![0; count.div_ceil(u64::BITS) as usize], first: 0 };
         (0..count).map(Rank).for_each(|rank| all.insert(rank));
@@ -24,7 +23,6 @@ impl RankSet {
         self.first = self.first.min(word);
     }
 
-    /// Takes out the lowest rank.
     pub(crate) fn pop_first(&mut self) -> Option<Rank> {
         let words = self.words[self.first..].iter().take_while(|&&word| word == 0);
         self.first += words.count();

@@ -119,12 +119,10 @@ impl Meter {
         Self { usage: LinkUsage::new(links.collect()), rates: Vec::new(), barrier_s: 0.0, since_s: None }
     }
 
-    /// An iteration begins, with no flows.
     pub(crate) fn begin(&mut self, barrier_s: f64) {
         (self.barrier_s, self.since_s) = (barrier_s, Some(0.0));
     }
 
-    /// Flows have come or gone.
     pub(crate) fn change(&mut self, now_s: f64) {
         self.since_s = Some(now_s);
     }

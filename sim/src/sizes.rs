@@ -80,7 +80,6 @@ pub struct Room {
     pub sharers: u64,
 }
 
-/// The chunks that one rank encodes in one op.
 struct Task<'a> {
     segment: SegmentId,
     layout: Layout,
@@ -372,7 +371,6 @@ pub fn calibrated_table(
     Ok(first.and_then(|(layout, dtype)| plain.train(layout, dtype, &samples).ok()))
 }
 
-/// Blocks that a rank encodes, in its order.
 fn encoded(program: &Program) -> impl Iterator<Item = (SegmentId, &Batch, &Block)> {
     let batches = program.ops.iter().filter_map(|op| Some((op.segment, op.kind.encoded()?)));
     batches.flat_map(|(segment, batch)| batch.blocks.iter().map(move |block| (segment, batch, block)))

@@ -52,7 +52,6 @@ pub struct Done {
 #[derive(Debug)]
 pub struct Endpoint {
     pub(crate) library: &'static Library,
-    /// By [`Channel`].
     pub(crate) communicators: [Handle; 3],
     rank: u32,
     size: u32,
@@ -84,7 +83,6 @@ struct Message {
 // no method takes `&self` and calls MPI. What is lent is `Send`.
 unsafe impl Send for Endpoint {}
 
-/// Whether this process has initialised MPI.
 static IS_BEGUN: AtomicBool = AtomicBool::new(false);
 
 impl Endpoint {
@@ -403,7 +401,6 @@ pub(crate) fn check(library: &Library, function: &'static str, code: c_int) -> R
     Err(MpiError::Call { function, class, text })
 }
 
-/// A text of C's.
 fn of_c(bytes: &[u8]) -> String {
     CStr::from_bytes_until_nul(bytes)
         .map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned())

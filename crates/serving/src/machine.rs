@@ -21,7 +21,6 @@ pub use interface::{DecodeStep, Flow, FlowId, Input, Loss, PrefillStep, Step, Tr
 enum Place {
     #[default]
     Expected,
-    /// In front of prefill.
     PrefillQueue,
     Prefilling,
     /// In front of the memory of decode instances.
@@ -76,9 +75,7 @@ pub struct Machine<'a> {
     states: Vec<State>,
     prefill: Vec<PrefillInstance>,
     decode: Vec<DecodeInstance>,
-    /// Requests that any prefill instance may take.
     shared: VecDeque<RequestId>,
-    /// Requests that wait for the memory of a decode instance.
     admission: VecDeque<RequestId>,
     next_prefill: u32,
     next_decode: u32,
@@ -167,7 +164,6 @@ impl<'a> Machine<'a> {
         self.config.first_token == FirstToken::Decode || self.requests.get(request).output_tokens > 1
     }
 
-    /// Tokens that a decode instance reserves for a request.
     fn decode_tokens(&self, request: RequestId) -> u64 {
         let request = self.requests.get(request);
         u64::from(request.input_tokens) + u64::from(request.output_tokens)

@@ -15,7 +15,6 @@ use zipwire_schedule::{Lane, OpId, SizeId};
 
 use crate::chunks::{Chunk, Chunks, POISON};
 
-/// Bytes of a size on the device.
 const SIZE_BYTES: u64 = 8;
 
 /// The kernels on a device, for all of its ranks.
@@ -28,7 +27,6 @@ pub(super) struct Kernels {
 /// Lanes that ops occupy: all but those of transfers, which are within an exchange.
 const STREAMS: usize = 6;
 
-/// Which stream ops of a lane run on.
 fn stream_of(lane: Lane) -> usize {
     match lane {
         Lane::Compute => 0,
@@ -46,32 +44,26 @@ fn streams(device: &Device) -> Result<[Stream; STREAMS], GpuError> {
     Ok(streams.try_into().expect("as many were made"))
 }
 
-/// One rank on its device.
 #[derive(Debug)]
 pub(super) struct DeviceState {
-    /// By [`stream_of`].
     lanes: [Stream; STREAMS],
     /// Carry what the host wants to know, each beside a lane.
     reports: [Stream; STREAMS],
     /// Before the first op, behind the barrier.
     pub(super) began: Event,
     buffers: Vec<DeviceRegion>,
-    /// By [`SizeId`].
     sizes: DeviceRegion,
     /// The longest dynamic section that each size may be of.
     pub(super) capacities: Vec<u64>,
     poisoned: Vec<DeviceRegion>,
     pub(super) samples: Samples,
-    /// By [`OpId`].
     pub(super) ops: Vec<Prepared>,
 }
 
-/// An op, ready to be queued.
 #[derive(Debug)]
 pub(super) struct Prepared {
     /// Before its work, behind what it waits for.
     pub(super) begin: Event,
-    /// Behind its work.
     pub(super) done: Event,
     pub(super) launch: Launch,
     /// Sizes or findings that are copied to the host.
@@ -82,7 +74,6 @@ pub(super) struct Prepared {
     pub(super) ready: Arc<Event>,
 }
 
-/// The kernels of an op.
 #[derive(Debug)]
 pub(super) enum Launch {
     None,
@@ -96,13 +87,11 @@ pub(super) enum Launch {
 pub(super) struct CudaReport {
     pub(super) from: DeviceRegion,
     pub(super) to: HostBuffer,
-    /// The bytes are there.
     pub(super) arrived: Event,
     /// The size that is first in them, if they are sizes.
     first: u32,
 }
 
-/// Two events around something.
 #[derive(Clone, Debug)]
 pub(super) struct Interval {
     pub(super) begin: Arc<Event>,
@@ -129,7 +118,6 @@ impl Kernels {
 }
 
 impl DeviceState {
-    /// Allocates and prepares everything. Waits for the device.
     pub(super) fn new(
         device: &Device,
         program: &Program,
@@ -191,7 +179,6 @@ impl DeviceState {
         Ok(&self.began)
     }
 
-    /// Lets the iteration begin on all streams.
     pub(super) fn begin(&self) -> Result<(), GpuError> {
         self.stream(Lane::Compute).record(&self.began)?;
         // Compute is behind it already.
@@ -214,7 +201,6 @@ impl DeviceState {
         &self.ops[op.index()]
     }
 
-    /// The stream of ops of this lane.
     pub(super) fn stream(&self, lane: Lane) -> &Stream {
         &self.lanes[stream_of(lane)]
     }
@@ -224,19 +210,16 @@ impl DeviceState {
         &self.reports[stream_of(lane)]
     }
 
-    /// A region of the program on the device.
     pub(super) fn place(&self, region: &Region) -> DeviceRegion {
         place(&self.buffers, region)
     }
 
-    /// A size on the device.
     pub(super) fn size(&self, size: SizeId) -> DeviceRegion {
         slot(&self.sizes, size)
     }
 }
 
 impl Prepared {
-    /// Sizes that a report has brought.
     pub(super) fn sizes(&self, defined: &[SizeId]) -> Vec<(SizeId, u64)> {
         let Some(CudaReport { to, first, .. }) = &self.report else { return Vec::new() };
         let value = |size: &SizeId| to.read_u64(SIZE_BYTES * u64::from(size.0 - first));
@@ -244,7 +227,6 @@ impl Prepared {
     }
 }
 
-/// Sums as kernels take them.
 fn additions(reduce: &Reduce, place: &impl Fn(&Region) -> DeviceRegion) -> Vec<Addition> {
     let values = |chunk: &plan::Chunk, region: &Region| Values {
         region: place(region),
@@ -268,7 +250,6 @@ fn slot(sizes: &DeviceRegion, size: SizeId) -> DeviceRegion {
     sizes.part(offset..offset + SIZE_BYTES)
 }
 
-/// The launch that carries out an op.
 fn launch(
     kind: &OpKind,
     place: &impl Fn(&Region) -> DeviceRegion,
@@ -355,7 +336,6 @@ fn prepare(
     })
 }
 
-/// A copy from one place on the device to another.
 pub(super) type Copy = (DeviceRegion, DeviceRegion);
 
 /// A received chunk, and where it is at the end of an iteration.
@@ -423,7 +403,6 @@ impl Samples {
         self.filled_before.iter().try_for_each(|(from, to)| stream.copy(from, to))
     }
 
-    /// Queues what a compute op computes.
     pub(super) fn fill(&self, op: OpId, stream: &Stream) -> Result<(), GpuError> {
         self.filled_by.get(&op).into_iter().flatten().try_for_each(|(from, to)| stream.copy(from, to))
     }

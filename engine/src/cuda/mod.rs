@@ -148,7 +148,6 @@ fn abandon_if_busy(device_states: &mut Vec<DeviceState>) {
     }
 }
 
-/// The run has failed before its first op.
 fn no_start(plan: &Plan, rank: Rank, error: &GpuError) -> Box<RunFailure> {
     ended_before(plan, Failure::new(rank, None, FailureKind::Device, error.to_string()))
 }
@@ -220,7 +219,6 @@ impl RankJob<'_> {
         })
     }
 
-    /// Returns when the iteration began.
     fn run_ops(
         &self,
         machine: &mut Machine,
@@ -334,7 +332,6 @@ pub fn check_memory(plan: &Plan, devices: &[Device]) -> Result<(), EngineError> 
 /// Bytes that a small allocation takes more than it was asked for, at the most.
 const ROUNDING: u64 = 512;
 
-/// Bytes that a rank takes on its GPU.
 fn bytes(plan: &Plan, program: &Program) -> Result<u64, EngineError> {
     let chunks = Chunks::of(program);
     let total = |chunks: &mut dyn Iterator<Item = &Chunk>| -> u64 {

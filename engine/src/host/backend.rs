@@ -27,14 +27,9 @@ pub(super) enum Due {
     Completion(Completion),
     Announcement(TransferId),
     Offer(TransferId),
-    /// A call of the library has moved everything.
-    Return {
-        key: CallKey,
-        moved_s: f64,
-    },
+    Return { key: CallKey, moved_s: f64 },
 }
 
-/// See the module documentation.
 pub(super) struct HostBackend<'a> {
     pub(super) rank: Rank,
     pub(super) transport: &'a mut dyn Transport,
@@ -48,14 +43,11 @@ pub(super) struct HostBackend<'a> {
     /// Durations of compute phases in runs that are not paced, if they are given.
     pub(super) phases: Option<&'a Durations>,
     pub(super) iteration: u32,
-    /// When each open exchange was opened.
     pub(super) opened_s: HashMap<OpId, f64>,
-    /// Ends of transfers that are on offer.
     pub(super) offered: HashMap<TransferKey, TransferId>,
     pub(super) events: VecDeque<Event>,
     /// Scheduled events with their times in seconds; not sorted.
     pub(super) due: Vec<(f64, Due)>,
-    /// A compute phase that other lanes slow down.
     pub(super) overlap: Overlap,
     pub(super) calls: Calls,
     /// When the last size of each open exchange arrived.
@@ -340,7 +332,6 @@ impl HostBackend<'_> {
         self.tell(machine, key.dst, Message::Ready(key))
     }
 
-    /// Puts an end of a transfer on offer.
     pub(super) fn offer(&mut self, machine: &Machine, id: TransferId) -> Result<(), Failure> {
         let (transfer, exchange) = machine.transfer(id);
         let (key, bytes) = (machine.key(id), moved(machine, transfer));
@@ -364,7 +355,6 @@ impl HostBackend<'_> {
         Ok(())
     }
 
-    /// A transfer has come.
     pub(super) fn arrive(&mut self, machine: &Machine, received: &Received) -> Result<(), Failure> {
         let &Received { transfer: Incoming { key, bytes, .. }, word, checksum, begin_s, end_s } = received;
         let id = self.take_offered(machine, &key)?;
@@ -379,7 +369,6 @@ impl HostBackend<'_> {
         Ok(())
     }
 
-    /// A send of this rank has completed.
     pub(super) fn leave(
         &mut self,
         machine: &Machine,
@@ -392,7 +381,6 @@ impl HostBackend<'_> {
         Ok(())
     }
 
-    /// The ends of a transfer disagree about what moves.
     pub(super) fn disagree(
         &mut self,
         machine: &Machine,
@@ -411,7 +399,6 @@ impl HostBackend<'_> {
         }
     }
 
-    /// A peer has announced a transfer, or has its end on offer.
     pub(super) fn ready(&mut self, key: TransferKey) {
         self.events.push_back(Event::PeerReady(key));
     }
@@ -442,13 +429,11 @@ pub(super) struct Overlap {
     slowdown: Slowdown,
     phase: Option<Phase>,
     is_coding: bool,
-    /// Calls of the library under way.
     calls: u32,
     /// Both ends of a transfer can be at one rank only if it sends to itself, which it does not.
     moving: HashSet<TransferKey>,
 }
 
-/// The compute phase that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Phase {
     pub(super) op: OpId,
@@ -457,7 +442,6 @@ pub(super) struct Phase {
 }
 
 impl Phase {
-    /// When it ends, as far as is known.
     pub(super) fn end_s(&self) -> f64 {
         self.progress.end_s()
     }
@@ -484,24 +468,20 @@ impl Overlap {
         self.phase.take_if(|phase| phase.end_s() <= now_s)
     }
 
-    /// When the phase ends, as far as is known.
     pub(super) fn end_s(&self) -> Option<f64> {
         self.phase.as_ref().map(Phase::end_s)
     }
 
-    /// A codec op begins or ends.
     pub(super) fn code(&mut self, at_s: f64, is_coding: bool) {
         self.is_coding = is_coding;
         self.adapt(at_s);
     }
 
-    /// A transfer of this rank is under way.
     pub(super) fn depart(&mut self, at_s: f64, key: TransferKey) {
         self.moving.insert(key);
         self.adapt(at_s);
     }
 
-    /// A transfer of this rank has ended.
     pub(super) fn arrive(&mut self, at_s: f64, key: TransferKey) {
         self.moving.remove(&key);
         self.adapt(at_s);
@@ -513,7 +493,6 @@ impl Overlap {
         self.adapt(at_s);
     }
 
-    /// A call of the library has moved everything.
     pub(super) fn end_call(&mut self, at_s: f64) {
         self.calls -= 1;
         self.adapt(at_s);

@@ -169,7 +169,6 @@ fn alone(
     Box::new(RunFailure::new(setup.plan, setup.deadlines, iteration, 0.0, first, vec![end]))
 }
 
-/// One rank's part of a run.
 struct RankJob<'a> {
     setup: &'a HostSetup<'a>,
     permits: &'a Permits,
@@ -322,7 +321,6 @@ impl Permits {
         Self { free: Mutex::new(count.max(1)), freed: Condvar::new() }
     }
 
-    /// Waits for a place.
     pub(crate) fn take(&self) -> Permit<'_> {
         let mut free = self.lock();
         while *free == 0 {

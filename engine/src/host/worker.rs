@@ -17,16 +17,13 @@ use crate::memory::Memory;
 use crate::report::FailureReport;
 use crate::run_program::failure;
 
-/// Carries out the local ops of one rank.
 pub(super) struct Worker<'a> {
     pub(super) memory: &'a Memory,
     pub(super) coders: &'a Coders,
     pub(super) payload: &'a Payload,
     pub(super) chunks: &'a Chunks,
     pub(super) failure_report: FailureReport<'a>,
-    /// Whether anything is compared.
     pub(super) verifies: bool,
-    /// Bytes that were compared with what was sent.
     pub(super) bytes_verified: u64,
 }
 
@@ -267,13 +264,11 @@ impl Coders {
         Ok(Self { plain, decoder: plain_decoder, of_chunks })
     }
 
-    /// Codec that encodes a chunk of so many bytes.
     pub(super) fn codec(&self, id: ChunkId, bytes: u64) -> &dyn Codec {
         let plain = || self.plain.as_deref().expect("coded plans name their codec");
         self.of_chunks.get(&(id, bytes)).map_or_else(plain, |coder| &*coder.codec)
     }
 
-    /// Decoder of that chunk's frame.
     pub(super) fn decoder(&self, id: ChunkId, bytes: u64) -> &Decoder {
         self.of_chunks.get(&(id, bytes)).map_or(&self.decoder, |coder| &coder.decoder)
     }

@@ -182,7 +182,6 @@ fn a_failure_ends_all_ranks() {
     });
 }
 
-/// Bytes of a transfer.
 const BYTES: u64 = 8;
 /// Transfers from each of two ranks to the other one.
 const TRANSFERS: u32 = 2;

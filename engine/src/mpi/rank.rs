@@ -23,7 +23,6 @@ const REPORTS_AFTER_FAILURE: Duration = Duration::from_secs(10);
 /// A rank's connection with the others in one run.
 pub(super) struct MpiRank {
     shared: Arc<Shared>,
-    /// Name of the run.
     name: String,
     rank: Rank,
     memory: Arc<Memory>,
@@ -217,7 +216,6 @@ impl World {
     }
 }
 
-/// This process in one serving run.
 struct Own<'a> {
     shared: &'a Arc<Shared>,
     name: &'a str,

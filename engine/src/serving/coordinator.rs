@@ -26,14 +26,12 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long ranks may take to end after the run is over.
 const GOODBYE: Duration = Duration::from_secs(30);
 
-/// An event at a known time.
 #[derive(Clone, Copy, Debug)]
 enum Due {
     Arrival(RequestId),
     Cancel(RequestId),
 }
 
-/// Result of the coordinator.
 pub(super) struct Decided {
     pub(super) recorder: Recorder,
     pub(super) census: Census,
@@ -45,7 +43,6 @@ pub(super) struct Decided {
     pub(super) end_s: f64,
 }
 
-/// See the module documentation.
 struct Coordinator<'a> {
     job: &'a Job<'a>,
     transport: &'a mut dyn Transport,
@@ -55,7 +52,6 @@ struct Coordinator<'a> {
     arrivals_left: usize,
     /// Prefill instances, then those that decode.
     instances: Vec<Working>,
-    /// Open shards of each flow.
     flows: Vec<Shards>,
     open: BTreeMap<ShardId, Open>,
     next_shard: u32,
@@ -66,7 +62,6 @@ struct Coordinator<'a> {
     /// When each rank was last heard; `None` before it is there.
     heard: Vec<Option<Instant>>,
     looked: Instant,
-    /// Ranks that have said nothing for too long.
     gone: Vec<bool>,
     said_goodbye: Vec<bool>,
     /// Whether ranks have been told to end: from then on they may leave at any time, so nothing is decided any more.
@@ -293,7 +288,6 @@ impl<'a> Coordinator<'a> {
         Failure { transfer: Some(key), ..Failure::new(dst, None, FailureKind::Timeout, detail) }
     }
 
-    /// Seconds of the run.
     fn now_s(&self) -> f64 {
         (self.transport.now_s() - self.origin_s) / self.job.dilation()
     }
@@ -315,7 +309,6 @@ impl<'a> Coordinator<'a> {
     }
 }
 
-/// A shard on its way.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     flow: FlowId,
@@ -372,7 +365,6 @@ impl Coordinator<'_> {
         Ok(())
     }
 
-    /// A shard has arrived at its receiver.
     fn arrived(&mut self, id: ShardId, at_s: f64, bytes_wire: u64) -> Result<(), Failure> {
         let Some(open) = self.open.remove(&id) else {
             // Nobody waited for it any more.
@@ -401,15 +393,12 @@ impl Coordinator<'_> {
     }
 }
 
-/// Work of one instance.
 #[derive(Debug)]
 struct Working {
     instance: Instance,
     is_busy: bool,
     is_lost: bool,
-    /// Its first rank.
     first: u32,
-    /// Number of the work.
     work: u32,
     /// Parts of it, and those that the machine was told.
     parts: u32,
@@ -466,7 +455,6 @@ impl Coordinator<'_> {
         working.ranks().try_for_each(|rank| self.tell(rank, command))
     }
 
-    /// A rank has computed a part.
     fn computed(&mut self, rank: Rank, work: u32, part: u32, at_s: f64) -> Result<(), Failure> {
         let index = self.index_of(rank);
         let working = &mut self.instances[index];

@@ -11,19 +11,16 @@ use zipwire_serving::RequestId;
 use crate::memory::Memory;
 use crate::transport::paced::Stream;
 
-/// All groups of some layers and tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Groups {
     /// The first layer and the one behind the last.
     pub(super) layers: [u32; 2],
     /// The first token and the one behind the last.
     pub(super) tokens: [u32; 2],
-    /// Tokens of a group at the most.
     pub(super) most: u32,
 }
 
 impl Groups {
-    /// Number of groups.
     pub(super) fn count(&self) -> u32 {
         (self.layers[1] - self.layers[0]) * self.per_layer()
     }
@@ -59,7 +56,6 @@ pub(super) struct GroupId {
 }
 
 impl Values<'_> {
-    /// Writes a plane of a group.
     pub(super) fn fill(&self, group: &GroupId, plane: usize, out: &mut [u8]) {
         self.rows[plane].fill(stream(self.seed, "kv group", keys(group, plane)), out);
     }
@@ -75,7 +71,6 @@ fn keys(group: &GroupId, plane: usize) -> [u64; 3] {
     [u64::from(request.0) | u64::from(part) << 32, u64::from(layer), u64::from(token) | (plane as u64) << 32]
 }
 
-/// The buffers of one rank.
 pub(super) struct Buffers {
     memory: Arc<Memory>,
     bytes: u64,
@@ -121,13 +116,11 @@ impl Buffers {
         self.made - self.free.len() as u32
     }
 
-    /// Peak bytes of all buffers.
     pub(super) fn most_bytes(&self) -> u64 {
         u64::from(self.made) * self.bytes
     }
 }
 
-/// The front of a buffer.
 pub(super) fn region(buffer: BufferId, len: u64) -> Region {
     Region { buffer, offset: 0, len }
 }
@@ -143,7 +136,6 @@ const NUMBERS: u32 = 8;
 /// The lanes from one rank to another. Together they use a few thousand numbers, which every MPI library has as tags.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
-    /// Transfers on each so far.
     counts: Vec<u32>,
     free: Vec<u32>,
 }
@@ -170,7 +162,6 @@ impl Lanes {
     }
 }
 
-/// The stream of a transfer.
 pub(super) fn stream_of(key: &TransferKey) -> Option<Stream> {
     Some(Stream { number: key.number / NUMBERS, follows: key.number % 2 == 1 })
 }

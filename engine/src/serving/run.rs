@@ -80,10 +80,8 @@ pub(crate) trait Process {
     /// Transport of the coordinator, on rank 0. Its address is the number behind the last rank's, and it only sends and receives messages.
     fn coordinator(&self) -> impl Transport + Send;
 
-    /// The number of processes.
     fn size(&self) -> u32;
 
-    /// Whether the user wants the run to end.
     fn is_stopped(&self) -> bool;
 }
 

@@ -188,7 +188,6 @@ pub(super) struct Job<'a> {
     pub(super) setup: &'a ServingSetup<'a>,
     pub(super) codec: Option<KvCodec>,
     pub(super) values: Values<'a>,
-    /// Ranks of both pools.
     pub(super) ranks: u32,
 }
 
@@ -245,7 +244,6 @@ impl<'a> Job<'a> {
         Ok(Self { setup, codec: codec.transpose()?, values, ranks })
     }
 
-    /// The address of the coordinator.
     pub(super) fn coordinator(&self) -> Rank {
         Rank(self.ranks)
     }
@@ -293,12 +291,10 @@ impl<'a> Job<'a> {
         coding.filter(|coding| coding.is_pipelined == is_beside).map_or(0.0, |coding| coding.cost.launch_s)
     }
 
-    /// The groups of some layers and tokens.
     pub(super) fn groups(&self, layers: [u32; 2], tokens: [u32; 2]) -> Groups {
         Groups { layers, tokens, most: self.setup.geometry.group_tokens() }
     }
 
-    /// The instance that a rank is part of.
     pub(super) fn instance_of(&self, rank: Rank) -> Instance {
         let shards = self.setup.shards;
         let is_of = |ranks: std::ops::Range<u32>| ranks.contains(&rank.0);
@@ -311,7 +307,6 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// The ranks of an instance.
     pub(super) fn ranks_of(&self, instance: Instance) -> std::ops::Range<u32> {
         match instance {
             Instance::Prefill(index) => self.setup.shards.prefill_ranks(index),
@@ -319,7 +314,6 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// When an instance dies; infinite if it does not.
     pub(super) fn death_s(&self, instance: Instance) -> f64 {
         let is_it = |what: Loss| match instance {
             Instance::Prefill(index) => what == Loss::Prefill(index),

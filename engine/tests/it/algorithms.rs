@@ -105,7 +105,6 @@ fn chains_deliver_in_slices_from_any_root() {
     }
 }
 
-/// Both collectives that add up, in both types.
 fn reductions(values: &[u64]) -> impl Iterator<Item = Work> {
     [DType::Bf16, DType::F32].into_iter().flat_map(move |dtype| {
         let width = dtype.width() as u64;
@@ -118,7 +117,6 @@ fn reductions(values: &[u64]) -> impl Iterator<Item = Work> {
     })
 }
 
-/// Types of partial sums that differ.
 fn sum_types(work: &Work) -> &'static [SumType] {
     match work {
         Work::Call { dtype: DType::Bf16, kind: CallKind::ReduceScatter { .. }, .. }

@@ -16,7 +16,6 @@ use zipwire_schedule::{
 
 use crate::common::{RANKS, on_threads, payload_of, run_plan, tamper};
 
-/// A phase, and a call that is given.
 fn planned(work: Work, protocol: Protocol) -> Plan {
     let phase = Work::Compute { phase: "phase", reads: Vec::new(), writes: vec![Slot(0), Slot(1)] };
     let segments = vec![Segment::new("phase", phase), Segment::new("call", work)];

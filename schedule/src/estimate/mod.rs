@@ -90,7 +90,6 @@ fn can_be(work: &Work, algorithm: Algorithm, is_coded: bool) -> bool {
     work.algorithms().contains(&algorithm) && (!is_coded || algorithm.takes_frames(work.is_reduction()))
 }
 
-/// Whether something follows in slices.
 fn takes_slices(work: &Work, algorithm: Algorithm) -> bool {
     match algorithm {
         Algorithm::Ring => {
@@ -101,7 +100,6 @@ fn takes_slices(work: &Work, algorithm: Algorithm) -> bool {
     }
 }
 
-/// A call in one way.
 struct Call<'a> {
     work: &'a Work,
     choice: &'a Choice,
@@ -149,7 +147,6 @@ impl Call<'_> {
         code(encoded, codec.encode_bytes_per_s) + sizes_s + code(decoded, codec.decode_bytes_per_s)
     }
 
-    /// Bytes on the way of so many raw ones.
     fn wire(&self, len: f64) -> f64 {
         let ratio = if self.choice.protocol.is_coded() { self.costs.ratio } else { 1.0 };
         len / ratio
@@ -263,7 +260,6 @@ fn longest(bytes: &[u64]) -> u64 {
     bytes.iter().copied().max().unwrap_or(0)
 }
 
-/// Bytes from one rank to another.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     src: Rank,
@@ -271,7 +267,6 @@ struct Flow {
     bytes: f64,
 }
 
-/// Time that a set of flows takes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
     /// Seconds before the last of them moves.
@@ -281,7 +276,6 @@ struct Load {
 }
 
 impl Load {
-    /// One after the other.
     fn seconds(self) -> f64 {
         self.latency_s + self.moving_s
     }
@@ -322,7 +316,6 @@ impl<'a> Network<'a> {
         self.topology.route(flow.src, flow.dst)
     }
 
-    /// Seconds of flows that begin together.
     fn load(&self, flows: impl Iterator<Item = Flow>) -> Load {
         let mut bytes = vec![0.0; self.capacities.len()];
         let mut latency_s = 0.0_f64;
@@ -417,7 +410,6 @@ impl<'a> Lockstep<'a> {
         self.ready_s[rank.index()] += seconds;
     }
 
-    /// When the last rank is through.
     fn seconds(&self) -> f64 {
         self.ready_s.iter().copied().fold(0.0, f64::max)
     }

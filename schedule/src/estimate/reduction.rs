@@ -91,7 +91,6 @@ impl Call<'_> {
 /// A rank of a tree that has others below it, by position.
 struct Inner {
     position: u32,
-    /// How far it is from the root.
     depth: u32,
     /// Children, and whether each has children itself.
     children: Vec<(u32, bool)>,
@@ -136,7 +135,6 @@ impl Call<'_> {
 }
 
 impl Trees {
-    /// How far the lowest rank is from the root.
     fn height(&self) -> u32 {
         self.ranks.ilog2()
     }

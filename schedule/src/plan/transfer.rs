@@ -298,7 +298,6 @@ pub(crate) struct Numbers {
     receives: Next,
 }
 
-/// Defect in the numbers of an exchange.
 #[derive(Debug)]
 pub(crate) enum Misnumbered {
     /// The same chunk is listed twice for this peer: nothing says which comes first.
@@ -340,7 +339,6 @@ impl Numbers {
     }
 }
 
-/// The next number of one direction, by peer.
 #[derive(Debug, Default)]
 struct Next(Vec<u32>);
 

@@ -30,7 +30,6 @@ pub(super) fn call(
     among(rank, choice, algorithm, &shards)
 }
 
-/// Blocks to gather.
 pub(super) struct Shards<'a> {
     pub(super) dtype: DType,
     /// Bytes of each, by origin.

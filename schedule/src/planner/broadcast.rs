@@ -72,7 +72,6 @@ pub(super) fn call(
     Call { steps, ..Call::at_once(dtype, pieces, straight) }
 }
 
-/// A rank's place in the chain of a channel.
 struct Seat {
     /// Ranks between it and the begin of the chain.
     distance: u32,
@@ -116,7 +115,6 @@ fn chains(
     (0..(slices + member_count).saturating_sub(2)).map(step).collect()
 }
 
-/// A rank's neighbours in the binomial tree.
 struct Branch {
     /// Whom it gets the block from; the root has it.
     parent: Option<Rank>,

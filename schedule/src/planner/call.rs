@@ -17,11 +17,9 @@ pub(super) enum Phase {
     /// A call, and what gateways do with each of its parts; nothing if it has no gateways.
     Call(Call, Vec<Forward>),
     Reduce(Reduce),
-    /// A reduction by a library.
     Library(Library),
 }
 
-/// One collective call of one rank.
 pub(super) struct Call {
     pub(super) dtype: DType,
     pub(super) channel: Channel,
@@ -48,7 +46,6 @@ pub(super) struct Call {
 pub(super) struct Piece {
     pub(super) chunk: Chunk,
     pub(super) values: Region,
-    /// Whether a coded protocol codes it.
     pub(super) is_coded: bool,
 }
 
@@ -58,14 +55,12 @@ impl Piece {
     }
 }
 
-/// The model's buffers that a call works on.
 #[derive(Clone, Copy)]
 pub(super) struct Buffers {
     pub(super) input: BufferId,
     pub(super) output: BufferId,
 }
 
-/// The transfers of one exchange.
 #[derive(Clone)]
 pub(super) struct Step {
     pub(super) order: Order,
@@ -80,7 +75,6 @@ pub(super) struct Step {
 #[derive(Clone, Copy)]
 pub(super) struct Hop {
     pub(super) peer: Rank,
-    /// Position in [`Call::pieces`].
     pub(super) piece: usize,
 }
 
@@ -301,15 +295,12 @@ pub(super) struct Rings {
     rank_count: u32,
 }
 
-/// A rank on a ring.
 #[derive(Clone, Copy)]
 pub(super) struct Around {
     pub(super) order: RankOrder,
     rank_count: u32,
     pub(super) position: u32,
-    /// To whom it hands on.
     pub(super) next: Rank,
-    /// From whom it gets.
     pub(super) previous: Rank,
 }
 
@@ -331,7 +322,6 @@ impl Rings {
         self.orders.iter().copied()
     }
 
-    /// Where a rank is on one of them.
     pub(super) fn around(&self, rank: Rank, channel: u32) -> Around {
         let (order, rank_count) = (self.orders[channel as usize], self.rank_count);
         let position = order.position(rank, rank_count);
@@ -342,12 +332,10 @@ impl Rings {
 }
 
 impl Around {
-    /// Position so many steps before the rank.
     pub(super) fn position_back(&self, steps: u32) -> u32 {
         (self.position + self.rank_count - steps) % self.rank_count
     }
 
-    /// The rank so many steps before it.
     pub(super) fn back(&self, steps: u32) -> Rank {
         self.order.rank(self.position_back(steps), self.rank_count)
     }

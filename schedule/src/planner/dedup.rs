@@ -102,7 +102,6 @@ pub(super) fn call(
     (call, forwards)
 }
 
-/// How the rows of one rank for another travel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// Straight, within a node or on the rank itself.
@@ -113,13 +112,11 @@ enum Way {
     Forwarded,
 }
 
-/// Assignment of gateways to ranks.
 struct Layout<'a> {
     tokens: &'a TokenMap,
     ranks_per_node: u32,
 }
 
-/// Where a rank has the rows of others.
 struct Memory {
     ranks_per_node: u32,
     row_bytes: u64,
@@ -212,7 +209,6 @@ impl Layout<'_> {
         }
     }
 
-    /// Tokens that one rank has for the node of another.
     fn distinct(&self, src: Rank, dst: Rank) -> u64 {
         self.tokens.distinct(src, &node(dst, self.ranks_per_node))
     }
@@ -272,7 +268,6 @@ struct Route {
     src: Rank,
     dst: Rank,
     gateway: Rank,
-    /// Tokens that the origin has for the node.
     tokens: u64,
     /// For each row the position of its token among these.
     positions: Vec<u32>,

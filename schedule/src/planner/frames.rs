@@ -10,7 +10,6 @@ use crate::builder::ProgramBuilder;
 use crate::plan::{Batch, Block, Content, Region};
 use crate::{BufferId, SizeId};
 
-/// Buffers of a rank for the frames of a call.
 #[derive(Clone, Copy)]
 pub(super) struct FrameBuffers {
     pub(super) outgoing: BufferId,
@@ -29,9 +28,7 @@ pub(super) struct Shape {
 /// The frames of one call. Lists are by position in [`Call::pieces`]; contents of pieces that are not coded are `None`.
 pub(super) struct Frames {
     pub(super) layout: Layout,
-    /// The rank's own blocks.
     pub(super) encode: Batch,
-    /// The blocks of others.
     pub(super) decode: Batch,
     pub(super) frames: Vec<Option<Frame>>,
     pub(super) static_sections: Vec<Option<Content>>,
@@ -39,12 +36,10 @@ pub(super) struct Frames {
     pub(super) dynamic_sections: Vec<Option<Content>>,
 }
 
-/// Where a frame lies.
 pub(super) struct Frame {
     /// Region of the signs and mantissas when they are sent apart; empty otherwise.
     pub(super) sign_mantissa: Region,
     pub(super) fixed: Region,
-    /// Room for the dynamic section.
     pub(super) dynamic: Region,
     /// Bytes of the dynamic section that a slot holds.
     pub(super) slot: u64,
@@ -248,7 +243,6 @@ impl Scratch {
         }
     }
 
-    /// All buffers that calls have taken.
     pub(super) fn buffers(&self) -> impl Iterator<Item = BufferId> + '_ {
         let Self { frames_out, frames_in, summands, gateway_out, gateway_in } = self;
         [frames_out, frames_in, summands, gateway_out, gateway_in]
@@ -261,7 +255,6 @@ impl Scratch {
 struct Ring {
     name: Cow<'static, str>,
     buffers: Vec<BufferId>,
-    /// How often one was taken.
     taken: u32,
 }
 

@@ -65,13 +65,11 @@ pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
     }
 }
 
-/// Inputs common to all programs of a plan.
 struct Planner<'a> {
     job: &'a Job,
     choices: &'a [&'a Choice],
     spec: Option<&'a Spec>,
     codec: Option<Box<dyn Codec>>,
-    /// Explicit flows that each rank sends and receives, by segment.
     flows: Vec<FlowsByRank<'a>>,
 }
 
@@ -102,7 +100,6 @@ fn has_its_tokens(work: &Work) -> bool {
     }
 }
 
-/// A phase of a collective on one rank, laid out in memory.
 enum Planned {
     Call {
         call: Call,

@@ -279,7 +279,6 @@ impl Switcher {
         }
     }
 
-    /// The arm that costs least if all calls take it.
     fn best_for_all(&self) -> usize {
         let cost_s = |arm: usize| {
             let classes = self.classes.iter().zip(&self.tables);
@@ -345,7 +344,6 @@ struct Spill {
     seconds: f64,
 }
 
-/// Mean of calls.
 fn mean(calls: &[Observation]) -> Option<Observation> {
     let count = calls.len() as u64;
     let sum = |of: fn(&Observation) -> u64| calls.iter().map(of).sum::<u64>();

@@ -209,7 +209,6 @@ fn check_forwards(program: &Program) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Derives the dependencies once more and compares.
 fn check_dependencies(program: &Program, effects: Vec<Effects>) -> Result<(), PlanError> {
     let mut hazards = Hazards::of_sizes(program.size_count);
     for (op, effects) in program.ops.iter().zip(effects) {
@@ -222,7 +221,6 @@ fn check_dependencies(program: &Program, effects: Vec<Effects>) -> Result<(), Pl
     Ok(())
 }
 
-/// Bytes that the ranks of a job wait for.
 struct Deliveries<'a> {
     job: &'a Job,
     /// Flows that each rank gets, by segment; none for collectives.

@@ -26,7 +26,6 @@ fn planned(job: &Job, protocol: Protocol, algorithm: Algorithm) -> Plan {
     plan(job, &Choice { algorithm: Some(algorithm), ..choice(protocol, None) })
 }
 
-/// Every protocol that goes with an algorithm.
 fn protocols(algorithm: Algorithm) -> impl Iterator<Item = Protocol> {
     Protocol::ALL
         .into_iter()

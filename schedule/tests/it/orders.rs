@@ -51,7 +51,6 @@ fn shifted_rounds_have_a_window_of_their_own() {
     }
 }
 
-/// The transfers that a machine offers before it waits.
 fn offers(machine: &mut Machine) -> Vec<(Direction, u32)> {
     let step = || match machine.poll(0.0) {
         Step::Wait { .. } => None,
@@ -133,7 +132,6 @@ struct Chaos {
     offers: HashMap<TransferKey, (usize, TransferId)>,
     /// Inputs under way, and whom they are for.
     pending: Vec<(usize, Input)>,
-    /// Transfers on offer, by rank and direction.
     open: HashMap<(usize, OpId, Direction), u32>,
     moved: HashSet<TransferKey>,
     done: HashSet<usize>,

@@ -32,7 +32,6 @@ fn planned(rank_count: u32, work: Work, protocol: Protocol, algorithm: Algorithm
     plan
 }
 
-/// Ops of a rank, in words.
 fn ops(plan: &Plan, rank: usize) -> String {
     let ops = plan.programs[rank].ops.iter().map(|op| match &op.kind {
         OpKind::Exchange(exchange) => exchange.stage.name(),

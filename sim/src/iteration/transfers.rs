@@ -11,10 +11,8 @@ use super::Iteration;
 use crate::network::FlowId;
 use crate::queue::Event;
 
-/// One end of a transfer.
 pub(super) type End = (Rank, TransferId);
 
-/// A transfer whose ends have both been offered.
 #[derive(Clone, Copy)]
 pub(super) struct Transit {
     pub(super) send: End,
@@ -30,12 +28,10 @@ pub(super) struct Transits {
     list: Vec<Transit>,
     /// Numbers that no transit has now.
     free: Vec<u32>,
-    /// The transit of each flow.
     of_flow: Vec<u32>,
 }
 
 impl Transits {
-    /// Adds one; its number.
     pub(super) fn begin(&mut self, transit: Transit) -> u32 {
         if let Some(number) = self.free.pop() {
             self.list[number as usize] = transit;
@@ -101,7 +97,6 @@ impl Iteration<'_> {
         }
     }
 
-    /// The latency of a transfer runs.
     pub(super) fn begin_transfer(&mut self, send: End, receive: End) {
         let (src, dst) = (send.0, receive.0);
         let sender = &self.host(src).machine;

@@ -125,7 +125,6 @@ pub struct RankTimes {
     pub busy_s: Vec<f64>,
 }
 
-/// Kind of work that a rank can be busy with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Compute,
@@ -161,7 +160,6 @@ impl Watch {
     }
 }
 
-/// The stopwatches of all ranks: compute, codec, comm, any.
 struct Busy {
     ranks: Vec<[Watch; 4]>,
 }
@@ -196,7 +194,6 @@ struct Spans {
     left_out: u64,
 }
 
-/// Facts of a span.
 struct Note {
     rank: Rank,
     lane: Lane,

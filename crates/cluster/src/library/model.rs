@@ -41,7 +41,6 @@ impl LibraryModel {
     }
 }
 
-/// The ways to carry out an operation on a shape.
 struct Ways<'a> {
     constants: &'a Constants,
     shape: Shape,

@@ -172,7 +172,6 @@ impl Topology {
         rank.0 % self.gpus_per_node
     }
 
-    /// NIC of its node that a rank uses.
     fn rail(&self, rank: Rank) -> u32 {
         self.local(rank) * self.nics_per_node / self.gpus_per_node
     }
@@ -203,7 +202,6 @@ impl Topology {
         [port("gpu", self.ranks()), port("nic", nics), lowest, switch("pod", pods)]
     }
 
-    /// The family of a link, and the link's position in it.
     fn family(&self, link: LinkId) -> (Family, u32) {
         let mut index = link.0;
         for family in self.families() {
@@ -264,7 +262,6 @@ impl LinkId {
 struct Family {
     /// Name of each: `gpu`, `nic`, `host`, `rail`, `leaf`, `pod`.
     name: &'static str,
-    /// How many there are.
     count: u32,
     /// Whether they are ports of ranks and nodes, and not switches between them.
     is_port: bool,

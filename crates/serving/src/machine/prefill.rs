@@ -17,14 +17,12 @@ pub(super) struct PrefillInstance {
     pub(super) is_lost: bool,
 }
 
-/// A chunk that is computed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Running {
     pub(super) request: RequestId,
     /// The first token whose cache leaves with this chunk.
     sent_from: u32,
     end: u32,
-    /// Groups of layers that are computed.
     groups: u32,
 }
 
@@ -254,9 +252,7 @@ impl Machine<'_> {
 #[derive(Clone, Debug)]
 pub(crate) struct PrefixCache {
     capacity: u64,
-    /// When each block was last used.
     used: HashMap<u64, u64>,
-    /// The same, by time.
     oldest: BTreeMap<u64, u64>,
     uses: u64,
 }

@@ -56,7 +56,6 @@ impl Coder {
         self.tasks.push_back(task);
     }
 
-    /// Ends a shard's turn at the coder.
     pub(super) fn leave(&mut self, shard: ShardId) {
         self.turn = self.turn.filter(|turn| *turn != shard);
     }
@@ -79,7 +78,6 @@ impl Coder {
 }
 
 impl Run<'_> {
-    /// Codes the next group, if there is one; whether there was.
     pub(super) fn code_next(&mut self) -> Result<bool, Failure> {
         match self.coder.next(self.job.is_pipelined()) {
             None => Ok(false),
@@ -92,7 +90,6 @@ impl Run<'_> {
         }
     }
 
-    /// Drops all tasks.
     pub(super) fn empty_coder(&mut self) {
         for task in std::mem::take(&mut self.coder.tasks) {
             if let Task::Decode(_, buffer, _) = task {
@@ -115,7 +112,6 @@ impl Run<'_> {
         self.coder.sharing.begin(ready_s, seconds, due);
     }
 
-    /// Decodes a group, unless its shard was cancelled.
     fn decode(&mut self, offer: &Offer, buffer: BufferId, ready_s: f64) -> Result<(), Failure> {
         if !self.receiving.get(&offer.shard).is_some_and(Receiving::is_wanted) {
             self.coder.leave(offer.shard);
@@ -150,7 +146,6 @@ impl Run<'_> {
         if is_it { Ok(()) } else { Err(KvError::Damaged { what: "it is another group than was offered" }) }
     }
 
-    /// Compares the pages with regenerated values.
     fn check_pages(&mut self, offer: &Offer) -> Result<(), String> {
         if !self.job.setup.verifies {
             return Ok(());
@@ -200,7 +195,6 @@ impl Run<'_> {
         self.coder.push(Task::Encode(id, ready_s));
     }
 
-    /// Makes the next group of a shard.
     pub(super) fn encode(&mut self, id: ShardId, ready_s: f64) -> Result<(), Failure> {
         let job = self.job;
         let Some(shard) = self.sending.get_mut(&id) else {
@@ -315,7 +309,6 @@ impl Sharing {
         self.groups.is_empty()
     }
 
-    /// Removes all groups, in any order.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Due> {
         self.groups.drain().map(|group| group.due)
     }

@@ -35,14 +35,11 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long transfers under way at the end of a run may take.
 const LAST: Duration = Duration::from_secs(20);
 
-/// An event at a known time.
 #[derive(Clone, Copy, Debug)]
 enum Due {
     /// A shard may be begun.
     Ready(ShardId),
-    /// A group is encoded.
     Encoded(Made),
-    /// A group is decoded.
     Decoded(ShardId),
     /// All groups of a shard are decoded, and the last launch is over.
     Arrived(ShardId),
@@ -50,7 +47,6 @@ enum Due {
     Computed(u32),
 }
 
-/// See the module documentation.
 struct Run<'a> {
     job: &'a Job<'a>,
     permits: &'a Permits,
@@ -72,9 +68,7 @@ struct Run<'a> {
     receiving: HashMap<ShardId, Receiving>,
     /// Groups on offer to others, with their shards and buffers.
     offered: HashMap<TransferKey, (ShardId, BufferId)>,
-    /// Groups that this rank has asked for.
     asked: HashMap<TransferKey, (Offer, BufferId)>,
-    /// Lanes to each rank.
     lanes: HashMap<Rank, Lanes>,
     lost: BTreeSet<Rank>,
     /// Groups that came after this rank died and that have not been acknowledged.
@@ -187,7 +181,6 @@ impl Run<'_> {
         }
     }
 
-    /// Next event that is due by now.
     fn next_due(&mut self, now_s: f64) -> Option<(f64, Due)> {
         let coder = &mut self.coder.sharing;
         if coder.next_s() <= self.queue.next_s() { coder.pop(now_s) } else { self.queue.pop(now_s) }
@@ -272,7 +265,6 @@ impl Run<'_> {
         if self.is_told_to_end.is_some() { self.drop_all() } else { Ok(()) }
     }
 
-    /// Whether nothing is under way here.
     fn is_idle(&self) -> bool {
         self.sending.is_empty()
             && self.receiving.is_empty()
@@ -290,7 +282,6 @@ impl Run<'_> {
         self.report(ServingReport::Alive)
     }
 
-    /// Time until the next event of this rank.
     fn sleep(&self) -> Duration {
         let next_s = self.queue.next_s().min(self.coder.sharing.next_s()).min(self.death_s);
         let seconds = (next_s - self.now_s()).max(0.0) * self.job.dilation();
@@ -347,7 +338,6 @@ pub(super) fn ended(rank: Rank, why: &Ended) -> Failure {
 // Compute phases of the rank's instance. Nothing is computed: a phase takes its declared time, and longer while the rank codes and
 // moves.
 
-/// The instance's work on this rank.
 #[derive(Default)]
 struct Compute {
     computing: Computing,
@@ -428,7 +418,6 @@ struct SpanLog {
     left_out: u64,
 }
 
-/// A shard that was sent or received.
 struct MovedShard {
     request: RequestId,
     peer: Rank,

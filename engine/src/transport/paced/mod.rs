@@ -30,7 +30,6 @@ pub(crate) struct Paced {
     held: HashMap<TransferKey, Event>,
     /// Arrival times of transfers whose end has not been reported here yet.
     arrived_s: HashMap<TransferKey, f64>,
-    /// The stream that a transfer is part of.
     stream: fn(&TransferKey) -> Option<Stream>,
 }
 
@@ -44,7 +43,6 @@ impl Paced {
         Self { wire, held: HashMap::new(), arrived_s: HashMap::new(), stream }
     }
 
-    /// Holds the end of a transfer until it is due.
     fn hold(&mut self, key: TransferKey, end: Event) -> Option<Event> {
         if let Some(at_s) = self.arrived_s.remove(&key) {
             return Some(ended_at(end, at_s));
@@ -83,7 +81,6 @@ impl Filter for Paced {
     }
 }
 
-/// Changes the end time of an event.
 fn ended_at(event: Event, at_s: f64) -> Event {
     match event {
         Event::Received(received) => Event::Received(super::Received { end_s: at_s, ..received }),
@@ -120,7 +117,6 @@ const QUANTUM: RangeInclusive<u64> = 256..=16 * 1024;
 /// Longest sleep between two checks whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A parcel whose latency is running.
 #[derive(Debug)]
 struct Launched {
     moves_s: f64,
@@ -148,13 +144,11 @@ impl Ord for Launched {
     }
 }
 
-/// All links of the cluster.
 pub(crate) struct Wire<'a> {
     topology: &'a Topology,
     dilation: f64,
     ports: Ports,
     launched: BinaryHeap<Launched>,
-    /// The parcel of each transfer on the ports.
     moving: Vec<Option<Parcel>>,
     /// Parcels that wait for the one before them in their stream; streams that have nothing under way are not there.
     streams: HashMap<(Rank, Rank, u32), VecDeque<Parcel>>,
@@ -197,7 +191,6 @@ impl<'a> Wire<'a> {
         }
     }
 
-    /// A transfer has begun.
     fn take(&mut self, parcel: Parcel) {
         if let Some(key) = stream_of(&parcel) {
             if let Some(waiting) = self.streams.get_mut(&key) {
@@ -268,7 +261,6 @@ fn stream_of(parcel: &Parcel) -> Option<(Rank, Rank, u32)> {
     parcel.stream.map(|stream| (parcel.key.src, parcel.key.dst, stream.number))
 }
 
-/// Bytes of the mean transfer of a plan.
 pub(crate) fn mean_bytes(plan: &Plan) -> u64 {
     let ops = plan.programs.iter().flat_map(|program| &program.ops);
     let sends = ops.filter_map(|op| op.kind.exchange()).flat_map(|exchange| &exchange.sends);

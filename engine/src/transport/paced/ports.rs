@@ -16,17 +16,14 @@ const UNDER_WAY_PER_PORT: u32 = 2;
 /// A transfer, by position in [`Ports::transfers`]; used again when it has ended.
 pub(super) type Id = usize;
 
-/// One directed link.
 #[derive(Debug)]
 struct Port {
-    /// Seconds per byte.
     seconds_per_byte: f64,
     /// Transfers that wait for a turn, and which port of their route this is; each at most once.
     turns: VecDeque<(Id, usize)>,
     is_busy: bool,
 }
 
-/// A transfer on its way.
 #[derive(Debug)]
 struct Transfer {
     ports: Vec<usize>,
@@ -40,7 +37,6 @@ struct Transfer {
     waiting: Vec<VecDeque<u64>>,
 }
 
-/// A port has served a quantum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Served {
     time_s: f64,
@@ -69,11 +65,9 @@ impl Ord for Served {
 /// All ports of a cluster. Time is an argument: seconds of whatever clock the caller keeps.
 #[derive(Debug)]
 pub(super) struct Ports {
-    /// Bytes that a port serves in one turn.
     quantum: u64,
     ports: Vec<Port>,
     transfers: Vec<Transfer>,
-    /// Ids of transfers that have ended.
     free: Vec<Id>,
     served: BinaryHeap<Reverse<Served>>,
     number: u64,

@@ -13,14 +13,12 @@ use crate::plan::{Addition, Chunk, Content, Library, Reduce, Region, Share, Term
 use crate::rank_order::RankOrder;
 use crate::{Algorithm, BufferId, Channel, Collective, Order, Rank, Stage, Sum, Window};
 
-/// Operands and type of a reduction.
 pub(super) struct Operands {
     /// Type of the contributions: BF16 or FP32.
     pub(super) dtype: DType,
     /// Bytes of each shard, as contributions.
     pub(super) shards: Vec<u64>,
     pub(super) ends: Buffers,
-    /// The buffer for what others contribute.
     pub(super) summands: BufferId,
     pub(super) algorithm: Algorithm,
     pub(super) ranks_per_node: u32,
@@ -133,7 +131,6 @@ struct Scatter<'a> {
     operands: &'a Operands,
     rank: Rank,
     rank_count: u32,
-    /// Contributions of this rank, by shard.
     own: Vec<Region>,
     /// Where the sum of its shard goes, and its type.
     output: Region,
@@ -163,7 +160,6 @@ impl<'a> Scatter<'a> {
         phases
     }
 
-    /// A contribution as a value of the type of sums.
     fn widened(&mut self, term: Term) -> Addition {
         let sums = self.operands.sums;
         let offset = self.operands.len_in(sums, term.chunk.offset);
@@ -172,7 +168,6 @@ impl<'a> Scatter<'a> {
         Addition { terms: vec![term], chunk, values }
     }
 
-    /// Contributions of this rank to all shards.
     fn contributions(&self) -> Vec<Term> {
         (0..self.rank_count).map(|shard| self.contribution(Rank(shard))).collect()
     }
@@ -182,7 +177,6 @@ impl<'a> Scatter<'a> {
         Sum::one(rank, self.rank_count, self.operands.dtype)
     }
 
-    /// Contribution of this rank to a shard.
     fn contribution(&self, shard: Rank) -> Term {
         let chunk = Chunk::between(self.rank, shard).with_sum(self.one(self.rank));
         Term { chunk, values: self.own[shard.index()] }
@@ -196,7 +190,6 @@ impl<'a> Scatter<'a> {
         Term { chunk: Chunk { part, offset: begin, ..chunk }, values }
     }
 
-    /// Room for what comes from others.
     fn reserve(&mut self, len: u64) -> Region {
         let region = Region { buffer: self.operands.summands, offset: align(self.end), len };
         self.end = region.end();

@@ -61,7 +61,6 @@ pub(crate) fn transfers(rank_count: u32, flows: &[Flow], pace: Pace) -> Job {
     Job { name: "transfers", rank_count, slots: vec!["sent", "received"], segments }
 }
 
-/// The native plan of explicit flows.
 pub(crate) fn native_transfers(rank_count: u32, flows: &[Flow], pace: Pace) -> Plan {
     plan(&transfers(rank_count, flows, pace), &Choice::of(Protocol::Native, None))
 }
@@ -70,7 +69,6 @@ pub(crate) fn flow(src: u32, dst: u32, bytes: u64, not_before_s: f64) -> Flow {
     Flow { src: Rank(src), dst: Rank(dst), bytes, not_before_s }
 }
 
-/// A call from the first slot to the second.
 pub(crate) fn call(dtype: DType, kind: CallKind) -> Work {
     Work::of_call(dtype, [Slot(0), Slot(1)], kind)
 }

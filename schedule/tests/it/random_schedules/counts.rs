@@ -7,16 +7,13 @@ use zipwire_schedule::{Capabilities, Protocol, Readiness, TransferOrder};
 
 use crate::random_schedules::world::{Fault, Outcome, Silence};
 
-/// How a schedule ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
     /// All ranks got to the end of their programs.
     Complete,
     /// So they did although something was wrong.
     Survived,
-    /// A transfer was lost.
     Lost,
-    /// A rank was dead.
     Dead,
     /// A rank was silent for ever.
     Silent,
@@ -50,7 +47,6 @@ impl End {
     }
 }
 
-/// Counts of the plans and schedules that were played.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) schedules: u64,
@@ -104,7 +100,6 @@ impl Counts {
 
 const KINDS: [&str; 3] = ["threads", "library", "devices"];
 
-/// Who orders ops and transfers.
 fn by(capabilities: Capabilities) -> &'static str {
     match (capabilities.readiness, capabilities.transfer_order) {
         (Readiness::Completed, TransferOrder::Machine) => KINDS[0],

@@ -23,18 +23,15 @@ use crate::random_schedules::memory::{Memory, Tag, tag};
 
 pub(crate) use self::conditions::{Conditions, Defect, Fault, Silence};
 
-/// How a schedule has ended.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// Digest of the memory of all ranks in the end.
     pub(crate) digest: Tag,
     /// When each op ended, by rank and op, in seconds.
     pub(crate) ends_s: Vec<(Rank, OpId, f64)>,
-    /// Transfers that began.
     pub(crate) begun: u64,
     /// When the last thing happened, in nanoseconds.
     pub(crate) now: u64,
-    /// News that came twice.
     pub(crate) repeated: u64,
     /// How it failed, and who may be blamed for it, the culprit first; nobody where that is not known.
     pub(crate) failure: Option<(RunFailure, Vec<Rank>)>,
@@ -93,7 +90,6 @@ pub(crate) struct World<'p> {
     /// News that is told again, with whom it is told.
     again: Vec<(usize, Input)>,
     repeated: u64,
-    /// The sender of the transfer that is lost.
     lost: Option<Rank>,
 }
 
@@ -538,7 +534,6 @@ impl World<'_> {
         Ok((RunFailure::new(self.plan, Some(deadlines), 0, 0.0, first, ends), culprits))
     }
 
-    /// Whether a rank reports nothing in the end.
     fn is_mute(&self, rank: usize) -> bool {
         let is_silent = matches!(self.fault, Fault::Silences(silent, _, Silence::ForEver) if silent == rank);
         self.ranks[rank].is_dead || is_silent

@@ -32,7 +32,6 @@ pub(crate) fn setup<'a>(plan: &'a Plan, topology: &'a Topology, durations: &'a D
     }
 }
 
-/// Seconds of the first iteration.
 pub(crate) fn seconds(setup: &SimSetup<'_>) -> f64 {
     run(setup, &|| true).unwrap().iterations[0].length_s
 }
@@ -76,7 +75,6 @@ pub(crate) fn start() -> Work {
     Work::Compute { phase: "start", reads: Vec::new(), writes: vec![Slot(0), Slot(1)] }
 }
 
-/// A job of two slots.
 pub(crate) fn job<const N: usize>(rank_count: u32, segments: [(&'static str, Work); N]) -> Job {
     let segments = segments.map(|(name, work)| Segment::new(name, work)).into();
     Job { name: "case", rank_count, slots: vec!["in", "out"], segments }

@@ -11,7 +11,6 @@ use zipwire_sim::Network;
 use crate::common::{self, assert_close};
 use crate::oracle::Transfer;
 
-/// Outcome of a list of transfers.
 pub(crate) struct Run {
     pub(crate) finish_s: Vec<f64>,
     /// Moments at which transfers ended.

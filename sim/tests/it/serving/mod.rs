@@ -39,7 +39,6 @@ pub(crate) const TOKEN_BYTES: u64 = 100;
 pub(crate) const LAYERS: u32 = 8;
 pub(crate) const LATENCY_S: f64 = 0.125;
 
-/// A request that arrives at the beginning.
 pub(crate) fn request(input_tokens: u32, output_tokens: u32) -> Request {
     arriving(0.0, input_tokens, output_tokens)
 }

@@ -88,7 +88,6 @@ impl Case {
     }
 }
 
-/// Plays one schedule to its end.
 pub(crate) fn play(seed: u64) {
     let case = Case::new(seed);
     let random = &mut ChaCha8Rng::seed_from_u64(!seed);
@@ -174,7 +173,6 @@ fn positions(are: impl Iterator<Item = bool>) -> Vec<u32> {
     (0..).zip(are).filter_map(|(index, is)| is.then_some(index)).collect()
 }
 
-/// Checks the invariants after every event.
 fn check(machine: &Machine<'_>, follower: &Follower<'_>, arrived: u32) {
     let census = machine.census();
     assert_eq!(census.arrived, arrived);
