@@ -10,6 +10,7 @@ mod chunks;
 mod control;
 pub mod cuda;
 mod error;
+mod event_queue;
 mod faulty;
 mod handshake;
 pub mod host;

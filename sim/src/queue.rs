@@ -32,41 +32,32 @@ impl Ord for Ordered {
     }
 }
 
+/// Event of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Event {
     /// A compute or codec op ends, or an exchange is finished on the host.
-    Ended {
-        rank: Rank,
-        op: OpId,
-    },
+    Ended { rank: Rank, op: OpId },
     /// An exchange is open: the rank is there.
-    Opened {
-        rank: Rank,
-        op: OpId,
-    },
-    Announced {
-        rank: Rank,
-        transfer: TransferId,
-    },
-    Offered {
-        rank: Rank,
-        transfer: TransferId,
-    },
+    Opened { rank: Rank, op: OpId },
+    /// A send is announced.
+    Announced { rank: Rank, transfer: TransferId },
+    /// One end of a transfer is offered.
+    Offered { rank: Rank, transfer: TransferId },
     /// A rank learns that its peer is ready for a transfer. An event of its own, so that of what happens at one moment
     /// everything is known before anybody chooses.
-    PeerReady {
-        rank: Rank,
-        key: TransferKey,
-    },
+    PeerReady { rank: Rank, key: TransferKey },
     /// The latency of a transfer is over: its first byte moves.
     Moves {
+        /// The sender.
         rank: Rank,
         /// The sender's end of it.
         transfer: TransferId,
         /// Its position in the simulator's list.
         transit: u32,
     },
+    /// A delayed transfer ends.
     Arrives {
+        /// The sender.
         rank: Rank,
         /// The sender's end of it.
         transfer: TransferId,
@@ -74,17 +65,11 @@ pub(crate) enum Event {
         transit: u32,
     },
     /// A call of the library has done its work.
-    Returns {
-        rank: Rank,
-        op: OpId,
-    },
-    Wake {
-        rank: Rank,
-    },
+    Returns { rank: Rank, op: OpId },
+    /// A machine asked to be polled.
+    Wake { rank: Rank },
     /// A rank does nothing any more.
-    Dies {
-        rank: Rank,
-    },
+    Dies { rank: Rank },
     /// The last deadline: ranks that have not ended by now never will.
     LastDeadline,
 }
@@ -123,6 +108,7 @@ impl Queue {
         next.map_or(f64::INFINITY, |Ordered(time_s)| time_s)
     }
 
+    /// The next event that is not after `now_s`.
     pub(crate) fn pop(&mut self, now_s: f64) -> Option<Event> {
         if self.next_s() > now_s {
             return None;

@@ -12,11 +12,11 @@ use zipwire_serving::{
     Census, DecodeStep, Flow, FlowId, Input, Loss, Machine, PrefillStep, Recorder, RequestId, Step,
 };
 
-use super::event_queue::EventQueue;
 use super::message::{Command, Message, Order, ServingReport, ShardId, Totals};
 use super::rank::ended;
 use super::setup::Job;
 use super::{Instance, Lost, segment};
+use crate::event_queue::EventQueue;
 use crate::report::Standstill;
 use crate::report::panicked;
 use crate::transport::{self, Ended, Event, Transport};

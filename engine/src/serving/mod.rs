@@ -17,7 +17,6 @@
 //! end the run, with a [`ServeError`] that names rank and request.
 
 mod coordinator;
-mod event_queue;
 mod groups;
 mod message;
 mod rank;

@@ -20,17 +20,14 @@ use crate::queue::Ordered;
 /// How many events pass between two questions whether to go on.
 const EVENTS_PER_CHECK: u64 = 4096;
 
+/// Event at a known time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
     /// A prefill instance has computed a group of layers.
-    Computed {
-        instance: u32,
-        version: u32,
-    },
-    Stepped {
-        instance: u32,
-        version: u32,
-    },
+    Computed { instance: u32, version: u32 },
+    /// A decode instance has ended its step.
+    Stepped { instance: u32, version: u32 },
+    /// The wait of a shard is over.
     Transit(u32),
 }
 
@@ -181,6 +178,7 @@ impl<'a> Driver<'a> {
         true
     }
 
+    /// When something goes wrong next.
     fn next_trouble_s(&self) -> f64 {
         self.setup.troubles.get(self.next_trouble).map_or(f64::INFINITY, |trouble| trouble.at_s)
     }

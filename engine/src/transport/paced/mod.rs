@@ -7,7 +7,7 @@
 
 mod ports;
 
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use self::ports::Ports;
 use super::filter::Filter;
 use super::{Ended, Event, Message, Transport, is_of_call};
 use crate::control::Control;
+use crate::event_queue::EventQueue;
 use crate::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use crate::transport::local::Note;
 
@@ -117,38 +118,12 @@ const QUANTUM: RangeInclusive<u64> = 256..=16 * 1024;
 /// Longest sleep between two checks whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
 
-#[derive(Debug)]
-struct Launched {
-    moves_s: f64,
-    parcel: Parcel,
-}
-
-impl PartialEq for Launched {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Launched {}
-
-impl PartialOrd for Launched {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Launched {
-    /// Reversed: the heap yields the earliest first.
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        other.moves_s.total_cmp(&self.moves_s).then_with(|| other.parcel.key.cmp(&self.parcel.key))
-    }
-}
-
 pub(crate) struct Wire<'a> {
     topology: &'a Topology,
     dilation: f64,
     ports: Ports,
-    launched: BinaryHeap<Launched>,
+    /// Parcels whose latency is running.
+    launched: EventQueue<Parcel>,
     moving: Vec<Option<Parcel>>,
     /// Parcels that wait for the one before them in their stream; streams that have nothing under way are not there.
     streams: HashMap<(Rank, Rank, u32), VecDeque<Parcel>>,
@@ -164,7 +139,7 @@ impl<'a> Wire<'a> {
             topology,
             dilation,
             ports: Ports::new(bandwidths, quantum),
-            launched: BinaryHeap::new(),
+            launched: EventQueue::new(),
             moving: Vec::new(),
             streams: HashMap::new(),
         }
@@ -206,7 +181,7 @@ impl<'a> Wire<'a> {
         let route = self.topology.route(parcel.key.src, parcel.key.dst);
         let follows = parcel.stream.is_some_and(|stream| stream.follows);
         let latency_s = if follows { 0.0 } else { route.latency_s };
-        self.launched.push(Launched { moves_s: at_s + latency_s * self.dilation, parcel });
+        self.launched.push(at_s + latency_s * self.dilation, parcel);
     }
 
     /// A parcel is there: the next one of its stream follows.
@@ -219,7 +194,7 @@ impl<'a> Wire<'a> {
     }
 
     fn next_s(&self) -> f64 {
-        self.launched.peek().map_or(f64::INFINITY, |launched| launched.moves_s).min(self.ports.next_s())
+        self.launched.next_s().min(self.ports.next_s())
     }
 
     /// Lets everything happen that is due. Events keep their own times, so sleeping too long delays news and nothing
@@ -230,9 +205,7 @@ impl<'a> Wire<'a> {
         }
         let _span = tracing::info_span!("pace").entered();
         while self.next_s() <= control.now_s() {
-            let launch_s = self.launched.peek().map_or(f64::INFINITY, |launched| launched.moves_s);
-            if launch_s <= self.ports.next_s() {
-                let Some(Launched { moves_s, parcel }) = self.launched.pop() else { return };
+            if let Some((moves_s, parcel)) = self.launched.pop(self.ports.next_s()) {
                 let route = self.topology.route(parcel.key.src, parcel.key.dst);
                 let ports: Vec<usize> = route.links().iter().map(|link| link.index()).collect();
                 let id: ports::Id = self.ports.begin(ports, parcel.bytes, moves_s);
