@@ -10,10 +10,9 @@ use std::time::Instant;
 use zipwire_schedule::{Rank, RunFailure};
 
 use crate::control::{Control, run_all};
-use crate::handshake::Hello;
 use crate::host::{self, Permits, run_rank_as};
 use crate::memory::Memory;
-use crate::report::{conclude, empty_timeline};
+use crate::report::{Hello, conclude, empty_timeline};
 use crate::sync::mpsc::channel;
 use crate::transport::filter::Filtered;
 use crate::transport::local::{Local, Process};

@@ -12,8 +12,6 @@
 mod bundle;
 mod clock;
 mod fill;
-mod mark;
-mod pairs;
 mod ports;
 mod repair;
 mod sleep;

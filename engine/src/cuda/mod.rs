@@ -27,10 +27,9 @@ use self::exchange::{Exchanges, PeerMessage};
 use crate::chunks::{Chunk, Chunks};
 use crate::control::{Control, Envelope, run_all};
 use crate::error::EngineError;
-use crate::handshake::Hello;
 use crate::pace::CodecWork;
 use crate::report::{
-    FailureReport, RankReport, compare, conclude, empty_timeline, ended_before, panicked, stopped,
+    FailureReport, Hello, RankReport, compare, conclude, empty_timeline, ended_before, panicked, stopped,
 };
 use crate::run_program::{failure, run_program};
 use crate::sync::mpsc::Receiver;

@@ -23,16 +23,14 @@ use zipwire_schedule::{
 };
 use zipwire_timeline::Timeline;
 
-use self::backend::Overlap;
-use self::backend::{HostBackend, capabilities};
-use self::worker::Coders;
-use self::worker::Worker;
+use self::backend::{HostBackend, Overlap, capabilities};
+use self::worker::{Coders, Worker};
 use crate::chunks::Chunks;
 use crate::faulty::Faulty;
-use crate::handshake::Hello;
 use crate::memory::Memory;
-use crate::report::FailureReport;
-use crate::report::{RankReport, STUCK_AFTER, compare, conclude, empty_timeline, ended_before, panicked};
+use crate::report::{
+    FailureReport, Hello, RankReport, STUCK_AFTER, compare, conclude, empty_timeline, ended_before, panicked,
+};
 use crate::run_program::{Backend, run_program};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::transport::Transport;

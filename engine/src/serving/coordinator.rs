@@ -17,8 +17,7 @@ use super::rank::ended;
 use super::setup::Job;
 use super::{Instance, Lost, segment};
 use crate::event_queue::EventQueue;
-use crate::report::Standstill;
-use crate::report::panicked;
+use crate::report::{Standstill, panicked};
 use crate::transport::{self, Ended, Event, Transport};
 
 /// Longest sleep between two checks whether all ranks are alive.

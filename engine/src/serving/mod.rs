@@ -29,8 +29,7 @@ use zipwire_serving::RequestId;
 pub(crate) use self::run::{Process, serve};
 
 pub use self::message::{Command, Message, Offer, Order, ServingReport, ShardId, Totals};
-pub use self::run::run;
-pub use self::run::{Lost, ServeError, Served};
+pub use self::run::{Lost, ServeError, Served, run};
 pub use self::setup::{Coding, Damage, Fault, Instance, LOST_AFTER, Pace, ServingSetup, least_dilation};
 
 /// The segment of a request. Segment 0 is for work that requests share.

@@ -11,8 +11,7 @@ use zipwire_serving::{ComputeTime, Config, Loss, RequestId, Requests, Shards, Tr
 
 use super::groups::{Groups, Values};
 use super::{ServeError, Served};
-use crate::handshake::Hello;
-use crate::report::STUCK_AFTER;
+use crate::report::{Hello, STUCK_AFTER};
 
 /// Silence after which a rank is declared lost.
 pub const LOST_AFTER: Duration = Duration::from_secs(5);

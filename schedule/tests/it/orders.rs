@@ -4,19 +4,15 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::common::{choice, layer, uniform};
+use crate::common::{THREADS, choice, layer, uniform};
 use ndarray::{Array2, array};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_schedule::machine::{Direction, Input, Step, TransferId};
 use zipwire_schedule::plan::{Block, Content, Exchange, Local, OpKind, Plan, TransferKey};
 use zipwire_schedule::{
-    Capabilities, Choice, Machine, OpId, Order, Protocol, Rank, Readiness, SegmentId, Stage, TransferOrder,
-    plan,
+    Capabilities, Choice, Machine, OpId, Order, Protocol, Rank, SegmentId, Stage, TransferOrder, plan,
 };
-
-const THREADS: Capabilities =
-    Capabilities { readiness: Readiness::Completed, transfer_order: TransferOrder::Machine, timed: true };
 
 fn planned(bytes: Array2<u64>, protocol: Protocol, order: Order, window: Option<u32>) -> Plan {
     plan(&layer(bytes), &Choice { order, ..choice(protocol, window) })

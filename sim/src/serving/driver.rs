@@ -10,9 +10,7 @@ use zipwire_serving::{Computing, DecodeStep, Input, Machine, PrefillStep, Record
 use zipwire_timeline::{IterationTime, Timeline};
 
 use super::moving::Transits;
-use super::{Busy, Work};
-use super::{Note, Spans, segment};
-use super::{Served, SimServingSetup};
+use super::{Busy, Note, Served, SimServingSetup, Spans, Work, segment};
 use crate::SimError;
 use crate::network::{FlowId, Network};
 use crate::queue::Ordered;

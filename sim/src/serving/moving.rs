@@ -4,10 +4,8 @@ use zipwire_cluster::{LinkId, NetworkModel, Rank, Route, Topology};
 use zipwire_schedule::{Lane, Stage as Carried};
 use zipwire_serving::{Flow, FlowId, Input, RequestId};
 
-use super::SimServingSetup;
-use super::Work;
 use super::driver::{Driver, Event};
-use super::{Note, segment};
+use super::{Note, SimServingSetup, Work, segment};
 use crate::network::FlowId as NetworkFlow;
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -7,8 +7,7 @@ mod constants;
 mod model;
 
 pub use constants::{Constant, ConstantUnit, Constants, Generation};
-pub use model::LibraryModel;
-pub use model::{Hardware, Shape};
+pub use model::{Hardware, LibraryModel, Shape};
 
 /// An operation of a library among equal ranks, as nccl-tests has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -24,9 +24,8 @@ use super::groups::{Buffers, Lanes};
 use super::message::{Command, Message, Offer, ServingReport, ShardId, Totals};
 use super::setup::{Job, ROOM};
 use crate::event_queue::EventQueue;
-use crate::handshake::Hello;
 use crate::host::Permits;
-use crate::report::{RankReport, compare, panicked};
+use crate::report::{Hello, RankReport, compare, panicked};
 use crate::serving::segment;
 use crate::transport::{self, Ended, Event, Transport};
 

@@ -5,9 +5,8 @@ use std::collections::VecDeque;
 use xxhash_rust::xxh3::xxh3_64;
 use zipwire_schedule::{BufferId, Failure, FailureKind, Rank};
 
-use super::MovedShard;
 use super::coder::{Task, check};
-use super::{Due, Run, ended};
+use super::{Due, MovedShard, Run, ended};
 use crate::host::cpu_s;
 use crate::serving::Damage;
 use crate::serving::groups::region;

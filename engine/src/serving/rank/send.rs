@@ -6,10 +6,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use zipwire_schedule::plan::TransferKey;
 use zipwire_schedule::{BufferId, Failure, FailureKind, Rank, Stage};
 
-use super::MovedShard;
-use super::{Due, Run, ended};
-use crate::serving::groups::Groups;
-use crate::serving::groups::region;
+use super::{Due, MovedShard, Run, ended};
+use crate::serving::groups::{Groups, region};
 use crate::serving::message::{Message, Offer, Order, ShardId};
 use crate::serving::segment;
 use crate::serving::setup::{OPEN, WINDOW};

@@ -2,7 +2,7 @@
 
 use ndarray::Array2;
 use zipwire_codec::DType;
-use zipwire_schedule::plan::Plan;
+use zipwire_schedule::plan::{Exchange, Op, OpKind, Plan};
 use zipwire_schedule::{
     CallKind, Capabilities, Choice, Flow, Job, Pace, Protocol, Rank, Readiness, Segment, Slot, TransferOrder,
     Work, plan,
@@ -67,6 +67,13 @@ pub(crate) fn native_transfers(rank_count: u32, flows: &[Flow], pace: Pace) -> P
 
 pub(crate) fn flow(src: u32, dst: u32, bytes: u64, not_before_s: f64) -> Flow {
     Flow { src: Rank(src), dst: Rank(dst), bytes, not_before_s }
+}
+
+pub(crate) fn exchange_of(op: &mut Op) -> &mut Exchange {
+    match &mut op.kind {
+        OpKind::Exchange(exchange) => exchange,
+        other => panic!("{other:?} is no exchange"),
+    }
 }
 
 pub(crate) fn call(dtype: DType, kind: CallKind) -> Work {

@@ -10,9 +10,8 @@ use zipwire_schedule::OpId;
 use zipwire_schedule::plan::{Plan, Region};
 
 use crate::random_schedules::case::Case;
-use crate::random_schedules::counts::Counts;
 use crate::random_schedules::world::{Conditions, Defect, play};
-use crate::random_schedules::{HEALTHY, of_plan};
+use crate::random_schedules::{Counts, HEALTHY, of_plan};
 
 const PLANS: u64 = 200;
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use ndarray::Array2;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
 use zipwire_cluster::{Fabric, HostCost, NetworkModel, Topology, TransferStart};
 use zipwire_codec::DType;
 use zipwire_schedule::{
@@ -78,6 +80,11 @@ pub(crate) fn start() -> Work {
 pub(crate) fn job<const N: usize>(rank_count: u32, segments: [(&'static str, Work); N]) -> Job {
     let segments = segments.map(|(name, work)| Segment::new(name, work)).into();
     Job { name: "case", rank_count, slots: vec!["in", "out"], segments }
+}
+
+/// Uniform in the exponent.
+pub(crate) fn log_uniform(random: &mut ChaCha8Rng, low: f64, high: f64) -> f64 {
+    libm::pow(10.0, random.random_range(libm::log10(low)..=libm::log10(high)))
 }
 
 #[track_caller]
