@@ -64,6 +64,12 @@ impl Program {
         let maximum = self.maxima.iter().find(|maximum| maximum.size == *size);
         maximum.map_or(std::slice::from_ref(size), |maximum| &maximum.of)
     }
+
+    /// The values that the rank gets from others, and where, whether by a decoder, by a transfer, or put together from what
+    /// it got as a gateway.
+    pub fn delivered(&self) -> impl Iterator<Item = (Chunk, Region)> + '_ {
+        self.ops.iter().flat_map(|op| op.kind.delivered(self.rank))
+    }
 }
 
 /// One call that an executor issues.
@@ -213,6 +219,13 @@ impl OpKind {
             Self::Library(_) => "library",
         }
     }
+
+    /// The values that it gives to the model of `rank`, which carries it out, and where it puts them.
+    pub fn delivered(&self, rank: Rank) -> Vec<(Chunk, Region)> {
+        let mut values = self.effects().delivers;
+        values.retain(|(chunk, _)| chunk.is_delivered(rank));
+        values
+    }
 }
 
 /// Everything that hazards, checks, verification and estimates need to know about an op; each kind of op states it once.
@@ -298,23 +311,6 @@ impl Plan {
     /// Bytes of sums that all ranks compute in one iteration.
     pub fn bytes_reduced(&self) -> u64 {
         self.ops().flat_map(|op| op.kind.effects().sums).map(|(_, region)| region.len).sum()
-    }
-}
-
-impl Program {
-    /// The values that the rank gets from others, and where, whether by a decoder, by a transfer, or put together from what
-    /// it got as a gateway.
-    pub fn delivered(&self) -> impl Iterator<Item = (Chunk, Region)> + '_ {
-        self.ops.iter().flat_map(|op| op.kind.delivered(self.rank))
-    }
-}
-
-impl OpKind {
-    /// The values that it gives to the model of `rank`, which carries it out, and where it puts them.
-    pub fn delivered(&self, rank: Rank) -> Vec<(Chunk, Region)> {
-        let mut values = self.effects().delivers;
-        values.retain(|(chunk, _)| chunk.is_delivered(rank));
-        values
     }
 }
 

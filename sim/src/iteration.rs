@@ -504,19 +504,7 @@ impl Iteration<'_> {
         });
         RunFailure::new(plan, deadlines, self.index, self.now_s, first.clone(), ends.collect())
     }
-}
 
-// Compute phases whose end moves: other lanes of the rank slow them down.
-//
-// An end that has moved leaves its event in the queue; when that comes, it is no longer the end, and nothing happens.
-
-struct Computing {
-    op: OpId,
-    progress: Progress,
-    end_s: f64,
-}
-
-impl Iteration<'_> {
     /// Begins a compute phase of `seconds` seconds, the launch not included.
     fn start_compute(&mut self, rank: Rank, op: OpId, seconds: f64) {
         let (now_s, launch_s) = (self.now_s, self.setup.costs.host.launch_s);
@@ -567,6 +555,16 @@ impl Iteration<'_> {
         let host = self.host(rank);
         slowdown.factor(host.busy[Lane::Codec as usize] > 0, host.moving > 0)
     }
+}
+
+// Compute phases whose end moves: other lanes of the rank slow them down.
+//
+// An end that has moved leaves its event in the queue; when that comes, it is no longer the end, and nothing happens.
+
+struct Computing {
+    op: OpId,
+    progress: Progress,
+    end_s: f64,
 }
 
 /// One bit a rank.

@@ -367,6 +367,38 @@ impl Endpoint {
         // SAFETY: MPI was initialised by this value, which ends here.
         check(self.library, "MPI_Finalize", unsafe { (self.library.calls.finalize)() })
     }
+
+    /// Carries a collective out, together with all processes.
+    ///
+    /// # Errors
+    /// If MPI fails.
+    pub fn collective(&mut self, buffers: &mut CollectiveBuffers) -> Result<(), MpiError> {
+        let (library, communicator) = (self.library, self.communicators[Channel::Calls as usize]);
+        let Library { calls, constants, .. } = library;
+        let CollectiveBuffers { collective, sent, received, count } = buffers;
+        let (count, float, sum) = (*count, constants.float, constants.sum);
+        let (from, to) = (sent.as_mut_ptr(), received.as_mut_ptr());
+        // SAFETY: `CollectiveBuffers::new` has made both buffers as long as the collective takes with this count and the number of processes of
+        // the only job that this process has, and MPI is done with them when the call returns.
+        let code = unsafe {
+            match collective {
+                Collective::AllToAll => {
+                    (calls.alltoall)(from.cast(), count, float, to.cast(), count, float, communicator)
+                }
+                Collective::AllGather => {
+                    (calls.allgather)(from.cast(), count, float, to.cast(), count, float, communicator)
+                }
+                Collective::Broadcast => (calls.bcast)(from.cast(), count, float, 0, communicator),
+                Collective::AllReduce => {
+                    (calls.allreduce)(from.cast(), to.cast(), count, float, sum, communicator)
+                }
+                Collective::ReduceScatter => {
+                    (calls.reduce_scatter_block)(from.cast(), to.cast(), count, float, sum, communicator)
+                }
+            }
+        };
+        check(library, collective.function(), code)
+    }
 }
 
 impl Drop for Endpoint {
@@ -515,40 +547,6 @@ impl CollectiveBuffers {
     /// Values received by the last call.
     pub fn received(&self) -> &[f32] {
         &self.received
-    }
-}
-
-impl Endpoint {
-    /// Carries a collective out, together with all processes.
-    ///
-    /// # Errors
-    /// If MPI fails.
-    pub fn collective(&mut self, buffers: &mut CollectiveBuffers) -> Result<(), MpiError> {
-        let (library, communicator) = (self.library, self.communicators[Channel::Calls as usize]);
-        let Library { calls, constants, .. } = library;
-        let CollectiveBuffers { collective, sent, received, count } = buffers;
-        let (count, float, sum) = (*count, constants.float, constants.sum);
-        let (from, to) = (sent.as_mut_ptr(), received.as_mut_ptr());
-        // SAFETY: `CollectiveBuffers::new` has made both buffers as long as the collective takes with this count and the number of processes of
-        // the only job that this process has, and MPI is done with them when the call returns.
-        let code = unsafe {
-            match collective {
-                Collective::AllToAll => {
-                    (calls.alltoall)(from.cast(), count, float, to.cast(), count, float, communicator)
-                }
-                Collective::AllGather => {
-                    (calls.allgather)(from.cast(), count, float, to.cast(), count, float, communicator)
-                }
-                Collective::Broadcast => (calls.bcast)(from.cast(), count, float, 0, communicator),
-                Collective::AllReduce => {
-                    (calls.allreduce)(from.cast(), to.cast(), count, float, sum, communicator)
-                }
-                Collective::ReduceScatter => {
-                    (calls.reduce_scatter_block)(from.cast(), to.cast(), count, float, sum, communicator)
-                }
-            }
-        };
-        check(library, collective.function(), code)
     }
 }
 

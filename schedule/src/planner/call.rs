@@ -186,38 +186,7 @@ impl Call {
             receives: transfers(&step.receives),
         }));
     }
-}
 
-/// Regions of a rank's blocks in a buffer, by peer, and the bytes that they take. The rank's own block is
-/// empty: it aliases the input of the segment and is never moved.
-pub(super) fn place(
-    rank: Rank,
-    rank_count: u32,
-    buffer: BufferId,
-    len: impl Fn(Rank) -> u64,
-) -> (Vec<Region>, u64) {
-    let mut end = 0;
-    let regions = (0..rank_count)
-        .map(Rank)
-        .map(|peer| {
-            let len = if peer == rank { 0 } else { len(peer) };
-            let region = Region { buffer, offset: align(end), len };
-            end = region.end();
-            region
-        })
-        .collect();
-    (regions, end)
-}
-
-/// The next offset at which a block or a section may begin.
-pub(super) fn align(offset: u64) -> u64 {
-    offset.next_multiple_of(CHUNK_ALIGN as u64)
-}
-
-/// Parts begin at multiples of this, in bytes: a tile of values of two bytes.
-pub(crate) const PART_ALIGN: u64 = 16 * 1024;
-
-impl Call {
     /// Marks the pieces that are not to be coded: those that are not selected, and all if the codec does not know their type.
     pub(super) fn select(&mut self, rank: Rank, selection: &Selection, is_supported: bool) {
         let mut peers = vec![None; self.pieces.len()];
@@ -271,6 +240,35 @@ impl Call {
         }
     }
 }
+
+/// Regions of a rank's blocks in a buffer, by peer, and the bytes that they take. The rank's own block is
+/// empty: it aliases the input of the segment and is never moved.
+pub(super) fn place(
+    rank: Rank,
+    rank_count: u32,
+    buffer: BufferId,
+    len: impl Fn(Rank) -> u64,
+) -> (Vec<Region>, u64) {
+    let mut end = 0;
+    let regions = (0..rank_count)
+        .map(Rank)
+        .map(|peer| {
+            let len = if peer == rank { 0 } else { len(peer) };
+            let region = Region { buffer, offset: align(end), len };
+            end = region.end();
+            region
+        })
+        .collect();
+    (regions, end)
+}
+
+/// The next offset at which a block or a section may begin.
+pub(super) fn align(offset: u64) -> u64 {
+    offset.next_multiple_of(CHUNK_ALIGN as u64)
+}
+
+/// Parts begin at multiples of this, in bytes: a tile of values of two bytes.
+pub(crate) const PART_ALIGN: u64 = 16 * 1024;
 
 /// How many parts a piece of `len` bytes has if `count` are asked for; short pieces have fewer.
 pub fn part_count(len: u64, count: u32) -> u64 {
