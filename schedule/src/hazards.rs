@@ -1,4 +1,5 @@
-//! Dependencies of ops, derived from hazards: which of the earlier ops of its rank an op must wait for.
+//! Dependencies of ops, derived from hazards: which of the earlier ops of its rank an op must wait for, as they read or write the same
+//! bytes.
 
 use std::collections::BTreeMap;
 

@@ -440,7 +440,7 @@ pub enum PlanError {
          the receiver: {received}"
     )]
     Disagreement { src: Rank, dst: Rank, number: u32, about: &'static str, sent: String, received: String },
-    /// More transfers than the executor can tell apart by its tags ([`Plan::check_tags`](Plan::check_tags)).
+    /// More transfers than the executor can tell apart by its tags ([`Plan::check_tags`]).
     #[error(
         "rank {src} sends {count} messages to rank {dst} in one iteration, and this executor has the tags 0 to {largest} \
          to tell them apart\n\

@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 use shuttle::thread;
 use zipwire_codec::DType;
 use zipwire_payload::{Payload, Rows};
-use zipwire_schedule::plan::{self, Plan, Region, TransferKey};
+use zipwire_schedule::plan::{Plan, Region, TransferKey};
 use zipwire_schedule::{
     BufferId, CallKind, Choice, Failure, FailureKind, Job, Order, Protocol, Rank, Segment, SegmentId, Slot,
-    Stage, Work,
+    Stage, Work, plan,
 };
 
 use crate::control::Control;
@@ -235,8 +235,8 @@ fn transfers_bring_their_bytes_once() {
                 let bytes = region(0, number);
                 fill(&memory, &bytes, byte(rank, number));
                 let word = Some(u64::from(number));
-                let key = key(rank, number);
-                local.send(Outgoing { key, bytes: Some(bytes), word, checksum: 0 }).unwrap();
+                let outgoing = Outgoing { key: key(rank, number), bytes: Some(bytes), word, checksum: 0 };
+                local.send(outgoing).unwrap();
                 let incoming = Incoming {
                     key: key(Rank(1 - rank.0), number),
                     bytes: Some(region(1, number)),

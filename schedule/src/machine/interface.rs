@@ -1,4 +1,4 @@
-//! Messages between a machine and its executor.
+//! Messages between a machine and its executor, and how far a machine is when its run has failed.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
-//! Exchanges, and the transfers between two ranks that they open together: the ends of a transfer, its content, and the key that both ends know it by.
+//! Exchanges, and the transfers between two ranks that they open together: the ends of a transfer, its content, and the key and number
+//! that both ends know it by. Beside them calls of a communication library's own collectives, of which a plan knows what goes in and
+//! what comes out.
 
 use std::cmp::Reverse;
 

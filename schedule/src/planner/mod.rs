@@ -43,7 +43,7 @@ pub fn plan(job: &Job, choice: &Choice) -> Plan {
 /// # Panics
 /// If there are not as many choices as segments, if they have different codecs, if a coded protocol is chosen without a
 /// codec that supports the job's values, [`Protocol::Speculative`] without a slot, or an algorithm that a collective of the job
-/// does not have ([`Work::algorithms`]; [`Algorithm::PaddedRing`](crate::Algorithm::PaddedRing) only with a coded protocol), if tokens are not
+/// does not have ([`Work::algorithms`]; [`Algorithm::PaddedRing`] only with a coded protocol), if tokens are not
 /// those that the bytes of a call count, or if coded flows are no whole values: resolve scenarios first.
 pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
     let planner = Planner::new(job, choices);

@@ -300,7 +300,7 @@ pub struct Candidate {
     pub latency_s: f64,
     /// Seconds for each byte of the operation's size.
     pub s_per_byte: f64,
-    /// Seconds of lag, see [`Constant::Lag`](Constant::Lag).
+    /// Seconds of lag, see [`Constant::Lag`].
     pub lag_s: f64,
     /// Few channels that a short send has; `None` for other operations.
     pub few_channels: Option<FewChannels>,
