@@ -1,4 +1,5 @@
-//! Reports of ranks about an iteration, and how rank 0 turns them into a part of the timeline or a failure.
+//! Reports of ranks about an iteration, and how rank 0 turns them into a part of the timeline or a failure; the handshake before, and the words
+//! for failures.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

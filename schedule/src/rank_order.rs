@@ -1,5 +1,5 @@
-//! Ranks in order: members of a broadcast, and orders of ranks around rings and over trees: the channels of a collective each have one of their own, so that together they use all
-//! NICs of a node.
+//! Ranks in order: members of a broadcast, and orders of ranks around rings and over trees. The channels of a collective each have one
+//! of their own, so that together they use all NICs of a node.
 
 use crate::Rank;
 

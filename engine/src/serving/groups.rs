@@ -1,5 +1,5 @@
 //! Groups of a shard: one layer and up to so many tokens each, layer by layer; and their values, which are recorded rows, drawn by group, so that every
-//! group differs from all others and both ends know it.
+//! group differs from all others and both ends know it. Buffers in which they are sent and received, and the lanes of their transfers.
 
 use std::sync::Arc;
 
