@@ -16,7 +16,6 @@ use zipwire_schedule::plan::{Effects, Local, Op, OpKind, Program, Region};
 /// Fills memory that nobody has written yet. Not zero: zeros are valid payload.
 pub(crate) const POISON: u8 = 0xA5;
 
-/// A chunk of the payload in a region of this rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) id: ChunkId,
@@ -26,13 +25,10 @@ pub(crate) struct Chunk {
 /// Chunks of the payload that one program fills and checks, and when.
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
-    /// To fill before each iteration.
     pub(crate) filled_before: Vec<Chunk>,
-    /// To fill when a compute op runs.
     pub(crate) filled_by: HashMap<OpId, Vec<Chunk>>,
     /// To check before an op overwrites them: what was received, and sums.
     pub(crate) checked_before: HashMap<OpId, Vec<Chunk>>,
-    /// To check after the iteration.
     pub(crate) checked_at_end: Vec<Chunk>,
     /// To poison before each iteration: all that peers, the codec or sums fill.
     pub(crate) poisoned: Vec<Region>,

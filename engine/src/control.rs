@@ -14,9 +14,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// An entry of a rank's inbox.
 #[derive(Debug)]
 pub(crate) enum Envelope<N> {
-    /// A note from a peer.
     Note(N),
-    /// The run has failed.
     Abort,
 }
 
@@ -35,9 +33,7 @@ pub(crate) struct Control<'a, N> {
 struct State {
     /// Words of the ranks that have reached the next barrier.
     words: Vec<Option<Vec<u8>>>,
-    /// Words of all ranks at the last barrier.
     last: Vec<Vec<u8>>,
-    /// Barriers that are over.
     barriers: u64,
     reports: Vec<Option<RankReport>>,
     is_aborted: bool,
@@ -79,7 +75,6 @@ impl<'a, N> Control<'a, N> {
         self.inboxes[to.index()].send(Envelope::Note(note)).is_ok()
     }
 
-    /// Whether the user asked to stop.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
     }
@@ -110,7 +105,6 @@ impl<'a, N> Control<'a, N> {
         (state.barriers > number).then(|| state.last.clone())
     }
 
-    /// Ends the run on all ranks.
     pub(crate) fn abort(&self) {
         self.state().is_aborted = true;
         self.changed.notify_all();

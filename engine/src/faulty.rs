@@ -10,7 +10,6 @@ use crate::run_program::{Action, Backend, Completion, Event, Outcome};
 pub(crate) struct Faulty<'a, B> {
     inner: B,
     faults: &'a FaultPlan,
-    /// Faults that have had an effect.
     fired: &'a FiredFaults,
     /// Completions of the wrapped backend that are delayed for the rank.
     held: Vec<Completion>,
@@ -22,12 +21,10 @@ impl<'a, B: Backend> Faulty<'a, B> {
         Self { inner, faults, fired, held: Vec::new(), is_dead: false }
     }
 
-    /// The wrapped backend.
     pub(crate) fn inner(&mut self) -> &mut B {
         &mut self.inner
     }
 
-    /// Whether the rank has died.
     pub(crate) fn is_dead(&self) -> bool {
         self.is_dead
     }

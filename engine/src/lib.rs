@@ -10,9 +10,8 @@ mod chunks;
 mod control;
 pub mod cuda;
 mod error;
-mod failure_report;
+mod event_queue;
 mod faulty;
-mod handshake;
 pub mod host;
 #[cfg(all(test, shuttle))]
 mod interleavings;
@@ -27,7 +26,6 @@ pub mod threads;
 pub mod transport;
 
 pub use error::EngineError;
-pub use handshake::Hello;
 pub use memory::{Memory, Reading, Writing};
-pub use report::{RankReport, STUCK_AFTER, conclude};
+pub use report::{Hello, RankReport, STUCK_AFTER, conclude};
 pub use run_program::{Action, Backend, Completion, Event, Outcome, run_program};

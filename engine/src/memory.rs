@@ -63,7 +63,6 @@ impl Bytes {
         Ok(Self { first, len })
     }
 
-    /// The first byte of a region.
     fn at(&self, region: &Region) -> NonNull<u8> {
         let range = range(region);
         assert!(range.start <= range.end && range.end <= self.len, "regions lie in their buffers");
@@ -115,7 +114,6 @@ impl Memory {
         Ok(())
     }
 
-    /// No buffers.
     pub(crate) fn empty() -> Self {
         let none = Region { buffer: BufferId(0), offset: 0, len: 0 };
         Self { buffers: Vec::new(), spares: [none; Channel::OF_CALLS.len()] }
@@ -327,7 +325,6 @@ impl Drop for Loaned {
     }
 }
 
-/// Byte range of a region in its buffer.
 fn range(region: &Region) -> std::ops::Range<usize> {
     index(region.offset)..index(region.end())
 }
@@ -353,7 +350,6 @@ mod tests {
 
     use super::*;
 
-    /// Two buffers of eight bytes.
     fn memory() -> Arc<Memory> {
         let memory = Memory::with_room(2);
         (0..2).for_each(|buffer| memory.make(BufferId(buffer), 8).unwrap());

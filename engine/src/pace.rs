@@ -64,7 +64,6 @@ pub struct CallWork {
     pub waiting_s: f64,
 }
 
-/// A codec op that has ended.
 pub(crate) struct CodecOp {
     pub(crate) rank: Rank,
     pub(crate) segment: SegmentId,
@@ -84,7 +83,6 @@ pub struct CodecWork {
 }
 
 impl CodecWork {
-    /// One op.
     pub(crate) fn add(&mut self, op: &CodecOp) {
         let call = self.calls.entry((op.segment, op.coding)).or_default();
         call.ops += 1;

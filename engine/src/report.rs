@@ -1,14 +1,19 @@
-//! Reports of ranks about an iteration, and how rank 0 turns them into a part of the timeline or a failure.
+//! Reports of ranks about an iteration, and how rank 0 turns them into a part of the timeline or a failure; the handshake before, and the words
+//! for failures.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use zipwire_schedule::plan::Plan;
-use zipwire_schedule::{Deadlines, Failure, FailureKind, Rank, RankEnd, RunFailure};
+use zipwire_schedule::machine::Machine;
+use zipwire_schedule::plan::{Plan, TransferKey};
+use zipwire_schedule::{Deadlines, Failure, FailureKind, OpId, Rank, RankEnd, RunFailure};
 use zipwire_timeline::{IterationTime, Span, Timeline};
 
-use crate::handshake::Hello;
+use crate::chunks::Chunk;
 use crate::pace::CodecWork;
+use crate::run_program::failure;
+use crate::transport::Ended;
 
 /// A run in which nothing ends on any rank for this long has failed.
 pub const STUCK_AFTER: Duration = Duration::from_secs(30);
@@ -120,7 +125,6 @@ pub(crate) fn first_failure(reports: &[RankReport], gone: Option<Rank>) -> Optio
     first.or_else(|| failed().min_by(|a, b| a.0.total_cmp(&b.0))).map(|(_, failure)| failure.clone())
 }
 
-/// A timeline of `plan` without iterations.
 pub(crate) fn empty_timeline(plan: &Plan) -> Timeline {
     Timeline { rank_count: plan.rank_count(), segments: plan.segments.clone(), ..Timeline::default() }
 }
@@ -130,12 +134,156 @@ pub(crate) fn compare(own: &Hello, rank: Rank, words: &[Vec<u8>]) -> Result<(), 
     (0..).map(Rank).zip(words).try_for_each(|(peer, word)| own.check(rank, peer, &Hello::of_word(word)))
 }
 
-/// End of a rank that has panicked.
 pub(crate) fn panicked(rank: Rank, panic: &(dyn std::any::Any + Send)) -> RankEnd {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
     let detail = format!("its thread panicked: {text}");
     RankEnd { failure: Failure::new(rank, None, FailureKind::Device, detail), status: None }
+}
+
+/// Words for the failures of a plan with these segments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FailureReport<'a> {
+    pub(crate) segments: &'a [Arc<str>],
+}
+
+impl FailureReport<'_> {
+    /// Nothing has ended on any rank for too long; `op` is the op that the rank is in.
+    pub(crate) fn stuck(&self, machine: &Machine, op: Option<OpId>, stuck_after: Duration) -> Failure {
+        let seconds = stuck_after.as_secs_f64();
+        let detail = format!("nothing has ended on any rank for {seconds} s; it {}", self.waits(machine));
+        failure(machine, op, FailureKind::Timeout, detail)
+    }
+
+    pub(crate) fn cancelled(&self, machine: &Machine) -> Failure {
+        failure(machine, None, FailureKind::Cancelled, format!("it {}", self.waits(machine)))
+    }
+
+    /// The transport has ended; `op` is the op that the rank is in.
+    pub(crate) fn ended(&self, machine: &Machine, op: Option<OpId>, ended: &Ended) -> Failure {
+        match ended {
+            Ended::Aborted => self.cancelled(machine),
+            Ended::Stopped => stopped(machine),
+            Ended::Lost(_) => failure(machine, op, FailureKind::PeerLost, ended.to_string()),
+            Ended::Broken(_) => failure(machine, op, FailureKind::Transport, ended.to_string()),
+        }
+    }
+
+    /// A transfer in a state that it cannot be in.
+    pub(crate) fn confused(&self, machine: &Machine, key: &TransferKey, what: &str) -> Failure {
+        let TransferKey { segment, stage, src, dst, number } = key;
+        let segment = self.segments.get(segment.index()).map_or("an unknown segment", |name| name);
+        let detail =
+            format!("{} transfer {number} of {segment} from rank {src} to rank {dst} {what}", stage.name());
+        failure(machine, None, FailureKind::Transport, detail)
+    }
+
+    /// A chunk differs from what its origin had.
+    pub(crate) fn altered(&self, machine: &Machine, op: Option<OpId>, chunk: &Chunk, offset: u64) -> Failure {
+        let segment = &self.segments[chunk.id.segment.index()];
+        let src = chunk.id.chunk.origin;
+        let detail = format!("byte {offset} of the {segment} chunk from rank {src} is not what was sent");
+        failure(machine, op, FailureKind::Corrupt, detail)
+    }
+
+    /// Describes the ops and peers that this rank waits for.
+    fn waits(&self, machine: &Machine) -> String {
+        machine.status().describe(self.segments)
+    }
+}
+
+pub(crate) fn stopped(machine: &Machine) -> Failure {
+    failure(machine, None, FailureKind::Cancelled, "stopped by the user")
+}
+
+/// The ends of a transfer have different lengths.
+pub(crate) fn other_length(machine: &Machine, op: OpId, src: Rank, bytes: u64, expected: u64) -> Failure {
+    let detail = format!("rank {src} sends {bytes} bytes where {expected} were announced");
+    failure(machine, Some(op), FailureKind::Corrupt, detail)
+}
+
+/// One end of a transfer has bytes, the other one a size.
+pub(crate) fn other_content(machine: &Machine, op: OpId, src: Rank) -> Failure {
+    let detail = format!("rank {src} and this rank disagree about what moves");
+    failure(machine, Some(op), FailureKind::Corrupt, detail)
+}
+
+pub(crate) struct Standstill {
+    progress: u64,
+    since: Instant,
+}
+
+impl Standstill {
+    /// From now on; `progress` is what changes when something ends.
+    pub(crate) fn new(progress: u64) -> Self {
+        Self { progress, since: Instant::now() }
+    }
+
+    /// Whether nothing has ended for `limit`.
+    pub(crate) fn lasts(&mut self, progress: u64, limit: Duration) -> bool {
+        if progress != self.progress {
+            *self = Self::new(progress);
+        }
+        self.since.elapsed() >= limit
+    }
+}
+
+/// Version, plan and codec that a rank is about to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Version of the program.
+    pub version: String,
+    /// Digest of the plan.
+    pub plan: String,
+    /// The codec with its options, the id of its table among them, and the version of its frames; empty without a codec.
+    pub codec: String,
+}
+
+impl Hello {
+    /// The handshake of this build for a plan.
+    pub fn new(plan: &Plan) -> Self {
+        let codec = plan.codec.as_ref();
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            plan: plan.digest(),
+            codec: codec
+                .map_or_else(String::new, |spec| format!("{spec}, frames v{}", zipwire_codec::FRAME_VERSION)),
+        }
+    }
+
+    /// Encodes it as the word of a barrier.
+    pub(crate) fn to_word(&self) -> Vec<u8> {
+        let Self { version, plan, codec } = self;
+        [version, plan, codec].map(String::as_str).join("\n").into_bytes()
+    }
+
+    /// Decodes a peer's word. Missing or unreadable parts become `(nothing)`, which equals no rank's own.
+    pub(crate) fn of_word(word: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(word);
+        let mut lines = text.splitn(3, '\n').map(str::to_owned);
+        let mut next = || lines.next().unwrap_or_else(|| "(nothing)".to_owned());
+        Self { version: next(), plan: next(), codec: next() }
+    }
+
+    /// Compares what `peer` says with what `rank` says.
+    ///
+    /// # Errors
+    /// [`FailureKind::Mismatch`], with what both say.
+    pub fn check(&self, rank: Rank, peer: Rank, other: &Self) -> Result<(), Failure> {
+        let pairs = [
+            ("version", &self.version, &other.version),
+            // Another codec, or another table of it, makes another plan; who reads this wants to know which.
+            ("codec", &self.codec, &other.codec),
+            ("plan", &self.plan, &other.plan),
+        ];
+        match pairs.into_iter().find(|(_, own, others)| own != others) {
+            None => Ok(()),
+            Some((what, own, others)) => {
+                let detail = format!("its {what} is `{own}`, that of rank {peer} is `{others}`");
+                Err(Failure::new(rank, None, FailureKind::Mismatch, detail))
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -164,5 +312,25 @@ mod tests {
         assert_eq!(first_failure(&told[..2], None), Some(Failure::died(Rank(1))));
         let both = [report(0, 2.0, corrupt), report(1, 1.0, corrupt)];
         assert_eq!(first_failure(&both, None), Some(corrupt(Rank(1))));
+    }
+
+    fn hello(plan: &str, codec: &str) -> Hello {
+        Hello { version: "1".to_owned(), plan: plan.to_owned(), codec: codec.to_owned() }
+    }
+
+    #[test]
+    fn equals_agree_and_both_sides_of_a_difference_are_named() {
+        let (own, same) = (hello("a", "window7"), Hello::of_word(&hello("a", "window7").to_word()));
+        assert_eq!(own.check(Rank(0), Rank(1), &same), Ok(()));
+        for (other, both) in [
+            (hello("b", "window7"), ["`a`", "`b`"]),
+            (hello("a", "raw"), ["`window7`", "`raw`"]),
+            (hello("b", "rans:table=0a1b2c3d"), ["`window7`", "`rans:table=0a1b2c3d`"]),
+        ] {
+            let failure = own.check(Rank(0), Rank(3), &other).unwrap_err();
+            assert_eq!((failure.rank, failure.kind), (Rank(0), FailureKind::Mismatch));
+            let text = failure.to_string();
+            assert!(both.iter().all(|part| text.contains(part)) && text.contains("rank 3"), "{text}");
+        }
     }
 }

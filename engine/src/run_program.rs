@@ -148,7 +148,6 @@ fn take_in(machine: &mut Machine, iteration: u32, completion: Completion, spans:
     spans.push(span);
 }
 
-/// A failure of `op` on the machine's rank.
 pub(crate) fn failure(
     machine: &Machine,
     op: Option<OpId>,

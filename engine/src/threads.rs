@@ -10,10 +10,9 @@ use std::time::Instant;
 use zipwire_schedule::{Rank, RunFailure};
 
 use crate::control::{Control, run_all};
-use crate::handshake::Hello;
 use crate::host::{self, Permits, run_rank_as};
 use crate::memory::Memory;
-use crate::report::{conclude, empty_timeline};
+use crate::report::{Hello, conclude, empty_timeline};
 use crate::sync::mpsc::channel;
 use crate::transport::filter::Filtered;
 use crate::transport::local::{Local, Process};
@@ -31,7 +30,6 @@ pub fn run(setup: &HostSetup<'_>, cancel: &AtomicBool) -> Result<HostReport, Box
     run_as(setup, &vec![hello; setup.plan.programs.len()], cancel)
 }
 
-/// Runs a plan with the given handshake of each rank.
 fn run_as(
     setup: &HostSetup<'_>,
     hellos: &[Hello],

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
+use std::sync::Arc;
 
 use petgraph::algo::tarjan_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -15,7 +16,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use crate::machine::{Pending, RankStatus};
 use crate::plan::{CallKey, Op, OpKind, Plan, Program, Transfer, TransferKey};
 use crate::validate::{Pair, pair_calls, pair_transfers};
-use crate::{Deadlines, Failure, FailureKind, OpId, Rank, SegmentId};
+use crate::{OpId, Rank, SegmentId};
 
 /// Ranks that the text of a failed run lists at the most.
 const LISTED_RANKS: usize = 16;
@@ -141,7 +142,6 @@ fn diagnose(
     }
 }
 
-/// The exchange that one joins, if it does.
 fn joined_by(program: &Program, op: OpId) -> Option<OpId> {
     let exchange = program.ops[op.index()].kind.exchange().filter(|exchange| exchange.joins_previous)?;
     let is_before =
@@ -241,12 +241,10 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Whether a rank has got to the end of its program.
     fn has_finished(&self, rank: Rank) -> bool {
         !self.statuses.contains_key(&rank) && !self.silent.contains_key(&rank)
     }
 
-    /// Whether the length of a transfer depends on a size.
     fn may_be_empty(&self, rank: Rank, op: OpId, key: &TransferKey) -> bool {
         let exchange = self.plan.programs[rank.index()].ops[op.index()].kind.exchange();
         let transfers =
@@ -272,7 +270,6 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// The ranks that have not issued the call of a library that `rank` is in.
     fn missing_in_call(&self, rank: Rank, op: &Op) -> Vec<Node> {
         let is_missing = |&(other, op): &Node| match self.statuses.get(&other) {
             None => self.silent.get(&other).is_some_and(|first_unknown| *first_unknown <= op),
@@ -282,7 +279,6 @@ impl<'a> Known<'a> {
         others.map(|(other, op)| (other, self.silent.get(&other).copied().unwrap_or(op))).collect()
     }
 
-    /// The first op of a rank that has not ended.
     fn unfinished(&self, rank: Rank) -> Option<Node> {
         let status = self.statuses.get(&rank).and_then(|status| {
             status.ended.iter().zip(0..).find(|(ended, _)| !**ended).map(|(_, op)| OpId(op))
@@ -290,7 +286,6 @@ impl<'a> Known<'a> {
         status.or_else(|| self.silent.get(&rank).copied()).map(|op| (rank, op))
     }
 
-    /// Ops that an unfinished op waits for.
     fn waits_for(&self, (rank, op): Node) -> Vec<Node> {
         let Some(status) = self.statuses.get(&rank) else { return Vec::new() };
         let program = &self.plan.programs[rank.index()];
@@ -402,5 +397,156 @@ impl<'a> Known<'a> {
         let culprit = lost.map(|send| (send, SENT));
         let culprit = culprit.or_else(|| Some((unheard()?, "has not heard that what it sent has arrived")));
         culprit.or_else(|| Some((sent()?, SENT))).or(Some((first, "did not end in time")))
+    }
+}
+
+// How a rank ends when it does not end well.
+
+/// Kind of a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
+pub enum FailureKind {
+    /// An op is overdue, or nothing happened for too long.
+    Timeout,
+    /// A peer is gone.
+    PeerLost,
+    /// Bytes that arrived are not what was sent.
+    Corrupt,
+    /// Ranks were about to run different plans, or the same plan with different codecs.
+    Mismatch,
+    /// The device or thread that carries out ops failed.
+    Device,
+    /// The wire failed.
+    Transport,
+    /// Its process did nothing for so long that others gave up.
+    StoodStill,
+    /// Somebody else failed first, or the user asked to stop.
+    Cancelled,
+}
+
+impl FailureKind {
+    /// Meaning in words, as the predicate of a sentence about the rank.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Timeout => "made no progress in time",
+            Self::PeerLost => "lost a peer",
+            Self::Corrupt => "received corrupt bytes",
+            Self::Mismatch => "was to run something else",
+            Self::Device => "had a device failure",
+            Self::Transport => "had a transport failure",
+            Self::StoodStill => "stood still",
+            Self::Cancelled => "was cancelled",
+        }
+    }
+}
+
+/// The first thing that went wrong on a rank.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Failure {
+    /// The rank that reports it.
+    pub rank: Rank,
+    /// The op that failed, if one did.
+    pub op: Option<OpId>,
+    /// The transfer that failed, if one did.
+    pub transfer: Option<TransferKey>,
+    /// Kind of the failure.
+    pub kind: FailureKind,
+    /// Details for people; may be empty.
+    pub detail: String,
+    /// The rank and the op in which it all began, once the reports of all ranks have been put together.
+    pub culprit: Option<(Rank, Option<OpId>)>,
+}
+
+impl Failure {
+    /// A failure that is not that of a transfer.
+    pub fn new(rank: Rank, op: Option<OpId>, kind: FailureKind, detail: impl Into<String>) -> Self {
+        Self { rank, op, transfer: None, kind, detail: detail.into(), culprit: None }
+    }
+
+    /// Failure of a transfer: the bytes that arrived at `rank` in exchange `op` are not those that were sent.
+    pub fn corrupt_transfer(rank: Rank, op: OpId, key: TransferKey) -> Self {
+        let detail = format!("the checksum of what rank {} sent does not fit", key.src);
+        Self { transfer: Some(key), ..Self::new(rank, Some(op), FailureKind::Corrupt, detail) }
+    }
+
+    /// A rank that has said nothing until all deadlines were over.
+    pub fn died(rank: Rank) -> Self {
+        Self::new(rank, None, FailureKind::Timeout, "it has said nothing until all deadlines were over")
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} {}", self.rank, self.kind.describe())?;
+        if let Some(op) = self.op {
+            write!(f, " in op `{op}`")?;
+        }
+        if !self.detail.is_empty() {
+            write!(f, ": {}", self.detail)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Failure {}
+
+// When the ops of a run must have ended.
+//
+// A deadline counts from the expected completion of an op, not from its beginning: what merely waits for a stalled rank
+// is expected later than what stalled, so the culprit is noticed first.
+
+/// By how much two simulations of the same may differ because one of them looks at its clock more often.
+const ROUNDING: f64 = 1e-9;
+
+/// How much later than expected an op may end: `factor` x expected + `floor_s`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Slack {
+    /// At least 1.
+    pub factor: f64,
+    /// Seconds, not negative.
+    pub floor_s: f64,
+}
+
+/// Deadlines of all ops, by iteration and rank, in seconds since the start of the iteration. Outside the plan and its
+/// digest: the same plan is expected to take different times on different clusters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Deadlines {
+    rank_count: usize,
+    programs: Vec<Arc<[f64]>>,
+}
+
+impl Deadlines {
+    /// Deadlines of `iterations` iterations of a plan. `expected` lists iteration, rank, op and expected seconds from the
+    /// start of the iteration to the end of the op; an op that it leaves out has no deadline.
+    ///
+    /// # Panics
+    /// If `expected` names what is not in the plan.
+    pub fn new(
+        plan: &Plan,
+        iterations: u32,
+        slack: Slack,
+        expected: impl IntoIterator<Item = (u32, Rank, OpId, f64)>,
+    ) -> Self {
+        let rank_count = plan.programs.len();
+        let none = plan.programs.iter().map(|program| vec![f64::INFINITY; program.ops.len()]);
+        let none: Vec<Vec<f64>> = none.collect();
+        let mut seconds: Vec<Vec<f64>> = (0..iterations).flat_map(|_| none.iter().cloned()).collect();
+        for (iteration, rank, op, expected_s) in expected {
+            let deadline_s = slack.factor * expected_s * (1.0 + ROUNDING) + slack.floor_s;
+            seconds[iteration as usize * rank_count + rank.index()][op.index()] = deadline_s;
+        }
+        Self { rank_count, programs: seconds.into_iter().map(Arc::from).collect() }
+    }
+
+    /// Deadlines of one rank in one iteration, by [`OpId`]; infinite where there is none.
+    pub fn of(&self, iteration: u32, rank: Rank) -> Arc<[f64]> {
+        Arc::clone(&self.programs[iteration as usize * self.rank_count + rank.index()])
+    }
+
+    /// When the last op of an iteration must have ended, on any rank.
+    pub fn last_s(&self, iteration: u32) -> f64 {
+        let first = iteration as usize * self.rank_count;
+        let programs = &self.programs[first..first + self.rank_count];
+        programs.iter().flat_map(|seconds| seconds.iter().copied()).fold(0.0, f64::max)
     }
 }

@@ -1,9 +1,9 @@
-//! Dependencies of ops, derived from hazards: which of the earlier ops of its rank an op must wait for.
+//! Dependencies of ops, derived from hazards: which of the earlier ops of its rank an op must wait for, as they read or write the same
+//! bytes.
 
 use std::collections::BTreeMap;
 
-use crate::accesses::{Accesses, union};
-use crate::plan::{Effects, Exchange, Maximum, OpKind};
+use crate::plan::{Effects, Exchange, Maximum, OpKind, Region};
 use crate::{Channel, OpId, SizeId, Stage};
 
 /// State of the memory, the sizes and the channels of a rank behind the ops so far.
@@ -22,7 +22,6 @@ pub(crate) struct Hazards {
     last_exchanges: BTreeMap<Channel, Exchanges>,
     steps: Steps,
     pub(crate) last_compute: Option<OpId>,
-    /// The last exclusive compute phase.
     last_exclusive: Option<OpId>,
 }
 
@@ -36,7 +35,6 @@ impl Hazards {
         self.definers.push(Vec::new());
     }
 
-    /// Whether the last op of a channel is a call of a library.
     pub(crate) fn ends_with_call(&self, channel: Channel) -> bool {
         self.last_exchanges.get(&channel).is_some_and(|last| last.is_call)
     }
@@ -143,5 +141,171 @@ impl Steps {
         }
         self.of_last.push(id);
         &self.before
+    }
+}
+
+/// Ops that read, or that write, indexed by buffer and offset, so that programs of many ops are built in reasonable time.
+#[derive(Debug, Default)]
+pub(crate) struct Accesses {
+    buffers: Vec<Places>,
+}
+
+/// Accesses to one buffer, ordered by offset, then by op; they may overlap.
+#[derive(Debug, Default)]
+struct Places {
+    all: Vec<Access>,
+    longest: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Access {
+    offset: u64,
+    len: u64,
+    op: OpId,
+}
+
+impl Accesses {
+    /// Adds the accesses of an op; `regions` are as [`union`] returns them.
+    pub(crate) fn insert(&mut self, op: OpId, regions: &[Region]) {
+        for regions in of_one_buffer(regions) {
+            let buffer = regions[0].buffer.index();
+            if self.buffers.len() <= buffer {
+                self.buffers.resize_with(buffer + 1, Places::default);
+            }
+            self.buffers[buffer].insert(op, regions);
+        }
+    }
+
+    /// Appends the ops that share a byte with one of `regions`, in any order and number.
+    pub(crate) fn meet(&self, regions: &[Region], ops: &mut Vec<OpId>) {
+        for regions in of_one_buffer(regions) {
+            if let Some(places) = self.buffers.get(regions[0].buffer.index()) {
+                regions.iter().for_each(|region| places.meet(region, ops));
+            }
+        }
+    }
+
+    /// Removes every access that one of `regions`, as [`union`] gives them, covers.
+    pub(crate) fn remove_covered(&mut self, regions: &[Region]) {
+        for regions in of_one_buffer(regions) {
+            if let Some(places) = self.buffers.get_mut(regions[0].buffer.index()) {
+                places.remove_covered(regions);
+            }
+        }
+    }
+}
+
+impl Places {
+    fn insert(&mut self, op: OpId, regions: &[Region]) {
+        self.longest = regions.iter().map(|region| region.len).fold(self.longest, u64::max);
+        let access = |region: &Region| Access { offset: region.offset, len: region.len, op };
+        let place = |access: &Access| (access.offset, access.op);
+        let is_behind = self.all.last().is_none_or(|last| place(last) < (regions[0].offset, op));
+        match regions {
+            [region] if !is_behind => {
+                let index = self.all.partition_point(|known| place(known) < (region.offset, op));
+                self.all.insert(index, access(region));
+            }
+            _ => {
+                self.all.extend(regions.iter().map(access));
+                // Two runs in order, which a stable sort merges.
+                if !is_behind {
+                    self.all.sort_by_key(place);
+                }
+            }
+        }
+    }
+
+    fn meet(&self, region: &Region, ops: &mut Vec<OpId>) {
+        // What begins earlier ends before the region.
+        let first = (region.offset + 1).saturating_sub(self.longest);
+        let begin = self.all.partition_point(|access| access.offset < first);
+        let near = self.all[begin..].iter().take_while(|access| access.offset < region.end());
+        for access in near.filter(|access| access.offset + access.len > region.offset) {
+            // Neighbours are often of one op.
+            if ops.last() != Some(&access.op) {
+                ops.push(access.op);
+            }
+        }
+    }
+
+    fn remove_covered(&mut self, regions: &[Region]) {
+        let (Some(first), Some(last)) = (regions.first(), regions.last()) else { return };
+        let begin = self.all.partition_point(|access| access.offset < first.offset);
+        let mut regions = regions.iter().peekable();
+        let mut end = begin;
+        let mut kept = begin;
+        while let Some(&access) = self.all.get(end).filter(|access| access.offset < last.end()) {
+            // Regions are disjoint and in order, as the accesses are: those that end before this one begins cover none of the others.
+            while regions.next_if(|region| region.end() <= access.offset).is_some() {}
+            let covers = |region: &&Region| {
+                region.offset <= access.offset && access.offset + access.len <= region.end()
+            };
+            if !regions.peek().is_some_and(covers) {
+                self.all[kept] = access;
+                kept += 1;
+            }
+            end += 1;
+        }
+        self.all.drain(kept..end);
+    }
+}
+
+/// The same bytes as disjoint regions in order, none of them empty.
+pub(crate) fn union(mut regions: Vec<Region>) -> Vec<Region> {
+    regions.retain(|region| region.len > 0);
+    regions.sort_unstable_by_key(|region| (region.buffer, region.offset));
+    let mut merged: Vec<Region> = Vec::with_capacity(regions.len());
+    for region in regions {
+        match merged.last_mut() {
+            Some(last) if last.overlaps(&region) => last.len = last.end().max(region.end()) - last.offset,
+            _ => merged.push(region),
+        }
+    }
+    merged
+}
+
+/// The regions of each buffer, which follow one another.
+fn of_one_buffer(regions: &[Region]) -> impl Iterator<Item = &[Region]> {
+    regions.chunk_by(|first, second| first.buffer == second.buffer)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::BufferId;
+
+    #[test]
+    fn accesses_meet_where_a_pair_of_regions_overlaps() {
+        let region = |buffer, offset, len| Region { buffer: BufferId(buffer), offset, len };
+        // All pairs of short regions in two buffers, two of them known at a time, against the definition.
+        let all: Vec<Region> = (0..2)
+            .flat_map(|b| (0..5).flat_map(move |o| (1..4).map(move |l| region(b, 2 * o, 2 * l - 1))))
+            .collect();
+        let step = if cfg!(miri) { 7 } else { 1 };
+        for (i, &a) in all.iter().enumerate().step_by(step) {
+            for (j, &b) in all.iter().enumerate().step_by(step) {
+                let mut accesses = Accesses::default();
+                accesses.insert(OpId(0), &[a]);
+                accesses.insert(OpId(1), &[b]);
+                let query = union(vec![all[(i * 7 + 3) % all.len()], all[(j * 5 + 1) % all.len()]]);
+                let ops = |accesses: &Accesses| {
+                    let mut ops = Vec::new();
+                    accesses.meet(&query, &mut ops);
+                    BTreeSet::from_iter(ops)
+                };
+                let overlaps = |(_, x): &(OpId, Region)| query.iter().any(|y| x.overlaps(y));
+                let known = [(OpId(0), a), (OpId(1), b)];
+                let expected: BTreeSet<OpId> = known.into_iter().filter(overlaps).map(|(op, _)| op).collect();
+                assert_eq!(ops(&accesses), expected, "{a:?} {b:?} {query:?}");
+                accesses.remove_covered(&query);
+                let is_left = |(_, x): &(OpId, Region)| !query.iter().any(|y| y.covers(x));
+                let left: BTreeSet<OpId> =
+                    known.into_iter().filter(|x| overlaps(x) && is_left(x)).map(|(op, _)| op).collect();
+                assert_eq!(ops(&accesses), left, "{a:?} {b:?} {query:?}");
+            }
+        }
     }
 }

@@ -6,25 +6,20 @@
 //! Nothing here knows a clock, a thread or a file: time is an argument, and executors carry out what the
 //! machine decides.
 
-mod accesses;
 mod algorithm;
 mod builder;
 mod cost;
-mod deadlines;
 mod diagnosis;
 pub mod estimate;
-mod failure;
 mod fault;
 mod hazards;
 mod ids;
 mod job;
 pub mod machine;
-mod members;
 pub mod plan;
 mod planner;
 mod policy;
 mod rank_order;
-mod sizes;
 pub mod sum;
 pub mod switcher;
 mod text;
@@ -34,17 +29,15 @@ mod validate;
 pub use algorithm::Algorithm;
 pub use builder::ProgramBuilder;
 pub use cost::{CostModel, OpCost};
-pub use deadlines::{Deadlines, Slack};
-pub use diagnosis::{RankEnd, RootCause, RunFailure};
-pub use failure::{Failure, FailureKind};
+pub use diagnosis::{Deadlines, Failure, FailureKind, RankEnd, RootCause, RunFailure, Slack};
 pub use fault::{Fate, Fault, FaultKind, FaultPlan, FiredFaults, TransferSite};
 pub use ids::{BufferId, Channel, FlowChannel, Lane, OpId, SegmentId, SizeId, Stage};
 pub use job::{CallKind, Durations, Flow, Job, Pace, Segment, Slot, Work};
 pub use machine::{Capabilities, Machine, Readiness, TransferOrder};
-pub use members::RankRange;
 pub use plan::{Plan, PlanError, PlanSize};
 pub use planner::{Choice, Selection, SumType, part_count, plan, plan_each};
 pub use policy::{Order, Protocol, Window};
+pub use rank_order::RankRange;
 pub use sum::Sum;
 pub use tokens::TokenMap;
 pub use validate::{Checked, WHOLE_PLAN_RANKS};

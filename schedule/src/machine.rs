@@ -29,21 +29,17 @@
 
 mod exchanges;
 mod interface;
-mod rank_status;
-mod ready;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::plan::{Content, Exchange, Library, Op, OpKind, Program, Transfer, TransferKey};
-use crate::sizes::Sizes;
+use self::exchanges::Open;
+use crate::plan::{Content, Exchange, Library, Maximum, Op, OpKind, Program, Transfer, TransferKey};
 use crate::{Failure, FailureKind, Lane, OpId, Order, SizeId};
 
-pub use self::interface::{Capabilities, Direction, Input, Readiness, Step, TransferId, TransferOrder};
-pub use self::rank_status::{Pending, RankStatus};
-
-use self::exchanges::Open;
-use self::ready::Ready;
+pub use self::interface::{
+    Capabilities, Direction, Input, Pending, RankStatus, Readiness, Step, TransferId, TransferOrder,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -65,12 +61,10 @@ pub struct Machine {
     blockers: Vec<usize>,
     dependents: Vec<Vec<OpId>>,
     ready: Ready,
-    /// Ops in flight, by lane.
     in_flight: [u32; Lane::ALL.len()],
     /// Where devices order ops: exchanges and calls of a library that have not been issued, in program order, by lane.
     calls: [VecDeque<OpId>; Lane::ALL.len()],
     exchanges: Vec<Open>,
-    /// Whether exchanges of a channel are open together.
     has_joins: bool,
     /// Whether the order of any exchange follows peers ([`Order::follows_peers`]).
     follows_peers: bool,
@@ -419,7 +413,6 @@ impl Machine {
     }
 }
 
-/// Whether peers take part in an op.
 fn is_call(kind: &OpKind) -> bool {
     matches!(kind, OpKind::Exchange(_) | OpKind::Library(_))
 }
@@ -444,4 +437,136 @@ fn earliest(a: Option<f64>, b: Option<f64>) -> Option<f64> {
         (Some(a), Some(b)) => Some(a.min(b)),
         (time, None) | (None, time) => time,
     }
+}
+
+/// Ops whose dependencies allow them and that have not been issued.
+#[derive(Debug, Default)]
+struct Ready {
+    /// Ops that may be issued, by lane: ops that wait for a busy lane, such as the coding of many flows, need not be looked at.
+    of_lane: [BTreeSet<OpId>; Lane::ALL.len()],
+    /// Ops whose time has not come, by the bits of that time: non-negative floats sort like their bits.
+    later: BTreeSet<(u64, OpId)>,
+}
+
+impl Machine {
+    /// Makes an op ready: everything that it depends on is done.
+    fn make_ready(&mut self, op: OpId) {
+        let Op { kind, not_before_s, .. } = self.op(op);
+        let (lane, not_before_s) = (kind.lane(), *not_before_s);
+        if not_before_s > 0.0 && self.capabilities.timed {
+            self.ready.later.insert((not_before_s.to_bits(), op));
+        } else {
+            self.ready.of_lane[lane as usize].insert(op);
+        }
+    }
+
+    /// Moves ops whose time has come to the issuable ones, and returns when the next one may be issued.
+    fn look_at_clock(&mut self, now_s: f64) -> Option<f64> {
+        while let Some(&(bits, op)) = self.ready.later.first() {
+            let start_s = self.start_s + f64::from_bits(bits);
+            if start_s > now_s {
+                return Some(start_s);
+            }
+            self.ready.later.pop_first();
+            let lane = self.op(op).kind.lane();
+            self.ready.of_lane[lane as usize].insert(op);
+        }
+        None
+    }
+
+    /// The first ready op, in program order, that its lane and the host's knowledge of sizes allow.
+    fn issuable(&self) -> Option<OpId> {
+        let of_lane = |(lane, ready): (Lane, &BTreeSet<OpId>)| match self.capabilities.readiness {
+            // Dependencies keep exchanges of a channel apart, and channels of flows share a lane.
+            Readiness::Completed if lane.is_exchange() => {
+                ready.iter().copied().find(|&op| self.may_be_opened(op))
+            }
+            Readiness::Completed => ready.first().copied().filter(|_| self.in_flight[lane as usize] == 0),
+            Readiness::Issued => ready.iter().copied().find(|&op| {
+                self.is_next_call(op)
+                    && self.op(op).kind.host_sizes().iter().all(|&size| self.size(size).is_some())
+            }),
+        };
+        Lane::ALL.into_iter().zip(&self.ready.of_lane).filter_map(of_lane).min()
+    }
+
+    fn take_ready(&mut self, op: OpId) {
+        let lane = self.op(op).kind.lane();
+        self.ready.of_lane[lane as usize].remove(&op);
+    }
+
+    /// Whether no exchange or call of the same lane is left before an op that is one. Devices carry out a lane in the order of issue, and
+    /// two ranks that had different orders, as sizes reach their hosts at different times, would wait for one another.
+    fn is_next_call(&self, op: OpId) -> bool {
+        let kind = &self.op(op).kind;
+        !is_call(kind) || self.calls[kind.lane() as usize].front() == Some(&op)
+    }
+
+    /// Whether an exchange that joins the one before it on its channel can do so: that is open, or has ended.
+    fn may_be_opened(&self, op: OpId) -> bool {
+        let OpKind::Exchange(exchange) = &self.op(op).kind else { return true };
+        if !exchange.joins_previous {
+            return true;
+        }
+        let is_before =
+            |other: &&Op| other.kind.exchange().is_some_and(|other| other.channel == exchange.channel);
+        let before = self.program.ops[..op.index()].iter().rev().find(is_before);
+        before.is_none_or(|before| self.states[before.id.index()] != State::Pending)
+    }
+}
+
+/// Values of the sizes of a program, as far as they are known.
+#[derive(Debug)]
+pub(crate) struct Sizes {
+    values: Vec<Option<u64>>,
+    /// Which maxima each size is an operand of; empty in programs without maxima.
+    operand_of: Vec<Vec<usize>>,
+    maxima: Vec<Partial>,
+}
+
+/// A maximum of which some operands are still unknown.
+#[derive(Debug)]
+struct Partial {
+    size: SizeId,
+    left: usize,
+    largest: u64,
+}
+
+impl Sizes {
+    pub(crate) fn of(program: &Program) -> Self {
+        let count = program.size_count as usize;
+        let mut operand_of = vec![Vec::new(); if program.maxima.is_empty() { 0 } else { count }];
+        for (index, maximum) in program.maxima.iter().enumerate() {
+            maximum.of.iter().for_each(|operand| operand_of[operand.index()].push(index));
+        }
+        let partial = |maximum: &Maximum| Partial { size: maximum.size, left: maximum.of.len(), largest: 0 };
+        Self { values: vec![None; count], operand_of, maxima: program.maxima.iter().map(partial).collect() }
+    }
+
+    pub(crate) fn get(&self, size: SizeId) -> Option<u64> {
+        self.values[size.index()]
+    }
+
+    /// Defines a size and every maximum of which it was the last unknown operand.
+    ///
+    /// # Panics
+    /// If it has a value already.
+    pub(crate) fn define(&mut self, size: SizeId, value: u64) {
+        let Self { values, operand_of, maxima } = self;
+        assign(values, size, value);
+        for &index in operand_of.get(size.index()).into_iter().flatten() {
+            let maximum = &mut maxima[index];
+            maximum.left -= 1;
+            maximum.largest = maximum.largest.max(value);
+            if maximum.left == 0 {
+                assign(values, maximum.size, maximum.largest);
+            }
+        }
+    }
+}
+
+fn assign(values: &mut [Option<u64>], size: SizeId, value: u64) {
+    let slot = &mut values[size.index()];
+    assert!(slot.is_none(), "size {size} is assigned twice");
+    *slot = Some(value);
 }

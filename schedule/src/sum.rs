@@ -19,7 +19,6 @@ use crate::rank_order::RankOrder;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sum {
     // Chunks hold sums, and plans hold many chunks: 16 bits each.
-    /// The first position in the order.
     first: u16,
     count: u16,
     rank_count: u16,
@@ -30,10 +29,8 @@ pub struct Sum {
     dtype: DType,
 }
 
-/// Grouping of the additions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Shape {
-    /// One after the other.
     Run,
     /// Each so many in a row, and then their sums.
     Groups(u16),

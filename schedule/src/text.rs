@@ -161,7 +161,6 @@ fn write_content(f: &mut fmt::Formatter<'_>, content: &Content) -> fmt::Result {
     }
 }
 
-/// Writes an input or output of a call of a library.
 fn write_share(f: &mut fmt::Formatter<'_>, rank: Rank, word: &str, share: &Share) -> fmt::Result {
     let Share { chunk, content } = share;
     write!(f, "    {word} ")?;

@@ -117,7 +117,6 @@ impl TokenMap {
         xxh3_128(&bytes)
     }
 
-    /// The destinations of each token of a rank.
     fn of(&self, src: Rank) -> impl Iterator<Item = &[u32]> {
         let copies = self.copies_per_rank();
         let own = &self.destinations[src.index() * copies..][..copies];
@@ -129,13 +128,11 @@ impl TokenMap {
     }
 }
 
-/// The ranks of the node that a rank is in.
 pub(crate) fn node(rank: Rank, ranks_per_node: u32) -> Range<u32> {
     let first = rank.0 / ranks_per_node * ranks_per_node;
     first..first + ranks_per_node
 }
 
-/// Whether a token has a copy for one of some ranks.
 fn goes_to(token: &[u32], ranks: &Range<u32>) -> bool {
     let first = token.partition_point(|&rank| rank < ranks.start);
     token.get(first).is_some_and(|rank| ranks.contains(rank))

@@ -1,30 +1,20 @@
 //! One iteration in virtual time: starts what the machines issue, lets it take its time, and reports back.
 
-mod barriers;
-mod call;
-mod compute;
-mod failure;
 mod transfers;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use zipwire_cluster::{NetworkModel, TransferStart};
+use transfers::{Barriers, Transit, Transits};
+use zipwire_cluster::{NetworkModel, Progress, TransferStart};
 use zipwire_schedule::machine::{Direction, Input, Machine, Readiness, Step, TransferId, TransferOrder};
 use zipwire_schedule::plan::{CallKey, Exchange, Local, Op, OpKind, TransferKey};
-use zipwire_schedule::{Failure, FaultPlan, Lane, OpId, Rank, SizeId};
+use zipwire_schedule::{Failure, FailureKind, FaultPlan, Lane, OpId, Rank, RankEnd, RunFailure, SizeId};
 use zipwire_timeline::Span;
 
-use barriers::Barriers;
-use call::Call;
-use compute::Computing;
-use transfers::{Transit, Transits};
-
 use crate::hash::Mixed;
-use crate::meter::Meter;
 use crate::network::Network;
 use crate::queue::{Event, Queue};
-use crate::rank_set::RankSet;
-use crate::run::{SimError, SimSetup};
+use crate::run::{Meter, SimError, SimSetup};
 
 /// Events between two looks at whether the user wants to stop.
 const EVENTS_PER_CHECK: u32 = 1024;
@@ -32,9 +22,7 @@ const EVENTS_PER_CHECK: u32 = 1024;
 /// State that the imitated executor keeps of one rank.
 struct Host {
     machine: Machine,
-    /// Issued ops that have not started, by lane.
     waiting: [VecDeque<OpId>; Lane::ALL.len()],
-    /// Ops that have started and not ended, by lane.
     busy: [u32; Lane::ALL.len()],
     ended: Vec<bool>,
     /// When each op started, and, for an exchange, when its transfers may be offered.
@@ -66,7 +54,6 @@ pub(crate) struct Iteration<'a> {
     issued_calls: BTreeMap<CallKey, Vec<(Rank, OpId)>>,
     /// `None` where transfers wait for nobody but their ends.
     barriers: Option<Barriers>,
-    /// Ranks whose machines may have something to do.
     dirty: RankSet,
     faults: FaultPlan,
     first_failure: Option<Failure>,
@@ -154,7 +141,6 @@ impl<'a> Iteration<'a> {
         Ok(self.now_s)
     }
 
-    /// Polls a machine until it waits.
     fn drive(&mut self, rank: Rank) {
         let now_s = self.now_s;
         while !self.host(rank).is_dead {
@@ -412,4 +398,226 @@ fn library_transfers(machine: &Machine, op: OpId, exchange: &Exchange) -> Vec<Tr
         moving.map(|(_, index)| TransferId { op, direction: *direction, index })
     });
     ids.collect()
+}
+
+struct Call {
+    begin_s: f64,
+    /// Sizes that come with what it moves.
+    sizes: Vec<(SizeId, u64)>,
+}
+
+impl Iteration<'_> {
+    fn call(&mut self, rank: Rank, op: OpId) {
+        let machine = &self.hosts[rank.index()].machine;
+        let (library, ring_bytes) = (machine.library(op), machine.ring_bytes(op));
+        let key = library.key(machine.op(op).segment);
+        let seconds = self.setup.costs.call_s(library, ring_bytes);
+        if ring_bytes == 0 {
+            // All ranks know that: nobody calls.
+            self.queue.push(self.now_s, Event::Ended { rank, op });
+            return;
+        }
+        let rank_count = self.hosts.len();
+        let issued = self.issued_calls.entry(key).or_default();
+        issued.push((rank, op));
+        if issued.len() < rank_count {
+            return;
+        }
+        let issued = self.issued_calls.remove(&key).unwrap_or_default();
+        let calls: Vec<Call> = issued
+            .iter()
+            .map(|&end| Call { begin_s: self.now_s, sizes: self.sizes_for(end, &issued) })
+            .collect();
+        for ((rank, op), call) in issued.into_iter().zip(calls) {
+            let host = self.host(rank);
+            host.calls.insert(op, call);
+            host.moving += 1;
+            self.queue.push(self.now_s + seconds, Event::Returns { rank, op });
+            self.adapt_compute(rank);
+        }
+    }
+
+    /// The sizes that a rank gets in a call, as those know them who give them.
+    fn sizes_for(&self, (rank, op): (Rank, OpId), issued: &[(Rank, OpId)]) -> Vec<(SizeId, u64)> {
+        let library = self.hosts[rank.index()].machine.library(op);
+        let received =
+            library.outputs.iter().filter_map(|share| Some((share.chunk, share.content.brings()?)));
+        let sizes = received.filter_map(|(chunk, size)| {
+            issued.iter().find_map(|&(origin, op)| {
+                let machine = &self.hosts[origin.index()].machine;
+                let given = machine.library(op).inputs.iter().find(|share| share.chunk == chunk)?;
+                Some((size, machine.size(given.content.brings()?)?))
+            })
+        });
+        sizes.collect()
+    }
+
+    /// The library has done what it was called for; the host knows of sizes later.
+    fn return_from_call(&mut self, rank: Rank, op: OpId) {
+        let (now_s, index, sync_s) = (self.now_s, self.index, self.setup.costs.host.sync_s);
+        let host = self.host(rank);
+        host.moving -= 1;
+        let call = &host.calls[&op];
+        let known_s = if call.sizes.is_empty() { now_s } else { now_s + sync_s };
+        let spans = Span::of_call(&host.machine, index, host.machine.op(op), call.begin_s, now_s);
+        self.spans.extend(spans);
+        self.queue.push(known_s, Event::Ended { rank, op });
+        self.adapt_compute(rank);
+    }
+
+    fn waiting(&self) -> Vec<(Rank, Vec<OpId>)> {
+        let unfinished = self.hosts.iter().filter(|host| !host.is_done);
+        unfinished
+            .map(|host| {
+                let started =
+                    |op: &&Op| host.begin_s[op.id.index()].is_finite() && !host.ended[op.id.index()];
+                let program = host.machine.program();
+                (program.rank, program.ops.iter().filter(started).map(|op| op.id).collect())
+            })
+            .collect()
+    }
+
+    /// Nobody waited for what the dead have not done. At the end of the iteration they are missed all the same.
+    fn miss_the_dead(&mut self) {
+        let dead = self.hosts.iter().find(|host| host.is_dead && !host.is_done);
+        if let Some(rank) = dead.map(|host| host.machine.program().rank) {
+            self.first_failure.get_or_insert_with(|| Failure::died(rank));
+        }
+    }
+
+    /// How a run ends that a rank has failed: every other rank is told.
+    fn fail(&self, first: &Failure) -> RunFailure {
+        let (plan, deadlines) = (self.setup.plan, self.setup.deadlines);
+        let unfinished = self.hosts.iter().filter(|host| !host.is_done);
+        let ends = unfinished.map(|host| {
+            let rank = host.machine.program().rank;
+            let status = host.machine.status();
+            let failure = if rank == first.rank {
+                first.clone()
+            } else if host.is_dead {
+                Failure::died(rank)
+            } else {
+                let detail = format!("it {}", status.describe(&plan.segments));
+                Failure::new(rank, None, FailureKind::Cancelled, detail)
+            };
+            RankEnd { failure, status: (!host.is_dead).then_some(status) }
+        });
+        RunFailure::new(plan, deadlines, self.index, self.now_s, first.clone(), ends.collect())
+    }
+
+    /// Begins a compute phase of `seconds` seconds, the launch not included.
+    fn start_compute(&mut self, rank: Rank, op: OpId, seconds: f64) {
+        let (now_s, launch_s) = (self.now_s, self.setup.costs.host.launch_s);
+        let slowness = self.faults.slowness(rank);
+        self.note_work(rank, launch_s + seconds);
+        let factor = self.compute_factor(rank);
+        let progress = Progress::begin(now_s + launch_s * slowness, seconds * slowness, factor);
+        // One rounding where nothing slows it.
+        let end_s = if factor == 1.0 { now_s + (launch_s + seconds) * slowness } else { progress.end_s() };
+        self.host(rank).computing = Some(Computing { op, progress, end_s });
+        self.queue.push(end_s, Event::Ended { rank, op });
+    }
+
+    /// Moves the end of a rank's compute phase, after a codec op or a transfer of the rank has begun or ended.
+    fn adapt_compute(&mut self, rank: Rank) {
+        if self.setup.costs.host.compute_slowdown.is_none() {
+            return;
+        }
+        let (now_s, factor) = (self.now_s, self.compute_factor(rank));
+        let Some(computing) = &mut self.host(rank).computing else { return };
+        let before_s = computing.progress.end_s();
+        computing.progress.change(now_s, factor);
+        let (op, end_s) = (computing.op, computing.progress.end_s().max(now_s));
+        if end_s != before_s {
+            computing.end_s = end_s;
+            self.queue.push(end_s, Event::Ended { rank, op });
+        }
+    }
+
+    /// Whether an op ends now: always, but for compute phases whose end has moved.
+    fn ends_now(&mut self, rank: Rank, op: OpId) -> bool {
+        let now_s = self.now_s;
+        let host = self.host(rank);
+        match &host.computing {
+            Some(computing) if computing.op == op => {
+                let is_end = computing.end_s <= now_s;
+                if is_end {
+                    host.computing = None;
+                }
+                is_end
+            }
+            Some(_) | None => !host.ended[op.index()],
+        }
+    }
+
+    fn compute_factor(&mut self, rank: Rank) -> f64 {
+        let slowdown = self.setup.costs.host.compute_slowdown;
+        let host = self.host(rank);
+        slowdown.factor(host.busy[Lane::Codec as usize] > 0, host.moving > 0)
+    }
+}
+
+// Compute phases whose end moves: other lanes of the rank slow them down.
+//
+// An end that has moved leaves its event in the queue; when that comes, it is no longer the end, and nothing happens.
+
+struct Computing {
+    op: OpId,
+    progress: Progress,
+    end_s: f64,
+}
+
+/// One bit a rank.
+pub(crate) struct RankSet {
+    words: Vec<u64>,
+    /// Words below this one are zero.
+    first: usize,
+}
+
+impl RankSet {
+    pub(crate) fn all(count: u32) -> Self {
+        let mut all = Self { words: vec![0; count.div_ceil(u64::BITS) as usize], first: 0 };
+        (0..count).map(Rank).for_each(|rank| all.insert(rank));
+        all
+    }
+
+    /// Adds a rank, below the count that the set was made for.
+    pub(crate) fn insert(&mut self, rank: Rank) {
+        let word = (rank.0 / u64::BITS) as usize;
+        self.words[word] |= 1 << (rank.0 % u64::BITS);
+        self.first = self.first.min(word);
+    }
+
+    pub(crate) fn pop_first(&mut self) -> Option<Rank> {
+        let words = self.words[self.first..].iter().take_while(|&&word| word == 0);
+        self.first += words.count();
+        let word = self.words.get_mut(self.first)?;
+        let bit = word.trailing_zeros();
+        *word &= *word - 1;
+        Some(Rank(self.first as u32 * u64::BITS + bit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn as_a_sorted_set() {
+        let mut set = RankSet::all(200);
+        let mut sorted: BTreeSet<Rank> = (0..200).map(Rank).collect();
+        for step in 0..5000_u32 {
+            if step % 7 < 3 {
+                let rank = Rank(step.wrapping_mul(2_654_435_761) % 200);
+                set.insert(rank);
+                sorted.insert(rank);
+            } else {
+                assert_eq!(set.pop_first(), sorted.pop_first());
+            }
+        }
+        assert!(std::iter::from_fn(|| set.pop_first()).eq(sorted));
+        assert_eq!(set.pop_first(), None);
+    }
 }

@@ -5,18 +5,14 @@
 
 mod hash;
 mod iteration;
-mod meter;
 mod network;
 mod queue;
-mod rank_set;
 mod run;
 pub mod serving;
 mod size_cache;
 mod sizes;
-mod table_fit;
 
 pub use network::{FlowId, Network, Work};
 pub use run::{SimError, SimSetup, run};
 pub use size_cache::SizeCache;
-pub use sizes::{FrameSizes, Room, SizeError, SizeTable, encoding_bytes};
-pub use table_fit::{calibrated_table, table_fit};
+pub use sizes::{FrameSizes, Room, SizeError, SizeTable, calibrated_table, encoding_bytes, table_fit};

@@ -12,8 +12,6 @@
 mod bundle;
 mod clock;
 mod fill;
-mod mark;
-mod pairs;
 mod ports;
 mod repair;
 mod sleep;
@@ -206,7 +204,7 @@ impl Network {
         ended[first..].sort_unstable();
     }
 
-    /// Writes the bytes per second that move over every link now to `rates`, by [`LinkId`](zipwire_cluster::LinkId).
+    /// Writes the bytes per second that move over every link now to `rates`, by [`LinkId`].
     /// Costs one step per pair of links that flows have in common, not one per flow.
     ///
     /// ```

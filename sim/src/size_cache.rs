@@ -18,7 +18,6 @@ const LEAST_COUNT: usize = 1 << 10;
 /// the same.
 #[derive(Debug, Default)]
 pub struct SizeCache {
-    /// Oldest first.
     entries: Mutex<Vec<(u128, Entry)>>,
 }
 

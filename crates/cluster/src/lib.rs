@@ -7,16 +7,14 @@
 mod cost;
 pub mod library;
 mod network_model;
-mod rank;
 mod slowdown;
 mod topology;
 
 pub use cost::{CodecCost, HostCost};
 pub use library::{CallCost, Collective, DeclaredCost, LibraryCost};
 pub use network_model::{NetworkModel, TransferStart};
-pub use rank::Rank;
 pub use slowdown::{Progress, Slowdown};
 pub use topology::{
-    CrossRail, Fabric, FatTree, Graph, GraphError, GraphLink, LinkId, Pods, Rail, Route, Topology, Uplink,
-    Vertex,
+    CrossRail, Fabric, FatTree, Graph, GraphError, GraphLink, LinkId, Pods, Rail, Rank, Route, Topology,
+    Uplink, Vertex,
 };

@@ -11,7 +11,6 @@ use crate::MpiError;
 /// A communicator, a data type, a request, an operation.
 pub(crate) type Handle = *mut c_void;
 
-/// A binary interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// That of the standard, from MPI 5.0 on: constants have values.
@@ -20,7 +19,6 @@ pub(crate) enum Dialect {
     OpenMpi,
 }
 
-/// The values of constants that are used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Constants {
     pub(crate) world: Handle,
@@ -52,7 +50,6 @@ pub(crate) const LONGEST_ERROR: usize = 512;
 pub(crate) const LONGEST_HOST: usize = 256;
 /// `MPI_MAX_LIBRARY_VERSION_STRING`, the longer of the two.
 pub(crate) const LONGEST_VERSION: usize = 8192;
-/// Names of the thread levels, in order.
 pub(crate) const THREAD_LEVELS: [&str; 4] =
     ["MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED", "MPI_THREAD_SERIALIZED", "MPI_THREAD_MULTIPLE"];
 
@@ -70,7 +67,6 @@ impl Dialect {
         }
     }
 
-    /// The values of constants in a library of this dialect.
     pub(crate) fn constants(self, shared: &Shared, name: &str) -> Result<Constants, MpiError> {
         match self {
             Self::Standard => Ok(Constants {

@@ -1,12 +1,14 @@
 //! A process's part in MPI: messages that are sent and received while it does other things.
+
 #![allow(unsafe_code, reason = "functions of a C library are called")]
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int};
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::abi::{Handle, LONGEST_ERROR, LONGEST_HOST, LONGEST_VERSION, THREAD_LEVELS, UNDEFINED};
-use crate::{Bytes, Library, MpiError};
+use crate::{Library, MpiError};
 
 /// The longest message that MPI is given, in bytes: counts are C integers, so longer ones go in parts.
 const LONGEST: usize = 1 << 30;
@@ -50,7 +52,6 @@ pub struct Done {
 #[derive(Debug)]
 pub struct Endpoint {
     pub(crate) library: &'static Library,
-    /// By [`Channel`].
     pub(crate) communicators: [Handle; 3],
     rank: u32,
     size: u32,
@@ -82,7 +83,6 @@ struct Message {
 // no method takes `&self` and calls MPI. What is lent is `Send`.
 unsafe impl Send for Endpoint {}
 
-/// Whether this process has initialised MPI.
 static IS_BEGUN: AtomicBool = AtomicBool::new(false);
 
 impl Endpoint {
@@ -367,6 +367,38 @@ impl Endpoint {
         // SAFETY: MPI was initialised by this value, which ends here.
         check(self.library, "MPI_Finalize", unsafe { (self.library.calls.finalize)() })
     }
+
+    /// Carries a collective out, together with all processes.
+    ///
+    /// # Errors
+    /// If MPI fails.
+    pub fn collective(&mut self, buffers: &mut CollectiveBuffers) -> Result<(), MpiError> {
+        let (library, communicator) = (self.library, self.communicators[Channel::Calls as usize]);
+        let Library { calls, constants, .. } = library;
+        let CollectiveBuffers { collective, sent, received, count } = buffers;
+        let (count, float, sum) = (*count, constants.float, constants.sum);
+        let (from, to) = (sent.as_mut_ptr(), received.as_mut_ptr());
+        // SAFETY: `CollectiveBuffers::new` has made both buffers as long as the collective takes with this count and the number of processes of
+        // the only job that this process has, and MPI is done with them when the call returns.
+        let code = unsafe {
+            match collective {
+                Collective::AllToAll => {
+                    (calls.alltoall)(from.cast(), count, float, to.cast(), count, float, communicator)
+                }
+                Collective::AllGather => {
+                    (calls.allgather)(from.cast(), count, float, to.cast(), count, float, communicator)
+                }
+                Collective::Broadcast => (calls.bcast)(from.cast(), count, float, 0, communicator),
+                Collective::AllReduce => {
+                    (calls.allreduce)(from.cast(), to.cast(), count, float, sum, communicator)
+                }
+                Collective::ReduceScatter => {
+                    (calls.reduce_scatter_block)(from.cast(), to.cast(), count, float, sum, communicator)
+                }
+            }
+        };
+        check(library, collective.function(), code)
+    }
 }
 
 impl Drop for Endpoint {
@@ -401,8 +433,136 @@ pub(crate) fn check(library: &Library, function: &'static str, code: c_int) -> R
     Err(MpiError::Call { function, class, text })
 }
 
-/// A text of C's.
 fn of_c(bytes: &[u8]) -> String {
     CStr::from_bytes_until_nul(bytes)
         .map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned())
+}
+
+/// Memory that its owner lends until a message has been sent or received.
+///
+/// # Safety
+/// From the first call of [`pointer`](Self::pointer) until the value is dropped, the pointer stays the same and is valid for as many
+/// bytes as [`len`](Self::len) says, whichever thread holds the value; nobody else writes these bytes, nor reads them while a message is
+/// received into them.
+pub unsafe trait Lent: Send {
+    /// Its first byte.
+    fn pointer(&mut self) -> *mut u8;
+
+    /// Bytes.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The bytes of a message, which the message has for as long as it is under way.
+pub enum Bytes {
+    /// Owned by the message.
+    Owned(Vec<u8>),
+    /// Lent by another owner.
+    Lent(Box<dyn Lent>),
+}
+
+impl Bytes {
+    pub(crate) fn pointer(&mut self) -> *mut u8 {
+        match self {
+            Self::Owned(bytes) => bytes.as_mut_ptr(),
+            Self::Lent(lent) => lent.pointer(),
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Owned(bytes) => bytes.len(),
+            Self::Lent(lent) => lent.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = if matches!(self, Self::Owned(_)) { "Owned" } else { "Lent" };
+        f.debug_tuple(name).field(&self.len()).finish()
+    }
+}
+
+/// A collective of MPI, in which all processes take part and wait for one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collective {
+    /// Every process has a part for each.
+    AllToAll,
+    /// Every process gets the part of each.
+    AllGather,
+    /// Every process gets what the first one has.
+    Broadcast,
+    /// Every process gets the sums of 32-bit floats.
+    AllReduce,
+    /// Every process gets its part of the sums of 32-bit floats.
+    ReduceScatter,
+}
+
+/// The buffers of a collective on one process, of whole 32-bit floats.
+#[derive(Clone, Debug)]
+pub struct CollectiveBuffers {
+    collective: Collective,
+    sent: Vec<f32>,
+    received: Vec<f32>,
+    /// Values of a part, or of all where there are no parts.
+    count: c_int,
+}
+
+impl CollectiveBuffers {
+    /// For `values` in all: those that a process has where it sends parts or contributes, and those that it gets where it gathers. `None` if
+    /// they are not equal parts, or too many for MPI. There is one job in a process, so these are for its number of processes.
+    pub fn new(endpoint: &Endpoint, collective: Collective, values: usize) -> Option<Self> {
+        let processes = usize::try_from(endpoint.size()).ok().filter(|processes| *processes > 0)?;
+        let part = values / processes;
+        let (sent, received, count) = match collective {
+            Collective::AllToAll => (values, values, part),
+            Collective::AllGather => (part, values, part),
+            Collective::Broadcast => (values, 0, values),
+            Collective::AllReduce => (values, values, values),
+            Collective::ReduceScatter => (values, part, part),
+        };
+        let count = c_int::try_from(count).ok()?;
+        let is_whole =
+            part * processes == values || matches!(collective, Collective::Broadcast | Collective::AllReduce);
+        let value = |index: usize| (index % 251) as f32;
+        is_whole.then(|| Self {
+            collective,
+            sent: (0..sent).map(value).collect(),
+            received: vec![0.0; received],
+            count,
+        })
+    }
+
+    /// Values received by the last call.
+    pub fn received(&self) -> &[f32] {
+        &self.received
+    }
+}
+
+impl Collective {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::AllToAll, Self::AllGather, Self::Broadcast, Self::AllReduce, Self::ReduceScatter];
+
+    /// The function, as MPI calls it.
+    pub fn function(self) -> &'static str {
+        match self {
+            Self::AllToAll => "MPI_Alltoall",
+            Self::AllGather => "MPI_Allgather",
+            Self::Broadcast => "MPI_Bcast",
+            Self::AllReduce => "MPI_Allreduce",
+            Self::ReduceScatter => "MPI_Reduce_scatter_block",
+        }
+    }
 }

@@ -8,15 +8,9 @@
 //! they are, and that nobody else touches them meanwhile.
 
 mod abi;
-mod bytes;
-mod collective;
 mod endpoint;
 pub mod environment;
-mod error;
 mod library;
 
-pub use bytes::{Bytes, Lent};
-pub use collective::{Collective, CollectiveBuffers};
-pub use endpoint::{Channel, Done, Endpoint, Ticket};
-pub use error::MpiError;
-pub use library::{LIBRARY_VARIABLE, Library, launcher, library};
+pub use endpoint::{Bytes, Channel, Collective, CollectiveBuffers, Done, Endpoint, Lent, Ticket};
+pub use library::{LIBRARY_VARIABLE, Library, MpiError, launcher, library};

@@ -12,10 +12,8 @@
 
 mod compute;
 mod config;
-mod histogram;
 mod machine;
 mod metrics;
-mod prefix;
 mod record;
 mod request;
 mod shards;

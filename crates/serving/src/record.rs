@@ -1,7 +1,7 @@
 //! Times of events of each request.
 
 use crate::RequestId;
-use crate::histogram::LatencyHistogram;
+use crate::metrics::LatencyHistogram;
 
 /// Something that happens to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -125,7 +125,6 @@ impl Record {
 pub struct Recorder {
     records: Vec<Record>,
     inter_token: LatencyHistogram,
-    /// When each decode instance ended its last step.
     stepped_s: Vec<f64>,
 }
 

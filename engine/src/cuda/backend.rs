@@ -15,7 +15,7 @@ use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank, SizeId};
 use super::device_state::{CudaReport, DeviceState, Interval, Launch};
 use super::exchange::{Exchanges, PeerMessage};
 use crate::control::{Control, Envelope};
-use crate::failure_report::{FailureReport, Standstill, stopped};
+use crate::report::{FailureReport, Standstill, stopped};
 use crate::run_program::{Action, Backend, Completion, Event, Outcome, failure};
 use crate::sync::mpsc::{Receiver, RecvTimeoutError};
 
@@ -24,7 +24,6 @@ const EAGER_LOOKS: u32 = 64;
 /// Shortest and longest sleep between two looks.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
 
-/// One rank of one iteration.
 pub(super) struct CudaBackend<'a> {
     pub(super) rank: Rank,
     pub(super) control: &'a Control<'a, PeerMessage>,
@@ -38,7 +37,6 @@ pub(super) struct CudaBackend<'a> {
     pub(super) stuck_after: Duration,
     /// Issued, and not queued on the device yet: they depend on others that are not.
     pub(super) held: VecDeque<OpId>,
-    /// Whether the end of each op is recorded.
     pub(super) is_queued: Vec<bool>,
     /// Queued, and not reported; in program order.
     pub(super) running: Vec<OpId>,
@@ -178,7 +176,6 @@ impl<'a> CudaBackend<'a> {
         Ok(())
     }
 
-    /// Looks at what the device has done.
     fn look(&mut self, machine: &Machine) -> Result<(), Failure> {
         self.look_at_transfers().map_err(|error| self.broken(self.exchanges.first_open(), &error))?;
         // Streams run in order, so behind an op that has not ended nothing on its lane has; and behind one that is not reported
@@ -232,7 +229,6 @@ impl<'a> CudaBackend<'a> {
         Ok(())
     }
 
-    /// An op has ended.
     fn report(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
         let kind = &machine.op(op).kind;
         let sizes = self.device_state().op(op).sizes(&kind.effects().defines);
@@ -255,12 +251,10 @@ impl<'a> CudaBackend<'a> {
         Ok(())
     }
 
-    /// State of this rank on its device.
     pub(super) fn device_state(&self) -> &'a DeviceState {
         &self.peers[self.rank.index()]
     }
 
-    /// The driver has failed.
     pub(super) fn broken(&self, op: Option<OpId>, error: &GpuError) -> Failure {
         Failure::new(self.rank, op, FailureKind::Device, error.to_string())
     }

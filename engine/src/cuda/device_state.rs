@@ -10,13 +10,11 @@ use zipwire_kernels::{
     HostBuffer, Stream, Summer, Sums, Values,
 };
 use zipwire_payload::Payload;
-use zipwire_schedule::plan::{self, Batch, Chunk, Content, Local, OpKind, Plan, Program, Reduce, Region};
+use zipwire_schedule::plan::{self, Batch, Content, Local, OpKind, Plan, Program, Reduce, Region};
 use zipwire_schedule::{Lane, OpId, SizeId};
 
-use super::samples::Samples;
-use crate::chunks::{Chunks, POISON};
+use crate::chunks::{Chunk, Chunks, POISON};
 
-/// Bytes of a size on the device.
 const SIZE_BYTES: u64 = 8;
 
 /// The kernels on a device, for all of its ranks.
@@ -29,7 +27,6 @@ pub(super) struct Kernels {
 /// Lanes that ops occupy: all but those of transfers, which are within an exchange.
 const STREAMS: usize = 6;
 
-/// Which stream ops of a lane run on.
 fn stream_of(lane: Lane) -> usize {
     match lane {
         Lane::Compute => 0,
@@ -47,32 +44,26 @@ fn streams(device: &Device) -> Result<[Stream; STREAMS], GpuError> {
     Ok(streams.try_into().expect("as many were made"))
 }
 
-/// One rank on its device.
 #[derive(Debug)]
 pub(super) struct DeviceState {
-    /// By [`stream_of`].
     lanes: [Stream; STREAMS],
     /// Carry what the host wants to know, each beside a lane.
     reports: [Stream; STREAMS],
     /// Before the first op, behind the barrier.
     pub(super) began: Event,
     buffers: Vec<DeviceRegion>,
-    /// By [`SizeId`].
     sizes: DeviceRegion,
     /// The longest dynamic section that each size may be of.
     pub(super) capacities: Vec<u64>,
     poisoned: Vec<DeviceRegion>,
     pub(super) samples: Samples,
-    /// By [`OpId`].
     pub(super) ops: Vec<Prepared>,
 }
 
-/// An op, ready to be queued.
 #[derive(Debug)]
 pub(super) struct Prepared {
     /// Before its work, behind what it waits for.
     pub(super) begin: Event,
-    /// Behind its work.
     pub(super) done: Event,
     pub(super) launch: Launch,
     /// Sizes or findings that are copied to the host.
@@ -83,7 +74,6 @@ pub(super) struct Prepared {
     pub(super) ready: Arc<Event>,
 }
 
-/// The kernels of an op.
 #[derive(Debug)]
 pub(super) enum Launch {
     None,
@@ -97,13 +87,11 @@ pub(super) enum Launch {
 pub(super) struct CudaReport {
     pub(super) from: DeviceRegion,
     pub(super) to: HostBuffer,
-    /// The bytes are there.
     pub(super) arrived: Event,
     /// The size that is first in them, if they are sizes.
     first: u32,
 }
 
-/// Two events around something.
 #[derive(Clone, Debug)]
 pub(super) struct Interval {
     pub(super) begin: Arc<Event>,
@@ -130,7 +118,6 @@ impl Kernels {
 }
 
 impl DeviceState {
-    /// Allocates and prepares everything. Waits for the device.
     pub(super) fn new(
         device: &Device,
         program: &Program,
@@ -192,7 +179,6 @@ impl DeviceState {
         Ok(&self.began)
     }
 
-    /// Lets the iteration begin on all streams.
     pub(super) fn begin(&self) -> Result<(), GpuError> {
         self.stream(Lane::Compute).record(&self.began)?;
         // Compute is behind it already.
@@ -215,7 +201,6 @@ impl DeviceState {
         &self.ops[op.index()]
     }
 
-    /// The stream of ops of this lane.
     pub(super) fn stream(&self, lane: Lane) -> &Stream {
         &self.lanes[stream_of(lane)]
     }
@@ -225,19 +210,16 @@ impl DeviceState {
         &self.reports[stream_of(lane)]
     }
 
-    /// A region of the program on the device.
     pub(super) fn place(&self, region: &Region) -> DeviceRegion {
         place(&self.buffers, region)
     }
 
-    /// A size on the device.
     pub(super) fn size(&self, size: SizeId) -> DeviceRegion {
         slot(&self.sizes, size)
     }
 }
 
 impl Prepared {
-    /// Sizes that a report has brought.
     pub(super) fn sizes(&self, defined: &[SizeId]) -> Vec<(SizeId, u64)> {
         let Some(CudaReport { to, first, .. }) = &self.report else { return Vec::new() };
         let value = |size: &SizeId| to.read_u64(SIZE_BYTES * u64::from(size.0 - first));
@@ -245,9 +227,8 @@ impl Prepared {
     }
 }
 
-/// Sums as kernels take them.
 fn additions(reduce: &Reduce, place: &impl Fn(&Region) -> DeviceRegion) -> Vec<Addition> {
-    let values = |chunk: &Chunk, region: &Region| Values {
+    let values = |chunk: &plan::Chunk, region: &Region| Values {
         region: place(region),
         dtype: chunk.sum.expect("sums and their terms say what they are").dtype(),
     };
@@ -269,7 +250,6 @@ fn slot(sizes: &DeviceRegion, size: SizeId) -> DeviceRegion {
     sizes.part(offset..offset + SIZE_BYTES)
 }
 
-/// The launch that carries out an op.
 fn launch(
     kind: &OpKind,
     place: &impl Fn(&Region) -> DeviceRegion,
@@ -354,4 +334,81 @@ fn prepare(
         receives: (0..receives).map(interval).collect::<Result<_, _>>()?,
         ready: Arc::new(Event::new(device)?),
     })
+}
+
+pub(super) type Copy = (DeviceRegion, DeviceRegion);
+
+/// A received chunk, and where it is at the end of an iteration.
+#[derive(Debug)]
+pub(super) struct Received {
+    pub(super) chunk: Chunk,
+    /// First op that overwrites the received bytes.
+    pub(super) consumer: Option<OpId>,
+    pub(super) kept: DeviceRegion,
+}
+
+/// Chunks of the payload on one rank's device. Contributions are uploaded once, and received chunks copied aside before an op overwrites
+/// them, to go to the host when the iteration is over: neither takes the way to the host while the clock runs.
+#[derive(Debug)]
+pub(super) struct Samples {
+    filled_before: Vec<Copy>,
+    filled_by: HashMap<OpId, Vec<Copy>>,
+    kept_before: HashMap<OpId, Vec<Copy>>,
+    /// All that is to be checked after an iteration.
+    pub(super) received: Vec<Received>,
+}
+
+impl Samples {
+    /// Uploads what a rank contributes and makes room for what it receives. Waits for the device.
+    pub(super) fn new(
+        device: &Device,
+        chunks: &Chunks,
+        payload: &Payload,
+        place: impl Fn(&Region) -> DeviceRegion,
+    ) -> Result<Self, GpuError> {
+        let upload = |chunk: &Chunk| -> Result<Copy, GpuError> {
+            let mut bytes = vec![0; usize::try_from(chunk.region.len).expect("chunks fit into memory")];
+            payload.fill(chunk.id, &mut bytes);
+            let source = DeviceRegion::allocate(device, chunk.region.len)?;
+            source.write(&bytes)?;
+            Ok((source, place(&chunk.region)))
+        };
+        let filled_before = chunks.filled_before.iter().map(upload).collect::<Result<_, _>>()?;
+        let mut filled_by = HashMap::new();
+        for (&op, chunks) in &chunks.filled_by {
+            filled_by.insert(op, chunks.iter().map(upload).collect::<Result<_, _>>()?);
+        }
+        let (mut kept_before, mut received) = (HashMap::new(), Vec::new());
+        for (&op, chunks) in &chunks.checked_before {
+            let mut copies = Vec::with_capacity(chunks.len());
+            for &chunk in chunks {
+                let kept = DeviceRegion::allocate(device, chunk.region.len)?;
+                copies.push((place(&chunk.region), kept.clone()));
+                received.push(Received { chunk, consumer: Some(op), kept });
+            }
+            kept_before.insert(op, copies);
+        }
+        let at_end = chunks.checked_at_end.iter();
+        received.extend(at_end.map(|&chunk| Received { chunk, consumer: None, kept: place(&chunk.region) }));
+        // The same chunk is named first on every run.
+        received.sort_by_key(|received| {
+            let Chunk { id, region } = received.chunk;
+            (id.segment, region.buffer, region.offset)
+        });
+        Ok(Self { filled_before, filled_by, kept_before, received })
+    }
+
+    /// Queues what the model would have computed before the iteration.
+    pub(super) fn fill_before(&self, stream: &Stream) -> Result<(), GpuError> {
+        self.filled_before.iter().try_for_each(|(from, to)| stream.copy(from, to))
+    }
+
+    pub(super) fn fill(&self, op: OpId, stream: &Stream) -> Result<(), GpuError> {
+        self.filled_by.get(&op).into_iter().flatten().try_for_each(|(from, to)| stream.copy(from, to))
+    }
+
+    /// Queues copies of what an op is about to overwrite.
+    pub(super) fn keep_before(&self, op: OpId, stream: &Stream) -> Result<(), GpuError> {
+        self.kept_before.get(&op).into_iter().flatten().try_for_each(|(from, to)| stream.copy(from, to))
+    }
 }

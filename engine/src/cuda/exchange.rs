@@ -16,10 +16,9 @@ use zipwire_schedule::{Failure, Lane, OpId, Rank, SizeId};
 
 use super::backend::CudaBackend;
 use super::device_state::{DeviceState, Interval};
-use crate::failure_report::{other_content, other_length};
+use crate::report::{other_content, other_length};
 use crate::transport::Ended;
 
-/// A note from one rank to another.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PeerMessage {
     /// The sender's bytes are ready behind an event.
@@ -28,7 +27,6 @@ pub(super) enum PeerMessage {
     Taken(TransferKey, TransferId),
 }
 
-/// The sender's end of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Post {
     key: TransferKey,
@@ -49,11 +47,9 @@ struct End {
 pub(super) struct Exchanges {
     /// Transfers of each open exchange that are not queued yet.
     left: HashMap<OpId, usize>,
-    /// Receives that wait for a post.
     awaited: HashMap<TransferKey, TransferId>,
     /// Posts of peers that this rank does not wait for yet.
     early: HashMap<TransferKey, Post>,
-    /// Sends that wait to be taken.
     posted: HashMap<TransferKey, TransferId>,
     /// Receives that are queued, in the order of their streams.
     pub(super) receiving: VecDeque<Moving>,
@@ -61,11 +57,9 @@ pub(super) struct Exchanges {
     pub(super) sending: VecDeque<Moving>,
 }
 
-/// A transfer whose copy is queued.
 #[derive(Debug)]
 pub(super) struct Moving {
     pub(super) id: TransferId,
-    /// Lane of its exchange.
     pub(super) lane: Lane,
     pub(super) interval: Interval,
     /// On whose device the events are.
@@ -73,7 +67,6 @@ pub(super) struct Moving {
 }
 
 impl Exchanges {
-    /// The first exchange that waits for notes of peers.
     pub(super) fn first_open(&self) -> Option<OpId> {
         self.left.keys().min().copied()
     }
@@ -121,7 +114,6 @@ impl CudaBackend<'_> {
         self.close_if_queued(machine, op)
     }
 
-    /// Takes in a note of a peer.
     pub(super) fn receive(&mut self, machine: &Machine, note: PeerMessage) -> Result<(), Failure> {
         match note {
             PeerMessage::Post(post) => match self.exchanges.awaited.remove(&post.key) {
@@ -157,7 +149,6 @@ impl CudaBackend<'_> {
         }
     }
 
-    /// Queues the copy of what a peer has posted.
     fn pull(&mut self, machine: &Machine, id: TransferId, post: Post) -> Result<(), Failure> {
         let Post { key, end: from, op } = post;
         let to = end(machine, id);
@@ -209,7 +200,6 @@ impl CudaBackend<'_> {
     }
 }
 
-/// This rank's end of a transfer.
 fn end(machine: &Machine, id: TransferId) -> End {
     let transfer = machine.transfer(id).0;
     let bytes = match transfer.content {
@@ -223,7 +213,6 @@ fn end(machine: &Machine, id: TransferId) -> End {
 }
 
 impl End {
-    /// Where it is on the device of its rank.
     fn places(self, device_state: &DeviceState) -> Vec<DeviceRegion> {
         let bytes = self.bytes.map(|region| device_state.place(&region));
         bytes.into_iter().chain(self.size.map(|size| device_state.size(size))).collect()

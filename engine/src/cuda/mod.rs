@@ -5,10 +5,8 @@
 //! process, copies go the way that the driver finds.
 
 mod backend;
-mod check;
 mod device_state;
 mod exchange;
-mod samples;
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,26 +14,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use zipwire_kernels::{Device, Event, GpuError};
+use zipwire_codec::Layout;
+use zipwire_kernels::{Coder, Device, Event, GpuError, Summer};
 use zipwire_payload::Payload;
-use zipwire_schedule::plan::{Plan, Program};
-use zipwire_schedule::{Failure, FailureKind, Machine, Rank, RankEnd, RunFailure};
+use zipwire_schedule::plan::{Batch, Exchange, Local, OpKind, Plan, Program};
+use zipwire_schedule::{Channel, Failure, FailureKind, Machine, Rank, RankEnd, RunFailure};
 use zipwire_timeline::Timeline;
 
 use self::backend::{CAPABILITIES, Clock, CudaBackend};
 use self::device_state::{DeviceState, Kernels};
 use self::exchange::{Exchanges, PeerMessage};
-use crate::chunks::Chunks;
+use crate::chunks::{Chunk, Chunks};
 use crate::control::{Control, Envelope, run_all};
-use crate::failure_report::{FailureReport, stopped};
-use crate::handshake::Hello;
+use crate::error::EngineError;
 use crate::pace::CodecWork;
-use crate::report::{RankReport, compare, conclude, empty_timeline, ended_before, panicked};
+use crate::report::{
+    FailureReport, Hello, RankReport, compare, conclude, empty_timeline, ended_before, panicked, stopped,
+};
 use crate::run_program::{failure, run_program};
 use crate::sync::mpsc::Receiver;
 use crate::transport::Ended;
 
-pub use self::check::{check, check_memory, takes_kernels};
 pub use crate::report::STUCK_AFTER;
 pub use zipwire_kernels as kernels;
 
@@ -148,7 +147,6 @@ fn abandon_if_busy(device_states: &mut Vec<DeviceState>) {
     }
 }
 
-/// The run has failed before its first op.
 fn no_start(plan: &Plan, rank: Rank, error: &GpuError) -> Box<RunFailure> {
     ended_before(plan, Failure::new(rank, None, FailureKind::Device, error.to_string()))
 }
@@ -220,7 +218,6 @@ impl RankJob<'_> {
         })
     }
 
-    /// Returns when the iteration began.
     fn run_ops(
         &self,
         machine: &mut Machine,
@@ -262,4 +259,106 @@ impl RankJob<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the executor can run a plan, wherever there are GPUs.
+///
+/// # Errors
+/// A codec, layout, op, channel or order that it does not have, or a call of a library.
+pub fn check(plan: &Plan) -> Result<(), EngineError> {
+    let exchanges = plan
+        .programs
+        .iter()
+        .flat_map(|program| &program.ops)
+        .filter_map(|op| Some((op, op.kind.exchange()?)));
+    // Before frames: no layout helps a coded flow.
+    for (op, Exchange { channel, stage, .. }) in exchanges {
+        if matches!(channel, Channel::Flow(_) | Channel::FlowControl(_)) {
+            return Err(EngineError::Flow { segment: op.segment.0, stage: *stage });
+        }
+    }
+    for op in plan.programs.iter().flat_map(|program| &program.ops) {
+        match &op.kind {
+            OpKind::Local(Local::Encode(batch) | Local::Decode(batch)) => {
+                let spec = plan.codec.as_ref().expect("coded plans name their codec");
+                Coder::check(spec, batch.dtype)?;
+                if batch.layout == Layout::Compact && Coder::check_compact(spec, batch.dtype).is_err() {
+                    let protocol = plan.protocols[op.segment.index()].expect("only collectives code");
+                    return Err(EngineError::Layout(protocol.name(), Box::new(spec.clone()), batch.dtype));
+                }
+            }
+            OpKind::Local(local @ (Local::Split(_) | Local::GatherRows(_))) => {
+                return Err(EngineError::NoKernel { segment: op.segment.0, kind: local.kind() });
+            }
+            OpKind::Local(Local::Reduce(_)) => {}
+            OpKind::Exchange(exchange) if exchange.order.reorders() => {
+                return Err(EngineError::Order(exchange.order));
+            }
+            OpKind::Library(_) => return Err(EngineError::Library { segment: op.segment.0 }),
+            OpKind::Exchange(_) | OpKind::Compute(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether a plan launches kernels, so that it takes a compiler for them.
+pub fn takes_kernels(plan: &Plan) -> bool {
+    plan.programs.iter().flat_map(|program| &program.ops).any(|op| matches!(op.kind, OpKind::Local(_)))
+}
+
+/// Whether these GPUs have room for a plan: for its regions and what kernels keep, beside code and streams, and what the driver adds to large
+/// allocations.
+///
+/// # Errors
+/// The first one that has not, or a failure of its driver.
+///
+/// # Panics
+/// If [`check`] refuses the plan.
+pub fn check_memory(plan: &Plan, devices: &[Device]) -> Result<(), EngineError> {
+    let mut needed = vec![0; devices.len()];
+    for program in &plan.programs {
+        needed[program.rank.index() % devices.len()] += bytes(plan, program)?;
+    }
+    for (device, needed) in devices.iter().zip(needed) {
+        let (free, _) = device.memory()?;
+        if needed > free {
+            return Err(EngineError::Memory { device: device.ordinal(), needed, free });
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that a small allocation takes more than it was asked for, at the most.
+const ROUNDING: u64 = 512;
+
+fn bytes(plan: &Plan, program: &Program) -> Result<u64, EngineError> {
+    let chunks = Chunks::of(program);
+    let total = |chunks: &mut dyn Iterator<Item = &Chunk>| -> u64 {
+        chunks.map(|chunk| chunk.region.len + ROUNDING).sum()
+    };
+    let filled = total(&mut chunks.filled_by.values().flatten().chain(&chunks.filled_before));
+    let kept = total(&mut chunks.checked_before.values().flatten());
+    let buffers: u64 = program.buffers.iter().map(|buffer| buffer.capacity + ROUNDING).sum();
+    let mut of_kernels = 0;
+    for local in program.ops.iter().filter_map(|op| op.kind.local()) {
+        of_kernels += match local {
+            Local::Encode(batch) | Local::Decode(batch) => of_frames(plan, batch)?,
+            Local::Reduce(reduce) => {
+                let terms = reduce.additions.iter().map(|addition| addition.terms.len()).sum();
+                Summer::described_len(reduce.additions.len(), terms) + ROUNDING
+            }
+            Local::Split(_) | Local::GatherRows(_) => unreachable!("refused by the check"),
+        };
+    }
+    Ok(filled + kept + buffers + of_kernels + 8 * u64::from(program.size_count) + ROUNDING)
+}
+
+/// Bytes that kernels take for the frames of an op, beside its regions.
+fn of_frames(plan: &Plan, batch: &Batch) -> Result<u64, EngineError> {
+    let spec = plan.codec.as_ref().expect("coded plans name their codec");
+    let lens = batch.blocks.iter().map(|block| {
+        let count = block.values.len / batch.dtype.width() as u64;
+        Ok(Coder::frame_len(spec, batch.dtype, count)?)
+    });
+    Ok(lens.sum::<Result<u64, EngineError>>()? + 3 * ROUNDING)
 }

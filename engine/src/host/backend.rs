@@ -1,20 +1,18 @@
 //! One rank of one iteration: a worker, a transport, and the time that things are declared to take.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
+use zipwire_cluster::{Progress, Slowdown};
 use zipwire_schedule::machine::{Capabilities, Direction, Machine, Readiness, TransferId, TransferOrder};
 use zipwire_schedule::plan::{CallKey, Content, OpKind, Region, Transfer, TransferKey};
 use zipwire_schedule::{Durations, Failure, FailureKind, Lane, OpId, Rank};
 
-use super::cores::Permits;
-use super::cores::cpu_s;
 use super::library::Calls;
-use super::overlap::Overlap;
 use super::worker::Worker;
-use crate::failure_report::{FailureReport, Standstill, other_content, other_length};
-use crate::pace::Pace;
-use crate::pace::{CodecOp, CodecWork, Coding};
+use super::{Permits, cpu_s};
+use crate::pace::{CodecOp, CodecWork, Coding, Pace};
+use crate::report::{FailureReport, Standstill, other_content, other_length};
 use crate::run_program::{Action, Backend, Completion, Event, Outcome, failure};
 use crate::transport::{self, Incoming, Message, Outgoing, Received, Shape, Transport, is_of_call};
 
@@ -29,14 +27,9 @@ pub(super) enum Due {
     Completion(Completion),
     Announcement(TransferId),
     Offer(TransferId),
-    /// A call of the library has moved everything.
-    Return {
-        key: CallKey,
-        moved_s: f64,
-    },
+    Return { key: CallKey, moved_s: f64 },
 }
 
-/// See the module documentation.
 pub(super) struct HostBackend<'a> {
     pub(super) rank: Rank,
     pub(super) transport: &'a mut dyn Transport,
@@ -50,14 +43,11 @@ pub(super) struct HostBackend<'a> {
     /// Durations of compute phases in runs that are not paced, if they are given.
     pub(super) phases: Option<&'a Durations>,
     pub(super) iteration: u32,
-    /// When each open exchange was opened.
     pub(super) opened_s: HashMap<OpId, f64>,
-    /// Ends of transfers that are on offer.
     pub(super) offered: HashMap<TransferKey, TransferId>,
     pub(super) events: VecDeque<Event>,
     /// Scheduled events with their times in seconds; not sorted.
     pub(super) due: Vec<(f64, Due)>,
-    /// A compute phase that other lanes slow down.
     pub(super) overlap: Overlap,
     pub(super) calls: Calls,
     /// When the last size of each open exchange arrived.
@@ -313,9 +303,7 @@ impl HostBackend<'_> {
     pub(super) fn declared_s(&self, seconds: impl FnOnce(&Pace) -> f64) -> f64 {
         self.pace.map_or(0.0, |pace| seconds(pace) * pace.dilation)
     }
-}
 
-impl HostBackend<'_> {
     /// Lets something happen once the exchange that it belongs to has been launched.
     pub(super) fn when_open(&mut self, machine: &Machine, exchange: OpId, due: Due) -> Result<(), Failure> {
         let launch_s =
@@ -344,7 +332,6 @@ impl HostBackend<'_> {
         self.tell(machine, key.dst, Message::Ready(key))
     }
 
-    /// Puts an end of a transfer on offer.
     pub(super) fn offer(&mut self, machine: &Machine, id: TransferId) -> Result<(), Failure> {
         let (transfer, exchange) = machine.transfer(id);
         let (key, bytes) = (machine.key(id), moved(machine, transfer));
@@ -368,7 +355,6 @@ impl HostBackend<'_> {
         Ok(())
     }
 
-    /// A transfer has come.
     pub(super) fn arrive(&mut self, machine: &Machine, received: &Received) -> Result<(), Failure> {
         let &Received { transfer: Incoming { key, bytes, .. }, word, checksum, begin_s, end_s } = received;
         let id = self.take_offered(machine, &key)?;
@@ -383,7 +369,6 @@ impl HostBackend<'_> {
         Ok(())
     }
 
-    /// A send of this rank has completed.
     pub(super) fn leave(
         &mut self,
         machine: &Machine,
@@ -396,7 +381,6 @@ impl HostBackend<'_> {
         Ok(())
     }
 
-    /// The ends of a transfer disagree about what moves.
     pub(super) fn disagree(
         &mut self,
         machine: &Machine,
@@ -415,7 +399,6 @@ impl HostBackend<'_> {
         }
     }
 
-    /// A peer has announced a transfer, or has its end on offer.
     pub(super) fn ready(&mut self, key: TransferKey) {
         self.events.push_back(Event::PeerReady(key));
     }
@@ -435,5 +418,94 @@ fn moved(machine: &Machine, transfer: &Transfer) -> Option<Region> {
             let len = machine.transfer_bytes(transfer);
             Some(Region { len, ..region })
         }
+    }
+}
+
+/// The compute phase of a rank, and the work that slows it down in paced runs: codec ops for their declared times, transfers from when
+/// both ends were ready until the last byte is here, calls of the library from when the last rank has issued them. Times are seconds
+/// of this machine.
+#[derive(Debug, Default)]
+pub(super) struct Overlap {
+    slowdown: Slowdown,
+    phase: Option<Phase>,
+    is_coding: bool,
+    calls: u32,
+    /// Both ends of a transfer can be at one rank only if it sends to itself, which it does not.
+    moving: HashSet<TransferKey>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Phase {
+    pub(super) op: OpId,
+    pub(super) begin_s: f64,
+    progress: Progress,
+}
+
+impl Phase {
+    pub(super) fn end_s(&self) -> f64 {
+        self.progress.end_s()
+    }
+}
+
+impl Overlap {
+    pub(super) fn new(slowdown: Slowdown) -> Self {
+        Self { slowdown, ..Self::default() }
+    }
+
+    /// Whether nothing slows anything: then phases end when they are declared to.
+    pub(super) fn is_none(&self) -> bool {
+        self.slowdown.is_none()
+    }
+
+    /// A phase begins that works for `seconds` from `work_s` on.
+    pub(super) fn begin(&mut self, op: OpId, begin_s: f64, work_s: f64, seconds: f64) {
+        let progress = Progress::begin(work_s, seconds, self.factor());
+        self.phase = Some(Phase { op, begin_s, progress });
+    }
+
+    /// The phase, if it has ended by `now_s` as far as is known.
+    pub(super) fn take_ended(&mut self, now_s: f64) -> Option<Phase> {
+        self.phase.take_if(|phase| phase.end_s() <= now_s)
+    }
+
+    pub(super) fn end_s(&self) -> Option<f64> {
+        self.phase.as_ref().map(Phase::end_s)
+    }
+
+    pub(super) fn code(&mut self, at_s: f64, is_coding: bool) {
+        self.is_coding = is_coding;
+        self.adapt(at_s);
+    }
+
+    pub(super) fn depart(&mut self, at_s: f64, key: TransferKey) {
+        self.moving.insert(key);
+        self.adapt(at_s);
+    }
+
+    pub(super) fn arrive(&mut self, at_s: f64, key: TransferKey) {
+        self.moving.remove(&key);
+        self.adapt(at_s);
+    }
+
+    /// A call of the library begins, when the last rank has issued it.
+    pub(super) fn begin_call(&mut self, at_s: f64) {
+        self.calls += 1;
+        self.adapt(at_s);
+    }
+
+    pub(super) fn end_call(&mut self, at_s: f64) {
+        self.calls -= 1;
+        self.adapt(at_s);
+    }
+
+    fn adapt(&mut self, at_s: f64) {
+        let factor = self.factor();
+        if let Some(phase) = &mut self.phase {
+            phase.progress.change(at_s, factor);
+        }
+    }
+
+    fn factor(&self) -> f64 {
+        self.slowdown.factor(self.is_coding, self.calls > 0 || !self.moving.is_empty())
     }
 }

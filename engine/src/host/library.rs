@@ -11,16 +11,14 @@ use zipwire_schedule::plan::{CallKey, Content, Library, Region, Share, TransferK
 use zipwire_schedule::{Collective, Failure, OpId, Rank, SizeId, sum};
 
 use super::backend::{Due, HostBackend};
-use super::cores::cpu_s;
+use super::cpu_s;
 use super::worker::zeros;
 use crate::pace::{CodecOp, Coding};
 use crate::run_program::{Call, Completion, Outcome};
 use crate::transport::{CALLS, Incoming, Message, Outgoing, Received, is_of_call};
 
-/// The calls of one rank.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    /// Calls that this rank has issued and that have not ended.
     ongoing: HashMap<CallKey, Ongoing>,
     /// How many ranks have come to each point of each call, and when the last one did.
     joined: HashMap<(CallKey, u32), (u32, f64)>,
@@ -31,11 +29,9 @@ pub(super) struct Calls {
 struct Ongoing {
     op: OpId,
     begin_s: f64,
-    /// When the last rank issued it.
     met_s: Option<f64>,
     /// The point at which ranks meet next.
     point: u32,
-    /// Rounds that are left.
     rounds: VecDeque<Round>,
     /// Its transfers that have not ended; `None` between two rounds.
     moving: Option<HashSet<TransferKey>>,
@@ -102,7 +98,6 @@ impl Round {
 }
 
 impl HostBackend<'_> {
-    /// Issues a call.
     pub(super) fn call(&mut self, machine: &Machine, op: OpId, begin_s: f64) -> Result<(), Failure> {
         if machine.ring_bytes(op) == 0 {
             // All ranks know that: nobody calls.
@@ -225,7 +220,6 @@ impl HostBackend<'_> {
         self.end_round(machine, key)
     }
 
-    /// A transfer of a call has come.
     pub(super) fn receive_in_call(&mut self, machine: &Machine, received: &Received) -> Result<(), Failure> {
         let Received { transfer: Incoming { key, bytes, .. }, word, checksum, .. } = *received;
         let call = call_key(&key);
@@ -249,7 +243,6 @@ impl HostBackend<'_> {
         self.leave_in_call(machine, key)
     }
 
-    /// A transfer of a call has ended at this rank.
     pub(super) fn leave_in_call(&mut self, machine: &Machine, key: TransferKey) -> Result<(), Failure> {
         let call = call_key(&key);
         self.transport.count_progress();
@@ -296,7 +289,6 @@ impl HostBackend<'_> {
         }
     }
 
-    /// Adds a contribution.
     fn add(&mut self, key: CallKey, from: Region) -> Result<(), Failure> {
         let began_s = self.transport.now_s();
         let permit = self.permits.take();
@@ -315,7 +307,6 @@ impl HostBackend<'_> {
         Ok(())
     }
 
-    /// Stores the sum of this rank's shard.
     fn store(&mut self, machine: &Machine, op: OpId, adding: &Adding) {
         let Adding { own, sums, work_s, waiting_s, .. } = adding;
         let (total, to) = own.chunk.sum.zip(own.content.values()).expect("reductions move sums of values");
@@ -366,7 +357,6 @@ fn handed_over(library: &Library, rank: Rank, round: Round) -> (Handed<'_>, Hand
     }
 }
 
-/// The shares of a rank's shard.
 fn of_shard(shares: &[Share], rank: Rank) -> Vec<&Share> {
     shares.iter().filter(|share| share.chunk.shard() == rank).collect()
 }

@@ -4,10 +4,7 @@
 //! A rank holds the whole plan and runs its own program. What it did comes to rank 0 as a report, which alone knows of all.
 
 mod backend;
-mod coders;
-pub(crate) mod cores;
 mod library;
-mod overlap;
 mod worker;
 
 use std::cell::OnceCell;
@@ -26,22 +23,20 @@ use zipwire_schedule::{
 };
 use zipwire_timeline::Timeline;
 
-use self::backend::{HostBackend, capabilities};
-use self::coders::Coders;
-use self::overlap::Overlap;
-use self::worker::Worker;
+use self::backend::{HostBackend, Overlap, capabilities};
+use self::worker::{Coders, Worker};
 use crate::chunks::Chunks;
-use crate::failure_report::FailureReport;
 use crate::faulty::Faulty;
-use crate::handshake::Hello;
 use crate::memory::Memory;
-use crate::report::{RankReport, STUCK_AFTER, compare, conclude, empty_timeline, ended_before, panicked};
+use crate::report::{
+    FailureReport, Hello, RankReport, STUCK_AFTER, compare, conclude, empty_timeline, ended_before, panicked,
+};
 use crate::run_program::{Backend, run_program};
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::transport::Transport;
 use crate::transport::filter::{Filtered, Flips};
 
-pub use self::coders::base_bytes;
-pub use self::cores::Permits;
+pub use self::worker::base_bytes;
 pub use crate::pace::{CallWork, CodecWork, Coding, Pace};
 
 /// Plan, payload and settings of a run: the same on all ranks.
@@ -172,7 +167,6 @@ fn alone(
     Box::new(RunFailure::new(setup.plan, setup.deadlines, iteration, 0.0, first, vec![end]))
 }
 
-/// One rank's part of a run.
 struct RankJob<'a> {
     setup: &'a HostSetup<'a>,
     permits: &'a Permits,
@@ -306,4 +300,76 @@ pub fn memory(plan: &Plan, rank: Rank) -> Result<Arc<Memory>, Box<RunFailure>> {
         let detail = format!("the system refuses {bytes} bytes for its buffers: {error}");
         ended_before(plan, Failure::new(rank, None, FailureKind::Device, detail))
     })
+}
+
+/// Places that are free.
+#[derive(Debug)]
+pub struct Permits {
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+/// A place that is taken until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Permit<'a>(&'a Permits);
+
+impl Permits {
+    /// So many places, at least one.
+    pub fn new(count: usize) -> Self {
+        Self { free: Mutex::new(count.max(1)), freed: Condvar::new() }
+    }
+
+    pub(crate) fn take(&self) -> Permit<'_> {
+        let mut free = self.lock();
+        while *free == 0 {
+            free = self.freed.wait(free).unwrap_or_else(PoisonError::into_inner);
+        }
+        *free -= 1;
+        Permit(self)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        *self.0.lock() += 1;
+        self.0.freed.notify_one();
+    }
+}
+
+/// Seconds for which the calling thread has run on a core. Only differences on one thread mean something.
+#[cfg(unix)]
+pub(crate) fn cpu_s() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+/// Seconds that have passed: what comes nearest where the system is not asked how long a thread has run.
+#[cfg(not(unix))]
+pub(crate) fn cpu_s() -> f64 {
+    static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    START.get_or_init(std::time::Instant::now).elapsed().as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn sleeping_is_no_work() {
+        let begin_s = cpu_s();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(cpu_s() - begin_s < 0.025, "slept, and took {} s of a core", cpu_s() - begin_s);
+    }
+
+    #[test]
+    fn work_takes_time() {
+        let begin_s = cpu_s();
+        let sum = (0..10_000_000_u64).fold(0, |sum: u64, i| std::hint::black_box(sum.rotate_left(3) ^ i));
+        assert!(cpu_s() > begin_s, "{sum} came for nothing");
+    }
 }

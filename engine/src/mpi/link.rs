@@ -10,10 +10,10 @@ use zipwire_mpi::{Bytes, Channel, CollectiveBuffers, Done, Endpoint, MpiError, T
 use zipwire_schedule::Rank;
 use zipwire_schedule::plan::{Region, TransferKey};
 
+use super::Member;
 use super::clock::Clock;
 use super::packet::{FRAME, Header, Packet, Partial, frames};
 use super::status::StatusFile;
-use super::world::Member;
 use crate::memory::Memory;
 use crate::report::RankReport;
 use crate::serving;
@@ -43,7 +43,6 @@ pub(super) struct Link {
     /// Receives of packets, in the order in which they are filled, and what has come into them.
     listening: VecDeque<(Ticket, Option<Done>)>,
     partial: Vec<Partial>,
-    /// Frames under way from here.
     telling: HashMap<Ticket, ()>,
     done: Vec<Done>,
     pub(super) events: VecDeque<Event>,
@@ -64,18 +63,15 @@ pub(super) struct Link {
     heard: Vec<Instant>,
     told: Instant,
     tells_every: Duration,
-    /// When this process last polled.
     looked: Instant,
     /// A longer pause between two polls means that this process was suspended.
     stands_still_after: Duration,
     /// How long this process was suspended, if it was.
     pub(super) stood_still: Option<Duration>,
     pub(super) ended: Option<Ended>,
-    /// Whether rank 0 has ended the job.
     pub(super) is_over: bool,
 }
 
-/// A transfer that this rank has asked for.
 struct Awaited {
     transfer: Incoming,
     at_s: f64,
@@ -137,7 +133,6 @@ impl Link {
         self.reported.clear();
     }
 
-    /// The largest tag of a transfer.
     pub(super) fn largest_tag(&self) -> u32 {
         self.endpoint.largest_tag()
     }
@@ -167,7 +162,6 @@ impl Link {
         ended
     }
 
-    /// The endpoint itself.
     pub(super) fn endpoint(&mut self) -> &mut Endpoint {
         &mut self.endpoint
     }
@@ -178,7 +172,6 @@ impl Link {
         Ok(())
     }
 
-    /// Sends a packet to another process.
     pub(super) fn tell(&mut self, to: Rank, packet: &Packet) -> Result<(), Ended> {
         for frame in frames(packet) {
             let sent = self.endpoint.send(Channel::Control, Bytes::Owned(frame), to.0, 0);
@@ -201,7 +194,6 @@ impl Link {
         told.into_iter().collect()
     }
 
-    /// Aborts the run here and on all other ranks.
     pub(super) fn abort(&mut self) {
         if self.ended != Some(Ended::Aborted) {
             // Whoever cannot be told finds out by itself.
@@ -210,7 +202,6 @@ impl Link {
         self.ended = Some(Ended::Aborted);
     }
 
-    /// Whether all packets have been sent.
     pub(super) fn has_told(&self) -> bool {
         self.telling.is_empty()
     }
@@ -433,13 +424,11 @@ impl Link {
         Ok(())
     }
 
-    /// Sets the ranks on this host.
     pub(super) fn set_neighbours(&mut self, ranks: &[u32]) {
         self.neighbours = ranks.len();
         self.endpoint.set_near(ranks);
     }
 
-    /// Counts an end on this rank as progress.
     pub(super) fn count_progress(&mut self) {
         self.progress[self.rank.index()] += 1;
     }

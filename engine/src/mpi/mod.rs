@@ -12,7 +12,467 @@ mod link;
 mod packet;
 mod rank;
 mod status;
-mod world;
 
 pub use self::status::{Outcome, STATUS_VARIABLE, Status, alive_file, read_statuses};
-pub use self::world::{Member, World, WorldError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use zipwire_codec::simd_level;
+use zipwire_mpi::{Collective, CollectiveBuffers, Endpoint, Library, MpiError};
+use zipwire_schedule::plan::Plan;
+use zipwire_schedule::{Failure, FailureKind, Lane, Rank, RankEnd, RunFailure};
+use zipwire_timeline::{Span, Timeline};
+
+use self::link::{Link, Shared, call_tags};
+use self::packet::Packet;
+use self::rank::MpiRank;
+use self::status::{FAILED, StatusFile, TOLD};
+use crate::host::{self, HostSetup, Permits, RunResult, run_rank};
+use crate::memory::Memory;
+use crate::report::RankReport;
+use crate::transport::{Ended, Transport};
+
+/// How long rank 0 waits until all processes have begun.
+const MEET_WITHIN: Duration = Duration::from_secs(120);
+/// How long processes that have failed wait for rank 0 to print its report.
+const LAST_WORDS: Duration = Duration::from_secs(20);
+/// How long the last packets may be under way.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// This process in its MPI job.
+#[derive(Debug)]
+pub struct World {
+    shared: Arc<Shared>,
+    helper: Option<JoinHandle<()>>,
+    rank: Rank,
+    size: u32,
+    library: String,
+    /// Processes of the job at rank 0; elsewhere only this one.
+    members: Vec<Member>,
+    /// A run has failed: what was under way then still is.
+    has_failed: bool,
+    patience: Duration,
+}
+
+/// Identity of a process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Version of this program.
+    pub version: String,
+    /// The host that it runs on.
+    pub host: String,
+    /// Process id on that host.
+    pub process: u32,
+    /// SIMD level of its codecs.
+    pub simd: String,
+    /// Cores that the system gives it.
+    pub cores: usize,
+}
+
+impl World {
+    /// Initialises MPI, together with all processes of the job. Setting `cancel` ends what is run; so does a process of which nothing is
+    /// heard for as long as `patience`, usually [`STUCK_AFTER`](crate::STUCK_AFTER).
+    ///
+    /// # Errors
+    /// If MPI fails, or the others do not answer.
+    pub fn begin(
+        library: &'static Library,
+        patience: Duration,
+        cancel: Arc<AtomicBool>,
+    ) -> Result<Self, WorldError> {
+        let mut link = Link::new(Endpoint::begin(library)?, patience)?;
+        let (rank, size) = (link.rank, link.size);
+        let (version, host) = link.names()?;
+        let own = Member {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            host,
+            process: std::process::id(),
+            simd: simd_level().name().to_owned(),
+            cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        };
+        let shared = Arc::new(Shared {
+            link: Mutex::new(Some(link)),
+            is_waiting: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            cancel,
+            status: Mutex::new(StatusFile::from_environment(rank.0, &own.host)),
+            cores: own.cores,
+        });
+        let helped = Arc::clone(&shared);
+        let helper = std::thread::Builder::new().name("messages".to_owned()).spawn(move || helped.help());
+        // Without it messages move while the rank waits, and not while it codes.
+        let helper = helper.ok();
+        let members = Self::meet(&shared, rank, own)?;
+        Ok(Self { shared, helper, rank, size, library: version, members, has_failed: false, patience })
+    }
+
+    /// Introduces this process to rank 0, which collects all members.
+    fn meet(shared: &Shared, rank: Rank, own: Member) -> Result<Vec<Member>, WorldError> {
+        if rank != Rank(0) {
+            shared.with(|link| link.tell(Rank(0), &Packet::Present(own.clone())))?;
+            return Ok(vec![own]);
+        }
+        shared.with(|link| link.members[0] = Some(own.clone()));
+        // Hosts start processes one after the other, and some are slow.
+        let met = shared.wait(MEET_WITHIN, |link| {
+            let ended = link.ended.clone().map(Err);
+            let members: Option<Vec<Member>> = link.members.iter().cloned().collect();
+            members.map(Ok).or(ended)
+        });
+        let missing = || shared.with(|link| link.members.iter().position(Option::is_none)).unwrap_or(0);
+        let members = met.unwrap_or_else(|| Err(Ended::Lost(Rank(missing() as u32))))?;
+        for (rank, member) in (0..).map(Rank).zip(&members) {
+            let on_host = (0..).zip(&members).filter(|(_, other)| other.host == member.host);
+            let neighbours: Vec<u32> = on_host.map(|(rank, _)| rank).collect();
+            shared.with(|link| {
+                if rank == link.rank {
+                    link.set_neighbours(&neighbours);
+                    return Ok(());
+                }
+                link.tell(rank, &Packet::Neighbours(neighbours))
+            })?;
+        }
+        match (0..).map(Rank).zip(&members).find(|(_, member)| member.version != own.version) {
+            Some((rank, Member { version: theirs, host, .. })) => {
+                let (host, theirs) = (host.clone(), theirs.clone());
+                Err(WorldError::Version { rank, host, theirs, own: own.version })
+            }
+            None => Ok(members),
+        }
+    }
+
+    /// The rank of this process.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// The number of processes.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Longest silence of a process, and longest standstill of a run.
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Name and version of the library.
+    pub fn library(&self) -> &str {
+        &self.library
+    }
+
+    /// All processes by rank, at rank 0; elsewhere only this one.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// On ranks other than 0: reports that this process cannot take part, which ends the run.
+    pub fn refuse(&mut self, why: &str) {
+        self.has_failed = true;
+        self.report_refusal(Failure::new(self.rank, None, FailureKind::Device, why));
+    }
+
+    fn report_refusal(&self, failure: Failure) {
+        let end = RankEnd { failure, status: None };
+        self.shared.with(|link| {
+            let report = RankReport::failed(link.rank, link.clock.now_s(), end);
+            // If rank 0 cannot be told, it notices that this rank is gone.
+            let _ = link.tell(Rank(0), &Packet::Report(Box::new(report)));
+            let _ = link.tell_all(&Packet::Abort);
+            link.ended.get_or_insert(Ended::Aborted);
+        });
+    }
+
+    /// On rank 0: sends the next task to all others.
+    ///
+    /// # Errors
+    /// If they cannot be told.
+    pub fn tell(&self, task: &[u8]) -> Result<(), WorldError> {
+        Ok(self.shared.with(|link| link.tell_all(&Packet::Task(task.to_vec())))?)
+    }
+
+    /// On all others: the next task; `None` when the job is over.
+    ///
+    /// # Errors
+    /// If rank 0 is lost, or another process has failed.
+    pub fn next_task(&mut self) -> Result<Option<Vec<u8>>, WorldError> {
+        let next = self.wait_for_next();
+        if let Err(error) = &next {
+            // It has done its part, and others have not.
+            self.has_failed = true;
+            self.note_failure(FAILED, &format!("while it waited for more to do: {error}"));
+        }
+        next
+    }
+
+    /// Notes that this process's part of a run has failed, by itself or because it was told to end.
+    fn note_end(&self, name: &str, is_told: bool, why: &str) {
+        let how = if is_told || self.shared.is_cancelled() { TOLD } else { FAILED };
+        self.note_failure(how, &format!("in `{name}`: {why}"));
+    }
+
+    /// Notes how a run has failed, or that this process was suspended while others waited for it.
+    fn note_failure(&self, how: &str, what: &str) {
+        let stood_still = self.shared.with(|link| link.stood_still);
+        self.shared.note(|| match stood_still {
+            Some(time) => format!("stood still for {:.1} s, and failed {what}", time.as_secs_f64()),
+            None => format!("{how} {what}"),
+        });
+    }
+
+    fn wait_for_next(&self) -> Result<Option<Vec<u8>>, WorldError> {
+        loop {
+            let found = self.shared.wait(Duration::from_secs(1), |link| {
+                if let Some(task) = link.tasks.pop_front() {
+                    return Some(Ok(Some(task)));
+                }
+                if link.is_over {
+                    return Some(Ok(None));
+                }
+                let lost = link.silent(self.patience).map(Ended::Lost);
+                link.ended.clone().or(lost).map(|ended| Err(ended.into()))
+            });
+            if let Some(found) = found {
+                return found;
+            }
+        }
+    }
+
+    /// On rank 0: aligns the clocks of all processes, one after the other, while these wait for their next task. Returns the error bound of the worst clock
+    /// in seconds; `None` if others are lost or have failed, as the next run hears from all ranks and says which.
+    ///
+    /// # Errors
+    /// If a process does not answer, or says that it cannot take part.
+    pub fn align(&mut self) -> Result<Option<f64>, WorldError> {
+        let error = match self.align_all() {
+            Ok(worst_s) => return Ok(Some(worst_s)),
+            Err(error) => error,
+        };
+        let refused = self.shared.with(|link| {
+            // Whoever cannot be told finds out by itself.
+            let _ = link.tell_all(&Packet::Abort);
+            link.ended.get_or_insert(Ended::Aborted);
+            // Who refuses says so before it lets all end.
+            let failures = link.reports.iter().flatten().filter_map(|report| report.failed.as_ref());
+            failures.map(|end| &end.failure).find(|failure| failure.kind == FailureKind::Device).cloned()
+        });
+        match (refused, error) {
+            (Some(failure), _) => {
+                self.has_failed = true;
+                Err(WorldError::Refused(failure))
+            }
+            (None, WorldError::Ended(_)) => Ok(None),
+            (None, error) => {
+                self.has_failed = true;
+                Err(error)
+            }
+        }
+    }
+
+    fn align_all(&self) -> Result<f64, WorldError> {
+        let (mut worst_s, patience) = (0.0_f64, self.patience);
+        for rank in (1..self.size).map(Rank) {
+            self.shared.with(|link| {
+                link.aligned[rank.index()] = None;
+                link.tell(rank, &Packet::Align)
+            })?;
+            let aligned = self.shared.wait(patience, |link| {
+                let ended = link.ended.clone().map(Err);
+                link.aligned[rank.index()].map(Ok).or(ended)
+            });
+            let silent = || WorldError::Silent { rank, member: self.members[rank.index()].clone(), patience };
+            worst_s = worst_s.max(aligned.ok_or_else(silent)??);
+        }
+        Ok(worst_s)
+    }
+
+    /// Runs this process's rank of a plan, as all others run theirs; `name` is what the run is called. Rank 0 has the report of all, the others have none.
+    ///
+    /// # Errors
+    /// If the plan does not fit the job: then nothing is run. All processes find that.
+    pub fn run(&mut self, name: &str, setup: &HostSetup<'_>) -> Result<RunResult, WorldError> {
+        self.check(setup.plan)?;
+        let result = self.run_checked(name, setup);
+        match &result {
+            Ok(_) => self.shared.note(|| format!("has ended its part of `{name}`")),
+            Err(failure) => {
+                self.note_end(name, failure.first.kind == FailureKind::Cancelled, &failure.first.to_string());
+            }
+        }
+        self.has_failed |= result.is_err();
+        Ok(result.map(|report| {
+            report.map(|mut report| {
+                begin_sends_when_received(&mut report.timeline);
+                report
+            })
+        }))
+    }
+
+    fn run_checked(
+        &self,
+        name: &str,
+        setup: &HostSetup<'_>,
+    ) -> Result<Option<host::HostReport>, Box<RunFailure>> {
+        let plan = setup.plan;
+        let memory = host::memory(plan, self.rank).inspect_err(|failure| {
+            if self.rank != Rank(0) {
+                self.report_refusal(failure.first.clone());
+            }
+        })?;
+        let segments = u32::try_from(plan.segments.len()).expect("segments are counted in 32 bits");
+        self.shared.with(|link| link.begin_run(Arc::clone(&memory), segments));
+        let mut rank = MpiRank::new(Arc::clone(&self.shared), name, self.rank, memory, setup.stuck_after);
+        // A process has its rank's share of the machine: one core codes, another one may keep messages moving.
+        run_rank(setup, &Permits::new(1), &mut rank)
+    }
+
+    /// Whether a run has failed: then the processes do not meet again, as messages may be under way for ever.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// Whether a plan fits the job.
+    ///
+    /// # Errors
+    /// If it has another number of ranks, or more transfers than MPI has tags.
+    pub fn check(&self, plan: &Plan) -> Result<(), WorldError> {
+        let (ranks, processes) = (plan.rank_count(), self.size);
+        if ranks != processes {
+            return Err(WorldError::Ranks { ranks, processes });
+        }
+        let largest = self.shared.with(|link| link.largest_tag());
+        let ops = plan.programs.iter().flat_map(|program| &program.ops);
+        let parts = ops.filter_map(|op| Some(op.kind.library()?.part + 1)).max().unwrap_or(0);
+        let segments = u32::try_from(plan.segments.len()).expect("segments are counted in 32 bits");
+        let needed = u64::from(plan.transfer_numbers()).max(call_tags(segments, parts)).saturating_sub(1);
+        if needed > u64::from(largest) { Err(WorldError::Tags { needed, largest }) } else { Ok(()) }
+    }
+
+    /// Carries out a collective of MPI itself, as all others do; seconds of each of so many rounds, from when the first process has begun until
+    /// the last one has what it gets, at rank 0. Elsewhere none. The first rounds are often slow.
+    ///
+    /// # Errors
+    /// If it cannot be cut into equal parts of whole values, or MPI fails.
+    pub fn time_collective(
+        &mut self,
+        collective: Collective,
+        bytes: u64,
+        rounds: u32,
+    ) -> Result<Vec<f64>, WorldError> {
+        let memory = Arc::new(Memory::empty());
+        let name = "a collective of MPI";
+        let mut rank = MpiRank::new(Arc::clone(&self.shared), name, self.rank, memory, self.patience);
+        let values = usize::try_from(bytes / size_of::<f32>() as u64).unwrap_or(usize::MAX);
+        let buffers = self.shared.with(|link| CollectiveBuffers::new(link.endpoint(), collective, values));
+        let mut buffers = buffers.ok_or(WorldError::Parts { bytes, processes: self.size })?;
+        let mut seconds = Vec::new();
+        for _ in 0..rounds {
+            rank.barrier(&[])?;
+            let begin_s = rank.now_s();
+            self.shared.with(|link| link.collective(&mut buffers))?;
+            let end_s = rank.now_s();
+            let report = RankReport { begin_s, ..RankReport::idle(self.rank, end_s) };
+            if let Some(reports) = rank.gather(report) {
+                let begin_s = reports.iter().map(|report| report.begin_s).fold(f64::INFINITY, f64::min);
+                let end_s = reports.iter().map(|report| report.end_s).fold(begin_s, f64::max);
+                seconds.push(end_s - begin_s);
+            }
+        }
+        Ok(seconds)
+    }
+
+    /// Marks this process as finished, on rank 0 with its exit code: the program that started the job need
+    /// not look for more.
+    pub fn has_said_all(&self, code: Option<u8>) {
+        let mut status = self.shared.status.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(status) = status.as_mut() {
+            status.end(code);
+        }
+    }
+
+    /// Ends the job: rank 0 tells all others, which wait for that. After a run that has
+    /// failed, messages may be under way for ever: then MPI is not ended, and this process must end without it.
+    ///
+    /// # Errors
+    /// If MPI fails.
+    pub fn finish(mut self) -> Result<(), WorldError> {
+        if self.rank == Rank(0) {
+            let told = self.shared.with(|link| {
+                let told = link.tell_all(&Packet::End);
+                link.is_over = true;
+                told
+            });
+            self.shared.wait(GOODBYE, |link| link.has_told().then_some(()));
+            told?;
+        } else if self.has_failed {
+            // A rank 0 that is gone has no last words.
+            let patience = self.patience;
+            let is_over = |link: &mut Link| link.is_over || link.silent(patience).is_some();
+            self.shared.wait(LAST_WORDS, |link| is_over(link).then_some(()));
+        }
+        let has_ended = self.shared.with(|link| link.ended.is_some());
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        if let Some(helper) = self.helper.take() {
+            // It ends at its next look.
+            let _ = helper.join();
+        }
+        let link = self.shared.lock().take();
+        match link {
+            Some(link) if !self.has_failed && !has_ended => Ok(link.finish()?),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Moves the begin of each send span to that of its receive span: a sender does not hear when its receiver was ready.
+fn begin_sends_when_received(timeline: &mut Timeline) {
+    let key = |span: &Span, src, dst| (span.iteration, span.segment, span.stage, src, dst, span.tag);
+    let received = timeline.spans.iter().filter(|span| span.lane == Lane::Rx);
+    let begins: std::collections::HashMap<_, f64> =
+        received.filter_map(|span| Some((key(span, span.peer?, span.rank), span.begin_s))).collect();
+    for span in timeline.spans.iter_mut().filter(|span| span.lane == Lane::Tx) {
+        let Some(peer) = span.peer else { continue };
+        if let Some(begin_s) = begins.get(&key(span, span.rank, peer)) {
+            span.begin_s = span.begin_s.max(*begin_s).min(span.end_s);
+        }
+    }
+}
+
+/// Errors of joint operations of processes.
+#[allow(missing_docs, reason = "fields are named by the messages")]
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorldError {
+    /// MPI cannot be had, or has failed.
+    #[error(transparent)]
+    Mpi(#[from] MpiError),
+    /// Other processes are lost, or have failed.
+    #[error("the processes of the job have lost one another: {0}")]
+    Ended(#[from] Ended),
+    /// The plan needs more tags than the library has.
+    #[error("the plan's transfers need tags up to {needed}, and those of the MPI library end at {largest}")]
+    Tags { needed: u64, largest: u32 },
+    /// Another number of ranks.
+    #[error("the plan has {ranks} ranks, and the job has {processes} processes")]
+    Ranks { ranks: u32, processes: u32 },
+    /// Another version of this program.
+    #[error(
+        "rank {rank} on host `{host}` is version {theirs} of zipwire, and rank 0 is {own}\nhelp: install one version on all hosts"
+    )]
+    Version { rank: Rank, host: String, theirs: String, own: String },
+    /// A process has reported that it cannot take part.
+    #[error("rank {} cannot take part: {}", .0.rank, .0.detail)]
+    Refused(Failure),
+    /// A collective of MPI that this program does not carry out.
+    #[error("{bytes} B are not equal parts of whole values for {processes} processes, or too many")]
+    Parts { bytes: u64, processes: u32 },
+    /// A process does not answer.
+    #[error(
+        "rank {rank} (process {} on `{}`) has said nothing for {} s, and all wait for it to begin",
+        member.process, member.host, patience.as_secs_f64()
+    )]
+    Silent { rank: Rank, member: Member, patience: Duration },
+}

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use zipwire_schedule::plan::TransferKey;
 
-use super::world::Member;
+use super::Member;
 use crate::report::RankReport;
 use crate::transport::{Message, Shape};
 
@@ -31,7 +31,6 @@ pub(super) enum Packet {
     Alive(u64),
     /// To rank 0: what a rank did in an iteration.
     Report(Box<RankReport>),
-    /// A rank has failed.
     Abort,
     /// From rank 0: the next task, as its caller encodes it.
     Task(Vec<u8>),
@@ -58,7 +57,6 @@ pub(super) struct Header {
     pub(super) at_s: f64,
 }
 
-/// The frames of a packet.
 pub(super) fn frames(packet: &Packet) -> Vec<Vec<u8>> {
     let bytes = postcard::to_allocvec(packet).expect("packets are plain data");
     let parts = bytes.chunks(FRAME - HEAD).scan(bytes.len(), |left, part| {

@@ -20,14 +20,14 @@ const REPORTS_WHEN_STOPPED: Duration = Duration::from_millis(300);
 /// How long ranks may take to report an iteration that has failed elsewhere.
 const REPORTS_AFTER_FAILURE: Duration = Duration::from_secs(10);
 
-/// A rank's connection with the others in one run.
+/// A rank's connection with the others in one run; or that of the coordinator of a serving run, which only tells and hears.
 pub(super) struct MpiRank {
     shared: Arc<Shared>,
-    /// Name of the run.
     name: String,
     rank: Rank,
     memory: Arc<Memory>,
     stuck_after: Duration,
+    is_coordinator: bool,
 }
 
 impl MpiRank {
@@ -38,7 +38,7 @@ impl MpiRank {
         memory: Arc<Memory>,
         stuck_after: Duration,
     ) -> Self {
-        Self { shared, name: name.to_owned(), rank, memory, stuck_after }
+        Self { shared, name: name.to_owned(), rank, memory, stuck_after, is_coordinator: false }
     }
 
     /// Waits for a result that depends on peers, as long as these are alive.
@@ -82,7 +82,7 @@ impl Transport for MpiRank {
     }
 
     fn keeps_notes(&self) -> bool {
-        self.shared.keeps_notes()
+        !self.is_coordinator && self.shared.keeps_notes()
     }
 
     fn note(&mut self, doing: &str) {
@@ -129,7 +129,11 @@ impl Transport for MpiRank {
         if self.is_stopped() {
             return Err(Ended::Stopped);
         }
-        let found = self.shared.wait(timeout, |link| match link.events.pop_front() {
+        let next = |link: &mut Link| match self.is_coordinator {
+            true => link.reported.pop_front().map(Event::Told),
+            false => link.events.pop_front(),
+        };
+        let found = self.shared.wait(timeout, |link| match next(link) {
             Some(event) => Some(Ok(event)),
             None => link.ended.clone().map(Err),
         });
@@ -217,7 +221,6 @@ impl World {
     }
 }
 
-/// This process in one serving run.
 struct Own<'a> {
     shared: &'a Arc<Shared>,
     name: &'a str,
@@ -233,7 +236,9 @@ impl Process for Own<'_> {
     }
 
     fn coordinator(&self) -> impl Transport + Send {
-        Coordinator { shared: Arc::clone(self.shared), memory: Arc::new(Memory::empty()), size: self.size }
+        let (shared, memory) = (Arc::clone(self.shared), Arc::new(Memory::empty()));
+        let rank = MpiRank::new(shared, self.name, Rank(self.size), memory, self.stuck_after);
+        MpiRank { is_coordinator: true, ..rank }
     }
 
     fn size(&self) -> u32 {
@@ -242,76 +247,5 @@ impl Process for Own<'_> {
 
     fn is_stopped(&self) -> bool {
         self.shared.is_cancelled()
-    }
-}
-
-/// The coordinator's connection with all ranks: it tells them something and hears of them.
-struct Coordinator {
-    shared: Arc<Shared>,
-    memory: Arc<Memory>,
-    size: u32,
-}
-
-impl Transport for Coordinator {
-    fn rank(&self) -> Rank {
-        Rank(self.size)
-    }
-
-    fn memory(&self) -> &Arc<Memory> {
-        &self.memory
-    }
-
-    fn now_s(&self) -> f64 {
-        self.shared.with(|link| link.clock.now_s())
-    }
-
-    fn barrier(&mut self, _: &[u8]) -> Result<Vec<Vec<u8>>, Ended> {
-        unreachable!("ranks meet, and who decides for them does not")
-    }
-
-    fn send(&mut self, _: Outgoing) -> Result<(), Ended> {
-        unreachable!("who decides has no bytes")
-    }
-
-    fn receive(&mut self, _: Incoming) -> Result<(), Ended> {
-        unreachable!("who decides has no bytes")
-    }
-
-    fn tell(&mut self, to: Rank, message: Message) -> Result<(), Ended> {
-        self.shared.with(|link| match &link.ended {
-            Some(ended) => Err(ended.clone()),
-            None => link.tell_anybody(to, Packet::Told(message)),
-        })
-    }
-
-    fn poll(&mut self, timeout: Duration) -> Result<Option<Event>, Ended> {
-        if self.is_stopped() {
-            return Err(Ended::Stopped);
-        }
-        let found = self.shared.wait(timeout, |link| match link.reported.pop_front() {
-            Some(message) => Some(Ok(Event::Told(message))),
-            None => link.ended.clone().map(Err),
-        });
-        found.transpose()
-    }
-
-    fn count_progress(&mut self) {
-        self.shared.with(Link::count_progress);
-    }
-
-    fn progress(&self) -> u64 {
-        self.shared.with(|link| link.progress())
-    }
-
-    fn abort(&mut self, _: &Failure) {
-        self.shared.with(Link::abort);
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.shared.is_cancelled()
-    }
-
-    fn gather(&mut self, _: RankReport) -> Option<Vec<RankReport>> {
-        unreachable!("ranks report, and who decides for them does not")
     }
 }

@@ -12,13 +12,12 @@ use zipwire_serving::{
     Census, DecodeStep, Flow, FlowId, Input, Loss, Machine, PrefillStep, Recorder, RequestId, Step,
 };
 
-use super::event_queue::EventQueue;
-use super::job::Job;
 use super::message::{Command, Message, Order, ServingReport, ShardId, Totals};
 use super::rank::ended;
+use super::setup::Job;
 use super::{Instance, Lost, segment};
-use crate::failure_report::Standstill;
-use crate::report::panicked;
+use crate::event_queue::EventQueue;
+use crate::report::{Standstill, panicked};
 use crate::transport::{self, Ended, Event, Transport};
 
 /// Longest sleep between two checks whether all ranks are alive.
@@ -26,14 +25,12 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long ranks may take to end after the run is over.
 const GOODBYE: Duration = Duration::from_secs(30);
 
-/// An event at a known time.
 #[derive(Clone, Copy, Debug)]
 enum Due {
     Arrival(RequestId),
     Cancel(RequestId),
 }
 
-/// Result of the coordinator.
 pub(super) struct Decided {
     pub(super) recorder: Recorder,
     pub(super) census: Census,
@@ -45,7 +42,6 @@ pub(super) struct Decided {
     pub(super) end_s: f64,
 }
 
-/// See the module documentation.
 struct Coordinator<'a> {
     job: &'a Job<'a>,
     transport: &'a mut dyn Transport,
@@ -55,7 +51,6 @@ struct Coordinator<'a> {
     arrivals_left: usize,
     /// Prefill instances, then those that decode.
     instances: Vec<Working>,
-    /// Open shards of each flow.
     flows: Vec<Shards>,
     open: BTreeMap<ShardId, Open>,
     next_shard: u32,
@@ -66,7 +61,6 @@ struct Coordinator<'a> {
     /// When each rank was last heard; `None` before it is there.
     heard: Vec<Option<Instant>>,
     looked: Instant,
-    /// Ranks that have said nothing for too long.
     gone: Vec<bool>,
     said_goodbye: Vec<bool>,
     /// Whether ranks have been told to end: from then on they may leave at any time, so nothing is decided any more.
@@ -293,7 +287,6 @@ impl<'a> Coordinator<'a> {
         Failure { transfer: Some(key), ..Failure::new(dst, None, FailureKind::Timeout, detail) }
     }
 
-    /// Seconds of the run.
     fn now_s(&self) -> f64 {
         (self.transport.now_s() - self.origin_s) / self.job.dilation()
     }
@@ -315,7 +308,6 @@ impl<'a> Coordinator<'a> {
     }
 }
 
-/// A shard on its way.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     flow: FlowId,
@@ -372,7 +364,6 @@ impl Coordinator<'_> {
         Ok(())
     }
 
-    /// A shard has arrived at its receiver.
     fn arrived(&mut self, id: ShardId, at_s: f64, bytes_wire: u64) -> Result<(), Failure> {
         let Some(open) = self.open.remove(&id) else {
             // Nobody waited for it any more.
@@ -401,15 +392,12 @@ impl Coordinator<'_> {
     }
 }
 
-/// Work of one instance.
 #[derive(Debug)]
 struct Working {
     instance: Instance,
     is_busy: bool,
     is_lost: bool,
-    /// Its first rank.
     first: u32,
-    /// Number of the work.
     work: u32,
     /// Parts of it, and those that the machine was told.
     parts: u32,
@@ -466,7 +454,6 @@ impl Coordinator<'_> {
         working.ranks().try_for_each(|rank| self.tell(rank, command))
     }
 
-    /// A rank has computed a part.
     fn computed(&mut self, rank: Rank, work: u32, part: u32, at_s: f64) -> Result<(), Failure> {
         let index = self.index_of(rank);
         let working = &mut self.instances[index];
@@ -516,9 +503,7 @@ impl Coordinator<'_> {
         // Ranks of instances follow one another.
         self.instances.partition_point(|working| working.first <= rank.0) - 1
     }
-}
 
-impl Coordinator<'_> {
     fn hear(&mut self, rank: Rank, report: ServingReport) -> Result<(), Failure> {
         self.heard[rank.index()] = Some(Instant::now());
         match report {

@@ -16,16 +16,11 @@
 //! Cancelled requests and instances that die are part of a run: everything they held is released. Unexpected failures
 //! end the run, with a [`ServeError`] that names rank and request.
 
-mod buffers;
 mod coordinator;
-mod event_queue;
 mod groups;
-mod job;
-mod lanes;
 mod message;
 mod rank;
 mod run;
-mod served;
 mod setup;
 
 use zipwire_schedule::SegmentId;
@@ -34,8 +29,7 @@ use zipwire_serving::RequestId;
 pub(crate) use self::run::{Process, serve};
 
 pub use self::message::{Command, Message, Offer, Order, ServingReport, ShardId, Totals};
-pub use self::run::run;
-pub use self::served::{Lost, ServeError, Served};
+pub use self::run::{Lost, ServeError, Served, run};
 pub use self::setup::{Coding, Damage, Fault, Instance, LOST_AFTER, Pace, ServingSetup, least_dilation};
 
 /// The segment of a request. Segment 0 is for work that requests share.

@@ -9,7 +9,6 @@ use super::{Ended, Event, Incoming, Message, Outgoing, Received, Transport};
 use crate::memory::Memory;
 use crate::report::RankReport;
 
-/// A filter of a transport's events.
 pub(crate) trait Filter {
     /// Passes, changes or holds back an event; `None` if it is held back or dropped.
     ///
@@ -18,7 +17,6 @@ pub(crate) trait Filter {
     fn pass(&mut self, event: Event, inner: &dyn Transport) -> Result<Option<Event>, Ended>;
 }
 
-/// A transport behind a filter.
 pub(crate) struct Filtered<'a, F> {
     pub(crate) inner: &'a mut dyn Transport,
     pub(crate) filter: F,

@@ -14,7 +14,6 @@ use crate::memory::Memory;
 use crate::report::RankReport;
 use crate::sync::mpsc::{Receiver, RecvTimeoutError};
 
-/// A note from one rank's transport to another's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Note {
     /// The sender's end is on offer. Nothing moves before the receiver's is, too.
@@ -25,7 +24,6 @@ pub(crate) enum Note {
         bytes: u64,
         at_s: f64,
     },
-    /// The receiver has copied it.
     Taken {
         key: TransferKey,
         begin_s: f64,
@@ -41,7 +39,6 @@ pub(crate) struct Process<'a> {
     pub(crate) memories: &'a [Arc<Memory>],
 }
 
-/// The transport of one rank.
 pub(crate) struct Local<'a> {
     process: Process<'a>,
     rank: Rank,
@@ -96,7 +93,6 @@ impl<'a> Local<'a> {
         Ok(())
     }
 
-    /// Both ends are on offer.
     fn begin(&mut self, transfer: Incoming, offer: Outgoing) -> Result<(), Ended> {
         let (key, at_s) = (transfer.key, self.now_s());
         let (offered, expected) = (offer.shape(), transfer.shape());

@@ -47,7 +47,6 @@ pub struct Incoming {
 /// Transfers of a plan are numbered from 0; those that stand for a call of a library have numbers from this one on.
 pub(crate) const CALLS: u32 = 1 << 31;
 
-/// Whether a transfer is part of a call of a library.
 pub(crate) fn is_of_call(key: &TransferKey) -> bool {
     key.number >= CALLS
 }

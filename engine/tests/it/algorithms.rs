@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use zipwire_codec::DType;
-use zipwire_engine::threads::HostReport;
 use zipwire_schedule::plan::{Addition, Local, OpKind, Plan};
 use zipwire_schedule::{
-    Algorithm, CallKind, Choice, FailureKind, Protocol, Rank, RankRange, RunFailure, Slot, Sum, SumType, Work,
+    Algorithm, CallKind, Choice, FailureKind, Protocol, Rank, RankRange, Slot, Sum, SumType, Work,
 };
 
-use crate::common::{run_plan, twice, values_of_many_sizes};
+use crate::common::{run_sums, twice};
 
 /// Nodes and ranks of each.
 const CLUSTERS: [(u32, u32); 3] = [(1, 4), (2, 3), (3, 2)];
@@ -24,10 +23,6 @@ fn channels(nodes: u32, size: u32) -> std::ops::RangeInclusive<u32> {
 /// All protocols on one of the clusters, and on the others one of each kind.
 fn protocols(nodes: u32) -> &'static [Protocol] {
     if nodes == 2 { &Protocol::ALL } else { &[Protocol::Native, Protocol::SizeFirst] }
-}
-
-fn run_sums(plan: &Plan) -> Result<HostReport, Box<RunFailure>> {
-    run_plan(plan, &values_of_many_sizes(plan))
 }
 
 /// The plan of a call is valid, and a run of it compares as much as it must.
@@ -58,12 +53,7 @@ fn gathers_deliver_on_all_channels() {
         let ranks = nodes * size;
         for values in shapes(ranks) {
             let bytes = values.iter().map(|count| 2 * count).collect();
-            let work = Work::Call {
-                dtype: DType::Bf16,
-                input: Slot(0),
-                output: Slot(1),
-                kind: CallKind::AllGather { bytes },
-            };
+            let work = Work::of_call(DType::Bf16, [Slot(0), Slot(1)], CallKind::AllGather { bytes });
             for algorithm in [Algorithm::Ring, Algorithm::PaddedRing, Algorithm::Hierarchical] {
                 for &protocol in protocols(nodes) {
                     if algorithm == Algorithm::PaddedRing && !protocol.is_coded() {
@@ -91,7 +81,7 @@ fn chains_deliver_in_slices_from_any_root() {
         for (bytes, root) in [(6 * LONG, 0), (6 * LONG, ranks - 1), (40_000, 1)] {
             let (dtype, input, output) = (DType::Bf16, Slot(0), Slot(1));
             let kind = CallKind::Broadcast { bytes, root: Rank(root), to: RankRange::all(ranks) };
-            let work = Work::Call { dtype, input, output, kind };
+            let work = Work::of_call(dtype, [input, output], kind);
             for &protocol in protocols(nodes) {
                 for channels in channels(nodes, size) {
                     for slices in [1, 4] {
@@ -105,7 +95,6 @@ fn chains_deliver_in_slices_from_any_root() {
     }
 }
 
-/// Both collectives that add up, in both types.
 fn reductions(values: &[u64]) -> impl Iterator<Item = Work> {
     [DType::Bf16, DType::F32].into_iter().flat_map(move |dtype| {
         let width = dtype.width() as u64;
@@ -113,12 +102,11 @@ fn reductions(values: &[u64]) -> impl Iterator<Item = Work> {
         // One value more than shards of equal lengths have.
         let total = bytes.iter().sum::<u64>() + width;
         let (input, output) = (Slot(0), Slot(1));
-        let scatter = Work::Call { dtype, input, output, kind: CallKind::ReduceScatter { bytes } };
-        [scatter, Work::Call { dtype, input, output, kind: CallKind::AllReduce { bytes: total } }]
+        let scatter = Work::of_call(dtype, [input, output], CallKind::ReduceScatter { bytes });
+        [scatter, Work::of_call(dtype, [input, output], CallKind::AllReduce { bytes: total })]
     })
 }
 
-/// Types of partial sums that differ.
 fn sum_types(work: &Work) -> &'static [SumType] {
     match work {
         Work::Call { dtype: DType::Bf16, kind: CallKind::ReduceScatter { .. }, .. }
@@ -175,12 +163,7 @@ fn reductions_of_fewer_values_than_ranks_add_up() {
         for values in 1..=3 {
             for algorithm in [Algorithm::Ring, Algorithm::Tree, Algorithm::Hierarchical] {
                 let (dtype, bytes) = (DType::Bf16, 2 * values);
-                let work = Work::Call {
-                    dtype,
-                    input: Slot(0),
-                    output: Slot(1),
-                    kind: CallKind::AllReduce { bytes },
-                };
+                let work = Work::of_call(dtype, [Slot(0), Slot(1)], CallKind::AllReduce { bytes });
                 let choice = choice(algorithm, Protocol::Native, size);
                 let choice = Choice { channels: size, slices: 2, sums: SumType::Sent, ..choice };
                 delivers(nodes * size, &work, &choice);
@@ -213,7 +196,7 @@ fn is_noticed(plan: &Plan, origin: u32) {
 fn another_order_of_a_stepwise_sum_is_noticed() {
     let (ranks, dtype) = (4, DType::Bf16);
     let bytes = vec![2 * LONG; ranks as usize];
-    let work = Work::Call { dtype, input: Slot(0), output: Slot(1), kind: CallKind::ReduceScatter { bytes } };
+    let work = Work::of_call(dtype, [Slot(0), Slot(1)], CallKind::ReduceScatter { bytes });
     let planned = |algorithm| {
         let choice = choice(algorithm, Protocol::Native, 2);
         twice(ranks, &work, &Choice { channels: 2, sums: SumType::Sent, ..choice })
@@ -241,12 +224,7 @@ fn another_order_of_a_stepwise_sum_is_noticed() {
 fn another_order_in_a_tree_is_noticed() {
     for sums in SumType::ALL {
         // A total in BF16 would hide most orders of three terms.
-        let work = Work::Call {
-            dtype: DType::F32,
-            input: Slot(0),
-            output: Slot(1),
-            kind: CallKind::AllReduce { bytes: 4 * LONG },
-        };
+        let work = Work::of_call(DType::F32, [Slot(0), Slot(1)], CallKind::AllReduce { bytes: 4 * LONG });
         let choice = choice(Algorithm::Tree, Protocol::Native, 1);
         let mut plan = twice(3, &work, &Choice { sums, ..choice });
         run_sums(&plan).unwrap();

@@ -14,7 +14,7 @@ const RANKS: u32 = 4;
 const SHARD: u64 = 40_000;
 
 fn planned(kind: CallKind, protocol: Protocol, codec: &str) -> Plan {
-    let work = Work::Call { dtype: DType::Bf16, input: Slot(0), output: Slot(1), kind };
+    let work = Work::of_call(DType::Bf16, [Slot(0), Slot(1)], kind);
     let codec = Some(codec.parse().unwrap());
     let algorithm = Some(Algorithm::Direct).filter(|direct| work.algorithms().contains(direct));
     let choice = Choice::of(protocol, codec);

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use zipwire_codec::DType;
-use zipwire_engine::threads::HostReport;
 use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan};
 use zipwire_schedule::{
     Algorithm, CallKind, Choice, FailureKind, Protocol, Rank, RankRange, RunFailure, Slot, Work,
 };
 
-use crate::common::{payload_of, run_plan, twice};
+use crate::common::{run_gaussian, twice};
 
 const RANKS: u32 = 4;
 const SHARD: u64 = 20_000;
@@ -21,26 +20,16 @@ fn planned(work: &Work, protocol: Protocol, algorithm: Algorithm) -> Plan {
 }
 
 fn all_gather(bytes: [u64; RANKS as usize]) -> Work {
-    Work::Call {
-        dtype: DType::Bf16,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::AllGather { bytes: bytes.to_vec() },
-    }
+    Work::of_call(DType::Bf16, [Slot(0), Slot(1)], CallKind::AllGather { bytes: bytes.to_vec() })
 }
 
 fn broadcast(root: u32) -> Work {
     let root = Rank(root);
-    Work::Call {
-        dtype: DType::Bf16,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::Broadcast { bytes: SHARD, root, to: RankRange::all(RANKS) },
-    }
-}
-
-fn run_gaussian(plan: &Plan) -> Result<HostReport, Box<RunFailure>> {
-    run_plan(plan, &payload_of(plan.segments.len()))
+    Work::of_call(
+        DType::Bf16,
+        [Slot(0), Slot(1)],
+        CallKind::Broadcast { bytes: SHARD, root, to: RankRange::all(RANKS) },
+    )
 }
 
 #[test]

@@ -5,18 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use zipwire_cluster::{DeclaredCost, Fabric, HostCost, LibraryCost, Topology};
+use zipwire_cluster::{DeclaredCost, HostCost, LibraryCost};
 use zipwire_codec::DType;
-use zipwire_engine::threads::{HostReport, HostSetup, Pace, run};
+use zipwire_engine::threads::{HostSetup, Pace, run};
 use zipwire_schedule::plan::{OpKind, Plan};
 use zipwire_schedule::{
     Algorithm, CallKind, Channel, Choice, CostModel, Deadlines, Durations, FailureKind, Fault, FaultKind,
-    Job, Lane, OpId, Protocol, Rank, RunFailure, Segment, Slack, Slot, Work, plan,
+    Job, Lane, OpId, Protocol, Rank, Segment, Slack, Slot, Work, plan,
 };
 
-use crate::common::{RANKS, on_threads, payload_of, run_plan, tamper};
+use crate::common::{RANKS, nodes, on_threads, payload_of, run_gaussian, tamper};
 
-/// A phase, and a call that is given.
 fn planned(work: Work, protocol: Protocol) -> Plan {
     let phase = Work::Compute { phase: "phase", reads: Vec::new(), writes: vec![Slot(0), Slot(1)] };
     let segments = vec![Segment::new("phase", phase), Segment::new("call", work)];
@@ -29,25 +28,16 @@ fn planned(work: Work, protocol: Protocol) -> Plan {
 
 fn all_gather() -> Work {
     let bytes = vec![20_000, 0, 26, 10_000];
-    Work::Call { dtype: DType::Bf16, input: Slot(0), output: Slot(1), kind: CallKind::AllGather { bytes } }
+    Work::of_call(DType::Bf16, [Slot(0), Slot(1)], CallKind::AllGather { bytes })
 }
 
 fn reduce_scatter() -> Work {
     let bytes = vec![20_000, 0, 28, 10_000];
-    Work::Call { dtype: DType::F32, input: Slot(0), output: Slot(1), kind: CallKind::ReduceScatter { bytes } }
+    Work::of_call(DType::F32, [Slot(0), Slot(1)], CallKind::ReduceScatter { bytes })
 }
 
 fn all_reduce() -> Work {
-    Work::Call {
-        dtype: DType::Bf16,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::AllReduce { bytes: 30_002 },
-    }
-}
-
-fn run_gaussian(plan: &Plan) -> Result<HostReport, Box<RunFailure>> {
-    run_plan(plan, &payload_of(plan.segments.len()))
+    Work::of_call(DType::Bf16, [Slot(0), Slot(1)], CallKind::AllReduce { bytes: 30_002 })
 }
 
 #[test]
@@ -71,11 +61,8 @@ fn every_byte_is_moved_and_compared() {
 /// Two calls that add up are under way on each rank, one on the main channel and one beside it.
 #[test]
 fn sums_on_two_channels_keep_apart() {
-    let reduce = |input, output| Work::Call {
-        dtype: DType::Bf16,
-        input: Slot(input),
-        output: Slot(output),
-        kind: CallKind::AllReduce { bytes: 400_002 },
+    let reduce = |input, output| {
+        Work::of_call(DType::Bf16, [Slot(input), Slot(output)], CallKind::AllReduce { bytes: 400_002 })
     };
     let segments = vec![
         Segment { channel: Channel::Background, ..Segment::new("beside", reduce(0, 1)) },
@@ -96,13 +83,9 @@ fn sums_on_two_channels_keep_apart() {
 #[test]
 fn a_call_of_nothing_ends() {
     let [input, output] = [Slot(0), Slot(1)];
-    let gather = Work::Call {
-        dtype: DType::Bf16,
-        input,
-        output,
-        kind: CallKind::AllGather { bytes: vec![0; RANKS as usize] },
-    };
-    let reduce = Work::Call { dtype: DType::Bf16, input, output, kind: CallKind::AllReduce { bytes: 0 } };
+    let gather =
+        Work::of_call(DType::Bf16, [input, output], CallKind::AllGather { bytes: vec![0; RANKS as usize] });
+    let reduce = Work::of_call(DType::Bf16, [input, output], CallKind::AllReduce { bytes: 0 });
     for (work, protocol) in
         [(gather.clone(), Protocol::Native), (gather, Protocol::StaticFirst), (reduce, Protocol::Native)]
     {
@@ -114,12 +97,7 @@ fn a_call_of_nothing_ends() {
 #[test]
 fn wrong_bytes_are_noticed() {
     let bytes = vec![10_000; RANKS as usize];
-    let work = Work::Call {
-        dtype: DType::Bf16,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::ReduceScatter { bytes },
-    };
+    let work = Work::of_call(DType::Bf16, [Slot(0), Slot(1)], CallKind::ReduceScatter { bytes });
     let mut plan = planned(work, Protocol::Native);
     tamper(&mut plan, 2, 2, |kind| match kind {
         OpKind::Library(call) => call.inputs[0].content = call.inputs[1].content,
@@ -163,17 +141,7 @@ fn pace(late_s: f64) -> Pace {
     let library = LibraryCost { all_gather: cost, reduce_scatter: cost, all_reduce: cost, model: None };
     let mut durations = Durations::zeros(1, 2, RANKS);
     durations.set(0, 0, Rank(2), late_s);
-    let topology = Topology {
-        nodes: 1,
-        gpus_per_node: RANKS,
-        nics_per_node: 1,
-        gpu_bandwidth: 1e9,
-        nic_bandwidth: 1e9,
-        latency_intra_s: 0.0,
-        latency_inter_s: 0.0,
-        fabric: Fabric::Nodes,
-        link_bandwidths: [].into(),
-    };
+    let topology = nodes(1, RANKS, [1e9; 2], 0.0);
     let host = HostCost { library, ..HostCost::default() };
     Pace { topology, costs: CostModel { host, codec: None }, durations, dilation: 4.0 }
 }

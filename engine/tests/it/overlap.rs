@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ndarray::Array2;
-use zipwire_cluster::{CodecCost, Fabric, HostCost, Slowdown, Topology};
+use zipwire_cluster::{CodecCost, HostCost, Slowdown};
 use zipwire_codec::DType;
 use zipwire_engine::threads::{HostSetup, Pace, run};
 use zipwire_payload::{Payload, Rows};
@@ -14,16 +14,13 @@ use zipwire_schedule::{
 };
 use zipwire_timeline::Timeline;
 
+use crate::common::nodes;
+
 /// A compute phase of 100 ms on two ranks, beside an All-to-All of 400 kB that takes 40 ms raw, and whose encode and decode
 /// take 30 ms each.
 fn run_beside(protocol: Protocol, compute_slowdown: Slowdown) -> Timeline {
     let bytes = Array2::from_elem((2, 2), 400_000);
-    let call = Work::Call {
-        dtype: DType::Bf16,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::AllToAll { bytes, tokens: None },
-    };
+    let call = Work::of_call(DType::Bf16, [Slot(0), Slot(1)], CallKind::AllToAll { bytes, tokens: None });
     let work = Work::Compute { phase: "work", reads: Vec::new(), writes: vec![Slot(2)] };
     let segments = vec![Segment::new("work", work), Segment::new("call", call)];
     let job = Job { name: "beside", rank_count: 2, slots: vec!["in", "out", "own"], segments };
@@ -32,17 +29,7 @@ fn run_beside(protocol: Protocol, compute_slowdown: Slowdown) -> Timeline {
     let plan = plan(&job, &Choice { order, speculative_capacity: Some(0.5), ..Choice::of(protocol, codec) });
     let mut durations = Durations::zeros(1, 2, 2);
     (0..2).for_each(|rank| durations.set(0, 0, Rank(rank), 0.1));
-    let topology = Topology {
-        nodes: 1,
-        gpus_per_node: 2,
-        nics_per_node: 1,
-        gpu_bandwidth: 1e7,
-        nic_bandwidth: 1e7,
-        latency_intra_s: 0.0,
-        latency_inter_s: 0.0,
-        fabric: Fabric::Nodes,
-        link_bandwidths: [].into(),
-    };
+    let topology = nodes(1, 2, [1e7; 2], 0.0);
     let codec = CodecCost { encode_bytes_per_s: 4e5 / 0.03, decode_bytes_per_s: 4e5 / 0.03, launch_s: 0.0 };
     let host = HostCost { compute_slowdown, ..HostCost::default() };
     let pace = Pace { topology, costs: CostModel { host, codec: Some(codec) }, durations, dilation: 8.0 };

@@ -3,31 +3,24 @@
 use std::sync::Arc;
 
 use zipwire_codec::DType;
-use zipwire_engine::threads::HostReport;
 use zipwire_payload::{ChunkId, Payload};
 use zipwire_schedule::plan::{Addition, Chunk, Local, OpKind, Plan, Region};
 use zipwire_schedule::{
-    Algorithm, CallKind, Choice, FailureKind, Job, Protocol, Rank, RunFailure, Segment, SegmentId, Slot,
-    Work, plan,
+    Algorithm, CallKind, Choice, FailureKind, Job, Protocol, Rank, Segment, SegmentId, Slot, Work, plan,
 };
 
-use crate::common::{run_plan, values_of_many_sizes};
+use crate::common::{run_sums, values_of_many_sizes};
 
 const RANKS: u32 = 4;
 const VALUES: u64 = 10_000;
 
 fn reduce_scatter(dtype: DType) -> Work {
     let bytes = [VALUES, 0, 13, VALUES / 2].map(|count| count * dtype.width() as u64).to_vec();
-    Work::Call { dtype, input: Slot(0), output: Slot(1), kind: CallKind::ReduceScatter { bytes } }
+    Work::of_call(dtype, [Slot(0), Slot(1)], CallKind::ReduceScatter { bytes })
 }
 
 fn all_reduce(dtype: DType) -> Work {
-    Work::Call {
-        dtype,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::AllReduce { bytes: 30_003 * dtype.width() as u64 },
-    }
+    Work::of_call(dtype, [Slot(0), Slot(1)], CallKind::AllReduce { bytes: 30_003 * dtype.width() as u64 })
 }
 
 /// The call, the call in the background during a phase, and the call once more over the same memory.
@@ -35,10 +28,10 @@ fn thrice(work: &Work, protocol: Protocol, algorithm: Algorithm) -> Plan {
     let phase = || Work::Compute { phase: "phase", reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1)] };
     let background = match work.clone() {
         Work::Call { dtype, kind: CallKind::ReduceScatter { bytes }, .. } => {
-            Work::Call { dtype, input: Slot(2), output: Slot(3), kind: CallKind::ReduceScatter { bytes } }
+            Work::of_call(dtype, [Slot(2), Slot(3)], CallKind::ReduceScatter { bytes })
         }
         Work::Call { dtype, kind: CallKind::AllReduce { bytes }, .. } => {
-            Work::Call { dtype, input: Slot(2), output: Slot(3), kind: CallKind::AllReduce { bytes } }
+            Work::of_call(dtype, [Slot(2), Slot(3)], CallKind::AllReduce { bytes })
         }
         other => panic!("{other:?} is no reduction"),
     };
@@ -64,10 +57,6 @@ fn thrice(work: &Work, protocol: Protocol, algorithm: Algorithm) -> Plan {
             ..choice
         },
     )
-}
-
-fn run_sums(plan: &Plan) -> Result<HostReport, Box<RunFailure>> {
-    run_plan(plan, &values_of_many_sizes(plan))
 }
 
 /// Every work in every algorithm under every protocol that goes with it.
@@ -99,10 +88,7 @@ fn additions(plan: &mut Plan, rank: usize, segment: u32) -> Vec<&mut Addition> {
     let ops = Arc::make_mut(&mut plan.programs[rank]).ops.iter_mut();
     let of_segment = ops.filter(|op| op.segment.0 == segment).filter_map(|op| match &mut op.kind {
         OpKind::Local(Local::Reduce(reduce)) => Some(&mut reduce.additions),
-        OpKind::Compute(_)
-        | OpKind::Library(_)
-        | OpKind::Exchange(_)
-        | OpKind::Local(Local::GatherRows(_) | Local::Split(_) | Local::Encode(_) | Local::Decode(_)) => None,
+        _ => None,
     });
     of_segment.flatten().collect()
 }

@@ -21,7 +21,6 @@ fn run_with(plan: &Plan, payload: &Payload, stuck_after: Duration) -> Result<Hos
     run(&setup, &AtomicBool::new(false))
 }
 
-/// Runs a plan that must fail, and quickly.
 fn failure(plan: &Plan) -> Box<RunFailure> {
     let begin = Instant::now();
     let error = run_with(plan, &payload(), Duration::from_millis(300)).unwrap_err();

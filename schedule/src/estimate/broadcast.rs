@@ -1,12 +1,10 @@
 //! Broadcasts.
 
-use super::Call;
-use super::network::{Flow, Load, Lockstep};
-use crate::members::Members;
+use super::{Call, Flow, Load, Lockstep};
+use crate::rank_order::Members;
 use crate::{Algorithm, Rank};
 
 impl Call<'_> {
-    /// Seconds of a broadcast of so many raw bytes.
     pub(super) fn broadcast(&self, bytes: u64, members: Members) -> f64 {
         match self.way.algorithm {
             _ if members.count() == 1 => 0.0,
@@ -16,7 +14,6 @@ impl Call<'_> {
         }
     }
 
-    /// So many bytes from the root to every other member.
     pub(super) fn root_to_all(&self, members: Members, bytes: f64) -> Load {
         let src = members.at(0);
         self.network.load(members.receivers().map(|dst| Flow { src, dst, bytes }))

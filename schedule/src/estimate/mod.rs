@@ -1,22 +1,22 @@
 //! How long a collective takes in each algorithm, in closed form: what the choice between algorithms rests on.
 //!
 //! All blocks are taken to be as long as the longest, all ranks to come at the same time, and all steps of a ring to be alike, so a ring of
-//! thousands of ranks costs as much as one of its steps. Chains and trees, whose steps differ, are gone through step by step (`network::Lockstep`).
+//! thousands of ranks costs as much as one of its steps. Chains and trees, whose steps differ, are gone through step by step (`Lockstep`).
 //! A step takes the latency of its flows and the time in which the fullest link moves what crosses it; so what is predicted is exact where
 //! the flows on that link are equal and begin together. What a simulation knows besides, skew and neighbours, is left out.
 //! `cargo test -p zipwire-sim --test it algorithms::` holds both against one another.
 
 mod broadcast;
-mod network;
 mod reduction;
 
-use zipwire_cluster::{CodecCost, HostCost, Topology};
+use std::cell::OnceCell;
 
-use self::network::{Flow, Load, Network};
-use crate::members::Members;
+use zipwire_cluster::{CodecCost, Fabric, HostCost, LinkId, Route, Topology};
+
 use crate::planner::{Choice, PART_ALIGN, range};
-use crate::rank_order::RankOrder;
-use crate::{Algorithm, CallKind, Protocol, Work};
+use crate::rank_order::{Members, RankOrder};
+use crate::tokens::node;
+use crate::{Algorithm, CallKind, Protocol, Rank, Work};
 
 /// Cluster and codec figures that an estimate rests on.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +90,6 @@ fn can_be(work: &Work, algorithm: Algorithm, is_coded: bool) -> bool {
     work.algorithms().contains(&algorithm) && (!is_coded || algorithm.takes_frames(work.is_reduction()))
 }
 
-/// Whether something follows in slices.
 fn takes_slices(work: &Work, algorithm: Algorithm) -> bool {
     match algorithm {
         Algorithm::Ring => {
@@ -101,7 +100,6 @@ fn takes_slices(work: &Work, algorithm: Algorithm) -> bool {
     }
 }
 
-/// A call in one way.
 struct Call<'a> {
     work: &'a Work,
     choice: &'a Choice,
@@ -149,7 +147,6 @@ impl Call<'_> {
         code(encoded, codec.encode_bytes_per_s) + sizes_s + code(decoded, codec.decode_bytes_per_s)
     }
 
-    /// Bytes on the way of so many raw ones.
     fn wire(&self, len: f64) -> f64 {
         let ratio = if self.choice.protocol.is_coded() { self.costs.ratio } else { 1.0 };
         len / ratio
@@ -261,4 +258,159 @@ impl Call<'_> {
 
 fn longest(bytes: &[u64]) -> u64 {
     bytes.iter().copied().max().unwrap_or(0)
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    src: Rank,
+    dst: Rank,
+    bytes: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    /// Seconds before the last of them moves.
+    latency_s: f64,
+    /// Seconds in which the fullest link moves what crosses it.
+    moving_s: f64,
+}
+
+impl Load {
+    fn seconds(self) -> f64 {
+        self.latency_s + self.moving_s
+    }
+}
+
+struct Network<'a> {
+    topology: &'a Topology,
+    capacities: Vec<f64>,
+    /// Whether all nodes are alike and share no link, so that what leaves one of them says what all links do.
+    is_uniform: bool,
+    /// Load of one byte from every rank to every other one, computed on first use.
+    pairs: OnceCell<Load>,
+}
+
+impl<'a> Network<'a> {
+    fn new(topology: &'a Topology) -> Self {
+        let shares_no_link = match topology.fabric {
+            Fabric::Flat | Fabric::Nodes | Fabric::Host { .. } => true,
+            Fabric::Rail(_) | Fabric::FatTree(_) | Fabric::Graph(_) => false,
+        };
+        let is_uniform = topology.link_bandwidths.is_empty() && shares_no_link;
+        Self { topology, capacities: topology.capacities(), is_uniform, pairs: OnceCell::new() }
+    }
+
+    fn ranks(&self) -> u32 {
+        self.topology.ranks()
+    }
+
+    fn links(&self) -> usize {
+        self.capacities.len()
+    }
+
+    fn capacity(&self, link: LinkId) -> f64 {
+        self.capacities[link.index()]
+    }
+
+    fn route(&self, flow: Flow) -> Route {
+        self.topology.route(flow.src, flow.dst)
+    }
+
+    fn load(&self, flows: impl Iterator<Item = Flow>) -> Load {
+        let mut bytes = vec![0.0; self.capacities.len()];
+        let mut latency_s = 0.0_f64;
+        for flow in flows.filter(|flow| flow.bytes > 0.0) {
+            let route = self.topology.route(flow.src, flow.dst);
+            latency_s = latency_s.max(route.latency_s);
+            route.links().iter().for_each(|link| bytes[link.index()] += flow.bytes);
+        }
+        let seconds = bytes.iter().zip(&self.capacities).map(|(bytes, capacity)| bytes / capacity);
+        Load { latency_s, moving_s: seconds.fold(0.0, f64::max) }
+    }
+
+    /// The ranks whose flows say what all links do, if every rank does the same: those of a node.
+    fn typical(&self) -> impl Iterator<Item = Rank> + use<> {
+        let topology = self.topology;
+        let ranks = if self.is_uniform { topology.gpus_per_node } else { topology.ranks() };
+        (0..ranks).map(Rank)
+    }
+
+    /// So many bytes from every rank to every other one.
+    fn pairs(&self, bytes: f64) -> Load {
+        if bytes <= 0.0 {
+            return Load::default();
+        }
+        let Load { latency_s, moving_s } =
+            *self.pairs.get_or_init(|| self.to_others(1.0, |_| 0..self.ranks()));
+        Load { latency_s, moving_s: moving_s * bytes }
+    }
+
+    /// So many bytes from every rank to those of equal place in other nodes.
+    fn between(&self, bytes: f64) -> Load {
+        let size = self.topology.gpus_per_node;
+        self.to_others(bytes, |src| (src.0 % size..self.ranks()).step_by(size as usize))
+    }
+
+    /// So many bytes from every rank to the others of its node.
+    fn within(&self, bytes: f64) -> Load {
+        self.to_others(bytes, |src| node(src, self.topology.gpus_per_node))
+    }
+
+    /// So many bytes from every rank to the others of those that `peers` gives it.
+    fn to_others<I: Iterator<Item = u32>>(&self, bytes: f64, peers: impl Fn(Rank) -> I) -> Load {
+        self.load(self.typical().flat_map(|src| {
+            let others = peers(src).map(Rank).filter(move |&dst| dst != src);
+            others.map(move |dst| Flow { src, dst, bytes })
+        }))
+    }
+}
+
+/// Ranks that go through the steps of a chain or a tree, each when it and its peers are through the one before: when each is through the
+/// steps so far, in seconds.
+struct Lockstep<'a> {
+    network: &'a Network<'a>,
+    ready_s: Vec<f64>,
+    /// Bytes over each link, all zero between two steps.
+    bytes: Vec<f64>,
+}
+
+impl<'a> Lockstep<'a> {
+    /// All ranks begin at the same time.
+    fn new(network: &'a Network<'a>, begin_s: f64) -> Self {
+        let ready_s = vec![begin_s; network.ranks() as usize];
+        Self { network, ready_s, bytes: vec![0.0; network.links()] }
+    }
+
+    /// One step: a flow begins when both its ends are there and `latencies` of its latency and `more_s` have passed; it takes what the
+    /// fullest of its links takes for all flows of the step. A rank is through when its last flow is.
+    fn step(&mut self, flows: impl Iterator<Item = Flow>, latencies: f64, more_s: f64) {
+        let flow = |flow: Flow| (flow, self.network.route(flow));
+        let flows: Vec<(Flow, Route)> = flows.filter(|flow| flow.bytes > 0.0).map(flow).collect();
+        for (flow, route) in &flows {
+            route.links().iter().for_each(|link| self.bytes[link.index()] += flow.bytes);
+        }
+        let end_s = |(flow, route): &(Flow, Route)| {
+            let moving_s =
+                route.links().iter().map(|link| self.bytes[link.index()] / self.network.capacity(*link));
+            let begin_s = self.ready_s[flow.src.index()].max(self.ready_s[flow.dst.index()]) + more_s;
+            begin_s + latencies * route.latency_s + moving_s.fold(0.0, f64::max)
+        };
+        let ends: Vec<f64> = flows.iter().map(end_s).collect();
+        for ((flow, route), end_s) in flows.iter().zip(ends) {
+            for rank in [flow.src, flow.dst] {
+                let ready_s = &mut self.ready_s[rank.index()];
+                *ready_s = ready_s.max(end_s);
+            }
+            route.links().iter().for_each(|link| self.bytes[link.index()] = 0.0);
+        }
+    }
+
+    /// A rank works for so many seconds before it goes on.
+    fn work(&mut self, rank: Rank, seconds: f64) {
+        self.ready_s[rank.index()] += seconds;
+    }
+
+    fn seconds(&self) -> f64 {
+        self.ready_s.iter().copied().fold(0.0, f64::max)
+    }
 }

@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use zipwire_codec::DType;
 
-use super::network::{Flow, Lockstep};
-use super::{Call, longest};
+use super::{Call, Flow, Lockstep, longest};
 use crate::rank_order::RankOrder;
 use crate::sum::halves;
 use crate::{Algorithm, Rank};
@@ -92,7 +91,6 @@ impl Call<'_> {
 /// A rank of a tree that has others below it, by position.
 struct Inner {
     position: u32,
-    /// How far it is from the root.
     depth: u32,
     /// Children, and whether each has children itself.
     children: Vec<(u32, bool)>,
@@ -137,7 +135,6 @@ impl Call<'_> {
 }
 
 impl Trees {
-    /// How far the lowest rank is from the root.
     fn height(&self) -> u32 {
         self.ranks.ilog2()
     }

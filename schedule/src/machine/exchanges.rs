@@ -26,11 +26,9 @@ pub(super) struct Open {
 #[derive(Debug, Default)]
 struct OfPeer {
     transfers: Vec<u32>,
-    /// How many have not ended.
     left: u32,
 }
 
-/// How far one direction of an exchange is.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// The first transfer that was not offered yet.
@@ -43,7 +41,6 @@ pub(super) struct Progress {
     pub(super) free: BTreeSet<u32>,
     /// Transfers with each peer, where exchanges are open together.
     of_peer: BTreeMap<Rank, OfPeer>,
-    /// Offered and not ended.
     pub(super) open: u32,
     pub(super) ended: Vec<bool>,
 }
@@ -315,12 +312,10 @@ impl Machine {
     }
 }
 
-/// See [`Machine::admitted`].
 enum Admitted {
     /// A transfer, by its position.
     Now(u32),
     /// None before this time in seconds.
     At(f64),
-    /// None before a transfer ends.
     Nothing,
 }

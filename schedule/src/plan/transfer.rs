@@ -1,6 +1,12 @@
-//! Exchanges, and the transfers between two ranks that they open together: the ends of a transfer, its content, and the key that both ends know it by.
+//! Exchanges, and the transfers between two ranks that they open together: the ends of a transfer, its content, and the key and number
+//! that both ends know it by. Beside them calls of a communication library's own collectives, of which a plan knows what goes in and
+//! what comes out.
 
-use super::{Chunk, Effects, Region};
+use std::cmp::Reverse;
+
+use zipwire_cluster::library::Collective;
+
+use super::{Chunk, Effects, Plan, PlanError, Region};
 use crate::{Channel, Order, Rank, SegmentId, SizeId, Stage, Window};
 
 /// A set of transfers that are opened together.
@@ -176,4 +182,226 @@ pub struct TransferKey {
     pub dst: Rank,
     /// [`Transfer::number`]: what a library that matches messages calls their tag.
     pub number: u32,
+}
+
+/// One call of a library's collective, in which all ranks take part. It begins when the last rank has issued it, and ends on
+/// all ranks at the same time. No link of the cluster is occupied meanwhile, as far as plans and executors know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Library {
+    /// Collective that is called.
+    pub collective: Collective,
+    /// Ranks that take part: all of the plan.
+    pub ranks: u32,
+    /// The exchanges and calls that it waits for are those of the same channel.
+    pub channel: Channel,
+    /// Stage that it carries.
+    pub stage: Stage,
+    /// Which part of a collective that is cut into parts it moves, counted from 0.
+    pub part: u32,
+    /// Shares of this rank that go in: into an All-Gather its own block, if it has one; into a reduction its values of each shard.
+    pub inputs: Vec<Share>,
+    /// Shares that come out: of an All-Gather the blocks of all other ranks; of a reduction the sums of this rank's shard, or of
+    /// all. Sums are over all ranks, from rank 0 on, in FP32.
+    pub outputs: Vec<Share>,
+}
+
+/// Input or output of a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share {
+    /// The chunk that the content belongs to.
+    pub chunk: Chunk,
+    /// Bytes that move.
+    pub content: Content,
+}
+
+/// Identity of a call, on which all its ranks agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+pub struct CallKey {
+    /// The segment of the call.
+    pub segment: SegmentId,
+    /// Stage that the call carries.
+    pub stage: Stage,
+    /// The part that it moves.
+    pub part: u32,
+}
+
+impl Library {
+    /// Key of the call among those of its rank; `segment` is that of its op.
+    pub fn key(&self, segment: SegmentId) -> CallKey {
+        CallKey { segment, stage: self.stage, part: self.part }
+    }
+
+    /// All that goes in or comes out.
+    pub fn shares(&self) -> impl Iterator<Item = &Share> {
+        self.inputs.iter().chain(&self.outputs)
+    }
+
+    /// Bytes that the call counts, equal on all ranks: of an All-Gather the longest of what ranks give, to which the others are
+    /// padded; of a Reduce-Scatter the longest shard; of an All-Reduce all shards. `value` is asked for sizes.
+    pub fn count(&self, value: impl Fn(SizeId) -> u64) -> u64 {
+        let bytes = |share: &Share| share.content.bytes(&value);
+        match self.collective {
+            Collective::AllGather => self.shares().map(bytes).max().unwrap_or(0),
+            Collective::ReduceScatter => self.inputs.iter().map(bytes).max().unwrap_or(0),
+            Collective::AllReduce => self.inputs.iter().map(bytes).sum(),
+        }
+    }
+
+    /// Bytes that this rank sends, and gets, if the library moves them around a ring.
+    pub fn ring_bytes(&self, value: impl Fn(SizeId) -> u64) -> u64 {
+        self.collective.ring_bytes(self.ranks, self.count(value))
+    }
+
+    /// Bytes of values that this rank gets to add up, and sums that it gets from others, around a ring and without padding; none
+    /// of an All-Gather, which delivers values.
+    pub fn reduction_bytes(&self) -> u64 {
+        match self.collective {
+            Collective::AllGather => 0,
+            // Partial sums of all shards but that of the rank before, whose sum begins here.
+            Collective::ReduceScatter => {
+                let before = |share: &Share| Rank((share.chunk.origin.0 + self.ranks - 1) % self.ranks);
+                let passing = self.inputs.iter().filter(|share| share.chunk.shard() != before(share));
+                passing.filter_map(|share| share.content.values()).map(|values| values.len).sum()
+            }
+            Collective::AllReduce => self.ring_bytes(|size| unreachable!("values have no size `{size}`")),
+        }
+    }
+
+    pub(super) fn effects(&self) -> Effects {
+        let Self { inputs, outputs, .. } = self;
+        let given = inputs.iter().filter_map(|s| s.content.brings().or(s.content.measured_by()));
+        let measured = |share: &Share| share.content.measured_by();
+        let values =
+            |shares: &[Share]| shares.iter().filter_map(|s| Some((s.chunk, s.content.values()?))).collect();
+        let made = values(outputs);
+        let (delivers, sums) =
+            if self.collective.is_reduction() { (Vec::new(), made) } else { (made, Vec::new()) };
+        Effects {
+            reads: inputs.iter().filter_map(|s| s.content.region()).collect(),
+            writes: outputs.iter().filter_map(|s| s.content.region()).collect(),
+            defines: outputs.iter().filter_map(|s| s.content.brings()).collect(),
+            uses: given.chain(outputs.iter().filter_map(measured)).collect(),
+            // It names all ranks, its own too.
+            peers: Vec::new(),
+            takes: values(inputs),
+            delivers,
+            sums,
+        }
+    }
+}
+
+/// Numbers the transfers of one rank: to each peer, and from each peer, 0, 1, 2, ... in the order of its program, and
+/// within one exchange in the order of the chunks. All ranks have the exchanges between two of them in the same order,
+/// so both ends come to the same number without asking one another. The order in which an exchange lists its transfers
+/// has no part in it: that is a matter of each end.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    sends: Next,
+    receives: Next,
+}
+
+#[derive(Debug)]
+pub(crate) enum Misnumbered {
+    /// The same chunk is listed twice for this peer: nothing says which comes first.
+    Twice(Rank),
+    /// A transfer with this peer has another number than its place gives it.
+    Number { peer: Rank, found: u32, expected: u32 },
+}
+
+impl Numbers {
+    /// Numbers the transfers of the next exchange of the program.
+    pub(crate) fn assign(&mut self, exchange: &mut Exchange) {
+        for (next, transfers) in
+            [(&mut self.sends, &mut exchange.sends), (&mut self.receives, &mut exchange.receives)]
+        {
+            for index in by_chunk(transfers) {
+                transfers[index].number = next.take(transfers[index].peer);
+            }
+        }
+    }
+
+    /// Whether the transfers of the next exchange of the program have the numbers that [`Self::assign`] would give them.
+    pub(crate) fn check(&mut self, exchange: &Exchange) -> Result<(), Misnumbered> {
+        for (next, transfers) in
+            [(&mut self.sends, &exchange.sends), (&mut self.receives, &exchange.receives)]
+        {
+            let order = by_chunk(transfers);
+            let place = |index: usize| (transfers[index].peer, &transfers[index].chunk);
+            if let Some(pair) = order.windows(2).find(|pair| place(pair[0]) == place(pair[1])) {
+                return Err(Misnumbered::Twice(transfers[pair[0]].peer));
+            }
+            for Transfer { peer, number: found, .. } in order.into_iter().map(|index| &transfers[index]) {
+                let (peer, found, expected) = (*peer, *found, next.take(*peer));
+                if found != expected {
+                    return Err(Misnumbered::Number { peer, found, expected });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Next(Vec<u32>);
+
+impl Next {
+    fn take(&mut self, peer: Rank) -> u32 {
+        if self.0.len() <= peer.index() {
+            self.0.resize(peer.index() + 1, 0);
+        }
+        let next = &mut self.0[peer.index()];
+        *next += 1;
+        *next - 1
+    }
+}
+
+/// Positions of transfers, by peer and then by chunk.
+fn by_chunk(transfers: &[Transfer]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..transfers.len()).collect();
+    // As a rule they are listed in a rotation of the ranks, which a stable sort takes in one pass.
+    order.sort_by(|&a, &b| {
+        let (a, b) = (&transfers[a], &transfers[b]);
+        a.peer.cmp(&b.peer).then_with(|| a.chunk.cmp(&b.chunk))
+    });
+    order
+}
+
+impl Plan {
+    /// The largest tag that every MPI library accepts: the least that the standard allows for the attribute `MPI_TAG_UB`
+    /// (MPI 4.1, "Environmental Inquiries").
+    pub const MPI_TAG_LIMIT: u32 = 32_767;
+
+    /// How many numbers its transfers need: one more than the largest that a transfer has, 0 without transfers. It is the
+    /// number of transfers that the busiest pair of ranks has, in one direction, in one iteration.
+    pub fn transfer_numbers(&self) -> u32 {
+        self.busiest_pair().map_or(0, |(_, _, count)| count)
+    }
+
+    /// Checks that an executor whose messages carry tags from 0 to `largest` can tell all transfers of an iteration apart
+    /// that go from one rank to another: each travels under its number. [`Self::MPI_TAG_LIMIT`] is what any MPI library
+    /// has.
+    ///
+    /// # Errors
+    /// [`PlanError::TooManyTransfers`] for the pair of ranks that has the most of them.
+    pub fn check_tags(&self, largest: u32) -> Result<(), PlanError> {
+        match self.busiest_pair() {
+            Some((src, dst, count)) if count - 1 > largest => {
+                Err(PlanError::TooManyTransfers { src, dst, count, largest })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Sender and receiver of the transfer with the largest number, and that number plus one; of several the first.
+    fn busiest_pair(&self) -> Option<(Rank, Rank, u32)> {
+        let exchanges = self.programs.iter().flat_map(|program| {
+            program.ops.iter().filter_map(|op| Some((program.rank, op.segment, op.kind.exchange()?)))
+        });
+        let keys = exchanges.flat_map(|(rank, segment, exchange)| {
+            let sends = exchange.sends.iter().map(move |t| exchange.key_of_send(rank, segment, t));
+            sends.chain(exchange.receives.iter().map(move |t| exchange.key_of_receive(rank, segment, t)))
+        });
+        let last = keys.max_by_key(|key| (key.number, Reverse((key.src, key.dst))))?;
+        Some((last.src, last.dst, last.number + 1))
+    }
 }

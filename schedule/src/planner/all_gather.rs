@@ -4,9 +4,7 @@
 use zipwire_codec::DType;
 
 use super::Choice;
-use super::call::{Buffers, Call, Hop, Piece, Step, place};
-use super::parts::{PART_ALIGN, range};
-use super::rings::Rings;
+use super::call::{Buffers, Call, Hop, PART_ALIGN, Piece, Rings, Step, place, range};
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Region};
 use crate::{Algorithm, Order, Rank, Window};
@@ -32,7 +30,6 @@ pub(super) fn call(
     among(rank, choice, algorithm, &shards)
 }
 
-/// Blocks to gather.
 pub(super) struct Shards<'a> {
     pub(super) dtype: DType,
     /// Bytes of each, by origin.

@@ -9,7 +9,6 @@ use crate::Rank;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Region};
 
-/// Values for one peer, or from it.
 #[derive(Clone, Copy)]
 pub(super) struct Peer {
     pub(super) chunk: Chunk,

@@ -3,12 +3,10 @@
 use zipwire_codec::DType;
 
 use super::Choice;
-use super::call::{Buffers, Call, Hop, Piece, Step};
-use super::parts::{PART_ALIGN, range};
-use super::rings::Rings;
+use super::call::{Buffers, Call, Hop, PART_ALIGN, Piece, Rings, Step, range};
 use crate::builder::ProgramBuilder;
-use crate::members::Members;
 use crate::plan::{Chunk, Region};
+use crate::rank_order::Members;
 use crate::{Algorithm, Order, Rank, Window};
 
 /// # Panics
@@ -74,7 +72,6 @@ pub(super) fn call(
     Call { steps, ..Call::at_once(dtype, pieces, straight) }
 }
 
-/// A rank's place in the chain of a channel.
 struct Seat {
     /// Ranks between it and the begin of the chain.
     distance: u32,
@@ -118,7 +115,6 @@ fn chains(
     (0..(slices + member_count).saturating_sub(2)).map(step).collect()
 }
 
-/// A rank's neighbours in the binomial tree.
 struct Branch {
     /// Whom it gets the block from; the root has it.
     parent: Option<Rank>,

@@ -13,8 +13,7 @@ use zipwire_codec::DType;
 
 use super::Choice;
 use super::all_to_all::{self, Peer};
-use super::call::{Buffers, Call, place};
-use super::parts;
+use super::call::{Buffers, Call, place, range};
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Content, Exchange, Gather, GatherRows, Leg, Local, OpKind, Region, Transfer};
 use crate::tokens::node;
@@ -103,7 +102,6 @@ pub(super) fn call(
     (call, forwards)
 }
 
-/// How the rows of one rank for another travel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// Straight, within a node or on the rank itself.
@@ -114,13 +112,11 @@ enum Way {
     Forwarded,
 }
 
-/// Assignment of gateways to ranks.
 struct Layout<'a> {
     tokens: &'a TokenMap,
     ranks_per_node: u32,
 }
 
-/// Where a rank has the rows of others.
 struct Memory {
     ranks_per_node: u32,
     row_bytes: u64,
@@ -213,7 +209,6 @@ impl Layout<'_> {
         }
     }
 
-    /// Tokens that one rank has for the node of another.
     fn distinct(&self, src: Rank, dst: Rank) -> u64 {
         self.tokens.distinct(src, &node(dst, self.ranks_per_node))
     }
@@ -273,7 +268,6 @@ struct Route {
     src: Rank,
     dst: Rank,
     gateway: Rank,
-    /// Tokens that the origin has for the node.
     tokens: u64,
     /// For each row the position of its token among these.
     positions: Vec<u32>,
@@ -282,7 +276,7 @@ struct Route {
 impl Route {
     /// Rows that a part of the first leg brings; `None` if there are none.
     fn piece(&self, (part, count): (u32, u32), row_bytes: u64) -> Option<Piece> {
-        let (begin, end) = parts::range(self.tokens * row_bytes, part, count, row_bytes);
+        let (begin, end) = range(self.tokens * row_bytes, part, count, row_bytes);
         let row = |byte: u64| u32::try_from(byte / row_bytes).expect("tokens are counted in 32 bits");
         let from = row(begin)..row(end);
         let first = self.positions.partition_point(|&row| row < from.start);

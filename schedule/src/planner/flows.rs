@@ -15,13 +15,10 @@ use crate::{BufferId, Channel, Flow, FlowChannel, Order, Pace, Rank, Stage, Wind
 pub(super) struct FlowsByRank<'a> {
     sent: Vec<Vec<(u32, &'a Flow)>>,
     received: Vec<Vec<(u32, &'a Flow)>>,
-    /// Flows of all ranks.
     count: u32,
-    /// Flows of the segments before.
     pub(super) first: u32,
 }
 
-/// The end of a flow that a rank has.
 #[derive(Clone, Copy)]
 pub(super) struct FlowEnd {
     pub(super) peer: Rank,
@@ -63,13 +60,11 @@ impl<'a> FlowsByRank<'a> {
         ends(&self.received[rank.index()], output, |flow| flow.src)
     }
 
-    /// The number behind that of the last flow.
     pub(super) fn end(&self) -> u32 {
         self.first + self.count
     }
 }
 
-/// Pushes the flows of a rank as raw transfers.
 pub(super) fn build_raw(
     builder: &mut ProgramBuilder,
     flows: &FlowsByRank<'_>,
@@ -126,7 +121,6 @@ fn ends(flows: &[(u32, &Flow)], buffer: BufferId, peer: impl Fn(&Flow) -> Rank) 
 }
 
 impl FlowEnd {
-    /// The transfer of its values as they are.
     fn raw(self) -> Transfer {
         let Self { peer, chunk, values, not_before_s } = self;
         Transfer { not_before_s, ..Transfer::new(peer, chunk, Content::Values(values)) }
@@ -160,7 +154,6 @@ pub(super) fn coded_calls(
     calls.into_iter().map(|(_, call)| call).collect()
 }
 
-/// One end of a flow as a call of one piece.
 fn coded_call(
     flows: &FlowsByRank<'_>,
     dtype: DType,

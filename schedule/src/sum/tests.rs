@@ -158,7 +158,6 @@ fn contributions(random: &mut ChaCha8Rng, ranks: u32) -> Vec<Vec<f32>> {
     (0..ranks).map(|_| (0..COUNT).map(|_| value()).collect()).collect()
 }
 
-/// A sum as it lies in memory.
 fn stored(sum: Sum, contributions: &[Vec<f32>]) -> Vec<u8> {
     let of = |rank: Rank, out: &mut [f32]| out.copy_from_slice(&contributions[rank.index()]);
     let total = sum.of_contributions(COUNT, &mut { of });
@@ -167,7 +166,6 @@ fn stored(sum: Sum, contributions: &[Vec<f32>]) -> Vec<u8> {
     out
 }
 
-/// Terms as an executor adds them up.
 fn added(terms: &[Sum], dtype: DType, contributions: &[Vec<f32>]) -> Vec<u8> {
     let mut sums = vec![0.0; COUNT];
     for (index, term) in terms.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! The cost table of one class: what each arm is expected to take, as far as is known.
 
-use super::model::Prior;
+use super::Prior;
 
 /// A difference that counts as a change of the ratio or of the network.
 const CHANGE: f64 = 0.03;
@@ -13,7 +13,6 @@ const HYSTERESIS: f64 = 0.005;
 /// Iterations between two probes of an arm: at first, and at most.
 const INTERVALS: [u32; 2] = [2, 16];
 
-/// Knowledge about one arm.
 #[derive(Clone, Debug)]
 struct Entry {
     prior: Prior,
@@ -49,7 +48,6 @@ pub(super) struct CostTable {
     noise: f64,
     /// By what factor frames have become longer since that was last a change.
     fraction_drift: f64,
-    /// The arm in use.
     pub(super) used: usize,
 }
 

@@ -94,16 +94,13 @@ pub(super) fn play(plan: &Plan, proceed: &dyn Fn() -> bool) -> Result<Checked, P
     }
 }
 
-/// The machines of a plan that is played.
 struct Play {
     machines: Vec<Machine>,
     /// Ranks that have issued a call of a library, and their ops.
     calls: BTreeMap<CallKey, Vec<(usize, OpId)>>,
     /// The last exchange or call of each rank that is open.
     open: Vec<Option<OpId>>,
-    /// Transfers that one end has on offer.
     offers: HashMap<TransferKey, TransferId>,
-    /// Ranks to poll.
     pending: Vec<usize>,
     done: Vec<bool>,
 }

@@ -17,7 +17,6 @@ pub(crate) struct Pair {
 /// Properties that both ends must plan alike: the chunk, the kind of content, its capacity, and the frames that its size measures.
 pub(super) type Shape = (Chunk, Kind, u64, Option<usize>);
 
-/// Which [`Content`] it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Whole,
@@ -28,7 +27,6 @@ pub(super) enum Kind {
     Overflow,
 }
 
-/// One end of a transfer.
 #[derive(Clone, Copy)]
 struct End {
     op: OpId,
@@ -56,7 +54,6 @@ impl Side {
         self.count += 1;
     }
 
-    /// The end, if there is one and no other.
     fn only(&self) -> Option<End> {
         self.first.filter(|_| self.count == 1)
     }
@@ -141,7 +138,6 @@ fn disagreement(plan: &Plan, send: End, receive: End) -> PlanError {
     }
 }
 
-/// The plan of one end, in words.
 fn describe(plan: &Plan, End { key, shape: (chunk, kind, capacity, _), .. }: End) -> String {
     let content = match kind {
         Kind::Values | Kind::Whole => format!("{capacity} bytes"),

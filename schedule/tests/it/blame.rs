@@ -11,7 +11,6 @@ use zipwire_schedule::{
     SegmentId, Slack, Stage, TransferSite, plan,
 };
 
-/// Ops and transfers that never end.
 #[derive(Default)]
 struct Stuck {
     ops: Vec<(Rank, OpId)>,

@@ -20,7 +20,6 @@ fn choice(protocol: Protocol) -> Choice {
     Choice { speculative_capacity: Some(0.5), ranks_per_node: 2, ..Choice::of(protocol, codec) }
 }
 
-/// The plans of a call, by protocol and algorithm.
 fn plans(job: &Job) -> Vec<(String, Plan)> {
     let work = &job.segments[0].work;
     let mut plans = Vec::new();

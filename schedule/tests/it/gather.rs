@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::common::{self, choice, collective};
+use crate::common::{self, STREAMS, THREADS, choice, collective, exchange_of};
 use zipwire_codec::DType;
 use zipwire_schedule::machine::{Input, Machine, Step};
 use zipwire_schedule::plan::{Batch, Content, Exchange, Local, Op, OpKind, Plan, Program};
 use zipwire_schedule::{
-    Algorithm, CallKind, Capabilities, Choice, Job, OpId, Order, Protocol, Rank, RankRange, Readiness,
-    SizeId, Stage, TransferOrder, plan,
+    Algorithm, CallKind, Choice, Job, OpId, Order, Protocol, Rank, RankRange, SizeId, Stage, plan,
 };
 
 const CODED: [Protocol; 2] = [Protocol::SizeFirst, Protocol::StaticFirst];
@@ -26,7 +25,6 @@ fn planned(job: &Job, protocol: Protocol, algorithm: Algorithm) -> Plan {
     plan(job, &Choice { algorithm: Some(algorithm), ..choice(protocol, None) })
 }
 
-/// Every protocol that goes with an algorithm.
 fn protocols(algorithm: Algorithm) -> impl Iterator<Item = Protocol> {
     Protocol::ALL
         .into_iter()
@@ -289,11 +287,6 @@ fn a_ring_crosses_between_nodes_less_often_than_a_group() {
     assert!((0..2).all(|node| exact[node] < padded[node] && padded[node] < grouped[node]));
 }
 
-const STREAMS: Capabilities =
-    Capabilities { readiness: Readiness::Issued, transfer_order: TransferOrder::Library, timed: true };
-const THREADS: Capabilities =
-    Capabilities { readiness: Readiness::Completed, transfer_order: TransferOrder::Machine, timed: true };
-
 #[test]
 fn a_padded_exchange_waits_for_the_largest_size() {
     let plan = planned(&all_gather(&[512; 3]), Protocol::SizeFirst, Algorithm::PaddedRing);
@@ -339,10 +332,7 @@ fn tampered(protocol: Protocol, algorithm: Algorithm, change: impl FnOnce(&mut P
 }
 
 fn exchange(program: &mut Program, op: usize) -> &mut Exchange {
-    match &mut program.ops[op].kind {
-        OpKind::Exchange(exchange) => exchange,
-        other => panic!("{other:?} is no exchange"),
-    }
+    exchange_of(&mut program.ops[op])
 }
 
 #[test]

@@ -4,19 +4,15 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::common::{choice, layer, uniform};
+use crate::common::{THREADS, choice, layer, uniform};
 use ndarray::{Array2, array};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_schedule::machine::{Direction, Input, Step, TransferId};
 use zipwire_schedule::plan::{Block, Content, Exchange, Local, OpKind, Plan, TransferKey};
 use zipwire_schedule::{
-    Capabilities, Choice, Machine, OpId, Order, Protocol, Rank, Readiness, SegmentId, Stage, TransferOrder,
-    plan,
+    Capabilities, Choice, Machine, OpId, Order, Protocol, Rank, SegmentId, Stage, TransferOrder, plan,
 };
-
-const THREADS: Capabilities =
-    Capabilities { readiness: Readiness::Completed, transfer_order: TransferOrder::Machine, timed: true };
 
 fn planned(bytes: Array2<u64>, protocol: Protocol, order: Order, window: Option<u32>) -> Plan {
     plan(&layer(bytes), &Choice { order, ..choice(protocol, window) })
@@ -51,7 +47,6 @@ fn shifted_rounds_have_a_window_of_their_own() {
     }
 }
 
-/// The transfers that a machine offers before it waits.
 fn offers(machine: &mut Machine) -> Vec<(Direction, u32)> {
     let step = || match machine.poll(0.0) {
         Step::Wait { .. } => None,
@@ -133,7 +128,6 @@ struct Chaos {
     offers: HashMap<TransferKey, (usize, TransferId)>,
     /// Inputs under way, and whom they are for.
     pending: Vec<(usize, Input)>,
-    /// Transfers on offer, by rank and direction.
     open: HashMap<(usize, OpId, Direction), u32>,
     moved: HashSet<TransferKey>,
     done: HashSet<usize>,

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::common::{choice, flow, layer, native_transfers, uniform};
+use crate::common::{choice, exchange_of as exchange, flow, layer, native_transfers, uniform};
 use ndarray::array;
 use zipwire_codec::{DType, FrameShape, Layout};
-use zipwire_schedule::plan::{Exchange, Local, Op, OpKind};
+use zipwire_schedule::plan::{Local, Op, OpKind};
 use zipwire_schedule::{Choice, Lane, Order, Pace, Protocol, Rank, Stage, plan};
 
 /// Lane and stage of each op of a program.
@@ -188,13 +188,6 @@ fn tampered(protocol: Protocol, window: Option<u32>, op: usize, change: impl FnO
     let mut plan = plan(&layer(uniform(3, 512)), &choice(protocol, window));
     change(&mut Arc::make_mut(&mut plan.programs[1]).ops[op]);
     plan.validate().expect_err("the plan is wrong").to_string()
-}
-
-fn exchange(op: &mut Op) -> &mut Exchange {
-    match &mut op.kind {
-        OpKind::Exchange(exchange) => exchange,
-        other => panic!("{other:?} is no exchange"),
-    }
 }
 
 #[test]

@@ -32,7 +32,6 @@ fn planned(rank_count: u32, work: Work, protocol: Protocol, algorithm: Algorithm
     plan
 }
 
-/// Ops of a rank, in words.
 fn ops(plan: &Plan, rank: usize) -> String {
     let ops = plan.programs[rank].ops.iter().map(|op| match &op.kind {
         OpKind::Exchange(exchange) => exchange.stage.name(),
@@ -45,10 +44,7 @@ fn additions(plan: &Plan, rank: usize) -> Vec<&Addition> {
     let ops = plan.programs[rank].ops.iter();
     let reductions = ops.filter_map(|op| match &op.kind {
         OpKind::Local(Local::Reduce(reduce)) => Some(&reduce.additions),
-        OpKind::Compute(_)
-        | OpKind::Library(_)
-        | OpKind::Exchange(_)
-        | OpKind::Local(Local::GatherRows(_) | Local::Split(_) | Local::Encode(_) | Local::Decode(_)) => None,
+        _ => None,
     });
     reductions.flatten().collect()
 }

@@ -1,20 +1,18 @@
 //! Transfers in virtual time: from the offer of an end to the arrival at both ends.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use zipwire_schedule::machine::{Direction, Input, TransferId};
-use zipwire_schedule::plan::{Chunk, Transfer};
-use zipwire_schedule::{Failure, Rank};
+use zipwire_schedule::plan::{Chunk, Program, Transfer, TransferKey};
+use zipwire_schedule::{Failure, OpId, Rank, SegmentId, Stage};
 use zipwire_timeline::Span;
 
 use super::Iteration;
 use crate::network::FlowId;
 use crate::queue::Event;
 
-/// One end of a transfer.
 pub(super) type End = (Rank, TransferId);
 
-/// A transfer whose ends have both been offered.
 #[derive(Clone, Copy)]
 pub(super) struct Transit {
     pub(super) send: End,
@@ -30,12 +28,10 @@ pub(super) struct Transits {
     list: Vec<Transit>,
     /// Numbers that no transit has now.
     free: Vec<u32>,
-    /// The transit of each flow.
     of_flow: Vec<u32>,
 }
 
 impl Transits {
-    /// Adds one; its number.
     pub(super) fn begin(&mut self, transit: Transit) -> u32 {
         if let Some(number) = self.free.pop() {
             self.list[number as usize] = transit;
@@ -101,7 +97,6 @@ impl Iteration<'_> {
         }
     }
 
-    /// The latency of a transfer runs.
     pub(super) fn begin_transfer(&mut self, send: End, receive: End) {
         let (src, dst) = (send.0, receive.0);
         let sender = &self.host(src).machine;
@@ -166,5 +161,76 @@ impl Iteration<'_> {
             self.spans.push(span);
             self.adapt_compute(rank);
         }
+    }
+}
+
+// Transfers that wait for ranks that are no end of them ([`TransferStart::Barrier`](zipwire_cluster::TransferStart)).
+//
+// A stage of a call may be several exchanges on a rank, such as the steps of a ring. The rank is there when it has opened the
+// first of them: it cannot open the others before bytes have moved. A coded flow is a call of its own, whose two ranks are the ends of all
+// its transfers, so it has no barriers.
+
+/// Transfers that start together: segment, stage and part.
+type Key = (SegmentId, Stage, u32);
+
+/// All stages of all calls of an iteration.
+pub(super) struct Barriers {
+    barriers: HashMap<Key, Barrier>,
+    /// The stages that a rank enters with an exchange; absent where it is in all of that exchange already.
+    entered: HashMap<(Rank, OpId), Vec<Key>>,
+}
+
+#[derive(Default)]
+struct Barrier {
+    /// Ranks that take part and are not there.
+    missing: u32,
+    /// Both ends, the sending one first, of transfers that wait for them.
+    held: Vec<(End, End)>,
+}
+
+impl Barriers {
+    pub(super) fn new<'p>(programs: impl Iterator<Item = &'p Program>) -> Self {
+        let mut all = Self { barriers: HashMap::new(), entered: HashMap::new() };
+        for program in programs {
+            let mut known = HashSet::new();
+            for op in &program.ops {
+                let exchange = op.kind.exchange().filter(|exchange| exchange.channel.flow().is_none());
+                let Some(exchange) = exchange else { continue };
+                let transfers = exchange.sends.iter().chain(&exchange.receives);
+                let keys = transfers.map(|transfer| (op.segment, exchange.stage, transfer.chunk.part));
+                let new: Vec<Key> = keys.filter(|&key| known.insert(key)).collect();
+                for &key in &new {
+                    all.barriers.entry(key).or_default().missing += 1;
+                }
+                if !new.is_empty() {
+                    all.entered.insert((program.rank, op.id), new);
+                }
+            }
+        }
+        all
+    }
+
+    /// A rank has opened an exchange. The transfers that waited for nobody else, in the order in which they came.
+    pub(super) fn enter(&mut self, rank: Rank, op: OpId) -> Vec<(End, End)> {
+        let mut released = Vec::new();
+        for key in self.entered.remove(&(rank, op)).into_iter().flatten() {
+            let barrier = self.barriers.get_mut(&key).expect("every stage has a barrier");
+            barrier.missing -= 1;
+            if barrier.missing == 0 {
+                released.append(&mut barrier.held);
+            }
+        }
+        released
+    }
+
+    /// Whether a transfer whose ends are both offered has to wait. If so, it is kept until the last rank enters.
+    pub(super) fn holds(&mut self, key: &TransferKey, part: u32, ends: (End, End)) -> bool {
+        let stage = (key.segment, key.stage, part);
+        let barrier = self.barriers.get_mut(&stage).expect("every stage has a barrier");
+        let waits = barrier.missing > 0;
+        if waits {
+            barrier.held.push(ends);
+        }
+        waits
     }
 }

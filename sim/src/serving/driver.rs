@@ -9,10 +9,8 @@ use zipwire_schedule::{Lane, SegmentId};
 use zipwire_serving::{Computing, DecodeStep, Input, Machine, PrefillStep, Recorder, RequestId, Step};
 use zipwire_timeline::{IterationTime, Timeline};
 
-use super::busy::{Busy, Work};
 use super::moving::Transits;
-use super::spans::{Note, Spans, segment};
-use super::{Served, SimServingSetup};
+use super::{Busy, Note, Served, SimServingSetup, Spans, Work, segment};
 use crate::SimError;
 use crate::network::{FlowId, Network};
 use crate::queue::Ordered;

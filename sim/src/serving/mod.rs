@@ -5,18 +5,15 @@
 //! rate and shares it among its flows, so a coded flow that is *pipelined* moves at the least of what links, encoder and decoder give it, with the first
 //! piece's encoding before it and the last piece's decoding behind it.
 
-mod busy;
 mod driver;
 mod moving;
-mod spans;
 
 use zipwire_cluster::{CodecCost, HostCost, NetworkModel, Topology};
-use zipwire_serving::{ComputeTime, Config, Machine, Recorder, Requests, Shards, Trouble};
-use zipwire_timeline::Timeline;
+use zipwire_schedule::{Lane, OpId, Rank, SegmentId, Stage};
+use zipwire_serving::{ComputeTime, Config, Machine, Recorder, RequestId, Requests, Shards, Trouble};
+use zipwire_timeline::{Span, Timeline};
 
 use crate::SimError;
-
-pub use busy::RankTimes;
 
 /// All that a simulation of serving depends on.
 #[derive(Debug)]
@@ -113,4 +110,157 @@ pub fn run_observed(
     let ranks = setup.shards.ranks(setup.config.decode.instances);
     assert!(ranks <= setup.topology.ranks(), "{ranks} ranks serve on {}", setup.topology.ranks());
     driver::Driver::new(setup).run(proceed, observe)
+}
+
+/// Seconds of a run by rank: each a union of intervals, so what overlaps counts once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RankTimes {
+    /// Seconds in which the rank computes.
+    pub compute_s: Vec<f64>,
+    /// Seconds in which it encodes or decodes.
+    pub codec_s: Vec<f64>,
+    /// Seconds in which a transfer of the rank is in latency or moving.
+    pub comm_s: Vec<f64>,
+    /// Seconds in which it does any of these.
+    pub busy_s: Vec<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Compute,
+    Codec,
+    Comm,
+}
+
+/// A stopwatch that runs while something is open.
+#[derive(Clone, Copy, Debug, Default)]
+struct Watch {
+    open: u32,
+    since_s: f64,
+    total_s: f64,
+}
+
+impl Watch {
+    fn begin(&mut self, now_s: f64) {
+        if self.open == 0 {
+            self.since_s = now_s;
+        }
+        self.open += 1;
+    }
+
+    fn end(&mut self, now_s: f64) {
+        self.open -= 1;
+        if self.open == 0 {
+            self.total_s += now_s - self.since_s;
+        }
+    }
+
+    fn total_s(&self, now_s: f64) -> f64 {
+        self.total_s + if self.open > 0 { now_s - self.since_s } else { 0.0 }
+    }
+}
+
+struct Busy {
+    ranks: Vec<[Watch; 4]>,
+}
+
+impl Busy {
+    fn new(ranks: u32) -> Self {
+        Self { ranks: vec![<[Watch; 4]>::default(); ranks as usize] }
+    }
+
+    fn begin(&mut self, now_s: f64, rank: usize, work: Work) {
+        let watches = &mut self.ranks[rank];
+        watches[work as usize].begin(now_s);
+        watches[3].begin(now_s);
+    }
+
+    fn end(&mut self, now_s: f64, rank: usize, work: Work) {
+        let watches = &mut self.ranks[rank];
+        watches[work as usize].end(now_s);
+        watches[3].end(now_s);
+    }
+
+    fn times(&self, now_s: f64) -> RankTimes {
+        let of = |index: usize| self.ranks.iter().map(|watches| watches[index].total_s(now_s)).collect();
+        RankTimes { compute_s: of(0), codec_s: of(1), comm_s: of(2), busy_s: of(3) }
+    }
+}
+
+/// Spans in the order in which they end, up to a limit.
+struct Spans {
+    limit: usize,
+    list: Vec<Span>,
+    left_out: u64,
+}
+
+struct Note {
+    rank: Rank,
+    lane: Lane,
+    segment: SegmentId,
+    op: u32,
+    name: &'static str,
+    begin_s: f64,
+    end_s: f64,
+    bytes: u64,
+    bytes_coded: Option<u64>,
+    /// Other end, number and stage of a transfer.
+    transfer: Option<(Rank, u32, Stage)>,
+}
+
+/// The segment of a request: the first one is for what no request has alone.
+fn segment(request: RequestId) -> SegmentId {
+    SegmentId(request.0 + 1)
+}
+
+impl Spans {
+    fn new(limit: usize) -> Self {
+        Self { limit, list: Vec::new(), left_out: 0 }
+    }
+
+    fn push(&mut self, note: &Note) {
+        if self.list.len() >= self.limit {
+            self.left_out += 1;
+            return;
+        }
+        let &Note { rank, lane, segment, op, name, begin_s, end_s, bytes, bytes_coded, transfer } = note;
+        let (peer, tag) = transfer.map_or((None, 0), |(peer, tag, _)| (Some(peer), tag));
+        self.list.push(Span {
+            iteration: 0,
+            segment,
+            rank,
+            lane,
+            op: OpId(op),
+            stage: transfer.map(|(_, _, stage)| stage),
+            peer,
+            tag,
+            name,
+            begin_s,
+            end_s,
+            bytes,
+            bytes_coded,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_overlaps_counts_once() {
+        let mut busy = Busy::new(1);
+        busy.begin(1.0, 0, Work::Codec);
+        busy.begin(2.0, 0, Work::Codec);
+        busy.begin(2.0, 0, Work::Comm);
+        busy.end(3.0, 0, Work::Codec);
+        busy.end(5.0, 0, Work::Codec);
+        busy.end(6.0, 0, Work::Comm);
+        busy.begin(9.0, 0, Work::Compute);
+        let times = busy.times(10.0);
+        assert_eq!(
+            (times.codec_s[0], times.comm_s[0], times.compute_s[0], times.busy_s[0]),
+            (4.0, 4.0, 1.0, 6.0)
+        );
+    }
 }

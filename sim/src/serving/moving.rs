@@ -4,13 +4,10 @@ use zipwire_cluster::{LinkId, NetworkModel, Rank, Route, Topology};
 use zipwire_schedule::{Lane, Stage as Carried};
 use zipwire_serving::{Flow, FlowId, Input, RequestId};
 
-use super::SimServingSetup;
-use super::busy::Work;
 use super::driver::{Driver, Event};
-use super::spans::{Note, segment};
+use super::{Note, SimServingSetup, Work, segment};
 use crate::network::FlowId as NetworkFlow;
 
-/// How far a shard has come.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Stage {
     /// Both ends agree, or a launch is under way.
@@ -19,21 +16,18 @@ pub(super) enum Stage {
     Encoding,
     /// It waits for its turn at a coder.
     Queued,
-    /// Its first byte is on its way.
     Latency,
     Moving(NetworkFlow),
     /// It, or its last piece, is decoded.
     Decoding,
 }
 
-/// One shard of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transit {
     pub(super) flow: FlowId,
     pub(super) request: RequestId,
     pub(super) src: Rank,
     pub(super) dst: Rank,
-    /// Its instances.
     pub(super) prefill: u32,
     pub(super) decode: u32,
     pub(super) bytes_raw: u64,
@@ -102,7 +96,6 @@ impl Transits {
         (transit, shards.is_empty())
     }
 
-    /// Takes a shard out of the list.
     pub(super) fn remove(&mut self, index: u32) -> Transit {
         self.free.push(index);
         self.list[index as usize].take().expect("a shard ends once")
@@ -269,7 +262,6 @@ impl Driver<'_> {
         self.transits.move_as(index, flow);
     }
 
-    /// The last byte of a shard is there.
     pub(super) fn moved(&mut self, index: u32) {
         let transit = *self.transits.get(index);
         self.bytes_raw += transit.bytes_raw;
@@ -302,7 +294,6 @@ impl Driver<'_> {
         }
     }
 
-    /// Nobody waits for a flow any more.
     pub(super) fn stop(&mut self, id: FlowId) {
         for index in self.transits.stop(id) {
             if let Stage::Moving(flow) = self.transits.get(index).stage {
@@ -321,7 +312,6 @@ impl Driver<'_> {
         self.disturb(&transit, false, [if is_moving { -codes } else { 0 }, -1]);
     }
 
-    /// A shard is to be coded when its turn comes.
     fn queue_coder(&mut self, rank: Rank, index: u32) {
         self.transits.get(index).stage = Stage::Queued;
         let queue = &mut self.coders[rank.index()];

@@ -10,7 +10,6 @@ mod closed_forms;
 mod coded_flows;
 mod common;
 mod library;
-mod models;
 mod network;
 mod oracle;
 mod orders;

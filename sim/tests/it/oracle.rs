@@ -35,7 +35,6 @@ pub(crate) fn rates(capacities: &[f64], routes: &[&[LinkId]]) -> Vec<f64> {
 /// A flow from the moment its first byte moves.
 #[derive(Clone, Debug)]
 pub(crate) struct Transfer {
-    /// Links crossed.
     pub(crate) links: Vec<LinkId>,
     /// Bytes to move; a transfer of none ends as it starts.
     pub(crate) bytes: u64,

@@ -35,7 +35,6 @@ fn burst(topology: &Topology) -> f64 {
     seconds(topology, |_, _| S)
 }
 
-/// Seconds to move `chunks` chunks over a link.
 fn over(chunks: u32, bandwidth: f64) -> f64 {
     f64::from(chunks) * S as f64 / bandwidth
 }

@@ -4,11 +4,10 @@ mod fabric;
 mod graph;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 pub use fabric::{CrossRail, Fabric, FatTree, Pods, Rail, Uplink};
 pub use graph::{Graph, GraphError, GraphLink, Vertex};
-
-use crate::Rank;
 
 /// Directed links and latencies of a cluster of equal nodes, some of whose links may differ.
 ///
@@ -172,7 +171,6 @@ impl Topology {
         rank.0 % self.gpus_per_node
     }
 
-    /// NIC of its node that a rank uses.
     fn rail(&self, rank: Rank) -> u32 {
         self.local(rank) * self.nics_per_node / self.gpus_per_node
     }
@@ -203,7 +201,6 @@ impl Topology {
         [port("gpu", self.ranks()), port("nic", nics), lowest, switch("pod", pods)]
     }
 
-    /// The family of a link, and the link's position in it.
     fn family(&self, link: LinkId) -> (Family, u32) {
         let mut index = link.0;
         for family in self.families() {
@@ -264,7 +261,6 @@ impl LinkId {
 struct Family {
     /// Name of each: `gpu`, `nic`, `host`, `rail`, `leaf`, `pod`.
     name: &'static str,
-    /// How many there are.
     count: u32,
     /// Whether they are ports of ranks and nodes, and not switches between them.
     is_port: bool,
@@ -280,4 +276,23 @@ impl Family {
 /// `up` leads away from the GPUs, `down` towards them.
 fn direction(index: u32) -> &'static str {
     if index.is_multiple_of(2) { "up" } else { "down" }
+}
+
+/// A participant of the collective: one GPU. Ranks are numbered from zero, node by node.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+pub struct Rank(pub u32);
+
+impl Rank {
+    /// Position in a table that has one entry each.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }

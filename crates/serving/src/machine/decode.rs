@@ -7,9 +7,7 @@ use crate::{FailReason, FirstToken, Moment, Move, Placement, RequestId};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct DecodeInstance {
-    /// Tokens that are reserved.
     pub(super) reserved: u64,
-    /// Requests that have room reserved.
     pub(super) requests: u32,
     /// Requests whose caches are here and that wait for the next step.
     pub(super) joining: Vec<RequestId>,
@@ -22,7 +20,6 @@ pub(super) struct DecodeInstance {
     dropped: Vec<(RequestId, u64)>,
     sequences: u32,
     context_tokens: u64,
-    /// Steps that have begun.
     steps: u64,
     is_stepping: bool,
     pub(super) is_lost: bool,
@@ -36,7 +33,6 @@ impl Machine<'_> {
         self.admit();
     }
 
-    /// Lets requests take room, in their order.
     pub(super) fn admit(&mut self) {
         while let Some(&request) = self.admission.front() {
             if self.place(request) != Place::DecodeQueue {
@@ -102,7 +98,6 @@ impl Machine<'_> {
         self.step(index);
     }
 
-    /// Lets an idle instance begin a step.
     pub(super) fn step(&mut self, index: u32) {
         let (requests, first_token) = (self.requests, self.config.first_token);
         let states = &self.states;

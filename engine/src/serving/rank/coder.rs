@@ -1,7 +1,7 @@
 //! The coder of a rank, which does one task after another: encodes groups where caches are computed, and decodes them where they arrive. In a paced
 //! run groups of several shards share its declared time evenly ([`Sharing`]): with n of them, each takes n times as long.
 
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use zipwire_kv::{KvError, Place};
 use zipwire_schedule::{BufferId, Failure, FailureKind};
@@ -9,11 +9,11 @@ use zipwire_schedule::{BufferId, Failure, FailureKind};
 use super::receive::Receiving;
 use super::send::Made;
 use super::{Due, Run};
-use crate::host::cores::cpu_s;
-use crate::serving::buffers::region;
-use crate::serving::groups::GroupId;
-use crate::serving::job::Job;
+use crate::event_queue::EventQueue;
+use crate::host::cpu_s;
+use crate::serving::groups::{GroupId, region};
 use crate::serving::message::{Offer, ShardId};
+use crate::serving::setup::Job;
 
 /// Queue of groups to encode or decode. Of each shard one group is coded at a time.
 pub(super) struct Coder {
@@ -49,14 +49,13 @@ impl Coder {
         let geometry = &job.setup.geometry;
         let bytes = geometry.row_len() * geometry.group_tokens() as usize;
         let pages = vec![vec![0; bytes]; geometry.planes()];
-        Self { tasks: VecDeque::new(), sharing: Sharing::default(), turn: None, pages }
+        Self { tasks: VecDeque::new(), sharing: Sharing::new(), turn: None, pages }
     }
 
     pub(super) fn push(&mut self, task: Task) {
         self.tasks.push_back(task);
     }
 
-    /// Ends a shard's turn at the coder.
     pub(super) fn leave(&mut self, shard: ShardId) {
         self.turn = self.turn.filter(|turn| *turn != shard);
     }
@@ -79,7 +78,6 @@ impl Coder {
 }
 
 impl Run<'_> {
-    /// Codes the next group, if there is one; whether there was.
     pub(super) fn code_next(&mut self) -> Result<bool, Failure> {
         match self.coder.next(self.job.is_pipelined()) {
             None => Ok(false),
@@ -92,7 +90,6 @@ impl Run<'_> {
         }
     }
 
-    /// Drops all tasks.
     pub(super) fn empty_coder(&mut self) {
         for task in std::mem::take(&mut self.coder.tasks) {
             if let Task::Decode(_, buffer, _) = task {
@@ -115,7 +112,6 @@ impl Run<'_> {
         self.coder.sharing.begin(ready_s, seconds, due);
     }
 
-    /// Decodes a group, unless its shard was cancelled.
     fn decode(&mut self, offer: &Offer, buffer: BufferId, ready_s: f64) -> Result<(), Failure> {
         if !self.receiving.get(&offer.shard).is_some_and(Receiving::is_wanted) {
             self.coder.leave(offer.shard);
@@ -150,7 +146,6 @@ impl Run<'_> {
         if is_it { Ok(()) } else { Err(KvError::Damaged { what: "it is another group than was offered" }) }
     }
 
-    /// Compares the pages with regenerated values.
     fn check_pages(&mut self, offer: &Offer) -> Result<(), String> {
         if !self.job.setup.verifies {
             return Ok(());
@@ -200,7 +195,6 @@ impl Run<'_> {
         self.coder.push(Task::Encode(id, ready_s));
     }
 
-    /// Makes the next group of a shard.
     pub(super) fn encode(&mut self, id: ShardId, ready_s: f64) -> Result<(), Failure> {
         let job = self.job;
         let Some(shard) = self.sending.get_mut(&id) else {
@@ -269,36 +263,31 @@ impl Run<'_> {
 }
 
 /// Groups that are coded at the same time.
-#[derive(Default)]
 pub(super) struct Sharing {
-    groups: BinaryHeap<Group>,
-    begun: u64,
+    /// Each ends when `had_s` has come to its time.
+    groups: EventQueue<Due>,
     /// Coder seconds until `since_s` of a group that was present all the time.
     had_s: f64,
     since_s: f64,
 }
 
-struct Group {
-    /// Value of `had_s` at which the group ends.
-    until_s: f64,
-    number: u64,
-    due: Due,
-}
-
 impl Sharing {
+    fn new() -> Self {
+        Self { groups: EventQueue::new(), had_s: 0.0, since_s: 0.0 }
+    }
+
     /// Adds a group that takes `seconds` alone; it begins no earlier than the last end.
     pub(super) fn begin(&mut self, at_s: f64, seconds: f64, due: Due) {
         self.advance(at_s.max(self.since_s));
-        self.groups.push(Group { until_s: self.had_s + seconds, number: self.begun, due });
-        self.begun += 1;
+        self.groups.push(self.had_s + seconds, due);
     }
 
     /// When the next group ends; infinite if there is none.
     pub(super) fn next_s(&self) -> f64 {
-        let next = self.groups.peek();
-        next.map_or(f64::INFINITY, |group| {
-            self.since_s + (group.until_s - self.had_s).max(0.0) * self.groups.len() as f64
-        })
+        if self.groups.is_empty() {
+            return f64::INFINITY;
+        }
+        self.since_s + (self.groups.next_s() - self.had_s).max(0.0) * self.groups.len() as f64
     }
 
     /// Event at the end of the next group, if that is over, and when it ended.
@@ -308,16 +297,15 @@ impl Sharing {
             return None;
         }
         self.advance(next_s);
-        self.groups.pop().map(|group| (next_s, group.due))
+        self.groups.pop(f64::INFINITY).map(|(_, due)| (next_s, due))
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// Removes all groups, in any order.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Due> {
-        self.groups.drain().map(|group| group.due)
+        self.groups.drain()
     }
 
     fn advance(&mut self, to_s: f64) {
@@ -328,34 +316,13 @@ impl Sharing {
     }
 }
 
-impl PartialEq for Group {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Group {}
-
-impl PartialOrd for Group {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Group {
-    /// Reversed: the heap yields what ends first.
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        other.until_s.total_cmp(&self.until_s).then_with(|| other.number.cmp(&self.number))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn groups_take_longer_while_there_are_others() {
-        let mut sharing = Sharing::default();
+        let mut sharing = Sharing::new();
         sharing.begin(1.0, 4.0, Due::Computed(0));
         assert_eq!(sharing.next_s(), 5.0);
         // Two of the first one's seconds are left: until 4 it has one of them, and the short one ends.

@@ -4,10 +4,8 @@
 //! late delays messages, not the run.
 
 mod coder;
-mod compute;
 mod receive;
 mod send;
-mod spans;
 
 use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,21 +13,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zipwire_schedule::plan::TransferKey;
-use zipwire_schedule::{BufferId, Failure, FailureKind, Rank, RankEnd};
+use zipwire_schedule::{BufferId, Failure, FailureKind, Lane, OpId, Rank, RankEnd, SegmentId, Stage};
+use zipwire_serving::{Computing, RequestId};
+use zipwire_timeline::Span;
 
 use self::coder::Coder;
-use self::compute::Compute;
 use self::receive::Receiving;
 use self::send::{Made, Sending};
-use self::spans::SpanLog;
-use super::buffers::Buffers;
-use super::event_queue::EventQueue;
-use super::job::{Job, ROOM};
-use super::lanes::Lanes;
+use super::groups::{Buffers, Lanes};
 use super::message::{Command, Message, Offer, ServingReport, ShardId, Totals};
-use crate::handshake::Hello;
+use super::setup::{Job, ROOM};
+use crate::event_queue::EventQueue;
 use crate::host::Permits;
-use crate::report::{RankReport, compare, panicked};
+use crate::report::{Hello, RankReport, compare, panicked};
+use crate::serving::segment;
 use crate::transport::{self, Ended, Event, Transport};
 
 /// Longest sleep between two looks at whether the run is over.
@@ -37,14 +34,11 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long transfers under way at the end of a run may take.
 const LAST: Duration = Duration::from_secs(20);
 
-/// An event at a known time.
 #[derive(Clone, Copy, Debug)]
 enum Due {
     /// A shard may be begun.
     Ready(ShardId),
-    /// A group is encoded.
     Encoded(Made),
-    /// A group is decoded.
     Decoded(ShardId),
     /// All groups of a shard are decoded, and the last launch is over.
     Arrived(ShardId),
@@ -52,7 +46,6 @@ enum Due {
     Computed(u32),
 }
 
-/// See the module documentation.
 struct Run<'a> {
     job: &'a Job<'a>,
     permits: &'a Permits,
@@ -74,9 +67,7 @@ struct Run<'a> {
     receiving: HashMap<ShardId, Receiving>,
     /// Groups on offer to others, with their shards and buffers.
     offered: HashMap<TransferKey, (ShardId, BufferId)>,
-    /// Groups that this rank has asked for.
     asked: HashMap<TransferKey, (Offer, BufferId)>,
-    /// Lanes to each rank.
     lanes: HashMap<Rank, Lanes>,
     lost: BTreeSet<Rank>,
     /// Groups that came after this rank died and that have not been acknowledged.
@@ -189,7 +180,6 @@ impl Run<'_> {
         }
     }
 
-    /// Next event that is due by now.
     fn next_due(&mut self, now_s: f64) -> Option<(f64, Due)> {
         let coder = &mut self.coder.sharing;
         if coder.next_s() <= self.queue.next_s() { coder.pop(now_s) } else { self.queue.pop(now_s) }
@@ -274,7 +264,6 @@ impl Run<'_> {
         if self.is_told_to_end.is_some() { self.drop_all() } else { Ok(()) }
     }
 
-    /// Whether nothing is under way here.
     fn is_idle(&self) -> bool {
         self.sending.is_empty()
             && self.receiving.is_empty()
@@ -292,7 +281,6 @@ impl Run<'_> {
         self.report(ServingReport::Alive)
     }
 
-    /// Time until the next event of this rank.
     fn sleep(&self) -> Duration {
         let next_s = self.queue.next_s().min(self.coder.sharing.next_s()).min(self.death_s);
         let seconds = (next_s - self.now_s()).max(0.0) * self.job.dilation();
@@ -344,4 +332,147 @@ pub(super) fn ended(rank: Rank, why: &Ended) -> Failure {
         Ended::Broken(_) => FailureKind::Transport,
     };
     Failure::new(rank, None, kind, why.to_string())
+}
+
+// Compute phases of the rank's instance. Nothing is computed: a phase takes its declared time, and longer while the rank codes and
+// moves.
+
+#[derive(Default)]
+struct Compute {
+    computing: Computing,
+    work: u32,
+    part: u32,
+    /// Segment, name and begin of its span.
+    note: Option<(SegmentId, &'static str, f64)>,
+}
+
+impl Run<'_> {
+    fn begin_prefill(&mut self, at_s: f64, work: u32, request: RequestId, tokens: [u32; 2]) {
+        let (shards, groups) = (self.job.setup.shards, self.job.setup.config.layer_groups);
+        let seconds = self.job.compute_s(self.job.setup.compute.prefill.seconds(&(tokens[0]..tokens[1])));
+        let share = |group| shards.layers_of(group, groups).len() as f64 / f64::from(shards.layers());
+        let parts = (0..groups).map(|group| seconds * share(group)).collect();
+        self.begin_work(at_s, work, parts, (segment(request), "prefill"));
+    }
+
+    fn begin_step(&mut self, at_s: f64, work: u32, sequences: u32, context_tokens: u64) {
+        let seconds = self.job.setup.compute.decode.seconds(sequences, context_tokens);
+        let parts = vec![self.job.compute_s(seconds)];
+        self.begin_work(at_s, work, parts, (SegmentId(0), "decode step"));
+    }
+
+    fn begin_work(
+        &mut self,
+        at_s: f64,
+        work: u32,
+        parts: Vec<f64>,
+        (segment, name): (SegmentId, &'static str),
+    ) {
+        let host = &self.job.setup.host;
+        (self.compute.work, self.compute.part) = (work, 0);
+        self.compute.note = Some((segment, name, at_s));
+        let begin_s = at_s + self.job.declared_s(host.launch_s);
+        let (end_s, version) = self.compute.computing.begin(begin_s, parts, &host.compute_slowdown);
+        self.queue.push(end_s, Due::Computed(version));
+    }
+
+    /// Ends a part of the work, unless its end has moved meanwhile.
+    fn computed(&mut self, version: u32, at_s: f64) -> Result<(), Failure> {
+        if !self.compute.computing.is_current(version) {
+            return Ok(());
+        }
+        let (work, part) = (self.compute.work, self.compute.part);
+        self.compute.part += 1;
+        match self.compute.computing.next(at_s, &self.job.setup.host.compute_slowdown) {
+            Some((end_s, version)) => self.queue.push(end_s, Due::Computed(version)),
+            None => {
+                let is_first = self.job.ranks_of(self.job.instance_of(self.rank)).start == self.rank.0;
+                if let Some((segment, name, begin_s)) = self.compute.note.take().filter(|_| is_first) {
+                    self.span_log.compute(segment, name, [begin_s, at_s]);
+                }
+            }
+        }
+        self.transport.count_progress();
+        self.report(ServingReport::Computed { work, part, at_s })
+    }
+
+    /// Coding and transfers have begun or ended here, which changes the speed of computing. In unpaced runs nothing is
+    /// slowed down.
+    fn disturb(&mut self, at_s: f64, coding: i32, moving: i32) {
+        if self.job.setup.pace.is_none() || self.is_dead {
+            return;
+        }
+        let slowdown = &self.job.setup.host.compute_slowdown;
+        if let Some((end_s, version)) = self.compute.computing.disturb(at_s, coding, moving, slowdown) {
+            self.queue.push(end_s, Due::Computed(version));
+        }
+    }
+}
+
+/// Spans in the order in which they end, up to a limit.
+struct SpanLog {
+    rank: Rank,
+    limit: usize,
+    spans: Vec<Span>,
+    left_out: u64,
+}
+
+struct MovedShard {
+    request: RequestId,
+    peer: Rank,
+    /// Numbers of its flow, and of its transfer between the two ranks.
+    numbers: [u32; 2],
+    bytes_raw: u64,
+    bytes_wire: u64,
+}
+
+impl SpanLog {
+    fn new(rank: Rank, limit: usize) -> Self {
+        Self { rank, limit, spans: Vec::new(), left_out: 0 }
+    }
+
+    fn compute(&mut self, segment: SegmentId, name: &'static str, time: [f64; 2]) {
+        let span = self.span(segment, Lane::Compute, name, time);
+        self.push(span);
+    }
+
+    fn coding(&mut self, passed: &MovedShard, name: &'static str, time: [f64; 2]) {
+        let &MovedShard { request, numbers: [op, _], bytes_raw, bytes_wire, .. } = passed;
+        let span = self.span(segment(request), Lane::Codec, name, time);
+        self.push(Span { op: OpId(op), bytes: bytes_raw, bytes_coded: Some(bytes_wire), ..span });
+    }
+
+    fn transfer(&mut self, passed: &MovedShard, is_sender: bool, time: [f64; 2], is_coded: bool) {
+        let &MovedShard { request, peer, numbers: [op, tag], bytes_wire, .. } = passed;
+        let (lane, name) = if is_sender { (Lane::Tx, "send") } else { (Lane::Rx, "receive") };
+        let stage = Some(if is_coded { Stage::Dynamic } else { Stage::Raw });
+        let span = self.span(segment(request), lane, name, time);
+        self.push(Span { op: OpId(op), stage, peer: Some(peer), tag, bytes: bytes_wire, ..span });
+    }
+
+    fn span(&self, segment: SegmentId, lane: Lane, name: &'static str, [begin_s, end_s]: [f64; 2]) -> Span {
+        Span {
+            iteration: 0,
+            segment,
+            rank: self.rank,
+            lane,
+            op: OpId(0),
+            stage: None,
+            peer: None,
+            tag: 0,
+            name,
+            begin_s,
+            end_s: end_s.max(begin_s),
+            bytes: 0,
+            bytes_coded: None,
+        }
+    }
+
+    fn push(&mut self, span: Span) {
+        if self.spans.len() < self.limit {
+            self.spans.push(span);
+        } else {
+            self.left_out += 1;
+        }
+    }
 }

@@ -6,15 +6,13 @@ use xxhash_rust::xxh3::xxh3_64;
 use zipwire_schedule::{BufferId, Failure, FailureKind, Rank};
 
 use super::coder::{Task, check};
-use super::spans::MovedShard;
-use super::{Due, Run, ended};
-use crate::host::cores::cpu_s;
+use super::{Due, MovedShard, Run, ended};
+use crate::host::cpu_s;
 use crate::serving::Damage;
-use crate::serving::buffers::region;
+use crate::serving::groups::region;
 use crate::serving::message::{Message, Offer, ServingReport, ShardId};
 use crate::transport::{Incoming, Received};
 
-/// A shard that is being received.
 #[derive(Debug)]
 pub(super) struct Receiving {
     src: Rank,
@@ -60,7 +58,6 @@ impl Receiving {
         }
     }
 
-    /// Whether it was not withdrawn.
     pub(super) fn is_wanted(&self) -> bool {
         !self.is_withdrawn
     }
@@ -72,7 +69,6 @@ impl Receiving {
 }
 
 impl Run<'_> {
-    /// A group is on its way here.
     pub(super) fn offer_made(&mut self, offer: Offer) -> Result<(), Failure> {
         if self.is_dead && self.is_told_to_end.is_none() {
             // Nobody looks at it before the run is over.
@@ -117,7 +113,6 @@ impl Run<'_> {
         asked.map_err(|why| ended(self.rank, &why))
     }
 
-    /// A group has come.
     pub(super) fn received(&mut self, received: &Received) -> Result<(), Failure> {
         let key = received.transfer.key;
         let Some((offer, buffer)) = self.asked.remove(&key) else {
@@ -308,7 +303,6 @@ impl Run<'_> {
         shard.later.into_iter().try_for_each(|offer| self.ask(offer))
     }
 
-    /// Drops the shards to and from a lost rank.
     pub(super) fn drop_shards_of(&mut self, rank: Rank) -> Result<(), Failure> {
         self.drop_shards_for(Some(rank))?;
         let ids: Vec<ShardId> =
@@ -316,7 +310,6 @@ impl Run<'_> {
         ids.into_iter().try_for_each(|id| self.forget_receiving(id))
     }
 
-    /// Drops all shards.
     pub(super) fn drop_all(&mut self) -> Result<(), Failure> {
         for (src, shard) in std::mem::take(&mut self.owed) {
             self.say_taken(src, shard)?;

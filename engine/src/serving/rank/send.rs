@@ -6,16 +6,13 @@ use xxhash_rust::xxh3::xxh3_64;
 use zipwire_schedule::plan::TransferKey;
 use zipwire_schedule::{BufferId, Failure, FailureKind, Rank, Stage};
 
-use super::spans::MovedShard;
-use super::{Due, Run, ended};
-use crate::serving::buffers::region;
-use crate::serving::groups::Groups;
-use crate::serving::job::{OPEN, WINDOW};
+use super::{Due, MovedShard, Run, ended};
+use crate::serving::groups::{Groups, region};
 use crate::serving::message::{Message, Offer, Order, ShardId};
 use crate::serving::segment;
+use crate::serving::setup::{OPEN, WINDOW};
 use crate::transport::Outgoing;
 
-/// A shard that is being sent.
 #[derive(Debug)]
 pub(super) struct Sending {
     pub(super) order: Order,
@@ -26,14 +23,12 @@ pub(super) struct Sending {
     pub(super) held: u32,
     pub(super) is_queued: bool,
     pub(super) is_making: bool,
-    /// Whether it was cancelled.
     pub(super) is_stopped: bool,
     /// When the first group began to be encoded, and when the last one was.
     pub(super) encode: Option<[f64; 2]>,
     /// Whether it is among the shards that are sent at a time.
     has_begun: bool,
     made: VecDeque<Made>,
-    /// Lane between the two ranks.
     lane: Option<u32>,
     in_flight: u32,
     offered: u32,
@@ -43,7 +38,6 @@ pub(super) struct Sending {
     moving: Option<[f64; 2]>,
 }
 
-/// A group in a buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Made {
     pub(super) shard: ShardId,
@@ -54,7 +48,6 @@ pub(super) struct Made {
 }
 
 impl Run<'_> {
-    /// Schedules a shard that the coordinator wants sent.
     pub(super) fn accept(&mut self, order: Order) {
         let shard = Sending {
             order,

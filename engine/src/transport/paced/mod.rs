@@ -6,17 +6,22 @@
 //! that they are declared to take.
 
 mod ports;
-mod wire;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
+use zipwire_cluster::Topology;
 use zipwire_schedule::plan::TransferKey;
+use zipwire_schedule::{Plan, Rank};
 
+use self::ports::Ports;
 use super::filter::Filter;
 use super::{Ended, Event, Message, Transport, is_of_call};
-use crate::sync::mpsc::Sender;
-
-pub(crate) use self::wire::{Parcel, Stream, Wire, mean_bytes};
+use crate::control::Control;
+use crate::event_queue::EventQueue;
+use crate::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use crate::transport::local::Note;
 
 /// Holds back the ends of transfers of one rank.
 pub(crate) struct Paced {
@@ -26,7 +31,6 @@ pub(crate) struct Paced {
     held: HashMap<TransferKey, Event>,
     /// Arrival times of transfers whose end has not been reported here yet.
     arrived_s: HashMap<TransferKey, f64>,
-    /// The stream that a transfer is part of.
     stream: fn(&TransferKey) -> Option<Stream>,
 }
 
@@ -40,7 +44,6 @@ impl Paced {
         Self { wire, held: HashMap::new(), arrived_s: HashMap::new(), stream }
     }
 
-    /// Holds the end of a transfer until it is due.
     fn hold(&mut self, key: TransferKey, end: Event) -> Option<Event> {
         if let Some(at_s) = self.arrived_s.remove(&key) {
             return Some(ended_at(end, at_s));
@@ -79,13 +82,164 @@ impl Filter for Paced {
     }
 }
 
-/// Changes the end time of an event.
 fn ended_at(event: Event, at_s: f64) -> Event {
     match event {
         Event::Received(received) => Event::Received(super::Received { end_s: at_s, ..received }),
         Event::Sent { key, begin_s, .. } => Event::Sent { key, begin_s, end_s: at_s },
         other => other,
     }
+}
+
+/// A transfer whose ends are both on offer, given to the wire by its receiver.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parcel {
+    pub(crate) key: TransferKey,
+    pub(crate) bytes: u64,
+    /// When both ends were ready, in seconds of this machine.
+    pub(crate) begin_s: f64,
+    /// The stream that it is part of; `None` if it is alone.
+    pub(crate) stream: Option<Stream>,
+}
+
+/// Transfers between two ranks that follow one another on the wire as if they were one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stream {
+    /// Tells it from others between the same ranks.
+    pub(crate) number: u32,
+    /// Whether others were before: the first one has had the latency of all.
+    pub(crate) follows: bool,
+}
+
+/// Turns that the mean transfer takes at a port.
+const TURNS: u64 = 128;
+/// Bytes of a turn. Fewer cost this machine more than they add.
+const QUANTUM: RangeInclusive<u64> = 256..=16 * 1024;
+
+/// Longest sleep between two checks whether the run is over.
+const LOOK: Duration = Duration::from_millis(50);
+
+pub(crate) struct Wire<'a> {
+    topology: &'a Topology,
+    dilation: f64,
+    ports: Ports,
+    /// Parcels whose latency is running.
+    launched: EventQueue<Parcel>,
+    moving: Vec<Option<Parcel>>,
+    /// Parcels that wait for the one before them in their stream; streams that have nothing under way are not there.
+    streams: HashMap<(Rank, Rank, u32), VecDeque<Parcel>>,
+}
+
+impl<'a> Wire<'a> {
+    /// The links of a cluster, so many times slower, for transfers of so many bytes in the mean.
+    pub(crate) fn new(topology: &'a Topology, dilation: f64, mean_bytes: u64) -> Self {
+        let bandwidths = topology.capacities().into_iter().map(|bandwidth| bandwidth / dilation);
+        // A fraction of a transfer, so that passing it from port to port in turns costs little beside moving it.
+        let quantum = (mean_bytes / TURNS).clamp(*QUANTUM.start(), *QUANTUM.end());
+        Self {
+            topology,
+            dilation,
+            ports: Ports::new(bandwidths, quantum),
+            launched: EventQueue::new(),
+            moving: Vec::new(),
+            streams: HashMap::new(),
+        }
+    }
+
+    /// Serves until all receivers have gone or the run has ended.
+    pub(crate) fn run(mut self, parcels: &Receiver<Parcel>, control: &Control<'_, Note>) {
+        loop {
+            self.catch_up(control);
+            let now_s = control.now_s();
+            let next_s = self.next_s();
+            let wait = if next_s.is_finite() {
+                // Something is on its way: no standstill.
+                control.count_progress();
+                Duration::try_from_secs_f64((next_s - now_s).max(0.0)).unwrap_or(LOOK).min(LOOK)
+            } else {
+                LOOK
+            };
+            match parcels.recv_timeout(wait) {
+                Ok(parcel) => self.take(parcel),
+                Err(RecvTimeoutError::Timeout) if !control.is_aborted() => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn take(&mut self, parcel: Parcel) {
+        if let Some(key) = stream_of(&parcel) {
+            if let Some(waiting) = self.streams.get_mut(&key) {
+                waiting.push_back(parcel);
+                return;
+            }
+            self.streams.insert(key, VecDeque::new());
+        }
+        self.launch(parcel, parcel.begin_s);
+    }
+
+    fn launch(&mut self, parcel: Parcel, at_s: f64) {
+        let route = self.topology.route(parcel.key.src, parcel.key.dst);
+        let follows = parcel.stream.is_some_and(|stream| stream.follows);
+        let latency_s = if follows { 0.0 } else { route.latency_s };
+        self.launched.push(at_s + latency_s * self.dilation, parcel);
+    }
+
+    /// A parcel is there: the next one of its stream follows.
+    fn follow(&mut self, parcel: &Parcel, at_s: f64) {
+        let Some(key) = stream_of(parcel) else { return };
+        match self.streams.get_mut(&key).and_then(VecDeque::pop_front) {
+            Some(next) => self.launch(next, next.begin_s.max(at_s)),
+            None => _ = self.streams.remove(&key),
+        }
+    }
+
+    fn next_s(&self) -> f64 {
+        self.launched.next_s().min(self.ports.next_s())
+    }
+
+    /// Lets everything happen that is due. Events keep their own times, so sleeping too long delays news and nothing
+    /// else.
+    fn catch_up(&mut self, control: &Control<'_, Note>) {
+        if self.next_s() > control.now_s() {
+            return;
+        }
+        let _span = tracing::info_span!("pace").entered();
+        while self.next_s() <= control.now_s() {
+            if let Some((moves_s, parcel)) = self.launched.pop(self.ports.next_s()) {
+                let route = self.topology.route(parcel.key.src, parcel.key.dst);
+                let ports: Vec<usize> = route.links().iter().map(|link| link.index()).collect();
+                let id: ports::Id = self.ports.begin(ports, parcel.bytes, moves_s);
+                if self.moving.len() <= id {
+                    self.moving.resize(id + 1, None);
+                }
+                self.moving[id] = Some(parcel);
+                continue;
+            }
+            // Bytes that move are progress, however long a transfer takes.
+            control.count_progress();
+            if let Some((id, at_s)) = self.ports.serve() {
+                let parcel = self.moving[id].take().expect("what is on the ports has a parcel");
+                self.follow(&parcel, at_s);
+                let key = parcel.key;
+                // A rank that has gone has failed, and said so.
+                for end in [key.src, key.dst] {
+                    control.send(end, Note::Told(Message::Arrived { key, at_s }));
+                }
+            }
+        }
+    }
+}
+
+fn stream_of(parcel: &Parcel) -> Option<(Rank, Rank, u32)> {
+    parcel.stream.map(|stream| (parcel.key.src, parcel.key.dst, stream.number))
+}
+
+pub(crate) fn mean_bytes(plan: &Plan) -> u64 {
+    let ops = plan.programs.iter().flat_map(|program| &program.ops);
+    let sends = ops.filter_map(|op| op.kind.exchange()).flat_map(|exchange| &exchange.sends);
+    let regions = sends.filter_map(|transfer| transfer.content.region());
+    let (bytes, count) = regions.fold((0, 0), |(bytes, count), region| (bytes + region.len, count + 1));
+    bytes / count.max(1)
 }
 
 #[cfg(test)]

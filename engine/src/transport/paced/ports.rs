@@ -5,8 +5,9 @@
 //! transfers, one quantum a turn. Fair shares come out of that, and so agreement with the simulator's max-min rates
 //! means something.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
+
+use crate::event_queue::EventQueue;
 
 /// Quanta of a transfer under way at a time, at the least and for each port of its route: enough to keep all of them busy and
 /// as many turns in hand.
@@ -16,17 +17,14 @@ const UNDER_WAY_PER_PORT: u32 = 2;
 /// A transfer, by position in [`Ports::transfers`]; used again when it has ended.
 pub(super) type Id = usize;
 
-/// One directed link.
 #[derive(Debug)]
 struct Port {
-    /// Seconds per byte.
     seconds_per_byte: f64,
     /// Transfers that wait for a turn, and which port of their route this is; each at most once.
     turns: VecDeque<(Id, usize)>,
     is_busy: bool,
 }
 
-/// A transfer on its way.
 #[derive(Debug)]
 struct Transfer {
     ports: Vec<usize>,
@@ -40,43 +38,23 @@ struct Transfer {
     waiting: Vec<VecDeque<u64>>,
 }
 
-/// A port has served a quantum.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Served {
-    time_s: f64,
-    /// Order of scheduling, which breaks ties.
-    number: u64,
+#[derive(Debug)]
+struct Quantum {
     port: usize,
     transfer: Id,
     hop: usize,
     bytes: u64,
 }
 
-impl Eq for Served {}
-
-impl PartialOrd for Served {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Served {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.time_s.total_cmp(&other.time_s).then_with(|| self.number.cmp(&other.number))
-    }
-}
-
 /// All ports of a cluster. Time is an argument: seconds of whatever clock the caller keeps.
 #[derive(Debug)]
 pub(super) struct Ports {
-    /// Bytes that a port serves in one turn.
     quantum: u64,
     ports: Vec<Port>,
     transfers: Vec<Transfer>,
-    /// Ids of transfers that have ended.
     free: Vec<Id>,
-    served: BinaryHeap<Reverse<Served>>,
-    number: u64,
+    /// Quanta at ports, by when they will have been served.
+    served: EventQueue<Quantum>,
 }
 
 impl Ports {
@@ -89,7 +67,7 @@ impl Ports {
         };
         let ports = bandwidths.into_iter().map(port).collect();
         let (transfers, free) = (Vec::new(), Vec::new());
-        Self { quantum, ports, transfers, free, served: BinaryHeap::new(), number: 0 }
+        Self { quantum, ports, transfers, free, served: EventQueue::new() }
     }
 
     /// A transfer of `bytes`, at least one, over `ports` begins at `now_s`.
@@ -113,12 +91,12 @@ impl Ports {
 
     /// When the next quantum has been served; infinite if nothing is under way.
     pub(super) fn next_s(&self) -> f64 {
-        self.served.peek().map_or(f64::INFINITY, |Reverse(served)| served.time_s)
+        self.served.next_s()
     }
 
     /// Serves the next quantum. Returns the transfer if that was its last one, and the time.
     pub(super) fn serve(&mut self) -> Option<(Id, f64)> {
-        let Reverse(Served { time_s, port, transfer: id, hop, bytes, .. }) = self.served.pop()?;
+        let (time_s, Quantum { port, transfer: id, hop, bytes }) = self.served.pop(f64::INFINITY)?;
         self.ports[port].is_busy = false;
         let transfer = &mut self.transfers[id];
         let mut ended = None;
@@ -172,16 +150,8 @@ impl Ports {
             port.turns.push_back((id, hop));
         }
         port.is_busy = true;
-        self.number += 1;
         let time_s = now_s + bytes as f64 * port.seconds_per_byte;
-        self.served.push(Reverse(Served {
-            time_s,
-            number: self.number,
-            port: index,
-            transfer: id,
-            hop,
-            bytes,
-        }));
+        self.served.push(time_s, Quantum { port: index, transfer: id, hop, bytes });
     }
 }
 

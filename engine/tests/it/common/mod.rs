@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ndarray::Array2;
+use zipwire_cluster::{Fabric, Topology};
 use zipwire_codec::DType;
 use zipwire_engine::threads::{HostReport, HostSetup, run};
 use zipwire_payload::{Payload, Rows};
@@ -19,11 +20,12 @@ pub(crate) const CHUNK: u64 = 20_000;
 /// Dispatch, compute, combine.
 pub(crate) fn job() -> Job {
     let bytes = Array2::from_elem((RANKS as usize, RANKS as usize), CHUNK);
-    let all_to_all = |input, output| Work::Call {
-        dtype: DType::Bf16,
-        input: Slot(input),
-        output: Slot(output),
-        kind: CallKind::AllToAll { bytes: bytes.clone(), tokens: None },
+    let all_to_all = |input, output| {
+        Work::of_call(
+            DType::Bf16,
+            [Slot(input), Slot(output)],
+            CallKind::AllToAll { bytes: bytes.clone(), tokens: None },
+        )
     };
     let compute =
         Work::Compute { phase: "expert", reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1), Slot(2)] };
@@ -49,6 +51,21 @@ pub(crate) fn twice(rank_count: u32, work: &Work, choice: &Choice) -> Plan {
         Segment::new("second", work.clone()),
     ];
     plan(&Job { name: "twice", rank_count, slots: vec!["input", "output"], segments }, choice)
+}
+
+/// Nodes with one NIC each: bytes per second of a GPU's link and of a NIC, and seconds of any latency.
+pub(crate) fn nodes(nodes: u32, gpus_per_node: u32, bandwidths: [f64; 2], latency_s: f64) -> Topology {
+    Topology {
+        nodes,
+        gpus_per_node,
+        nics_per_node: 1,
+        gpu_bandwidth: bandwidths[0],
+        nic_bandwidth: bandwidths[1],
+        latency_intra_s: latency_s,
+        latency_inter_s: latency_s,
+        fabric: Fabric::Nodes,
+        link_bandwidths: [].into(),
+    }
 }
 
 /// Runs a plan on threads; a standstill ends it after a while.
@@ -84,6 +101,14 @@ pub(crate) fn values_of_many_sizes(plan: &Plan) -> Payload {
     });
     let rows = Arc::new(Rows::new(values.collect(), 512));
     Payload::new(7, plan.segments.iter().map(|_| Arc::clone(&rows)).collect())
+}
+
+pub(crate) fn run_sums(plan: &Plan) -> Result<HostReport, Box<RunFailure>> {
+    run_plan(plan, &values_of_many_sizes(plan))
+}
+
+pub(crate) fn run_gaussian(plan: &Plan) -> Result<HostReport, Box<RunFailure>> {
+    run_plan(plan, &payload_of(plan.segments.len()))
 }
 
 /// Changes an op of one rank behind the planner's back.

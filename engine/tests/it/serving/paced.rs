@@ -2,10 +2,11 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use zipwire_cluster::{CodecCost, Fabric, HostCost, Slowdown, Topology};
+use zipwire_cluster::{CodecCost, HostCost, Slowdown, Topology};
 use zipwire_engine::serving::{Coding, Pace, ServingSetup};
 use zipwire_serving::{ComputeTime, DecodeTime, Move, Pool, PrefillTime, Requests, Shards};
 
+use crate::common::nodes;
 use crate::serving::scenes::{Scene, assert_served, coding, requests, run};
 
 /// Seconds of this machine for a second of the cluster.
@@ -25,17 +26,7 @@ fn scene(tokens: u32, layer_groups: u32) -> Scene {
 }
 
 fn topology(ranks: u32) -> Topology {
-    Topology {
-        nodes: ranks,
-        gpus_per_node: 1,
-        nics_per_node: 1,
-        gpu_bandwidth: 100e9,
-        nic_bandwidth: BANDWIDTH,
-        latency_intra_s: LATENCY_S,
-        latency_inter_s: LATENCY_S,
-        fabric: Fabric::Nodes,
-        link_bandwidths: [].into(),
-    }
+    nodes(ranks, 1, [100e9, BANDWIDTH], LATENCY_S)
 }
 
 fn compute() -> ComputeTime {

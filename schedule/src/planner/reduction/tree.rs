@@ -22,7 +22,6 @@ struct Tree {
     position: u32,
     /// The positions at and below the rank.
     below: Range<u32>,
-    /// How far the rank is from the root.
     depth: u32,
     parent: Option<u32>,
     /// The trees below the rank: first and last position.
@@ -59,7 +58,6 @@ impl Tree {
     }
 }
 
-/// Transfers of one step, and the sums behind them.
 #[derive(Default)]
 struct Tick {
     sends: Vec<(Rank, Term)>,

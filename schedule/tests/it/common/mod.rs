@@ -2,7 +2,7 @@
 
 use ndarray::Array2;
 use zipwire_codec::DType;
-use zipwire_schedule::plan::Plan;
+use zipwire_schedule::plan::{Exchange, Op, OpKind, Plan};
 use zipwire_schedule::{
     CallKind, Capabilities, Choice, Flow, Job, Pace, Protocol, Rank, Readiness, Segment, Slot, TransferOrder,
     Work, plan,
@@ -61,7 +61,6 @@ pub(crate) fn transfers(rank_count: u32, flows: &[Flow], pace: Pace) -> Job {
     Job { name: "transfers", rank_count, slots: vec!["sent", "received"], segments }
 }
 
-/// The native plan of explicit flows.
 pub(crate) fn native_transfers(rank_count: u32, flows: &[Flow], pace: Pace) -> Plan {
     plan(&transfers(rank_count, flows, pace), &Choice::of(Protocol::Native, None))
 }
@@ -70,7 +69,13 @@ pub(crate) fn flow(src: u32, dst: u32, bytes: u64, not_before_s: f64) -> Flow {
     Flow { src: Rank(src), dst: Rank(dst), bytes, not_before_s }
 }
 
-/// A call from the first slot to the second.
+pub(crate) fn exchange_of(op: &mut Op) -> &mut Exchange {
+    match &mut op.kind {
+        OpKind::Exchange(exchange) => exchange,
+        other => panic!("{other:?} is no exchange"),
+    }
+}
+
 pub(crate) fn call(dtype: DType, kind: CallKind) -> Work {
     Work::of_call(dtype, [Slot(0), Slot(1)], kind)
 }

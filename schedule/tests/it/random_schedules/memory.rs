@@ -7,13 +7,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use zipwire_schedule::BufferId;
 use zipwire_schedule::plan::Region;
 
-/// Which result bytes are part of.
 pub(crate) type Tag = u64;
 
 /// Bytes of one result: the first one, how many, and whose.
 pub(crate) type Piece = (u64, u64, Tag);
 
-/// The buffers of a rank.
 #[derive(Clone, Default)]
 pub(crate) struct Memory {
     /// First byte to the byte behind the last one, and what they are; by buffer.
@@ -47,7 +45,6 @@ impl Memory {
         pieces
     }
 
-    /// Fills a region with one result.
     pub(crate) fn write(&mut self, region: &Region, tag: Tag) {
         self.fill(region, region.offset, region.end(), tag);
     }

@@ -5,20 +5,20 @@
 //! first seed. A schedule that fails prints the command that plays its plan again.
 
 mod case;
-mod counts;
 mod memory;
 mod planted;
 mod world;
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use case::Case;
-use counts::Counts;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use world::{Conditions, Defect, Fault, Outcome, Silence, play};
 use zipwire_schedule::plan::Plan;
-use zipwire_schedule::{Capabilities, Deadlines, Readiness, Slack, TransferOrder};
+use zipwire_schedule::{Capabilities, Deadlines, Protocol, Readiness, Slack, TransferOrder};
 
 /// Schedules of each plan: planning takes as long as some of them.
 const OF_A_PLAN: u64 = if cfg!(miri) { 4 } else { 8 };
@@ -162,5 +162,123 @@ fn all_schedules_of_all_plans_are_alike() {
 fn schedules_that_once_failed() {
     for seed in [1_000_442, 1_001_302, 1_020_980, 1_041_102, 1_795_402_627_011_722, 1_795_406_778_594_462] {
         of_plan(seed, Defect::None, &mut Counts::default()).unwrap();
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum End {
+    /// All ranks got to the end of their programs.
+    Complete,
+    /// So they did although something was wrong.
+    Survived,
+    Lost,
+    Dead,
+    /// A rank was silent for ever.
+    Silent,
+    /// A rank had heard of nothing until something was due.
+    Deaf,
+}
+
+impl End {
+    const ALL: [Self; 6] = [Self::Complete, Self::Survived, Self::Lost, Self::Dead, Self::Silent, Self::Deaf];
+
+    fn of(fault: Fault, outcome: &Outcome) -> Self {
+        match fault {
+            Fault::None => Self::Complete,
+            _ if outcome.failure.is_none() => Self::Survived,
+            Fault::Loses(_) => Self::Lost,
+            Fault::Kills(..) => Self::Dead,
+            Fault::Silences(_, _, Silence::ForEver) => Self::Silent,
+            Fault::Silences(..) => Self::Deaf,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Survived => "survived",
+            Self::Lost => "lost",
+            Self::Dead => "dead",
+            Self::Silent => "silent",
+            Self::Deaf => "deaf",
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) schedules: u64,
+    transfers: u64,
+    repeated: u64,
+    /// Schedules in which a rank that heard of nothing was blamed itself, and not a peer that it waited for.
+    exact: u64,
+    /// By who orders what, and by protocol; a plan has several.
+    rows: BTreeMap<(&'static str, End), u64>,
+}
+
+impl Counts {
+    pub(crate) fn add(
+        &mut self,
+        capabilities: Capabilities,
+        protocols: &[Protocol],
+        fault: Fault,
+        outcome: &Outcome,
+    ) {
+        let end = End::of(fault, outcome);
+        self.schedules += 1;
+        self.transfers += outcome.begun;
+        self.repeated += outcome.repeated;
+        if let (End::Deaf, Some((failure, culprits))) = (end, &outcome.failure) {
+            self.exact += u64::from(culprits.first() == Some(&failure.root_cause.rank));
+        }
+        let rows = std::iter::once(by(capabilities)).chain(protocols.iter().map(|protocol| protocol.name()));
+        for row in rows {
+            *self.rows.entry((row, end)).or_default() += 1;
+        }
+    }
+
+    fn of(&self, end: End) -> u64 {
+        KINDS.iter().filter_map(|kind| self.rows.get(&(kind, end))).sum()
+    }
+
+    /// A run of some length has enough of everything to mean something.
+    pub(crate) fn check(&self) {
+        for end in End::ALL {
+            assert!(self.of(end) * 50 > self.schedules, "{}: {self}", end.name());
+        }
+        assert!(self.transfers > 50 * self.schedules && self.repeated > self.schedules, "{self}");
+        assert!(self.exact * 4 > self.of(End::Deaf), "{self}");
+        for row in KINDS.into_iter().chain(Protocol::ALL.map(Protocol::name)) {
+            for end in End::ALL {
+                assert!(self.rows.contains_key(&(row, end)), "{row}, {}: {self}", end.name());
+            }
+        }
+    }
+}
+
+const KINDS: [&str; 3] = ["threads", "library", "devices"];
+
+fn by(capabilities: Capabilities) -> &'static str {
+    match (capabilities.readiness, capabilities.transfer_order) {
+        (Readiness::Completed, TransferOrder::Machine) => KINDS[0],
+        (Readiness::Completed, TransferOrder::Library) => KINDS[1],
+        (Readiness::Issued, _) => KINDS[2],
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { schedules, transfers, repeated, exact, .. } = self;
+        write!(f, "{schedules} schedules, {transfers} transfers, {repeated} news twice, ")?;
+        writeln!(f, "{exact} of {} deaf ranks blamed themselves", self.of(End::Deaf))?;
+        write!(f, "{:16}", "")?;
+        End::ALL.iter().try_for_each(|end| write!(f, "{:>11}", end.name()))?;
+        for row in KINDS.into_iter().chain(Protocol::ALL.map(Protocol::name)) {
+            write!(f, "\n{row:16}")?;
+            for end in End::ALL {
+                write!(f, "{:>11}", self.rows.get(&(row, end)).copied().unwrap_or_default())?;
+            }
+        }
+        Ok(())
     }
 }

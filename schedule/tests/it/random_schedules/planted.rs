@@ -10,11 +10,9 @@ use zipwire_schedule::OpId;
 use zipwire_schedule::plan::{Plan, Region};
 
 use crate::random_schedules::case::Case;
-use crate::random_schedules::counts::Counts;
 use crate::random_schedules::world::{Conditions, Defect, play};
-use crate::random_schedules::{HEALTHY, of_plan};
+use crate::random_schedules::{Counts, HEALTHY, of_plan};
 
-/// Plans that are drawn for each defect.
 const PLANS: u64 = 200;
 
 /// How many plans find a planted defect; `plant` says whether a plan could have it.

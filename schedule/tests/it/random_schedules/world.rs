@@ -1,9 +1,7 @@
 //! An executor of no particular speed: what ranks do takes random times, news of peers are late and out of order, and
 //! messages may be lost and ranks die. Nothing runs; time is a number.
 
-mod accesses;
 mod conditions;
-mod ending;
 mod transfers;
 
 use std::cmp::Reverse;
@@ -12,26 +10,28 @@ use std::sync::Arc;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_schedule::machine::{Direction, Input, Machine, Readiness, Step, TransferId, TransferOrder};
-use zipwire_schedule::plan::{CallKey, Chunk, Local, OpKind, Plan, TransferKey};
-use zipwire_schedule::{Capabilities, Channel, Deadlines, Lane, OpId, Rank, RunFailure, SegmentId, SizeId};
+use zipwire_schedule::machine::{
+    Direction, Input, Machine, RankStatus, Readiness, Step, TransferId, TransferOrder,
+};
+use zipwire_schedule::plan::{CallKey, Chunk, Local, OpKind, Plan, Region, TransferKey};
+use zipwire_schedule::{
+    Capabilities, Channel, Deadlines, Failure, FailureKind, Lane, OpId, Rank, RankEnd, RunFailure, SegmentId,
+    SizeId,
+};
 
-use self::accesses::Access;
-pub(crate) use self::conditions::{Conditions, Defect, Fault, Silence};
 use crate::random_schedules::memory::{Memory, Tag, tag};
 
-/// How a schedule has ended.
+pub(crate) use self::conditions::{Conditions, Defect, Fault, Silence};
+
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// Digest of the memory of all ranks in the end.
     pub(crate) digest: Tag,
     /// When each op ended, by rank and op, in seconds.
     pub(crate) ends_s: Vec<(Rank, OpId, f64)>,
-    /// Transfers that began.
     pub(crate) begun: u64,
     /// When the last thing happened, in nanoseconds.
     pub(crate) now: u64,
-    /// News that came twice.
     pub(crate) repeated: u64,
     /// How it failed, and who may be blamed for it, the culprit first; nobody where that is not known.
     pub(crate) failure: Option<(RunFailure, Vec<Rank>)>,
@@ -90,7 +90,6 @@ pub(crate) struct World<'p> {
     /// News that is told again, with whom it is told.
     again: Vec<(usize, Input)>,
     repeated: u64,
-    /// The sender of the transfer that is lost.
     lost: Option<Rank>,
 }
 
@@ -457,4 +456,146 @@ fn starts(plan: &Plan) -> Vec<(usize, u64)> {
     });
     let late = starts_s.filter(|(_, start_s)| *start_s > 0.0);
     late.map(|(rank, start_s)| (rank, (start_s * 1e9).ceil() as u64)).collect()
+}
+
+/// Something that a rank reads or writes while something else may happen.
+struct Access {
+    id: u64,
+    region: Region,
+    writes: bool,
+    by: String,
+}
+
+impl World<'_> {
+    fn id_of(op: OpId) -> u64 {
+        u64::from(op.0) << 34
+    }
+
+    fn id_of_transfer(id: TransferId) -> u64 {
+        Self::id_of(id.op) | 1 << 33 | u64::from(id.direction == Direction::Send) << 32 | u64::from(id.index)
+    }
+
+    fn transfer_access(&self, rank: usize, id: TransferId, region: Region) -> Access {
+        let key = self.ranks[rank].machine.key(id);
+        let (writes, by) = (id.direction == Direction::Receive, format!("{key:?}"));
+        Access { id: Self::id_of_transfer(id), region, writes, by }
+    }
+
+    /// Notes the regions that an op reads and writes from now on until it ends.
+    fn access(&mut self, rank: usize, op: OpId, reads: &[Region], writes: &[Region]) -> Result<(), String> {
+        let by = format!("op {op}");
+        let all =
+            reads.iter().map(|region| (region, false)).chain(writes.iter().map(|region| (region, true)));
+        for (&region, writes) in all {
+            self.add(rank, Access { id: Self::id_of(op), region, writes, by: by.clone() })?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, rank: usize, access: Access) -> Result<(), String> {
+        let clashes = |other: &&Access| {
+            other.id != access.id && (other.writes || access.writes) && other.region.overlaps(&access.region)
+        };
+        let accesses = &mut self.ranks[rank].accesses;
+        if let Some(other) = accesses.iter().find(clashes) {
+            return Err(format!("on rank {rank} {} and {} use the same bytes", other.by, access.by));
+        }
+        accesses.push(access);
+        Ok(())
+    }
+
+    /// Nothing happens any more: the first op that is overdue ends the run, and all ranks are told.
+    fn time_out(&mut self) -> Result<(RunFailure, Vec<Rank>), String> {
+        let may_end = match self.fault {
+            Fault::None | Fault::Silences(_, _, Silence::Until(_)) => false,
+            Fault::Loses(_) | Fault::Kills(..) | Fault::Silences(..) => true,
+        };
+        let Some(deadlines) = self.deadlines.filter(|_| may_end) else {
+            let statuses = self.ranks.iter().map(|state| format!("{:?}\n", state.machine.status()));
+            return Err(format!("all stand still\n{}", statuses.collect::<String>()));
+        };
+        let first = self.first_failure()?;
+        let mut ends = Vec::new();
+        for (rank, state) in (0..).map(Rank).zip(&self.ranks) {
+            let is_mute = self.is_mute(rank.index());
+            let failure = match state {
+                RankState { is_done: true, .. } => continue,
+                _ if is_mute => Failure::died(rank),
+                _ if rank == first.rank => first.clone(),
+                _ => {
+                    let waits = state.machine.status().describe(&self.plan.segments);
+                    Failure::new(rank, None, FailureKind::Cancelled, waits)
+                }
+            };
+            let status = (!is_mute).then(|| self.status(state));
+            ends.push(RankEnd { failure, status });
+        }
+        let culprits = self.culprits();
+        Ok((RunFailure::new(self.plan, Some(deadlines), 0, 0.0, first, ends), culprits))
+    }
+
+    fn is_mute(&self, rank: usize) -> bool {
+        let is_silent = matches!(self.fault, Fault::Silences(silent, _, Silence::ForEver) if silent == rank);
+        self.ranks[rank].is_dead || is_silent
+    }
+
+    fn status(&self, state: &RankState) -> RankStatus {
+        let mut status = state.machine.status();
+        if self.defect == Defect::ForgetsWaits {
+            status.pending.clear();
+        }
+        status
+    }
+
+    /// Failure of the op that is overdue first, or, if all others have ended, of the rank that says nothing.
+    fn first_failure(&mut self) -> Result<Failure, String> {
+        let mut first: Option<(f64, usize)> = None;
+        for rank in 0..self.ranks.len() {
+            if self.ranks[rank].is_done || self.is_mute(rank) {
+                continue;
+            }
+            match self.ranks[rank].machine.poll(self.now as f64 * 1e-9) {
+                Step::Wait { until_s: Some(until_s) } => {
+                    if first.is_none_or(|(least, _)| until_s < least) {
+                        first = Some((until_s, rank));
+                    }
+                }
+                step => return Err(format!("rank {rank} has no deadline: {step:?}")),
+            }
+        }
+        match first {
+            None => {
+                let mute =
+                    (0..self.ranks.len()).find(|&rank| self.is_mute(rank) && !self.ranks[rank].is_done);
+                Ok(Failure::died(Rank(mute.expect("somebody has not ended") as u32)))
+            }
+            Some((due_s, rank)) => match self.ranks[rank].machine.poll(due_s) {
+                Step::Abort(failure) => Ok(failure),
+                step => Err(format!("rank {rank} is overdue and goes on: {step:?}")),
+            },
+        }
+    }
+
+    /// Who may be blamed, the culprit first; nobody if that is not known.
+    ///
+    /// A rank that has heard of nothing and reports what it waits for cannot be told from one that messages were lost on the way to: so
+    /// the peers that it waits for may be blamed as well. Reports do not say which announcements a rank has heard, so it is not known who
+    /// is blamed where orders follow peers.
+    fn culprits(&self) -> Vec<Rank> {
+        match self.fault {
+            Fault::Kills(rank, _) | Fault::Silences(rank, _, Silence::ForEver) => vec![Rank(rank as u32)],
+            Fault::Silences(..) if self.follows_peers() => Vec::new(),
+            Fault::Silences(rank, ..) => {
+                let pending = self.ranks[rank].machine.status().pending;
+                let ends = pending.into_iter().flat_map(|pending| [pending.key.src, pending.key.dst]);
+                let peers = ends.filter(|end| end.index() != rank);
+                std::iter::once(Rank(rank as u32)).chain(peers).collect()
+            }
+            Fault::None | Fault::Loses(_) => self.lost.into_iter().collect(),
+        }
+    }
+    fn follows_peers(&self) -> bool {
+        let ops = self.plan.programs.iter().flat_map(|program| &program.ops);
+        ops.filter_map(|op| op.kind.exchange()).any(|exchange| exchange.order.follows_peers())
+    }
 }

@@ -8,7 +8,7 @@ mod ranks;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::common::{self, setup};
+use crate::common::{self, log_uniform, setup};
 use ndarray::Array2;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
@@ -26,11 +26,6 @@ use zipwire_timeline::Timeline;
 use ranks::{Exchange, Phase, Transfer, play};
 
 const AGREEMENT: f64 = 1e-9;
-
-/// Uniform in the exponent.
-fn log_uniform(random: &mut ChaCha8Rng, low: f64, high: f64) -> f64 {
-    libm::pow(10.0, random.random_range(libm::log10(low)..=libm::log10(high)))
-}
 
 // Clusters.
 

@@ -8,7 +8,6 @@ use zipwire_cluster::LinkId;
 
 use crate::oracle::rates;
 
-/// Transfer from one rank to another.
 #[derive(Clone, Debug)]
 pub(crate) struct Transfer {
     pub(crate) src: usize,

@@ -26,7 +26,6 @@ pub(crate) const RATIO: f64 = 1.3;
 pub(crate) const CODEC: CodecCost =
     CodecCost { encode_bytes_per_s: 180e9, decode_bytes_per_s: 260e9, launch_s: 20e-6 };
 
-/// A call and where it runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) topology: Topology,
@@ -37,7 +36,6 @@ pub(crate) struct Call {
     pub(crate) reduce: f64,
 }
 
-/// Nodes of GPUs with NICs.
 pub(crate) fn nodes(nodes: u32, gpus: u32, nics: u32) -> Topology {
     Topology { nics_per_node: nics, ..common::nodes(nodes, gpus, [GPU, NIC], [INTRA_S, INTER_S]) }
 }
@@ -58,7 +56,6 @@ pub(crate) fn broadcast(ranks: u32, bytes: u64, root: u32) -> Work {
     broadcast_to(RankRange::all(ranks), bytes, root)
 }
 
-/// To these ranks only.
 pub(crate) fn broadcast_to(to: RankRange, bytes: u64, root: u32) -> Work {
     call(CallKind::Broadcast { bytes, root: Rank(root), to })
 }
@@ -141,7 +138,6 @@ impl Call {
         best(&self.work, &choice, &costs, (None, slices), false)
     }
 
-    /// Predicted seconds of the call as it is.
     pub(crate) fn predicted_s(&self) -> f64 {
         let (way, seconds) = self.best(self.choice.algorithm, Some(self.choice.slices)).unwrap();
         assert_eq!(Some(way.algorithm), self.choice.algorithm);

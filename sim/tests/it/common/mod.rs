@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use ndarray::Array2;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
 use zipwire_cluster::{Fabric, HostCost, NetworkModel, Topology, TransferStart};
 use zipwire_codec::DType;
 use zipwire_schedule::{
@@ -32,7 +34,6 @@ pub(crate) fn setup<'a>(plan: &'a Plan, topology: &'a Topology, durations: &'a D
     }
 }
 
-/// Seconds of the first iteration.
 pub(crate) fn seconds(setup: &SimSetup<'_>) -> f64 {
     run(setup, &|| true).unwrap().iterations[0].length_s
 }
@@ -76,10 +77,14 @@ pub(crate) fn start() -> Work {
     Work::Compute { phase: "start", reads: Vec::new(), writes: vec![Slot(0), Slot(1)] }
 }
 
-/// A job of two slots.
 pub(crate) fn job<const N: usize>(rank_count: u32, segments: [(&'static str, Work); N]) -> Job {
     let segments = segments.map(|(name, work)| Segment::new(name, work)).into();
     Job { name: "case", rank_count, slots: vec!["in", "out"], segments }
+}
+
+/// Uniform in the exponent.
+pub(crate) fn log_uniform(random: &mut ChaCha8Rng, low: f64, high: f64) -> f64 {
+    libm::pow(10.0, random.random_range(libm::log10(low)..=libm::log10(high)))
 }
 
 #[track_caller]

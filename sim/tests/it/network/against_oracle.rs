@@ -8,8 +8,8 @@ use rand_chacha::ChaCha8Rng;
 use zipwire_cluster::{Fabric, LinkId, Topology};
 use zipwire_sim::{FlowId, Network};
 
-use crate::common::assert_close;
-use crate::network::play::{all_to_all, links, nodes, play};
+use crate::common::{assert_close, log_uniform};
+use crate::network::{all_to_all, links, nodes, play};
 use crate::oracle::{self, Transfer};
 
 /// The worst relative difference between the finish times of the network and of the oracle.
@@ -27,11 +27,6 @@ fn disagreement(capacities: &[f64], transfers: &[Transfer]) -> f64 {
 fn assert_agrees(capacities: &[f64], transfers: &[Transfer], case: &str) {
     let worst = disagreement(capacities, transfers);
     assert!(worst <= 1e-9, "{case}: finish times differ by {worst:e}");
-}
-
-/// Uniform in the exponent.
-fn log_uniform(random: &mut ChaCha8Rng, low: f64, high: f64) -> f64 {
-    libm::pow(10.0, random.random_range(libm::log10(low)..=libm::log10(high)))
 }
 
 /// 1 to 4 distinct links.

@@ -4,7 +4,7 @@ use zipwire_cluster::{CodecCost, HostCost};
 use zipwire_serving::{DecodeTime, FirstToken, Move, PrefillTime, Shards};
 use zipwire_sim::serving::Coding;
 
-use super::case::{BANDWIDTH, Case, LATENCY_S, LAYERS, TOKEN_BYTES, close, request};
+use super::{BANDWIDTH, Case, LATENCY_S, LAYERS, TOKEN_BYTES, close, request};
 
 const PREFILL: PrefillTime = PrefillTime { step_s: 0.5, token_s: 0.002, pair_s: 1e-6 };
 const LAUNCH_S: f64 = 0.01;

@@ -2,7 +2,7 @@
 
 use zipwire_serving::{DecodeTime, Metrics, Slo};
 
-use super::case::{Case, close, request};
+use super::{Case, close, request};
 
 const DECODE: DecodeTime = DecodeTime { step_s: 0.02, sequence_s: 0.001, context_token_s: 1e-6 };
 

@@ -8,7 +8,7 @@ use zipwire_serving::{
 };
 use zipwire_sim::serving::{Coding, Served, run_observed};
 
-use super::case::{Case, LAYERS, TOKEN_BYTES, arriving};
+use super::{Case, LAYERS, TOKEN_BYTES, arriving};
 
 fn pick<T: Copy>(random: &mut ChaCha8Rng, of: &[T]) -> T {
     of[random.random_range(0..of.len())]

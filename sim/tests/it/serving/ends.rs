@@ -4,7 +4,7 @@ use zipwire_serving::{DecodeTime, FailReason, FirstToken, Metrics, Outcome, Pref
 use zipwire_sim::SimError;
 use zipwire_sim::serving::run;
 
-use super::case::{Case, arriving, close, request};
+use super::{Case, arriving, close, request};
 
 /// A request each second, and prefill of `service_s`; tokens of prefill never move.
 fn line(count: u32, service_s: f64) -> Case {

@@ -15,7 +15,7 @@ use zipwire_cluster::{CodecCost, LinkId};
 use zipwire_serving::{Move, PrefillTime};
 use zipwire_sim::serving::Coding;
 
-use super::case::{BANDWIDTH, Case, LATENCY_S, LAYERS, TOKEN_BYTES, request};
+use super::{BANDWIDTH, Case, LATENCY_S, LAYERS, TOKEN_BYTES, request};
 
 const PIECE_TOKENS: u32 = 256;
 

@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Exp1};
 use zipwire_serving::{FirstToken, Placement, PrefillTime};
 
-use super::case::{Case, arriving};
+use super::{Case, arriving};
 
 /// Tokens of a mean service time: rounding to whole ones is far below what is compared.
 const MEAN_TOKENS: f64 = 1e5;

@@ -7,7 +7,7 @@ use zipwire_cluster::CodecCost;
 use zipwire_serving::{DecodeTime, Metrics, Placement, PrefillTime, Requests, Shards, Slo};
 use zipwire_sim::serving::Coding;
 
-use super::case::{Case, arriving};
+use super::{Case, arriving};
 
 /// 12 000 prompts of 12 000 tokens on four instances of each kind with eight ranks each.
 fn case(coding: Option<Coding>) -> Case {

@@ -4,7 +4,7 @@ use zipwire_cluster::{CodecCost, Slowdown};
 use zipwire_serving::{DecodeTime, FirstToken, Move, PrefillTime};
 use zipwire_sim::serving::Coding;
 
-use super::case::{BANDWIDTH, Case, LATENCY_S, LAYERS, TOKEN_BYTES, arriving, close, request};
+use super::{BANDWIDTH, Case, LATENCY_S, LAYERS, TOKEN_BYTES, arriving, close, request};
 
 const SLOWDOWN: Slowdown = Slowdown { codec: 1.5, exchange: 1.25 };
 
@@ -58,4 +58,40 @@ fn a_step_is_slower_while_a_cache_comes_in() {
     let records = case.records();
     close(records[0].moved_s.unwrap(), moves_s(1.0));
     close(records[0].end_s.unwrap(), moves_s(1.0) + 3.0 + moves_s(500.0) * (1.0 - 1.0 / SLOWDOWN.exchange));
+}
+
+/// Two instances of each kind on two nodes, which have one NIC each; prefill takes a second, however long a prompt is.
+fn case(tokens: [u32; 2]) -> Case {
+    let mut case = Case::new(2, 2, tokens.map(|tokens| request(tokens, 1)).to_vec());
+    (case.topology.nodes, case.topology.gpus_per_node) = (2, 2);
+    case.compute.prefill = PrefillTime { step_s: 1.0, ..PrefillTime::default() };
+    case.config.moves = Move::Pull;
+    case
+}
+
+#[test]
+fn equal_ones_take_twice_as_long() {
+    let bytes = f64::from(500 * LAYERS) * TOKEN_BYTES as f64;
+    for record in case([500, 500]).records() {
+        close(record.moved_s.unwrap(), 1.0 + LATENCY_S + 2.0 * bytes / BANDWIDTH);
+    }
+}
+
+#[test]
+fn the_shorter_one_has_half_and_then_the_longer_one_all() {
+    let [short, long] = [300, 900].map(|tokens| f64::from(tokens * LAYERS) * TOKEN_BYTES as f64);
+    let records = case([300, 900]).records();
+    close(records[0].moved_s.unwrap(), 1.0 + LATENCY_S + 2.0 * short / BANDWIDTH);
+    close(records[1].moved_s.unwrap(), 1.0 + LATENCY_S + (short + long) / BANDWIDTH);
+}
+
+#[test]
+fn who_stays_in_a_node_shares_nothing() {
+    let mut case = case([500, 500]);
+    (case.topology.nodes, case.topology.gpus_per_node) = (1, 4);
+    case.topology.gpu_bandwidth = 2.0 * BANDWIDTH;
+    let bytes = f64::from(500 * LAYERS) * TOKEN_BYTES as f64;
+    for record in case.records() {
+        close(record.moved_s.unwrap(), 1.0 + LATENCY_S + bytes / (2.0 * BANDWIDTH));
+    }
 }

@@ -5,7 +5,6 @@ use zipwire_schedule::{Capabilities, Deadlines, Lane};
 
 use super::World;
 
-/// Fault of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
@@ -17,7 +16,6 @@ pub(crate) enum Fault {
     Silences(usize, u64, Silence),
 }
 
-/// How long a rank is silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Silence {
     /// It does not even report that the run has failed.
@@ -46,11 +44,9 @@ pub(crate) enum Defect {
     AltersSizes,
 }
 
-/// Circumstances under which a plan is played.
 #[derive(Clone, Copy)]
 pub(crate) struct Conditions<'a> {
     pub(crate) capabilities: Capabilities,
-    /// Seed of all times.
     pub(crate) timing: u64,
     pub(crate) fault: Fault,
     /// Whether some news comes twice.

@@ -23,7 +23,6 @@ impl World<'_> {
         self.offer(rank, id)
     }
 
-    /// A transfer begins when both ends are on offer.
     pub(super) fn offer(&mut self, rank: usize, id: TransferId) -> Result<(), String> {
         let machine = &self.ranks[rank].machine;
         let (key, content) = (machine.key(id), machine.transfer(id).0.content);

@@ -1,13 +1,16 @@
 //! Queue of events that are due at known times, the earliest first.
 
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 /// Events with their times. Events of one time keep their order.
-pub(super) struct EventQueue<T> {
+#[derive(Debug)]
+pub(crate) struct EventQueue<T> {
     entries: BinaryHeap<Entry<T>>,
     pushed: u64,
 }
 
+#[derive(Debug)]
 struct Entry<T> {
     at_s: f64,
     number: u64,
@@ -15,30 +18,39 @@ struct Entry<T> {
 }
 
 impl<T> EventQueue<T> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { entries: BinaryHeap::new(), pushed: 0 }
     }
 
-    pub(super) fn push(&mut self, at_s: f64, what: T) {
+    pub(crate) fn push(&mut self, at_s: f64, what: T) {
         self.entries.push(Entry { at_s, number: self.pushed, what });
         self.pushed += 1;
     }
 
     /// When the next thing is due; infinite if there is none.
-    pub(super) fn next_s(&self) -> f64 {
+    pub(crate) fn next_s(&self) -> f64 {
         self.entries.peek().map_or(f64::INFINITY, |entry| entry.at_s)
     }
 
     /// The next thing, if it is due, and when it was.
-    pub(super) fn pop(&mut self, now_s: f64) -> Option<(f64, T)> {
+    pub(crate) fn pop(&mut self, now_s: f64) -> Option<(f64, T)> {
         if self.next_s() > now_s {
             return None;
         }
         self.entries.pop().map(|entry| (entry.at_s, entry.what))
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Takes everything out, in any order.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> {
+        self.entries.drain().map(|entry| entry.what)
     }
 }
 
@@ -51,14 +63,14 @@ impl<T> PartialEq for Entry<T> {
 impl<T> Eq for Entry<T> {}
 
 impl<T> PartialOrd for Entry<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 impl<T> Ord for Entry<T> {
     /// Reversed: the heap yields the earliest first.
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+    fn cmp(&self, other: &Self) -> Ordering {
         other.at_s.total_cmp(&self.at_s).then_with(|| other.number.cmp(&self.number))
     }
 }
