@@ -1,4 +1,4 @@
-//! Scenarios with random faults, sixteen or two hundred, on the simulator and on threads: no run hangs, none accepts wrong
+//! Scenarios with random faults, fourteen or two hundred, on the simulator and on threads: no run hangs, none accepts wrong
 //! bytes, whoever is blamed is the culprit, and no thread is left behind.
 //!
 //! A process of its own: it looks at all threads.
@@ -8,7 +8,6 @@
 mod common;
 
 use std::fmt::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -184,42 +183,42 @@ fn rank_threads() -> usize {
     names.filter(|name| name.starts_with("rank ")).count()
 }
 
+/// Without three whose deadlines are after 9 s.
 #[test]
-fn sixteen_random_faults() {
-    play_all(16);
+fn fourteen_random_faults() {
+    play_all((0..17).filter(|seed| ![5, 7, 8].contains(seed)).collect());
 }
 
 mod whole {
     #[test]
     #[ignore = "half a minute: .ci/run runs it, and the short form is beside it"]
     fn two_hundred_random_faults() {
-        super::play_all(200);
+        super::play_all((0..200).collect());
     }
 }
 
-/// The scenarios of the first seeds.
-fn play_all(scenarios: u64) {
+/// The scenarios of these seeds.
+fn play_all(seeds: Vec<u64>) {
     // The other test would leave threads in this process for a while.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock();
-    let next = Arc::new(AtomicU64::new(0));
+    let scenarios = seeds.len();
+    let next = Arc::new(Mutex::new(seeds.into_iter()));
     let (ends, results) = channel();
     let workers: Vec<_> = (0..AT_A_TIME)
         .map(|_| {
             let (next, ends) = (Arc::clone(&next), ends.clone());
             std::thread::spawn(move || {
                 loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= scenarios {
-                        break;
-                    }
+                    let seed = next.lock().unwrap().next();
+                    let Some(seed) = seed else { break };
                     ends.send(play(seed)).unwrap();
                 }
             })
         })
         .collect();
     drop(ends);
-    let mut counts = [0_u64; 3];
+    let mut counts = [0; 3];
     // With so many at a time, one that hangs shows when the others have ended.
     for count in 0..scenarios {
         let end =
@@ -229,7 +228,7 @@ fn play_all(scenarios: u64) {
     workers.into_iter().for_each(|worker| worker.join().unwrap());
     let [refused, survived, failed] = counts;
     println!("{failed} failed, {survived} survived, {refused} had nothing to hit");
-    let share = |count: u64| 100 * count / scenarios;
+    let share = |count: usize| 100 * count / scenarios;
     assert!(share(failed) > 40 && share(survived) > 10 && share(refused) < 30, "{counts:?}");
     #[cfg(target_os = "linux")]
     assert_eq!(rank_threads(), 0, "threads are left behind");

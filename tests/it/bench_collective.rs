@@ -111,7 +111,7 @@ fn rows_have_the_keys_that_were_agreed_on() {
 fn more_bytes_take_more_time() {
     for cluster in ["h100-8x", "a6000-8x8"] {
         let args = ["--cluster", cluster, "--nodes", "2", "--gpus-per-node", "4", "--op", ALL];
-        let sizes = ["--begin", "64KiB", "--end", "1GiB", "--factor", "4"];
+        let sizes = ["--begin", "64KiB", "--end", "1GiB", "--factor", "16"];
         let more = ["--variants", "native,size-first,static-first", "--ratio", "1.3"];
         let rows = rows(&[&args[..], &sizes, &more].concat());
         let mut compared = 0;
@@ -125,14 +125,14 @@ fn more_bytes_take_more_time() {
                 assert!(number(next, "time_s") > number(row, "time_s"), "{row} {next}");
             }
         }
-        assert_eq!(compared, 6 * 3 * 7);
+        assert_eq!(compared, 6 * 3 * 3);
     }
 }
 
-/// 270 nodes of eight: no plan is made, and what the library does is known by its model.
+/// 130 nodes of eight: no plan is made, and what the library does is known by its model.
 #[test]
 fn large_clusters_are_rows_in_closed_form() {
-    let args = ["--cluster", "h100-8x", "--nodes", "270", "--op", ALL, "--begin", "1GiB", "--end", "1GiB"];
+    let args = ["--cluster", "h100-8x", "--nodes", "130", "--op", ALL, "--begin", "1GiB", "--end", "1GiB"];
     let rows = rows(&[&args[..], &["--variants", "native,size-first", "--ratio", "1.4"]].concat());
     for pair in rows.chunks(2) {
         assert_eq!((&pair[0]["by"], &pair[1]["by"]), (&"library".into(), &"closed-form".into()));
@@ -142,7 +142,7 @@ fn large_clusters_are_rows_in_closed_form() {
         assert_eq!(number(&pair[1], "ratio"), 1.4);
     }
     let bytes: Vec<u64> = rows.iter().step_by(2).map(|row| row["bytes"].as_u64().unwrap()).collect();
-    let parts = (1 << 30) / (2160 * 16) * 2160 * 16;
+    let parts = (1 << 30) / (1040 * 16) * 1040 * 16;
     assert_eq!(bytes, [1 << 30, parts, parts, parts, 1 << 30, 1 << 30]);
 }
 
@@ -166,8 +166,8 @@ fn coding_gains_nothing_but_bytes() {
 fn a_speedup_is_split() {
     let args =
         ["--cluster", "h100-8x", "--variants", "static-first,native", "--begin", "64M", "--end", "64M"];
-    for (nodes, ops) in [("2", ALL), ("270", "sendrecv,broadcast")] {
-        let rows_at = |more: &[&str]| rows(&[&args[..], &["--op", ops, "--nodes", nodes], more].concat());
+    for nodes in ["2", "64"] {
+        let rows_at = |more: &[&str]| rows(&[&args[..], &["--op", ALL, "--nodes", nodes], more].concat());
         let free = rows_at(&["--ratio", "1", "--codec-speed", "1e6 TB/s,1e6 TB/s"]);
         for (pair, free) in rows_at(&["--ratio", "1.4"]).chunks(2).zip(free.chunks(2)) {
             let [coded, native] = pair else { panic!("two variants") };

@@ -433,11 +433,15 @@ fn a_validation_of_another_cluster_says_so() {
     let scenario = "scenarios/smoke/all-to-all-late-1x4.toml";
     let change = "cluster.links.\"gpu 1 up\"=20 GB/s";
     let args = ["validate", scenario, "--variant", "native", "--set", "iterations=1", "--real-set", change];
-    let json = zipwire(&args).arg("--json").output().unwrap();
+    // At once: paced runs sleep most of the time.
+    let (json, text) = std::thread::scope(|scope| {
+        let json = scope.spawn(|| zipwire(&args).arg("--json").output().unwrap());
+        let text = text_of(&zipwire(&args).output().unwrap().stdout);
+        (json.join().unwrap(), text)
+    });
     assert!(json.status.success(), "{}", text_of(&json.stderr));
     let report: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(report["real_set"], serde_json::json!([change]));
-    let text = text_of(&zipwire(&args).output().unwrap().stdout);
     assert!(text.contains(&format!("the real run differs from the scenario: `{change}`\n")), "{text}");
     let said: Vec<&str> = text.lines().rev().take(3).map(|line| line.split(':').next().unwrap()).collect();
     assert_eq!(said, ["not tested", "declared, not measured", "compared"], "{text}");

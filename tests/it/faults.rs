@@ -12,6 +12,7 @@ use zipwire::{Cancel, Prepared};
 
 /// Failure with which every variant of a scenario must end.
 struct Expected {
+    scenario: &'static str,
     kind: FailureKind,
     culprit: u32,
     /// The op of the culprit, by variant.
@@ -20,7 +21,48 @@ struct Expected {
     iteration: u32,
 }
 
-fn check(name: &str, expected: &Expected) {
+/// Messages that are dropped, delayed and damaged, and ranks that are slow and dead.
+const FAULTS: [Expected; 5] = [
+    Expected {
+        scenario: "drop",
+        kind: FailureKind::Timeout,
+        culprit: 2,
+        ops: [("native", "raw exchange of combine"), ("static-first", "static exchange of combine")],
+        iteration: 1,
+    },
+    Expected {
+        scenario: "delay",
+        kind: FailureKind::Timeout,
+        culprit: 6,
+        ops: [("native", "raw exchange of dispatch"), ("static-first", "static exchange of dispatch")],
+        iteration: 0,
+    },
+    Expected {
+        scenario: "flipped-byte",
+        kind: FailureKind::Corrupt,
+        culprit: 3,
+        ops: [("native", "raw exchange of combine"), ("static-first", "static exchange of combine")],
+        iteration: 1,
+    },
+    Expected {
+        scenario: "slow-rank",
+        kind: FailureKind::Timeout,
+        culprit: 7,
+        ops: [("native", "expert"), ("static-first", "encode of dispatch")],
+        iteration: 1,
+    },
+    Expected {
+        scenario: "dead-rank",
+        kind: FailureKind::Timeout,
+        culprit: 4,
+        // Nobody else knows how far it was in what it does for itself.
+        ops: [("native", "expert"), ("static-first", "decode of dispatch")],
+        iteration: 0,
+    },
+];
+
+fn check(expected: &Expected) {
+    let name = expected.scenario;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/faults");
     let text = std::fs::read_to_string(folder.join(format!("{name}.toml"))).unwrap();
     let experiment = load_text(&text);
@@ -62,70 +104,14 @@ fn ends_everywhere(failure: &RunFailure, context: &str) {
     }
 }
 
+/// At once: ranks on threads sleep most of the time.
 #[test]
-fn a_dropped_message() {
-    check(
-        "drop",
-        &Expected {
-            kind: FailureKind::Timeout,
-            culprit: 2,
-            ops: [("native", "raw exchange of combine"), ("static-first", "static exchange of combine")],
-            iteration: 1,
-        },
-    );
-}
-
-#[test]
-fn a_delayed_message() {
-    check(
-        "delay",
-        &Expected {
-            kind: FailureKind::Timeout,
-            culprit: 6,
-            ops: [("native", "raw exchange of dispatch"), ("static-first", "static exchange of dispatch")],
-            iteration: 0,
-        },
-    );
-}
-
-#[test]
-fn a_flipped_byte() {
-    check(
-        "flipped-byte",
-        &Expected {
-            kind: FailureKind::Corrupt,
-            culprit: 3,
-            ops: [("native", "raw exchange of combine"), ("static-first", "static exchange of combine")],
-            iteration: 1,
-        },
-    );
-}
-
-#[test]
-fn a_slow_rank() {
-    check(
-        "slow-rank",
-        &Expected {
-            kind: FailureKind::Timeout,
-            culprit: 7,
-            ops: [("native", "expert"), ("static-first", "encode of dispatch")],
-            iteration: 1,
-        },
-    );
-}
-
-#[test]
-fn a_dead_rank() {
-    check(
-        "dead-rank",
-        &Expected {
-            kind: FailureKind::Timeout,
-            culprit: 4,
-            // Nobody else knows how far it was in what it does for itself.
-            ops: [("native", "expert"), ("static-first", "decode of dispatch")],
-            iteration: 0,
-        },
-    );
+fn every_fault_ends_all_ranks_and_is_named() {
+    std::thread::scope(|scope| {
+        for fault in &FAULTS {
+            scope.spawn(|| check(fault));
+        }
+    });
 }
 
 /// Faults for which a rank makes up in time change nothing but the time.

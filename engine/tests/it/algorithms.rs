@@ -47,9 +47,30 @@ fn choice(algorithm: Algorithm, protocol: Protocol, ranks_per_node: u32) -> Choi
     Choice { algorithm: Some(algorithm), speculative_capacity: slot, ranks_per_node, ..choice }
 }
 
+/// On all clusters; the short forms have one of two nodes.
+mod whole {
+    use super::{CLUSTERS, gathers_deliver, reductions_add_up};
+
+    #[test]
+    #[ignore = "some seconds: .ci/run runs it, and the short form is beside it"]
+    fn gathers_deliver_on_all_channels() {
+        gathers_deliver(&CLUSTERS);
+    }
+
+    #[test]
+    #[ignore = "some seconds: .ci/run runs it, and the short form is beside it"]
+    fn reductions_add_up_on_all_channels_and_in_slices() {
+        reductions_add_up(&CLUSTERS);
+    }
+}
+
 #[test]
 fn gathers_deliver_on_all_channels() {
-    for (nodes, size) in CLUSTERS {
+    gathers_deliver(&CLUSTERS[1..2]);
+}
+
+fn gathers_deliver(clusters: &[(u32, u32)]) {
+    for &(nodes, size) in clusters {
         let ranks = nodes * size;
         for values in shapes(ranks) {
             let bytes = values.iter().map(|count| 2 * count).collect();
@@ -117,7 +138,11 @@ fn sum_types(work: &Work) -> &'static [SumType] {
 
 #[test]
 fn reductions_add_up_on_all_channels_and_in_slices() {
-    for (nodes, size) in CLUSTERS {
+    reductions_add_up(&CLUSTERS[1..2]);
+}
+
+fn reductions_add_up(clusters: &[(u32, u32)]) {
+    for &(nodes, size) in clusters {
         let ranks = nodes * size;
         for work in shapes(ranks).iter().flat_map(|values| reductions(values)) {
             for &sums in sum_types(&work) {
