@@ -123,7 +123,7 @@ fn deal(counts: &ArrayView1<'_, u64>, top_k: usize, rng: &mut impl Rng) -> Vec<u
 /// Whether the token that a place belongs to holds an expert at another place.
 fn is_held_twice(experts: &[u32], place: usize, expert: u32, top_k: usize) -> bool {
     let first = place / top_k * top_k;
-    (first..first + top_k).any(|other| other != place && experts[other] == expert)
+    experts[first..place].contains(&expert) || experts[place + 1..first + top_k].contains(&expert)
 }
 
 /// A number below `end`, with a bias of at most end / 2^64.
