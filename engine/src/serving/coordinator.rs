@@ -62,6 +62,8 @@ struct Coordinator<'a> {
     heard: Vec<Option<Instant>>,
     looked: Instant,
     gone: Vec<bool>,
+    /// Ranks that have said, after the end, that they send nothing more; and those that have left.
+    said_idle: Vec<bool>,
     said_goodbye: Vec<bool>,
     /// Whether ranks have been told to end: from then on they may leave at any time, so nothing is decided any more.
     is_ending: bool,
@@ -115,6 +117,7 @@ impl<'a> Coordinator<'a> {
             heard: vec![None; ranks],
             looked: Instant::now(),
             gone: vec![false; ranks],
+            said_idle: vec![false; ranks],
             said_goodbye: vec![false; ranks],
             is_ending: false,
             decided,
@@ -178,7 +181,7 @@ impl<'a> Coordinator<'a> {
         Ok(())
     }
 
-    /// Tells ranks to end, and waits until nothing is under way.
+    /// Tells ranks to end, and to leave when nothing is under way to any of them.
     fn end(&mut self) -> Result<(), Failure> {
         self.decided.end_s = self.now_s();
         self.decided.census = self.machine.census();
@@ -186,11 +189,17 @@ impl<'a> Coordinator<'a> {
         self.gone.fill(false);
         self.is_ending = true;
         self.tell_all(Command::End)?;
+        self.hear_of_all(|coordinator| &coordinator.said_idle)?;
+        self.tell_all(Command::Leave)?;
+        self.hear_of_all(|coordinator| &coordinator.said_goodbye)
+    }
+
+    /// Waits until all ranks have said something.
+    fn hear_of_all(&mut self, said: fn(&Self) -> &[bool]) -> Result<(), Failure> {
         let begin = Instant::now();
-        while self.said_goodbye.contains(&false) {
+        while let Some(silent) = said(self).iter().position(|said| !said) {
             self.listen(LOOK)?;
             if begin.elapsed() > GOODBYE {
-                let silent = self.said_goodbye.iter().position(|said| !said).unwrap_or(0);
                 let detail = "it has not said that it has ended";
                 return Err(Failure::new(Rank(silent as u32), None, FailureKind::Timeout, detail));
             }
@@ -507,6 +516,10 @@ impl Coordinator<'_> {
     fn hear(&mut self, rank: Rank, report: ServingReport) -> Result<(), Failure> {
         self.heard[rank.index()] = Some(Instant::now());
         match report {
+            ServingReport::Idle => {
+                self.said_idle[rank.index()] = true;
+                Ok(())
+            }
             ServingReport::Ended(totals) => {
                 self.said_goodbye[rank.index()] = true;
                 self.decided.totals.add(&totals);

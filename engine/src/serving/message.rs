@@ -70,8 +70,10 @@ pub enum Command {
     Stop(ShardId),
     /// A rank was declared lost: nothing comes from it, and nobody waits for what was sent to it.
     Lost(Rank),
-    /// The run is over: each rank ends as soon as it has nothing under way.
+    /// The run is over, and nothing new is sent: a rank says [`ServingReport::Idle`] as soon as it has nothing under way.
     End,
+    /// All ranks have said so, so nothing more is on its way to anybody: a rank leaves once what came behind its word has ended.
+    Leave,
 }
 
 /// A shard that is to be sent.
@@ -123,6 +125,8 @@ pub struct Offer {
 pub enum ServingReport {
     /// Heartbeat.
     Alive,
+    /// After [`Command::End`]: this rank sends nothing more.
+    Idle,
     /// This rank has computed a part of its instance's work.
     Computed {
         /// Number of the work.

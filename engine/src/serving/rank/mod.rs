@@ -56,6 +56,8 @@ struct Run<'a> {
     death_s: f64,
     is_dead: bool,
     is_told_to_end: Option<Instant>,
+    has_said_idle: bool,
+    may_leave: bool,
     said: Instant,
     queue: EventQueue<Due>,
     buffers: Buffers,
@@ -121,6 +123,8 @@ fn serve(
         death_s: job.death_s(job.instance_of(rank)),
         is_dead: false,
         is_told_to_end: None,
+        has_said_idle: false,
+        may_leave: false,
         said: Instant::now(),
         queue: EventQueue::new(),
         coder: Coder::new(job),
@@ -159,12 +163,17 @@ impl Run<'_> {
                 self.die()?;
             }
             if let Some(since) = self.is_told_to_end {
-                if self.is_idle() {
+                let is_idle = self.is_idle();
+                if is_idle && self.may_leave {
                     return Ok(());
                 }
-                if since.elapsed() > LAST {
-                    let detail = "what it had under way has not come to an end";
-                    return Err(Failure::new(self.rank, None, FailureKind::Timeout, detail));
+                // Others may not have been told yet, and have groups on the way to this rank.
+                if is_idle && !self.has_said_idle {
+                    self.has_said_idle = true;
+                    self.report(ServingReport::Idle)?;
+                }
+                if !is_idle && since.elapsed() > LAST {
+                    return Err(self.failure(FailureKind::Timeout, self.under_way()));
                 }
             }
             self.stay_alive()?;
@@ -230,6 +239,7 @@ impl Run<'_> {
                     self.drop_all()?;
                 }
             }
+            Command::Leave => self.may_leave = true,
             // The dead do nothing that they are told.
             _ if self.is_dead => {}
             Command::Prefill { at_s, work, request, tokens } => {
@@ -270,6 +280,17 @@ impl Run<'_> {
             && self.offered.is_empty()
             && self.asked.is_empty()
             && self.coder.is_idle()
+    }
+
+    /// Says what has not come to an end.
+    fn under_way(&self) -> String {
+        let [sending, receiving] = [self.sending.len(), self.receiving.len()];
+        let [offered, asked] = [self.offered.len(), self.asked.len()];
+        let coder = if self.coder.is_idle() { "idle" } else { "busy" };
+        format!(
+            "what it had under way has not come to an end: {sending} shards to send and {receiving} to receive, \
+             {offered} groups on offer and {asked} asked for, and the coder is {coder}"
+        )
     }
 
     /// Sends a heartbeat, eight times within the silence after which a rank is declared lost.
