@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use libtest_mimic::Trial;
 use zipwire_codec::DType;
 
-/// How much of a proof is played. The whole is ignored unless asked for: `.ci/run` does.
+/// How much of a proof is played. The whole is ignored unless asked for: `.ci/wide kernels` does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
     Short,
@@ -129,16 +129,20 @@ impl Group {
         self.named(name, Extent::Short, move || test(spec, dtype))
     }
 
-    /// A test, ignored if it is long or of another type than [`SHORT_DTYPE`].
+    /// A test, ignored if it is long (`wide::`) or of another type than [`SHORT_DTYPE`] (`whole::`, which `.ci/run` plays).
     fn named(self, name: &str, extent: Extent, test: impl FnOnce() + Send + 'static) -> Trial {
         let Self(spec, dtype) = self;
-        let is_whole = extent == Extent::Whole || dtype != SHORT_DTYPE;
-        let name = format!("{spec}::{dtype}::{}{name}", if is_whole { "whole::" } else { "" });
+        let prefix = match extent {
+            Extent::Whole => "wide::",
+            Extent::Short if dtype != SHORT_DTYPE => "whole::",
+            Extent::Short => "",
+        };
+        let name = format!("{spec}::{dtype}::{prefix}{name}");
         let trial = Trial::test(name, move || {
             test();
             Ok(())
         });
-        trial.with_ignored_flag(is_whole)
+        trial.with_ignored_flag(!prefix.is_empty())
     }
 
     /// A test in its short form, and in its whole one, which is ignored unless asked for.

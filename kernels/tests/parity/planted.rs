@@ -206,7 +206,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         .iter()
         .map(|mistake| {
             let is_short = SHORT.contains(&mistake.name);
-            let extent = if is_short { "" } else { "whole::" };
+            let extent = if is_short { "" } else { "wide::" };
             Trial::test(format!("planted::{extent}{}", mistake.name), move || is_noticed(mistake))
                 .with_ignored_flag(!is_short)
         })
