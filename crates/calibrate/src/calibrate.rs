@@ -5,6 +5,7 @@ use zipwire_cluster::library::{Constant, Constants, Hardware, LibraryModel, Oper
 use crate::affine::{AffineFit, affine};
 use crate::error::CalibrateError;
 use crate::fit::{Fit, fit};
+use crate::row::is_integer;
 use crate::series::{LEAST_SIZES, Series, median};
 use crate::site::Site;
 
@@ -68,7 +69,7 @@ pub fn calibrate(series: &[Series]) -> Result<Calibration, CalibrateError> {
 
 /// Series with enough sizes. Integers are left out where the same was measured with floating-point values: their sums are slower.
 fn usable(series: &[Series], notes: &mut Vec<String>) -> Result<Vec<Series>, CalibrateError> {
-    let is_integer = |series: &Series| series.dtype.contains("int");
+    let is_integer = |series: &Series| is_integer(&series.dtype);
     let same = |a: &Series, b: &Series| {
         (a.operation, a.nodes, a.gpus_per_node) == (b.operation, b.nodes, b.gpus_per_node)
     };

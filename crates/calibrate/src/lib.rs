@@ -9,10 +9,14 @@ mod affine;
 mod calibrate;
 mod cluster_file;
 mod error;
+mod factor;
 mod fit;
+mod header;
 mod hosts;
 mod json;
 mod log;
+mod row;
+mod run;
 mod series;
 mod site;
 
