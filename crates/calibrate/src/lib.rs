@@ -14,6 +14,7 @@ mod fit;
 mod header;
 mod hosts;
 mod json;
+mod label;
 mod log;
 mod row;
 mod run;

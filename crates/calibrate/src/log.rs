@@ -7,6 +7,7 @@ use zipwire_cluster::library::Operation;
 use crate::error::LogError;
 use crate::header::Header;
 use crate::json;
+use crate::label::without_labels;
 use crate::row::parse_row;
 use crate::run::Run;
 use crate::series::{Series, Timed, points};
@@ -31,20 +32,22 @@ pub struct Log {
     pub notes: Vec<String>,
 }
 
-/// Reads a log: the text that programs of nccl-tests print, the JSON that they write with `-J`, or a table of several operations.
+/// Reads a log: the text that programs of nccl-tests print, also with the labels of launchers, the JSON that they write with `-J`, or a table of several operations.
 ///
 /// # Errors
 /// If it is none of these, neither it nor `given` says what was measured on how many nodes, or what it says cannot be. They name file, line and
 /// remedy.
 pub fn parse_log(file: &str, text: &str, given: Given) -> Result<Log, LogError> {
     let text = text.trim_start_matches('\u{feff}');
+    // JSON may have brackets at the beginnings of lines, which are no labels.
+    let plain = if is_json(text) { text.to_owned() } else { without_labels(text) };
     let mut notes = Vec::new();
-    let runs = if is_json(text) {
-        vec![json::parse(file, text, &mut notes)?]
-    } else if text.lines().any(|line| columns(line).is_some()) {
-        return parse_table(file, text, given);
+    let runs = if is_json(&plain) {
+        vec![json::parse(file, &plain, &mut notes)?]
+    } else if plain.lines().any(|line| columns(line).is_some()) {
+        return parse_table(file, &plain, given);
     } else {
-        parse_text(file, text, &mut notes)?
+        parse_text(file, &plain, &mut notes)?
     };
     Ok(Log { series: series(file, runs, given, &mut notes)?, notes })
 }

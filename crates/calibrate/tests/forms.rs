@@ -78,6 +78,25 @@ fn given(nodes: u32, gpus_per_node: u32) -> Given {
 }
 
 #[test]
+fn labelled_logs_are_those_without_labels() {
+    let plain = log(Operation::AllGather, &[8]);
+    let expected = read("log", &plain).unwrap();
+    assert_eq!((names(&expected), &expected.notes), (vec!["all_gather 1x8".to_owned()], &Vec::new()));
+    for label in [
+        "0: ",
+        "[1,0]<stdout>:",
+        "Mon Nov 24 10:01:02 2025[1,0]<stdout>:",
+        "2025-11-24T10:01:02.123Z stdout F ",
+        "Nov 24 10:01:02 ",
+        "[pod/nccl-launcher/nccl] ",
+        "\u{1b}[32m",
+    ] {
+        let labelled: String = plain.lines().map(|line| format!("{label}{line}\u{1b}[0m\r\n")).collect();
+        assert_eq!(read("log", &format!("\u{feff}{labelled}")).unwrap(), expected, "{label}");
+    }
+}
+
+#[test]
 fn runs_of_one_file_are_logs_of_their_own() {
     let two = log(Operation::AllGather, &[8]) + "+ srun done\n" + &log(Operation::AllReduce, &[8, 8]);
     let both = read("two", &two).unwrap();
