@@ -1,4 +1,4 @@
-//! Logs as JSON: what nccl-tests writes with `-J`. Booleans are strings there, numbers that are none are the string `nan`, and what
+//! Logs as JSON: what nccl-tests writes with `-J`, and a fork of it by sizes. Booleans are strings there, numbers that are none are the string `nan`, and what
 //! was killed while it wrote has no end.
 
 use serde_json::Value;
@@ -26,8 +26,11 @@ pub(crate) fn parse(file: &str, text: &str, notes: &mut Vec<String>) -> Result<R
         }
         Err(error) => return Err(failed(error.line(), format!("invalid JSON: {error}"))),
     };
-    let rows: Vec<Row> = match value.get("results") {
-        Some(Value::Array(results)) => results.iter().filter_map(row).collect(),
+    let rows: Vec<Row> = match (value.get("results"), value.get("benchmark")) {
+        (Some(Value::Array(results)), _) => results.iter().filter_map(row).collect(),
+        (_, Some(Value::Array(parts))) => {
+            parts.iter().filter_map(Value::as_object).flat_map(by_size).collect()
+        }
         _ => return Err(failed(1, "there is no array `results`".to_owned())),
     };
     if rows.is_empty() {
@@ -76,6 +79,18 @@ fn row(result: &Value) -> Option<Row> {
     of_halves(number(result.get("size")?)?, result, half("out_of_place"), half("in_place"))
 }
 
+/// Rows of a fork that has a table by sizes, with `oop_time`, `ip_time` and so on.
+fn by_size(table: &serde_json::Map<String, Value>) -> Vec<Row> {
+    let rows = table.iter().filter_map(|(size, result)| {
+        let half = |name: &str| {
+            let of = |key: &str| result.get(format!("{name}_{key}")).and_then(number);
+            measured(of("time"), of("algbw"), of("busbw"), of("error"))
+        };
+        of_halves(size.parse().ok()?, result, half("oop"), half("ip"))
+    });
+    rows.collect()
+}
+
 fn of_halves(bytes: f64, result: &Value, plain: Option<Measured>, in_place: Option<Measured>) -> Option<Row> {
     let text = |key: &str| result.get(key).and_then(Value::as_str).map(|text| text.trim().to_owned());
     let first = plain.or(in_place)?;
@@ -92,14 +107,19 @@ fn of_halves(bytes: f64, result: &Value, plain: Option<Measured>, in_place: Opti
 }
 
 /// A time in microseconds with bandwidths and the number of wrong values; none without a time.
-fn measured(us: Option<f64>, algbw: Option<f64>, busbw: Option<f64>, wrong: Option<f64>) -> Option<Measured> {
+pub(crate) fn measured(
+    us: Option<f64>,
+    algbw: Option<f64>,
+    busbw: Option<f64>,
+    wrong: Option<f64>,
+) -> Option<Measured> {
     let us = us.filter(|us| *us > 0.0)?;
     let wrong = wrong.map(|wrong| if wrong < 1.0 { 0.0 } else { wrong });
     Some(Measured { us, algbw: algbw.map(Printed::precise), busbw: busbw.map(Printed::precise), wrong })
 }
 
 /// A number, or one in a string.
-fn number(value: &Value) -> Option<f64> {
+pub(crate) fn number(value: &Value) -> Option<f64> {
     let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
     number.filter(|number| number.is_finite())
 }

@@ -1,4 +1,4 @@
-//! Logs of nccl-tests: what its programs print, their comments and rows, and tables of several operations. Logs in JSON are read elsewhere.
+//! Logs of nccl-tests: what its programs print, their comments and rows, and tables of several operations. Logs in JSON or CSV are read elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,7 @@ use crate::error::LogError;
 use crate::header::Header;
 use crate::json;
 use crate::label::without_labels;
+use crate::rccl;
 use crate::row::parse_row;
 use crate::run::Run;
 use crate::series::{Series, Timed, points};
@@ -32,7 +33,8 @@ pub struct Log {
     pub notes: Vec<String>,
 }
 
-/// Reads a log: the text that programs of nccl-tests print, also with the labels of launchers, the JSON that they write with `-J`, or a table of several operations.
+/// Reads a log: the text that programs of nccl-tests print, also with the labels of launchers, the JSON that they write with `-J`, JSON or CSV
+/// of rccl-tests, or a table of several operations.
 ///
 /// # Errors
 /// If it is none of these, neither it nor `given` says what was measured on how many nodes, or what it says cannot be. They name file, line and
@@ -42,7 +44,9 @@ pub fn parse_log(file: &str, text: &str, given: Given) -> Result<Log, LogError> 
     // JSON may have brackets at the beginnings of lines, which are no labels.
     let plain = if is_json(text) { text.to_owned() } else { without_labels(text) };
     let mut notes = Vec::new();
-    let runs = if is_json(&plain) {
+    let runs = if let Some(runs) = rccl::parse(file, &plain, &mut notes)? {
+        runs
+    } else if is_json(&plain) {
         vec![json::parse(file, &plain, &mut notes)?]
     } else if plain.lines().any(|line| columns(line).is_some()) {
         return parse_table(file, &plain, given);

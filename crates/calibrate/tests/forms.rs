@@ -286,6 +286,77 @@ fn operations_without_headers_are_found_elsewhere() {
     assert!(message.contains("but 1.75 for all_reduce on 8 ranks"), "{message}");
 }
 
+const RECORDS: [(u64, u32, f64); 4] =
+    [(1 << 20, 0, 25.0), (1 << 20, 1, 26.0), (1 << 30, 0, 3000.0), (1 << 30, 1, 3100.0)];
+
+#[test]
+fn records_of_rccl_tests_are_read() {
+    let record = |(bytes, in_place, us): (u64, u32, f64)| {
+        let gbps = bytes as f64 / us / 1e3;
+        format!(
+            "{{\"numCycle\":0, \"name\":\"AllGather\", \"nodes\":2, \"ranks\":16, \"ranksPerNode\":8, \"gpusPerRank\":1, \
+             \"size\":{bytes}, \"type\":\"float\", \"redop\":\"none\", \"inPlace\":{in_place}, \"time\":{us:.6}, \"algBw\":{gbps:.6}, \
+             \"busBw\":{:.6}, \"wrong\":\"0\"}}",
+            gbps * 15.0 / 16.0
+        )
+    };
+    let records = RECORDS.map(record);
+    let csv = RECORDS.map(|(bytes, in_place, us)| {
+        let gbps = bytes as f64 / us / 1e3;
+        format!(
+            "0,AllGather,2,16,8,1,{bytes},float,none,{in_place},{us:.6},{gbps:.6},{:.6},0\n",
+            gbps * 15.0 / 16.0
+        )
+    });
+    let columns = "numCycle,collective,nodes,ranks,ranksPerNode,gpusPerRank,size,type,redop,inplace,time,algbw,busbw,#wrong\n";
+    let forms =
+        [records.join("\n"), format!("[\n{}\n]\n", records.join(",\n")), columns.to_owned() + &csv.concat()];
+    for text in &forms {
+        let log = read("records", text).unwrap();
+        assert_eq!(names(&log), ["all_gather 2x8"]);
+        let points: Vec<_> =
+            log.series[0].points.iter().map(|point| (point.bytes, (point.seconds * 1e6).round())).collect();
+        assert_eq!(points, [(1 << 20, 25.0), (1 << 30, 3000.0)]);
+        assert!((log.series[0].points[0].spread - 0.04).abs() < 1e-9);
+    }
+    // A run that was killed, another operation, and wrong results.
+    let cut = read("cut", &forms[0][..forms[0].len() - 20]).unwrap();
+    assert!(
+        cut.series[0].points.len() == 2 && cut.notes[0].contains("cut:4: the last record has no end"),
+        "{:?}",
+        cut.notes
+    );
+    assert!(
+        refused("gather", &forms[0].replace("AllGather", "Gather"), Given::default())
+            .contains("`gather` is not modelled")
+    );
+    assert!(
+        refused("reduce", &forms[0].replace("AllGather", "AllReduce"), Given::default())
+            .contains("on 16 ranks")
+    );
+    assert!(
+        refused("wrong", &forms[2].replace(",0\n", ",7\n"), Given::default())
+            .contains("the results were wrong")
+    );
+    assert!(
+        refused("odd", &forms[2].replace("25.000000", "x"), Given::default())
+            .starts_with("odd:2: this is no measurement")
+    );
+}
+
+#[test]
+fn tables_by_size_of_a_fork_are_read() {
+    let text = r#"{"identifier": "structured", "benchmark": [
+        {"1024": {"count": 256, "type": "float", "oop_time": 10.0, "ip_time": 11.0, "oop_error": 0.0, "ip_error": "N/A"}},
+        {"4096": {"count": 1024, "type": "float", "oop_time": 12.0, "oop_error": 0.0}}]}"#;
+    let all_gather = Given { operation: Some(Operation::AllGather), ..given(1, 8) };
+    let log = parse_log("fork.json", text, all_gather).unwrap();
+    let points: Vec<_> =
+        log.series[0].points.iter().map(|point| (point.bytes, (point.seconds * 1e6).round())).collect();
+    assert_eq!(points, [(1024, 10.0), (4096, 12.0)]);
+    assert!(refused("fork.json", text, Given::default()).contains("does not say which operation"));
+}
+
 #[test]
 fn wrong_results_in_json_are_refused() {
     let text = r#"{"args": ["all_reduce_perf"], "results": [{"size": 1024, "out_of_place": {"time": 10.0}}],
