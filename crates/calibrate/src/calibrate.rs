@@ -3,6 +3,7 @@
 use zipwire_cluster::library::{Constant, Constants, Hardware, LibraryModel, Operation};
 
 use crate::affine::{AffineFit, affine};
+use crate::cluster_file::above_line_rate;
 use crate::error::CalibrateError;
 use crate::fit::{Fit, fit};
 use crate::row::is_integer;
@@ -58,6 +59,7 @@ pub fn calibrate(series: &[Series]) -> Result<Calibration, CalibrateError> {
     let kept = without_outliers(&site, &all, &start, &mut notes);
     let fit = fit_of(&site, &kept, &start);
     notes.extend(undetermined(&site, &kept, &fit));
+    notes.extend(above_line_rate(&site, &fit.constants));
     let held = held_out(&site, &kept, &start);
     let scores = kept.iter().map(|series| {
         let model = model(site.hardware(series.nodes, series.gpus_per_node), fit.constants);

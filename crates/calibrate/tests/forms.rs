@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use zipwire_calibrate::{Given, Log, parse_log};
+use zipwire_calibrate::{Given, Log, calibrate, cluster_file, parse_log};
 use zipwire_cluster::library::Operation;
 
 /// Lines for ranks on hosts with so many ranks each.
@@ -364,6 +364,39 @@ fn wrong_results_in_json_are_refused() {
     assert!(refused("j", text, given(1, 8)).contains("the results were wrong (out of bounds values: 12"));
     let row = text.replace("10.0}", "10.0, \"nwrong\": 3}").replace("false", "true");
     assert!(refused("j", &row, given(1, 8)).contains("`#wrong` is above 0 in all 1 rows"));
+}
+
+#[test]
+fn nics_are_not_faster_than_their_line() {
+    // Rings reach 31 GB/s of NICs that are stated to have 200 Gb/s.
+    let text = |gbps: f64| {
+        let rows = rows(Operation::AllGather, 2, ("float", "none"), gbps, "0");
+        format!("# interconnect: 1x200G\n{}{}{rows}", starting("all_gather"), ranks(&[1, 1]))
+    };
+    let written = |gbps: f64| {
+        let calibration = calibrate(&read("log", &text(gbps)).unwrap().series).unwrap();
+        let note = calibration.notes.iter().find(|note| note.contains("line rate")).cloned();
+        let file = cluster_file(&calibration);
+        let line = file.lines().find_map(|line| line.strip_prefix("nic_bandwidth = ")).unwrap().to_owned();
+        (line, note)
+    };
+    let (line, note) = written(62.0);
+    assert_eq!(line, "\"25 GB/s\"");
+    assert!(note.unwrap().contains("above its line rate of 25 GB/s"));
+    let (line, note) = written(44.0);
+    assert!(note.is_none() && line != "\"25 GB/s\"", "{line}");
+}
+
+#[test]
+fn speeds_in_notes_have_five_digits() {
+    let rows = rows(Operation::AllReduce, 16, ("float", "sum"), 0.4295, "0");
+    let text = format!("{}{}{rows}", starting("all_reduce"), ranks(&[8, 8]));
+    let calibration = calibrate(&read("log", &text).unwrap().series).unwrap();
+    assert!(
+        calibration.notes.iter().any(|note| note.contains("1 of 3.436 Gb/s per node")),
+        "{:?}",
+        calibration.notes
+    );
 }
 
 #[test]
