@@ -105,13 +105,18 @@ impl Header {
         Self { program: None, ranks: Vec::new(), failed: None, ..self.clone() }
     }
 
+    /// Whether a line is one of the programs' own with which a test begins; in some logs the `#` before it is gone.
+    pub(crate) fn is_first(text: &str) -> bool {
+        const FIRST: [&str; 4] =
+            ["nccl-tests version", "Collective test starting", "nThread", "Using devices"];
+        FIRST.iter().any(|first| text.starts_with(first)) || rank(text).is_some()
+    }
+
     /// Whether a comment is one that a test begins with.
     pub(crate) fn begins(comment: &str) -> bool {
-        const FIRST: [&str; 5] =
-            ["nccl-tests version", "rccl-tests", "Collective test starting", "nThread", "Using devices"];
         let text = comment.trim_start();
-        FIRST.iter().any(|first| text.starts_with(first))
-            || rank(text).is_some()
+        Self::is_first(text)
+            || text.starts_with("rccl-tests")
             || pairs(comment).any(|(key, _)| matches!(key, "gpu" | "nodes" | "gpus_per_node" | "op"))
     }
 

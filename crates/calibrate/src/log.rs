@@ -130,7 +130,8 @@ struct Reader {
 impl Reader {
     fn read(&mut self, number: usize, line: &str) {
         let trimmed = line.trim_start();
-        if let Some(comment) = trimmed.strip_prefix('#') {
+        let bare = || Header::is_first(trimmed).then_some(trimmed);
+        if let Some(comment) = trimmed.strip_prefix('#').or_else(bare) {
             if !self.run.rows.is_empty() && Header::begins(comment) {
                 self.begin();
             }

@@ -286,6 +286,13 @@ fn operations_without_headers_are_found_elsewhere() {
     assert!(message.contains("but 1.75 for all_reduce on 8 ranks"), "{message}");
 }
 
+#[test]
+fn headers_without_their_marks_are_read() {
+    let text = log(Operation::AllGather, &[8, 8]);
+    let bare = read("log", &text.replace("# ", "").replace("#\n", "\n")).unwrap();
+    assert_eq!(bare.series, read("log", &text).unwrap().series);
+}
+
 const RECORDS: [(u64, u32, f64); 4] =
     [(1 << 20, 0, 25.0), (1 << 20, 1, 26.0), (1 << 30, 0, 3000.0), (1 << 30, 1, 3100.0)];
 
