@@ -37,7 +37,7 @@ fn without_colours(line: &str) -> String {
     plain
 }
 
-/// What is behind the labels that a line begins with.
+/// Rest of a line behind the labels that it begins with.
 fn behind_labels(line: &str) -> &str {
     let mut rest = line;
     for _ in 0..MOST_LABELS {

@@ -1,4 +1,4 @@
-//! What rccl-tests writes with `-Z`: a record for each measurement, as CSV, or as JSON in an array or a line each.
+//! Records that rccl-tests writes with `-Z`, one for each measurement: CSV, or JSON in an array or a line each.
 
 use serde_json::{Map, Value};
 
