@@ -82,7 +82,7 @@ pub enum LogError {
     },
     #[error(
         "{file}:{line}: lines of several runs are mixed here: a rank is listed twice before the first row\n\
-         help: let each run write into a file of its own"
+         help: let each run write into a file of its own; if processes should be ranks of one run, build nccl-tests with `make MPI=1`"
     )]
     Mixed {
         file: String,

@@ -1,5 +1,5 @@
-//! Logs as JSON: what nccl-tests writes with `-J`, and a fork of it by sizes. Booleans are strings there, numbers that are none are the string `nan`, and what
-//! was killed while it wrote has no end.
+//! Logs as JSON: what nccl-tests writes with `-J`, and a fork of it by sizes. Booleans are strings there, numbers that are none are
+//! the string `nan`, and what was killed while it wrote has no end.
 
 use serde_json::Value;
 
@@ -8,38 +8,53 @@ use crate::header::{Header, Naming, Program, Rank};
 use crate::row::{Measured, Printed, Row};
 use crate::run::Run;
 
-/// The run of a file.
-pub(crate) fn parse(file: &str, text: &str, notes: &mut Vec<String>) -> Result<Run, LogError> {
+/// Runs of a file: one, or one after the other where files were put together.
+pub(crate) fn parse(file: &str, text: &str, notes: &mut Vec<String>) -> Result<Vec<Run>, LogError> {
     let failed = |line: usize, reason: String| LogError::Json { file: file.to_owned(), line, reason };
-    let value: Value = match serde_json::from_str(text) {
-        Ok(value) => value,
-        Err(error) if error.is_eof() => {
-            let closed = close(text).and_then(|text| serde_json::from_str(&text).ok());
-            let value = closed.ok_or_else(|| {
-                failed(error.line(), "the JSON ends before anything was measured".to_owned())
-            })?;
-            notes.push(format!(
-                "{file}:{}: the JSON has no end, and what is there of it is taken",
-                error.line()
-            ));
-            value
-        }
-        Err(error) => return Err(failed(error.line(), format!("invalid JSON: {error}"))),
-    };
-    let rows: Vec<Row> = match (value.get("results"), value.get("benchmark")) {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let mut runs = Vec::new();
+    loop {
+        let start = values.byte_offset();
+        let spaces = text[start..].len() - text[start..].trim_start().len();
+        let line = 1 + text[..start + spaces].matches('\n').count();
+        let value: Value = match values.next() {
+            None => return Ok(runs),
+            Some(Ok(value)) => value,
+            Some(Err(error)) if error.is_eof() => {
+                let closed = close(&text[start..]).and_then(|text| serde_json::from_str(&text).ok());
+                let value = closed.ok_or_else(|| {
+                    failed(error.line(), "the JSON ends before anything was measured".to_owned())
+                })?;
+                notes.push(format!(
+                    "{file}:{}: the JSON has no end, and what is there of it is taken",
+                    error.line()
+                ));
+                runs.push(run(&value, line).map_err(|reason| failed(line, reason.to_owned()))?);
+                return Ok(runs);
+            }
+            Some(Err(error)) => return Err(failed(error.line(), format!("invalid JSON: {error}"))),
+        };
+        runs.push(run(&value, line).map_err(|reason| failed(line, reason.to_owned()))?);
+    }
+}
+
+/// The run of a value that begins in a line, or why it is none.
+fn run(value: &Value, line: usize) -> Result<Run, &'static str> {
+    let mut rows: Vec<Row> = match (value.get("results"), value.get("benchmark")) {
         (Some(Value::Array(results)), _) => results.iter().filter_map(row).collect(),
         (_, Some(Value::Array(parts))) => {
             parts.iter().filter_map(Value::as_object).flat_map(by_size).collect()
         }
-        _ => return Err(failed(1, "there is no array `results`".to_owned())),
+        _ => return Err("there is no array `results`"),
     };
     if rows.is_empty() {
-        return Err(failed(1, "there is no time in `results`".to_owned()));
+        return Err("there is no time in `results`");
     }
-    Ok(Run { header: header(&value), rows })
+    rows.iter_mut().for_each(|row| row.line = line);
+    Ok(Run { header: header(value, line), rows })
 }
 
-fn header(value: &Value) -> Header {
+fn header(value: &Value, line: usize) -> Header {
     let mut header = Header::default();
     let args = value.get("args").and_then(Value::as_array).into_iter().flatten();
     for word in args.filter_map(Value::as_str).flat_map(str::split_whitespace) {
@@ -64,7 +79,7 @@ fn header(value: &Value) -> Header {
         && bounds.get("okay").is_some_and(|okay| *okay == Value::Bool(false) || *okay == "false")
     {
         let count = bounds.get("count").and_then(number).map_or("some".to_owned(), |count| count.to_string());
-        header.failed = Some((1, count));
+        header.failed = Some((line, count));
     }
     header
 }
@@ -156,6 +171,7 @@ fn close(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use crate::log::{Given, parse_log};
+    use crate::series::Series;
 
     const TEXT: &str = r#"{"version":3,"args":["./build/all_gather_perf","-b","8"],"config":{"blocking_collectives":"false",
       "devices":[{"rank":0,"hostname":"a","device_info":"NVIDIA B200"},{"rank":1,"hostname":"a","device_info":"NVIDIA B200"}]},
@@ -174,6 +190,16 @@ mod tests {
     }
 
     #[test]
+    fn files_that_were_put_together_are_several_runs() {
+        let two = format!("{TEXT}\n{}", TEXT.replace("all_gather", "all_reduce"));
+        let names: Vec<String> =
+            parse_log("j", &two, Given::default()).unwrap().series.iter().map(Series::name).collect();
+        assert_eq!(names, ["all_gather 1x2", "all_reduce 1x2"]);
+        let cut = parse_log("j", &two[..two.len() - 2], Given::default()).unwrap();
+        assert_eq!((cut.series.len(), cut.notes.len()), (2, 1));
+    }
+
+    #[test]
     fn what_a_killed_run_leaves_is_taken() {
         let cut = TEXT.find("{\"size\":4096").unwrap() + 20;
         let log = parse_log("j", &TEXT[..cut], Given::default()).unwrap();
@@ -183,5 +209,6 @@ mod tests {
         assert!(error("{\"version\":3,").starts_with("j:1: the JSON ends before"));
         assert!(error("{\"version\":3}").starts_with("j:1: there is no array `results`"));
         assert!(error("{\"version\":3,\n x}").starts_with("j:2: invalid JSON"));
+        assert!(error(&format!("{TEXT}\n{{}}")).starts_with("j:6: there is no array `results`"));
     }
 }

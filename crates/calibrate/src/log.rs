@@ -47,7 +47,7 @@ pub fn parse_log(file: &str, text: &str, given: Given) -> Result<Log, LogError> 
     let runs = if let Some(runs) = rccl::parse(file, &plain, &mut notes)? {
         runs
     } else if is_json(&plain) {
-        vec![json::parse(file, &plain, &mut notes)?]
+        json::parse(file, &plain, &mut notes)?
     } else if plain.lines().any(|line| columns(line).is_some()) {
         return parse_table(file, &plain, given);
     } else {
