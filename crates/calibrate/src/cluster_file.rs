@@ -105,8 +105,8 @@ fn library(calibration: &Calibration) -> Vec<String> {
     lines
 }
 
-/// Share of their line rate that rings reach of NICs: all of it at most, since nothing is faster than its line. The fit may take more, where trees or
-/// sums in switches move fewer bytes than rings do.
+/// Share of their line rate that rings reach of NICs: all of it at most, since nothing is faster than its line. The fit may take
+/// more, where trees or sums in switches move fewer bytes than rings do.
 fn nic_share(constants: &Constants) -> f64 {
     constants.get(Constant::NicShare).min(1.0)
 }

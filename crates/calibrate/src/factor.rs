@@ -25,8 +25,8 @@ struct Factor {
 }
 
 impl Factor {
-    /// The factor of a row, if both bandwidths are there with digits enough, and the algorithm bandwidth is that of the time: else a program other
-    /// than nccl-tests has written them.
+    /// The factor of a row, if both bandwidths are there with digits enough, and the algorithm bandwidth is that of the time: else a
+    /// program other than nccl-tests has written them.
     fn of(row: &Row) -> Option<Self> {
         let (algbw, busbw) = (row.first.algbw?, row.first.busbw?);
         if row.bytes == 0 || !row.first.fits(row.bytes) || algbw.value <= 2.0 * algbw.half {
@@ -88,8 +88,8 @@ pub(crate) fn named(operations: impl Iterator<Item = Operation>) -> Option<Strin
     Some(if others.is_empty() { (*last).to_owned() } else { format!("{} or {last}", others.join(", ")) })
 }
 
-/// Holds the factors of rows against that of an operation among so many ranks. One row that is off is a damaged one, and remarked; two are another
-/// measurement.
+/// Holds the factors of rows against that of an operation among so many ranks. One row that is off is a damaged one, and remarked;
+/// two are another measurement.
 ///
 /// # Errors
 /// If rows have another factor.

@@ -1,7 +1,7 @@
 //! Labels that launchers, containers and terminals put before and into the lines of a log, left out.
 //!
-//! Known are those of `srun --label`, of `mpirun` with tags or timestamps, of `kubectl logs` with timestamps or prefixes, of `stern`, `ts` and
-//! `docker compose`, and colours of terminals. Lines keep their numbers.
+//! Known are those of `srun --label`, of `mpirun` with tags or timestamps, of `kubectl logs` with timestamps or prefixes, of
+//! `stern`, `ts` and `docker compose`, and colours of terminals. Lines keep their numbers.
 
 use crate::row::parse_row;
 

@@ -1,4 +1,5 @@
-//! Logs of nccl-tests: what its programs print, their comments and rows, and tables of several operations. Logs in JSON or CSV are read elsewhere.
+//! Logs of nccl-tests: what its programs print, their comments and rows, and tables of several operations. Logs in JSON or CSV are
+//! read elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -33,12 +34,12 @@ pub struct Log {
     pub notes: Vec<String>,
 }
 
-/// Reads a log: the text that programs of nccl-tests print, also with the labels of launchers, the JSON that they write with `-J`, JSON or CSV
-/// of rccl-tests, or a table of several operations.
+/// Reads a log: the text that programs of nccl-tests print, also with the labels of launchers, the JSON that they write with `-J`,
+/// JSON or CSV of rccl-tests, or a table of several operations.
 ///
 /// # Errors
-/// If it is none of these, neither it nor `given` says what was measured on how many nodes, or what it says cannot be. They name file, line and
-/// remedy.
+/// If it is none of these, neither it nor `given` says what was measured on how many nodes, or what it says cannot be. They name
+/// file, line and remedy.
 pub fn parse_log(file: &str, text: &str, given: Given) -> Result<Log, LogError> {
     let text = text.trim_start_matches('\u{feff}');
     // JSON may have brackets at the beginnings of lines, which are no labels.

@@ -45,8 +45,8 @@ pub(crate) struct Measured {
     pub(crate) us: f64,
     pub(crate) algbw: Option<Printed>,
     pub(crate) busbw: Option<Printed>,
-    /// Number of wrong values, 1 and more; 0 if none was; none if nothing was checked. Old versions have the largest relative error here, which
-    /// is below 1 and counts as 0.
+    /// Number of wrong values, 1 and more; 0 if none was; none if nothing was checked. Old versions have the largest relative error
+    /// here, which is below 1 and counts as 0.
     pub(crate) wrong: Option<f64>,
 }
 

@@ -1,5 +1,5 @@
-//! One run of a program of nccl-tests, from its header and rows to series: what was measured among which ranks, whether that can be, and the rows
-//! that count.
+//! One run of a program of nccl-tests, from its header and rows to series: what was measured among which ranks, whether that can be,
+//! and the rows that count.
 
 use zipwire_cluster::library::Operation;
 
@@ -133,8 +133,8 @@ impl Run {
         Err(LogError::NoOperation { file: file.to_owned(), line, candidates })
     }
 
-    /// Operations that the rows allow: by the factor of their bandwidths, by whether they add up, have a root, and are checked in place, and by how
-    /// many values are counted.
+    /// Operations that the rows allow: by the factor of their bandwidths, by whether they add up, have a root, and are checked in
+    /// place, and by how many values are counted.
     fn candidates(&self, ranks: u32) -> Vec<Operation> {
         use Operation::{AllGather, AllToAll, Broadcast, Reduce, ReduceScatter, SendRecv};
         let all = |is: fn(&Row) -> bool| self.rows.iter().all(is);
