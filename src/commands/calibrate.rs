@@ -208,6 +208,15 @@ impl<'c> Report<'c> {
     }
 }
 
+/// Share of a time below which its part by size is not seen.
+const SEEN: f64 = 1e-3;
+
+/// Bandwidth of a line in GB/s; none where times do not grow with the size, so that any large one would do.
+fn bandwidth(line: &AffineFit) -> String {
+    let by_size = line.to_bytes as f64 / line.bytes_per_s;
+    if by_size < SEEN * line.alpha_s { "-".to_owned() } else { format!("{:.2}", line.bytes_per_s / 1e9) }
+}
+
 /// Tables: lines by range of sizes, then how well the model of all of them meets each series.
 fn text(calibration: &Calibration) -> String {
     let header = ["op", "nodes x GPUs", "from", "to", "alpha", "GB/s", "R2", "residual"];
@@ -219,8 +228,9 @@ fn text(calibration: &Calibration) -> String {
             table::bytes(line.from_bytes as f64),
             table::bytes(line.to_bytes as f64),
             table::seconds(line.alpha_s),
-            format!("{:.2}", line.bytes_per_s / 1e9),
-            format!("{:.5}", line.r2),
+            bandwidth(line),
+            // A rounded 0 has no sign.
+            format!("{:.5}", line.r2).replace("-0.00000", "0.00000"),
             format!("{:.1} %", line.residual_pct),
         ]);
     }

@@ -134,6 +134,29 @@ fn flags_say_what_a_log_does_not() {
 }
 
 #[test]
+fn times_that_do_not_grow_have_no_bandwidth() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("all_reduce.txt");
+    let row = |shift: u32, us: &str| {
+        let bytes = 1_u64 << shift;
+        format!("{bytes} {} float sum -1 {us} 0.00 0.00 0 {us} 0.00 0.00 0\n", bytes / 4)
+    };
+    let rows: String =
+        (4..12).map(|shift| row(shift, if shift % 2 == 0 { "250.1" } else { "249.9" })).collect();
+    fs::write(&path, rows).unwrap();
+    let args = ["calibrate", "nccl-tests", path.to_str().unwrap(), "--nodes", "1", "--gpus-per-node", "8"];
+    let output = zipwire(&args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let table = String::from_utf8(output.stdout).unwrap();
+    let line = table.lines().find(|line| line.starts_with("all_reduce  1 x 8")).unwrap();
+    assert!(line.contains(" us  ") && line.contains("   -  "), "{table}");
+    let is_long = |word: &str| word.len() > 12 && word.parse::<f64>().is_ok();
+    assert!(!table.split_whitespace().any(is_long) && !table.contains("-0.0"), "{table}");
+    let notes = String::from_utf8(output.stderr).unwrap();
+    assert!(notes.contains("the operation is all_reduce, by the name of the file"), "{notes}");
+}
+
+#[test]
 fn the_cluster_file_replaces_nothing_but_its_like() {
     let folder = tempfile::tempdir().unwrap();
     let text = fs::read_to_string(log(ONE_NODE)).unwrap();

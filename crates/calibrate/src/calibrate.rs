@@ -3,8 +3,10 @@
 use zipwire_cluster::library::{Constant, Constants, Hardware, LibraryModel, Operation};
 
 use crate::affine::{AffineFit, affine};
+use crate::cluster_file::above_line_rate;
 use crate::error::CalibrateError;
 use crate::fit::{Fit, fit};
+use crate::row::is_integer;
 use crate::series::{LEAST_SIZES, Series, median};
 use crate::site::Site;
 
@@ -57,6 +59,7 @@ pub fn calibrate(series: &[Series]) -> Result<Calibration, CalibrateError> {
     let kept = without_outliers(&site, &all, &start, &mut notes);
     let fit = fit_of(&site, &kept, &start);
     notes.extend(undetermined(&site, &kept, &fit));
+    notes.extend(above_line_rate(&site, &fit.constants));
     let held = held_out(&site, &kept, &start);
     let scores = kept.iter().map(|series| {
         let model = model(site.hardware(series.nodes, series.gpus_per_node), fit.constants);
@@ -68,7 +71,7 @@ pub fn calibrate(series: &[Series]) -> Result<Calibration, CalibrateError> {
 
 /// Series with enough sizes. Integers are left out where the same was measured with floating-point values: their sums are slower.
 fn usable(series: &[Series], notes: &mut Vec<String>) -> Result<Vec<Series>, CalibrateError> {
-    let is_integer = |series: &Series| series.dtype.contains("int");
+    let is_integer = |series: &Series| is_integer(&series.dtype);
     let same = |a: &Series, b: &Series| {
         (a.operation, a.nodes, a.gpus_per_node) == (b.operation, b.nodes, b.gpus_per_node)
     };

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use zipwire_cluster::library::{Constant, ConstantUnit, Constants, LibraryModel};
 
 use crate::calibrate::Calibration;
+use crate::site::Site;
 
 /// Text in the first line of every such file.
 pub const CLUSTER_FILE_MARK: &str = "fitted to nccl-tests";
@@ -48,7 +49,7 @@ fn hardware(calibration: &Calibration) -> Vec<String> {
     let (site, constants) = (&calibration.site, &calibration.fit.constants);
     let source = |constant| source(calibration, constant);
     let link_share = constants.get(Constant::LinkShare);
-    let nic_share = constants.get(Constant::NicShare);
+    let nic_share = nic_share(constants);
     let mut lines = vec![
         format!("nodes = {}                   # the most that were measured", site.nodes),
         format!("gpus_per_node = {}           # the most that took part", site.gpus_per_node),
@@ -104,15 +105,34 @@ fn library(calibration: &Calibration) -> Vec<String> {
     lines
 }
 
+/// Share of their line rate that rings reach of NICs: all of it at most, since nothing is faster than its line. The fit may take
+/// more, where trees or sums in switches move fewer bytes than rings do.
+fn nic_share(constants: &Constants) -> f64 {
+    constants.get(Constant::NicShare).min(1.0)
+}
+
+/// Remark on NICs that the fit has faster than their line rate.
+pub(crate) fn above_line_rate(site: &Site, constants: &Constants) -> Option<String> {
+    let share = constants.get(Constant::NicShare);
+    (share > nic_share(constants)).then(|| {
+        format!(
+            "the fit has {} GB/s for each NIC, above its line rate of {} GB/s, and `nic_bandwidth` is the line rate; if NICs are faster, a \
+             comment in a log says so, `# interconnect: 8x400G`",
+            significant(site.nic_bytes_per_s * share / 1e9),
+            significant(site.nic_bytes_per_s / 1e9)
+        )
+    })
+}
+
 /// Constants rescaled from shares of nominal bandwidths to shares of the bandwidths that are reached.
 fn rescaled(constants: &Constants) -> Constants {
     let mut rescaled = *constants;
-    let mut divide = |by: Constant, all: &[Constant]| {
+    let mut divide = |by: f64, all: &[Constant]| {
         for constant in all {
-            rescaled.set(*constant, constants.get(*constant) / constants.get(by));
+            rescaled.set(*constant, constants.get(*constant) / by);
         }
     };
-    divide(Constant::LinkShare, &[Constant::LinkShare, Constant::PeerChannelShare]);
+    divide(constants.get(Constant::LinkShare), &[Constant::LinkShare, Constant::PeerChannelShare]);
     let of_nics = [
         Constant::NicShare,
         Constant::TreeNicShare,
@@ -120,7 +140,7 @@ fn rescaled(constants: &Constants) -> Constants {
         Constant::LlNicShare,
         Constant::SharpShare,
     ];
-    divide(Constant::NicShare, &of_nics);
+    divide(nic_share(constants), &of_nics);
     rescaled
 }
 

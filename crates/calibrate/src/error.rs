@@ -22,7 +22,7 @@ pub enum LogError {
          help: pass the output of an nccl-tests program, as text or as what its `-J` wrote"
     )]
     Empty { file: String, lines: usize },
-    #[error("{file}:{line}: {reason}\nhelp: pass what nccl-tests wrote with `-J`")]
+    #[error("{file}:{line}: {reason}\nhelp: pass what nccl-tests wrote with `-J`, or rccl-tests with `-Z`")]
     Json {
         file: String,
         /// The line, from 1.
@@ -30,7 +30,7 @@ pub enum LogError {
         reason: String,
     },
     #[error(
-        "{file}:{line}: the log does not say which operation it measured\n\
+        "{file}:{line}: the log does not say which operation it measured{candidates}\n\
          help: add `--op all_reduce`, or another one of: {}",
         operations()
     )]
@@ -38,6 +38,20 @@ pub enum LogError {
         file: String,
         /// Line of the first row, from 1.
         line: usize,
+        /// Operations that its rows leave, `: it is alltoall or all_gather`; nothing if they leave all.
+        candidates: String,
+    },
+    #[error(
+        "{file}:{line}: `{operation}` is not modelled\n\
+         help: calibrate with logs of others: {}{}",
+        operations(),
+        if operation == "alltoallv" { "; if all parts were of one size, `--op alltoall` takes it as that" } else { "" }
+    )]
+    NotModelled {
+        file: String,
+        /// Line of the first row, from 1.
+        line: usize,
+        operation: String,
     },
     #[error("{file}:{line}: the log does not say on how many {what} it ran\nhelp: add `{flag}`")]
     NoShape {
@@ -48,7 +62,35 @@ pub enum LogError {
         flag: &'static str,
     },
     #[error(
-        "{file}:{line}: {ranks} ranks are spread unevenly over {nodes} hosts\n\
+        "{file}:{line}: the log is of one GPU alone, which exchanges nothing\n\
+         help: measure with two GPUs or more; if more took part, say how many with `--nodes` and `--gpus-per-node`"
+    )]
+    OneGpu {
+        file: String,
+        /// Line of the first row, from 1.
+        line: usize,
+    },
+    #[error(
+        "{file}:{line}: the log is of {runs} runs of one rank each, which exchanged nothing\n\
+         help: build nccl-tests with `make MPI=1`, so that the processes of a launcher are ranks of one run, and measure again"
+    )]
+    Alone {
+        file: String,
+        /// Line of the first row, from 1.
+        line: usize,
+        runs: usize,
+    },
+    #[error(
+        "{file}:{line}: lines of several runs are mixed here: a rank is listed twice before the first row\n\
+         help: let each run write into a file of its own; if processes should be ranks of one run, build nccl-tests with `make MPI=1`"
+    )]
+    Mixed {
+        file: String,
+        /// Line of the first row, from 1.
+        line: usize,
+    },
+    #[error(
+        "{file}:{line}: {ranks} ranks are spread unevenly over {nodes} hosts: {spread}\n\
          help: if that is meant, say what comes nearest with `--nodes` and `--gpus-per-node`"
     )]
     Uneven {
@@ -57,6 +99,44 @@ pub enum LogError {
         line: usize,
         ranks: usize,
         nodes: usize,
+        /// Ranks of each host, or how they were counted.
+        spread: String,
+    },
+    #[error(
+        "{file}:{line}: several ranks of host `{host}` are on one GPU: several hosts seem to have this name\n\
+         help: say how many with `--nodes`"
+    )]
+    OneName {
+        file: String,
+        /// Line of the first row, from 1.
+        line: usize,
+        host: String,
+    },
+    #[error(
+        "{file}:{line}: the results were wrong ({wrong}), so times mean nothing\n\
+         help: find out what damages values, and measure again"
+    )]
+    Wrong {
+        file: String,
+        /// Line that says so, from 1.
+        line: usize,
+        wrong: String,
+    },
+    #[error(
+        "{file}:{line}: bus over algorithm bandwidth is {printed}, but {claimed}\n\
+         help: the former is the factor {meaning}; say what it was with `--op`, `--nodes` and `--gpus-per-node`, or take the parts of \
+         different runs apart"
+    )]
+    Factor {
+        file: String,
+        /// Line of a row that shows it, from 1.
+        line: usize,
+        /// Factor of the printed bandwidths, and these.
+        printed: String,
+        /// Factor of the operation and the ranks that the log or the user states, and these.
+        claimed: String,
+        /// Operations and ranks of the printed factor.
+        meaning: String,
     },
 }
 

@@ -1,7 +1,7 @@
 //! Calibration: from logs of nccl-tests on a cluster to constants of the model of its communication library
 //! ([`LibraryModel`](zipwire_cluster::library::LibraryModel)).
 //!
-//! [`parse_log`] reads one log, as text or as JSON, to [`Series`]: one operation on one shape of cluster, over sizes. [`calibrate()`]
+//! [`parse_log`] reads one log, as text, JSON or CSV, to [`Series`]: one operation on one shape of cluster, over sizes. [`calibrate()`]
 //! fits constants to many series of one cluster, says how well they are met, and says what looks wrong with them. [`HostConstants`] are those
 //! of hosts, as probes measure them. Nothing here reads files or clocks: texts and numbers go in.
 
@@ -9,10 +9,16 @@ mod affine;
 mod calibrate;
 mod cluster_file;
 mod error;
+mod factor;
 mod fit;
+mod header;
 mod hosts;
 mod json;
+mod label;
 mod log;
+mod rccl;
+mod row;
+mod run;
 mod series;
 mod site;
 

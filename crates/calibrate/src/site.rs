@@ -2,6 +2,7 @@
 
 use zipwire_cluster::library::{Constant, Constants, Generation, Hardware, Operation};
 
+use crate::cluster_file::significant;
 use crate::error::CalibrateError;
 use crate::series::Series;
 
@@ -49,7 +50,7 @@ impl Site {
         if nodes > 1 && !is_named {
             notes.push(format!(
                 "no log names the NICs: {nics_per_node} of {} Gb/s per node are assumed, for {gpus_per_node} GPUs",
-                per_node / f64::from(nics_per_node) * 8e-9
+                significant(per_node / f64::from(nics_per_node) * 8e-9)
             ));
         }
         let nic_bytes_per_s = per_node / f64::from(nics_per_node);
