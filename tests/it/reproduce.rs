@@ -135,7 +135,7 @@ fn a_report_does_not_depend_on_the_number_of_threads() {
 }
 
 #[test]
-#[ignore = "half a minute: .ci/run runs it, and the short form is the test above"]
+#[ignore = "minutes: `.ci/wide papers` runs it, and the short form is the test above"]
 fn a_large_report_does_not_depend_on_the_number_of_threads() {
     reports_are_alike("zipccl");
 }
