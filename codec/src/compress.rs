@@ -19,7 +19,7 @@ pub fn compress(values: &[u8], dtype: DType) -> Result<Vec<u8>, EncodeError> {
 /// Compresses like [`compress`], by a codec of the caller's choice.
 ///
 /// # Errors
-/// As [`compress`], and if the codec does not support the type.
+/// Errors of [`compress`], and if the codec does not support the type.
 pub fn compress_with(codec: &dyn Codec, values: &[u8], dtype: DType) -> Result<Vec<u8>, EncodeError> {
     encode_to_vec(codec, Layout::Compact, dtype, values)
 }
@@ -37,7 +37,7 @@ pub fn compress_into(values: &[u8], dtype: DType, out: &mut [u8]) -> Result<usiz
 /// [`Tiered`] with rows of unknown length, [`crate::Window7`] and [`crate::Raw`].
 ///
 /// # Errors
-/// As [`compress_into`], and if the codec does not support the type.
+/// Errors of [`compress_into`], and if the codec does not support the type.
 pub fn compress_into_with(
     codec: &dyn Codec,
     values: &[u8],
@@ -66,7 +66,7 @@ pub fn decompress(frame: &[u8]) -> Result<Vec<u8>, DecodeError> {
 /// before). Nothing is allocated.
 ///
 /// # Errors
-/// As [`decompress`], and if `out` is too short.
+/// Errors of [`decompress`], and if `out` is too short.
 pub fn decompress_into(frame: &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {
     Decoder::new().decompress_into(frame, out)
 }

@@ -34,7 +34,7 @@ pub fn decode(
 /// so many values can be.
 ///
 /// # Errors
-/// As [`decode`], and [`DecodeError::OutOfMemory`].
+/// Errors of [`decode`], and [`DecodeError::OutOfMemory`].
 pub fn decode_from_slice(shape: FrameShape, frame: &[u8]) -> Result<Vec<u8>, DecodeError> {
     decode_slice_with(Tables::NONE, shape, frame)
 }
@@ -216,7 +216,7 @@ impl Decoder {
     /// Decompresses like [`Self::decompress`], into the front of `out`; returns the bytes of the values. Nothing is allocated.
     ///
     /// # Errors
-    /// As [`Self::decompress`], and [`DecodeError::OutputBuffer`] if `out` is too short. `out` then holds unspecified values.
+    /// Errors of [`Self::decompress`], and [`DecodeError::OutputBuffer`] if `out` is too short. `out` then holds unspecified values.
     pub fn decompress_into(&self, frame: &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {
         let FrameInfo { shape, static_len, .. } = self.peek(frame)?;
         let (needed, found) = (shape.values_len(), out.len());
@@ -233,7 +233,7 @@ impl Decoder {
     /// Decodes a frame whose shape both ends know, like [`crate::decode`].
     ///
     /// # Errors
-    /// As [`crate::decode`], and [`DecodeError::UnknownTable`].
+    /// Errors of [`crate::decode`], and [`DecodeError::UnknownTable`].
     pub fn decode(
         &self,
         layout: Layout,
@@ -248,7 +248,7 @@ impl Decoder {
     /// Decodes a frame whose shape both ends know, like [`crate::decode_from_slice`].
     ///
     /// # Errors
-    /// As [`Self::decompress`], and if it is of another shape.
+    /// Errors of [`Self::decompress`], and if it is of another shape.
     pub fn decode_from_slice(&self, shape: FrameShape, frame: &[u8]) -> Result<Vec<u8>, DecodeError> {
         self.check_limit(shape.values_len())?;
         decode_slice_with(&self.tables, shape, frame)
@@ -257,7 +257,7 @@ impl Decoder {
     /// [`crate::decode_exponents`]: the values of a frame whose signs and mantissas came by themselves.
     ///
     /// # Errors
-    /// As [`crate::decode_exponents`], and [`DecodeError::UnknownTable`].
+    /// Errors of [`crate::decode_exponents`], and [`DecodeError::UnknownTable`].
     pub fn decode_exponents(
         &self,
         dtype: DType,

@@ -92,10 +92,10 @@ impl<Room: AsRef<[u8]> + AsMut<[u8]>> Pieces<Room> {
     /// Encodes like [`Self::encode`], with a codec for each piece, by its number: for [`crate::Delta`], whose base is as long as the piece.
     ///
     /// # Errors
-    /// As [`Self::encode`].
+    /// Errors of [`Self::encode`].
     ///
     /// # Panics
-    /// As [`Self::encode`].
+    /// Panics of [`Self::encode`].
     pub fn encode_by<'a>(
         &mut self,
         codec: impl (Fn(usize) -> &'a dyn Codec) + Sync,
@@ -133,10 +133,10 @@ impl<Room: AsRef<[u8]> + AsMut<[u8]>> Pieces<Room> {
     /// Decodes like [`Self::decode`], with the tables and bases that frames name.
     ///
     /// # Errors
-    /// As [`Self::decode`], and if a frame names what the decoder does not have.
+    /// Errors of [`Self::decode`], and if a frame names what the decoder does not have.
     ///
     /// # Panics
-    /// As [`Self::decode`].
+    /// Panics of [`Self::decode`].
     pub fn decode_with(&self, decoder: &Decoder, out: &mut [u8]) -> Result<(), DecodeError> {
         assert_eq!(out.len(), self.len, "the values have another length");
         if self.len == 0 {

@@ -35,7 +35,7 @@ pub fn write_sign_mantissa(values: &[u8], sign_mantissa: &mut [u8]) {
 /// `static_out` has exactly [`Codec::static_len`] less [`sign_mantissa_len`] bytes, all of which are written.
 ///
 /// # Errors
-/// As [`Codec::encode`], and [`EncodeError::Unsupported`] if there is no [`sign_mantissa_len`].
+/// Errors of [`Codec::encode`], and [`EncodeError::Unsupported`] if there is no [`sign_mantissa_len`].
 pub fn encode_exponents(
     codec: &dyn Codec,
     dtype: DType,
@@ -82,7 +82,7 @@ pub fn encode_exponents(
 /// [`crate::decode`] of what [`write_sign_mantissa`] and [`encode_exponents`] write, in the split layout.
 ///
 /// # Errors
-/// As [`crate::decode`].
+/// Errors of [`crate::decode`].
 pub fn decode_exponents(
     dtype: DType,
     sign_mantissa: &[u8],

@@ -20,7 +20,7 @@ use crate::{Codec, DType, Decoder, EncodeError, Layout, Table, TableError, regis
 /// `rans:table=0a1b2c3d` names a table that many frames share ([`Table`]), which is given apart as well ([`Self::with_table`]).
 ///
 /// Two specs that ask for the same are equal: options at their defaults do not count, nor does the order of options.
-/// What a codec then chose for given values is not a spec; it is in the frame.
+/// Choices of a codec for given values are not in its spec, but in the frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Spec {
     /// Step before the values are coded.

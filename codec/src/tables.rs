@@ -160,7 +160,7 @@ impl TableUsage {
     /// Usage of table `id`, which the decoder has, by a frame: values of a frame that has a table of its own count as coded by other means.
     ///
     /// # Errors
-    /// As [`Decoder::table_usage`].
+    /// Errors of [`Decoder::table_usage`].
     pub fn of_shared(
         decoder: &Decoder,
         id: u32,

@@ -83,7 +83,7 @@ impl Coder {
     /// Whether there are kernels that encode compact frames of this codec and type. Needs no GPU.
     ///
     /// # Errors
-    /// As for [`Self::check`], and [`GpuError::NoCompact`] if compact frames are only decoded.
+    /// Errors of [`Self::check`], and [`GpuError::NoCompact`] if compact frames are only decoded.
     pub fn check_compact(spec: &Spec, dtype: DType) -> Result<(), GpuError> {
         let module = module(spec, dtype)?;
         match module.encodes_compact() {
@@ -96,7 +96,7 @@ impl Coder {
     /// allocations for all frames of a launch. Needs no GPU.
     ///
     /// # Errors
-    /// As for [`Self::check`].
+    /// Errors of [`Self::check`].
     pub fn frame_len(spec: &Spec, dtype: DType, count: u64) -> Result<u64, GpuError> {
         Ok(frame_len(module(spec, dtype)?, count))
     }

@@ -34,7 +34,7 @@ pub struct Sweep {
 /// `sets` and `seed` are as for [`load`](crate::load); neither may set what the sweep does.
 ///
 /// # Errors
-/// What is wrong with the table, or with the scenario without it, with the place in the file or the argument.
+/// A mistake in the table, or in the scenario without it, with its place in the file or the argument.
 pub fn load_sweep(source: &Source, sets: &[String], seed: Option<u64>) -> Result<Option<Sweep>> {
     let sweep = load_unchecked(&Arguments::new(source, sets, &[], seed), Files::new(&source.base))?;
     sweep.as_ref().map(Sweep::base).transpose()?;

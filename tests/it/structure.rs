@@ -165,11 +165,11 @@ fn functions_are_short() {
     assert!(seen > 1000, "{seen} functions were found: are they recognised?");
 }
 
-/// The first line of each doc comment, with its number.
+/// First lines of the paragraphs of doc comments, with their numbers; a heading is no paragraph.
 fn doc_comments(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let comment = |line: &&str| {
         let rest = line.trim_start().strip_prefix("//").and_then(|rest| rest.strip_prefix(['/', '!']));
-        rest.is_some_and(|rest| rest.starts_with(' '))
+        rest.is_some_and(|rest| rest.starts_with(' ') && !rest.starts_with(" # "))
     };
     let before = std::iter::once("").chain(text.lines());
     let pairs = before.zip(text.lines()).enumerate();

@@ -309,7 +309,7 @@ impl<R: Read + Seek> SeekReader<R> {
     /// The same, with the tables and the limit of a decoder: the limit is for each chunk.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// Errors of [`Self::new`].
     pub fn with_decoder(mut inner: R, decoder: Decoder) -> io::Result<Self> {
         let index = ContainerIndex::read(&mut inner)?;
         Ok(Self { inner, decoder, index, kept: None, frames: Vec::new(), position: 0 })
@@ -338,7 +338,7 @@ impl<R: Read + Seek> SeekReader<R> {
     /// The bytes of a range.
     ///
     /// # Errors
-    /// As [`Self::read_at`], and if there is no memory for them.
+    /// Errors of [`Self::read_at`], and if there is no memory for them.
     pub fn read_range(&mut self, range: Range<u64>) -> io::Result<Vec<u8>> {
         let len = range.end.saturating_sub(range.start);
         self.check_end(range.start.saturating_add(len))?;

@@ -68,7 +68,7 @@ impl WriterOptions {
     /// values. Saturates.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Errors of [`Self::open`].
     pub fn bound(&self, len: u64) -> Result<u64, ContainerError> {
         let header = self.header()?;
         let most = |count| self.codec.bound(FrameShape { count, ..header.chunk_shape() }) as u64 + 8;

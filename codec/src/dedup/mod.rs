@@ -68,7 +68,7 @@ impl Dedup {
     /// [`Codec::encode`] in the compact layout, with an index that routing gave instead of a search.
     ///
     /// # Errors
-    /// As [`Codec::encode`], and [`EncodeError::Rows`] if the index is of another number of rows.
+    /// Errors of [`Codec::encode`], and [`EncodeError::Rows`] if the index is of another number of rows.
     ///
     /// # Panics
     /// In builds with debug assertions, if rows that the index calls equal are not.

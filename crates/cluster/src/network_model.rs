@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum NetworkModel {
     /// Max-min fair shares over all links of the route: no flow can get more without taking from one that has no more than it.
-    /// What a flow cannot use of one link, because another holds it back, goes to the others there.
+    /// Bandwidth of one link that a flow cannot use, because another link holds it back, goes to the other flows there.
     #[default]
     MaxMin,
     /// Contention at the ports of GPUs and NICs only ([`Topology::is_port`](crate::Topology::is_port)). A port divides its

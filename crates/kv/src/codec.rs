@@ -71,7 +71,7 @@ impl KvCodec {
     /// [`Order::Heads`](crate::Order::Heads) these are the pages of all tokens of the group, as they lie.
     ///
     /// # Errors
-    /// As [`Self::encode`].
+    /// Errors of [`Self::encode`].
     pub fn encode_pages(
         &self,
         place: Place,
@@ -106,7 +106,7 @@ impl KvCodec {
     /// they were encoded.
     ///
     /// # Errors
-    /// As [`Self::peek`]; [`KvError::Decode`] if a frame is damaged; [`KvError::Planes`] and [`KvError::PlaneLen`] if `planes` are not those of the
+    /// Errors of [`Self::peek`]; [`KvError::Decode`] if a frame is damaged; [`KvError::Planes`] and [`KvError::PlaneLen`] if `planes` are not those of the
     /// group. What is in them is then unspecified.
     pub fn decode(&self, group: &[u8], planes: &mut [&mut [u8]]) -> Result<Group, KvError> {
         let (header, info) = self.read(group)?;
@@ -120,7 +120,7 @@ impl KvCodec {
     /// Decodes a group into pages, as [`Self::encode_pages`] takes them; they need not be those that the sender had.
     ///
     /// # Errors
-    /// As [`Self::decode`]. Pages of planes behind one that is damaged are as they were.
+    /// Errors of [`Self::decode`]. Pages of planes behind one that is damaged are as they were.
     pub fn decode_pages(
         &self,
         group: &[u8],

@@ -56,7 +56,7 @@ impl Geometry {
     /// One latent of `size` values for each token (MLA: those of the compressed keys and values and of the rotary part, 512 + 64 in DeepSeek-V3).
     ///
     /// # Errors
-    /// As [`Self::grouped`].
+    /// Errors of [`Self::grouped`].
     pub fn latent(layers: u32, size: u32, dtype: DType) -> Result<Self, KvError> {
         Self::of_planes(1, layers, [1, size], dtype)
     }
@@ -70,7 +70,7 @@ impl Geometry {
     /// With another number of tokens that a group has at the most.
     ///
     /// # Errors
-    /// As [`Self::grouped`].
+    /// Errors of [`Self::grouped`].
     pub fn with_group_tokens(self, group_tokens: u32) -> Result<Self, KvError> {
         Self { group_tokens, ..self }.checked()
     }

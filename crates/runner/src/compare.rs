@@ -63,7 +63,7 @@ pub struct RunResult<'a> {
 /// by, but adaptive ones, whose plan differs from iteration to iteration.
 ///
 /// # Errors
-/// What `keep` says, and whatever ends a run before a rank fails: that is in the result.
+/// Errors of `keep`, and whatever ends a run before a rank fails: that is in the result.
 pub fn compare<E: From<ExecuteError>>(
     prepared: &mut Prepared<'_>,
     executors: &[&'static dyn Executor],

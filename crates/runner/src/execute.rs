@@ -191,7 +191,7 @@ impl<'a> Prepared<'a> {
     /// Whether every variant can run on `executor`, without running any.
     ///
     /// # Errors
-    /// What is missing.
+    /// The first thing that is missing.
     pub fn check(&self, executor: &dyn Executor) -> Result<(), ExecuteError> {
         self.check_plans(executor)?;
         check_start(self.experiment, executor)

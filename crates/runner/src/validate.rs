@@ -401,7 +401,7 @@ fn codecs(experiment: &Experiment) -> Vec<Spec> {
 /// Measures the constants that a prediction of this experiment needs, by [`probe`].
 ///
 /// # Errors
-/// As [`probe`], and if a variant calls a library, of which no probe knows the cost.
+/// Errors of [`probe`], and if a variant calls a library, of which no probe knows the cost.
 pub fn probe_for(
     experiment: &Experiment,
     executor: &dyn Executor,

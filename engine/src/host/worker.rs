@@ -241,7 +241,7 @@ impl Coders {
     /// Coders of one rank. Chunks without a base in the payload are coded without.
     ///
     /// # Errors
-    /// What to say if the system refuses memory for a base.
+    /// A text, if the system refuses memory for a base.
     pub(super) fn of(plan: &Plan, rank: Rank, payload: &Payload) -> Result<Self, String> {
         let plain = plan.codec.as_ref().map(zipwire_codec::Spec::codec);
         let plain_decoder = plan.codec.as_ref().map_or_else(Decoder::new, zipwire_codec::Spec::decoder);

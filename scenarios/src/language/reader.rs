@@ -1,6 +1,6 @@
 //! A table whose keys have been checked: its values are read by the declarations of their keys. Rules
 //! between keys are stated once: [`Reader::check`] enforces them, and [`Schema::with`] describes them.
-//! Those that depend on several tables, or on a preset, are not here: the reader of the table checks them by itself.
+//! Rules that depend on several tables, or on a preset, are not here: the reader of the table checks them by itself.
 
 use serde_json::{Map, Value, json};
 

@@ -94,10 +94,10 @@ pub fn run(setup: &SimServingSetup<'_>, proceed: &dyn Fn() -> bool) -> Result<Se
 /// Simulates like [`run`]; `observe` sees the time and the machine after everything that has happened.
 ///
 /// # Errors
-/// As [`run`].
+/// Errors of [`run`].
 ///
 /// # Panics
-/// As [`run`].
+/// Panics of [`run`].
 pub fn run_observed(
     setup: &SimServingSetup<'_>,
     proceed: &dyn Fn() -> bool,

@@ -163,7 +163,7 @@ fn chosen(codec: String, auto: &Auto, dtype: DType, values: &[u8]) -> Result<Cho
 /// Like [`inspect`], with earlier values of the tensor, of the same type and number, as the base of codecs that code differences.
 ///
 /// # Errors
-/// As [`inspect`], and if the values are others in type or number.
+/// Errors of [`inspect`], and if the values are others in type or number.
 pub fn inspect_against(
     tensor: &TensorInfo,
     values: &[u8],

@@ -71,7 +71,7 @@ impl Model {
     /// Like [`Self::open`], for listing only: needs no base, and tensors that are differences cannot be read.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Errors of [`Self::open`].
     pub fn list(path: &Path) -> Result<Self, FileError> {
         let (file, outer, note) = Self::begin(path)?;
         match note {
@@ -93,7 +93,7 @@ impl Model {
     /// Like [`Self::open`], for a file that may have differences from `base`.
     ///
     /// # Errors
-    /// As [`Self::open`], and [`FileError::WrongBase`]: to know that, all of the base is read.
+    /// Errors of [`Self::open`], and [`FileError::WrongBase`]: to know that, all of the base is read.
     pub fn open_with(path: &Path, base: Option<Arc<Self>>) -> Result<Self, FileError> {
         let (file, outer, note) = Self::begin(path)?;
         let Some(note) = note else { return Ok(Self::plain(path, file, outer)) };
@@ -238,7 +238,7 @@ impl Model {
     /// keep frames without decoding them.
     ///
     /// # Errors
-    /// As [`Self::read_bytes`].
+    /// Errors of [`Self::read_bytes`].
     pub fn container(&self, name: &str) -> Result<Option<&ContainerIndex>, FileError> {
         let number = self.number(name)?;
         let container = self.places[number].container.as_ref();
@@ -248,7 +248,7 @@ impl Model {
     /// Fills `out` with the stored bytes of a tensor, from `start` on, without decoding.
     ///
     /// # Errors
-    /// As [`Self::read_bytes`].
+    /// Errors of [`Self::read_bytes`].
     ///
     /// # Panics
     /// If it takes fewer.
@@ -312,7 +312,7 @@ impl Model {
     /// The values of a tensor, little-endian.
     ///
     /// # Errors
-    /// As [`Self::read_bytes`].
+    /// Errors of [`Self::read_bytes`].
     pub fn read(&self, name: &str) -> Result<Vec<u8>, FileError> {
         let bytes = self.tensor(name)?.bytes();
         self.read_bytes(name, 0..bytes)
@@ -321,7 +321,7 @@ impl Model {
     /// Rows of a tensor, which are along its first dimension; a scalar is one row.
     ///
     /// # Errors
-    /// As [`Self::read_bytes`], and [`FileError::Rows`].
+    /// Errors of [`Self::read_bytes`], and [`FileError::Rows`].
     pub fn read_rows(&self, name: &str, rows: Range<u64>) -> Result<Vec<u8>, FileError> {
         let tensor = self.tensor(name)?;
         let count = tensor.shape.first().map_or(1, |rows| *rows as u64);
@@ -351,7 +351,7 @@ impl Model {
     /// Fills `out` with the values of a tensor from the byte `start` on, on all processors if there are many.
     ///
     /// # Errors
-    /// As [`Self::read_bytes`].
+    /// Errors of [`Self::read_bytes`].
     ///
     /// # Panics
     /// If the tensor ends before.

@@ -81,7 +81,7 @@ pub fn list(store: &Store) -> Result<Vec<Listed>, StoreError> {
 /// Counts checkpoints, objects and their bytes.
 ///
 /// # Errors
-/// As [`list`].
+/// Errors of [`list`].
 pub fn stats(store: &Store) -> Result<Stats, StoreError> {
     let manifests = store.manifests()?;
     let mut headers = Headers::new(store);

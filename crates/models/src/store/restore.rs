@@ -51,7 +51,7 @@ pub fn restore(
 /// Decodes all of a checkpoint and compares it with its addresses.
 ///
 /// # Errors
-/// As [`restore`].
+/// Errors of [`restore`].
 pub fn check(store: &Store, id: &str, watch: &Watch<'_>) -> Result<(), StoreError> {
     decode_all(store, &store.manifest(id)?, watch, |_, _, _| Ok(()))
 }

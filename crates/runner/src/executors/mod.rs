@@ -95,7 +95,7 @@ pub trait Executor: Sync {
     /// Whether it can run the variant at `index`, as far as that is not asked of every executor. Runs nothing.
     ///
     /// # Errors
-    /// What it refuses, or lacks.
+    /// The thing that it refuses, or lacks.
     fn check(&self, _prepared: &Prepared<'_>, _index: usize) -> Result<(), ExecuteError> {
         Ok(())
     }
