@@ -1,8 +1,8 @@
 //! The trait that all codecs implement.
 
-pub(crate) use sealed::Sealed;
+pub(crate) use sealed::{Checked, Sealed};
 
-use crate::{DType, EncodeError, FrameShape, Layout};
+use crate::{DType, EncodeError, FrameShape, Layout, frame};
 
 /// A lossless codec with its options: [`crate::Tiered`], [`crate::Window7`], [`crate::Codebook16`], [`crate::Raw`], one of
 /// these by the values ([`crate::Auto`]), with [`crate::Dedup`] in front of one of them, or what a [`crate::Spec`] asks for.
@@ -66,10 +66,17 @@ pub trait Codec: Sealed + std::fmt::Debug + Send + Sync {
         values: &[u8],
         static_out: &mut [u8],
         dynamic_out: &mut [u8],
-    ) -> Result<usize, EncodeError>;
+    ) -> Result<usize, EncodeError> {
+        let shape = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
+        self.encode_checked(Checked { shape, values, static_out, dynamic_out })
+    }
 }
 
-impl<C: Codec + ?Sized> Sealed for Box<C> {}
+impl<C: Codec + ?Sized> Sealed for Box<C> {
+    fn encode_checked(&self, frame: Checked<'_>) -> Result<usize, EncodeError> {
+        (**self).encode_checked(frame)
+    }
+}
 
 impl<C: Codec + ?Sized> Codec for Box<C> {
     fn id(&self) -> &'static str {
@@ -95,20 +102,26 @@ impl<C: Codec + ?Sized> Codec for Box<C> {
     fn min_len(&self, shape: FrameShape) -> usize {
         (**self).min_len(shape)
     }
-
-    fn encode(
-        &self,
-        layout: Layout,
-        dtype: DType,
-        values: &[u8],
-        static_out: &mut [u8],
-        dynamic_out: &mut [u8],
-    ) -> Result<usize, EncodeError> {
-        (**self).encode(layout, dtype, values, static_out, dynamic_out)
-    }
 }
 
 mod sealed {
+    use crate::{EncodeError, FrameShape};
+
+    /// Arguments of [`super::Codec::encode`] that it has checked. Only this crate can make them.
+    #[derive(Debug)]
+    pub struct Checked<'a> {
+        pub(crate) shape: FrameShape,
+        pub(crate) values: &'a [u8],
+        pub(crate) static_out: &'a mut [u8],
+        pub(crate) dynamic_out: &'a mut [u8],
+    }
+
     /// Private supertrait: only this crate implements [`super::Codec`].
-    pub trait Sealed {}
+    pub trait Sealed {
+        /// Encodes a frame; returns the length of the dynamic section.
+        ///
+        /// # Errors
+        /// Options that do not fit the values: a base or a table of others.
+        fn encode_checked(&self, frame: Checked<'_>) -> Result<usize, EncodeError>;
+    }
 }

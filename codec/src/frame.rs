@@ -4,8 +4,8 @@ use crate::registry::{self, CODECS};
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Section, checksum};
 
 /// Checks what [`Codec::encode`] is given; returns the shape of the frame.
-pub(crate) fn check_buffers(
-    codec: &dyn Codec,
+pub(crate) fn check_buffers<C: Codec + ?Sized>(
+    codec: &C,
     layout: Layout,
     dtype: DType,
     values: &[u8],
@@ -28,8 +28,8 @@ pub(crate) fn check_buffers(
 ///
 /// # Errors
 /// If the codec does not support the type or the values are not whole.
-pub(crate) fn shape_of(
-    codec: &dyn Codec,
+pub(crate) fn shape_of<C: Codec + ?Sized>(
+    codec: &C,
     layout: Layout,
     dtype: DType,
     values: &[u8],

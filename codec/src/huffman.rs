@@ -6,7 +6,7 @@
 
 use crate::canonical::{self, DecodeTable, EncodeTable, Lengths, SPARE, Stream, Words};
 use crate::checksum::{self, PART_BYTES};
-use crate::codec::Sealed;
+use crate::codec::{Checked, Sealed};
 use crate::decode::open;
 use crate::error::WordFault;
 use crate::frame::{self, HEADER_LEN};
@@ -81,7 +81,12 @@ fn read_lengths(bytes: &[u8]) -> Lengths {
     lengths
 }
 
-impl Sealed for Huffman {}
+impl Sealed for Huffman {
+    fn encode_checked(&self, frame: Checked<'_>) -> Result<usize, EncodeError> {
+        let Checked { shape, values, static_out, dynamic_out } = frame;
+        Ok(encode(shape, values, static_out, dynamic_out))
+    }
+}
 
 impl Codec for Huffman {
     fn id(&self) -> &'static str {
@@ -105,18 +110,6 @@ impl Codec for Huffman {
 
     fn min_len(&self, shape: FrameShape) -> usize {
         shape.count.saturating_add(FRONT_LEN)
-    }
-
-    fn encode(
-        &self,
-        layout: Layout,
-        dtype: DType,
-        values: &[u8],
-        static_out: &mut [u8],
-        dynamic_out: &mut [u8],
-    ) -> Result<usize, EncodeError> {
-        let shape = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
-        Ok(encode(shape, values, static_out, dynamic_out))
     }
 }
 

@@ -173,7 +173,7 @@ const fn unit(name: &'static str, multiply: u64, divide: u64) -> Unit {
     Unit { name, multiply, divide }
 }
 
-/// Units of scenarios.
+/// Units of bandwidth, as scenarios have them: name, factor and bits or bytes.
 const UNITS: [Unit; 13] = [
     unit("TB/s", 1_000_000_000_000, 1),
     unit("GB/s", 1_000_000_000, 1),

@@ -95,7 +95,7 @@ impl<Room: AsRef<[u8]> + AsMut<[u8]>> Pieces<Room> {
     /// Errors of [`Self::encode`].
     ///
     /// # Panics
-    /// Panics of [`Self::encode`].
+    /// Where [`Self::encode`] does.
     pub fn encode_by<'a>(
         &mut self,
         codec: impl (Fn(usize) -> &'a dyn Codec) + Sync,
@@ -136,7 +136,7 @@ impl<Room: AsRef<[u8]> + AsMut<[u8]>> Pieces<Room> {
     /// Errors of [`Self::decode`], and if a frame names what the decoder does not have.
     ///
     /// # Panics
-    /// Panics of [`Self::decode`].
+    /// Where [`Self::decode`] does.
     pub fn decode_with(&self, decoder: &Decoder, out: &mut [u8]) -> Result<(), DecodeError> {
         assert_eq!(out.len(), self.len, "the values have another length");
         if self.len == 0 {

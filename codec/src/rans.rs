@@ -4,7 +4,7 @@
 //! table of the frame. Blocks to which the table does not fit are coded in tiers.
 
 use crate::blocks::{self, Coding, How, MAX_ROW, Shared};
-use crate::codec::Sealed;
+use crate::codec::{Checked, Sealed};
 use crate::options::{self, Choice, Value, Values};
 use crate::sections::{Body, Pieces};
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Table, TableUsage};
@@ -110,7 +110,14 @@ pub(crate) fn usage(body: &Body<'_>, count: usize) -> Result<TableUsage, DecodeE
     blocks::usage(CODING, body, count)
 }
 
-impl Sealed for Rans {}
+impl Sealed for Rans {
+    fn encode_checked(&self, frame: Checked<'_>) -> Result<usize, EncodeError> {
+        let Checked { shape, values, static_out, dynamic_out } = frame;
+        let dynamic_out = &mut dynamic_out[..self.bound(shape) - static_out.len()];
+        let how = How { row: self.row, mantissa: self.mantissa, shared: self.shared };
+        Ok(blocks::encode(CODING, shape, how, values, static_out, dynamic_out))
+    }
+}
 
 impl Codec for Rans {
     fn id(&self) -> &'static str {
@@ -127,19 +134,5 @@ impl Codec for Rans {
 
     fn bound(&self, shape: FrameShape) -> usize {
         blocks::bound(shape)
-    }
-
-    fn encode(
-        &self,
-        layout: Layout,
-        dtype: DType,
-        values: &[u8],
-        static_out: &mut [u8],
-        dynamic_out: &mut [u8],
-    ) -> Result<usize, EncodeError> {
-        let shape = crate::frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
-        let dynamic_out = &mut dynamic_out[..self.bound(shape) - static_out.len()];
-        let how = How { row: self.row, mantissa: self.mantissa, shared: self.shared };
-        Ok(blocks::encode(CODING, shape, how, values, static_out, dynamic_out))
     }
 }

@@ -3,7 +3,7 @@
 //! It is the fall-back for small messages and the base line; it still checks what it carries.
 
 use crate::checksum::{PART_BYTES, WORD, fold};
-use crate::codec::Sealed;
+use crate::codec::{Checked, Sealed};
 use crate::frame::{self, HEADER_LEN};
 use crate::sections::Body;
 use crate::streaming_store::{self, StreamingStore};
@@ -18,7 +18,19 @@ pub(crate) const TAG: u8 = 0;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Raw;
 
-impl Sealed for Raw {}
+impl Sealed for Raw {
+    fn encode_checked(&self, frame: Checked<'_>) -> Result<usize, EncodeError> {
+        let Checked { shape, values, static_out, dynamic_out } = frame;
+        let (out, dynamic_len) = match shape.layout {
+            Layout::Split => (static_out, 0),
+            Layout::Compact => (dynamic_out, HEADER_LEN + values.len()),
+        };
+        let (header, body) = out.split_at_mut(HEADER_LEN);
+        let sum = copy_and_sum(values, &mut body[..values.len()]);
+        frame::seal(TAG, shape, 0, dynamic_len, sum, header);
+        Ok(dynamic_len)
+    }
+}
 
 impl Codec for Raw {
     fn id(&self) -> &'static str {
@@ -42,25 +54,6 @@ impl Codec for Raw {
 
     fn min_len(&self, shape: FrameShape) -> usize {
         self.bound(shape)
-    }
-
-    fn encode(
-        &self,
-        layout: Layout,
-        dtype: DType,
-        values: &[u8],
-        static_out: &mut [u8],
-        dynamic_out: &mut [u8],
-    ) -> Result<usize, EncodeError> {
-        let shape = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
-        let (out, dynamic_len) = match layout {
-            Layout::Split => (static_out, 0),
-            Layout::Compact => (dynamic_out, HEADER_LEN + values.len()),
-        };
-        let (header, body) = out.split_at_mut(HEADER_LEN);
-        let sum = copy_and_sum(values, &mut body[..values.len()]);
-        frame::seal(TAG, shape, 0, dynamic_len, sum, header);
-        Ok(dynamic_len)
     }
 }
 

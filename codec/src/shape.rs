@@ -36,9 +36,9 @@ impl std::fmt::Display for FrameShape {
 pub enum Layout {
     /// The length of the static section follows from the number of values; it can be sent first. What does not fit is
     /// in the dynamic section.
-    Split,
+    Split = 0,
     /// No static section. Everything shrinks: for files, and where sizes are exchanged before the data.
-    Compact,
+    Compact = 1,
 }
 
 impl Layout {
@@ -58,7 +58,7 @@ impl Layout {
         Self::ALL.into_iter().find(|layout| layout.name() == name)
     }
 
-    /// Tag in frame headers.
+    /// Tag in frame headers: the number that the enum says.
     pub(crate) fn tag(self) -> u8 {
         self as u8
     }
@@ -74,15 +74,15 @@ impl std::fmt::Display for Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DType {
     /// 1 sign, 8 exponent, 7 mantissa bits.
-    Bf16,
+    Bf16 = 0,
     /// 1 sign, 5 exponent, 10 mantissa bits.
-    F16,
+    F16 = 1,
     /// 1 sign, 8 exponent, 23 mantissa bits.
-    F32,
+    F32 = 2,
     /// 1 sign, 4 exponent, 3 mantissa bits.
-    F8E4M3,
+    F8E4M3 = 3,
     /// 1 sign, 5 exponent, 2 mantissa bits.
-    F8E5M2,
+    F8E5M2 = 4,
 }
 
 impl DType {
@@ -130,7 +130,7 @@ impl DType {
         Self::ALL.into_iter().find(|dtype| dtype.name() == name)
     }
 
-    /// Tag in frame headers.
+    /// Tag in frame headers: the number that the enum says.
     pub(crate) fn tag(self) -> u8 {
         self as u8
     }

@@ -9,10 +9,10 @@
 pub(crate) use crate::blocks::OPTIONS;
 
 use crate::blocks::{self, Coding, How, MAX_ROW};
-use crate::codec::Sealed;
+use crate::codec::{Checked, Sealed};
 use crate::options::Value;
 use crate::sections::{Body, Pieces};
-use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout};
+use crate::{Codec, DType, DecodeError, EncodeError, FrameShape};
 
 /// Tag in frame headers.
 pub(crate) const TAG: u8 = CODING.tag();
@@ -56,7 +56,20 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
     blocks::decode(CODING, body, out)
 }
 
-impl Sealed for Tiered {}
+impl Sealed for Tiered {
+    fn encode_checked(&self, frame: Checked<'_>) -> Result<usize, EncodeError> {
+        let Checked { shape, values, static_out, dynamic_out } = frame;
+        let dynamic_out = &mut dynamic_out[..self.bound(shape) - static_out.len()];
+        Ok(blocks::encode(
+            CODING,
+            shape,
+            How { row: self.row, ..How::default() },
+            values,
+            static_out,
+            dynamic_out,
+        ))
+    }
+}
 
 impl Codec for Tiered {
     fn id(&self) -> &'static str {
@@ -73,25 +86,5 @@ impl Codec for Tiered {
 
     fn bound(&self, shape: FrameShape) -> usize {
         blocks::bound(shape)
-    }
-
-    fn encode(
-        &self,
-        layout: Layout,
-        dtype: DType,
-        values: &[u8],
-        static_out: &mut [u8],
-        dynamic_out: &mut [u8],
-    ) -> Result<usize, EncodeError> {
-        let shape = crate::frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
-        let dynamic_out = &mut dynamic_out[..self.bound(shape) - static_out.len()];
-        Ok(blocks::encode(
-            CODING,
-            shape,
-            How { row: self.row, ..How::default() },
-            values,
-            static_out,
-            dynamic_out,
-        ))
     }
 }

@@ -12,7 +12,7 @@ mod sample;
 use std::sync::Arc;
 
 use crate::blocks::MAX_ROW;
-use crate::codec::Sealed;
+use crate::codec::{Checked, Sealed};
 use crate::options::{Choice, ROW_KEY, Value, Values};
 use crate::raw::Raw;
 use crate::sections::Body;
@@ -162,7 +162,17 @@ pub(crate) fn decode_nothing(_: &Body<'_>, _: &mut [u8]) -> Result<u32, DecodeEr
     Err(DecodeError::UnknownCodec { tag: u8::MAX })
 }
 
-impl Sealed for Auto {}
+impl Sealed for Auto {
+    fn encode_checked(&self, frame: Checked<'_>) -> Result<usize, EncodeError> {
+        let Checked { shape, values, static_out, dynamic_out } = frame;
+        let FrameShape { layout, dtype, .. } = shape;
+        let codec = match layout {
+            Layout::Split => self.in_split(dtype),
+            Layout::Compact => self.cheapest(&self.of_values(dtype, values)),
+        };
+        codec.encode(layout, dtype, values, static_out, dynamic_out)
+    }
+}
 
 impl Codec for Auto {
     fn id(&self) -> &'static str {
@@ -191,22 +201,6 @@ impl Codec for Auto {
 
     fn min_len(&self, shape: FrameShape) -> usize {
         self.lens(shape, |codec| codec.min_len(shape)).into_iter().min().unwrap_or_else(|| Raw.min_len(shape))
-    }
-
-    fn encode(
-        &self,
-        layout: Layout,
-        dtype: DType,
-        values: &[u8],
-        static_out: &mut [u8],
-        dynamic_out: &mut [u8],
-    ) -> Result<usize, EncodeError> {
-        frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
-        let codec = match layout {
-            Layout::Split => self.in_split(dtype),
-            Layout::Compact => self.cheapest(&self.of_values(dtype, values)),
-        };
-        codec.encode(layout, dtype, values, static_out, dynamic_out)
     }
 }
 

@@ -17,7 +17,7 @@ pub use book::Codebook;
 pub(crate) use front::Front;
 
 use crate::checksum::{self, PART_BYTES, WORD};
-use crate::codec::Sealed;
+use crate::codec::{Checked, Sealed};
 use crate::frame::{self, HEADER_LEN};
 use crate::kernel::TILE;
 use crate::options::{self, Choice, Value};
@@ -68,34 +68,10 @@ impl Codebook16 {
     }
 }
 
-impl Sealed for Codebook16 {}
-
-impl Codec for Codebook16 {
-    fn id(&self) -> &'static str {
-        Self::ID
-    }
-
-    fn supports(&self, dtype: DType) -> bool {
-        Fields::of(dtype).is_some() && self.book.is_none_or(|book| book.dtype() == dtype)
-    }
-
-    fn static_len(&self, FrameShape { layout, dtype, count }: FrameShape) -> usize {
-        Fields::of(dtype).map_or(0, |fields| front::static_len(layout, fields, count))
-    }
-
-    fn bound(&self, FrameShape { layout, dtype, count }: FrameShape) -> usize {
-        Fields::of(dtype).map_or(0, |fields| front::bound(layout, fields, count))
-    }
-
-    fn encode(
-        &self,
-        layout: Layout,
-        dtype: DType,
-        values: &[u8],
-        static_out: &mut [u8],
-        dynamic_out: &mut [u8],
-    ) -> Result<usize, EncodeError> {
-        let shape = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
+impl Sealed for Codebook16 {
+    fn encode_checked(&self, frame: Checked<'_>) -> Result<usize, EncodeError> {
+        let Checked { shape, values, static_out, dynamic_out } = frame;
+        let FrameShape { layout, dtype, .. } = shape;
         let fields = Fields::of(dtype).ok_or(EncodeError::Unsupported { codec: Self::ID, dtype })?;
         let book = match self.book {
             Some(book) => book,
@@ -132,6 +108,24 @@ impl Codec for Codebook16 {
         let table = if self.shared { book.id() } else { 0 };
         frame::seal(TAG, shape, table, dynamic_len, sum, front);
         Ok(dynamic_len)
+    }
+}
+
+impl Codec for Codebook16 {
+    fn id(&self) -> &'static str {
+        Self::ID
+    }
+
+    fn supports(&self, dtype: DType) -> bool {
+        Fields::of(dtype).is_some() && self.book.is_none_or(|book| book.dtype() == dtype)
+    }
+
+    fn static_len(&self, FrameShape { layout, dtype, count }: FrameShape) -> usize {
+        Fields::of(dtype).map_or(0, |fields| front::static_len(layout, fields, count))
+    }
+
+    fn bound(&self, FrameShape { layout, dtype, count }: FrameShape) -> usize {
+        Fields::of(dtype).map_or(0, |fields| front::bound(layout, fields, count))
     }
 }
 

@@ -10,7 +10,7 @@ pub use index::{RowIndex, RowIndexError};
 
 use std::fmt;
 
-use crate::codec::Sealed;
+use crate::codec::{Checked, Sealed};
 use crate::frame::{self, HEADER_LEN, Header};
 use crate::options::{self, Choice, ROW_KEY, Values};
 use crate::raw::Raw;
@@ -113,7 +113,19 @@ impl Dedup {
     }
 }
 
-impl Sealed for Dedup {}
+impl Sealed for Dedup {
+    fn encode_checked(&self, frame: Checked<'_>) -> Result<usize, EncodeError> {
+        let Checked { shape, values, static_out, dynamic_out } = frame;
+        let FrameShape { layout, dtype, .. } = shape;
+        if layout == Layout::Compact && self.rows(shape.count) > 1 {
+            // Rows that cannot even be numbered are left as they are.
+            if let Ok(index) = RowIndex::find(values, self.row as usize * dtype.width()) {
+                return self.encode_indexed(dtype, values, &index, dynamic_out);
+            }
+        }
+        self.codec().encode(layout, dtype, values, static_out, dynamic_out)
+    }
+}
 
 impl Codec for Dedup {
     fn id(&self) -> &'static str {
@@ -138,24 +150,6 @@ impl Codec for Dedup {
             Layout::Split => all,
             Layout::Compact => all.min(MASK + mask_len(shape.count / LONGEST_ROW as usize)),
         }
-    }
-
-    fn encode(
-        &self,
-        layout: Layout,
-        dtype: DType,
-        values: &[u8],
-        static_out: &mut [u8],
-        dynamic_out: &mut [u8],
-    ) -> Result<usize, EncodeError> {
-        let shape = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
-        if layout == Layout::Compact && self.rows(shape.count) > 1 {
-            // Rows that cannot even be numbered are left as they are.
-            if let Ok(index) = RowIndex::find(values, self.row as usize * dtype.width()) {
-                return self.encode_indexed(dtype, values, &index, dynamic_out);
-            }
-        }
-        self.codec().encode(layout, dtype, values, static_out, dynamic_out)
     }
 }
 

@@ -16,12 +16,12 @@ use std::hash::{Hash, Hasher};
 use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 
-use crate::codec::Sealed;
+use crate::codec::{Checked, Sealed};
 use crate::kernel::Kernel;
 use crate::options::{self, listed};
 use crate::rans::{self, Rans};
 use crate::tiered::{self, Tiered};
-use crate::{Codec, DType, EncodeError, FrameShape, Layout, SpecError, checksum, frame, levels};
+use crate::{Codec, DType, EncodeError, FrameShape, Layout, SpecError, checksum, levels};
 
 /// Tag in frame headers.
 pub(crate) const TAG: u8 = 6;
@@ -119,7 +119,25 @@ impl Delta {
     }
 }
 
-impl Sealed for Delta {}
+impl Sealed for Delta {
+    fn encode_checked(&self, frame: Checked<'_>) -> Result<usize, EncodeError> {
+        let Checked { shape, values, static_out, dynamic_out } = frame;
+        let FrameShape { layout, dtype, .. } = shape;
+        if let Some(base) = &self.base {
+            if !base.fits(dtype, values.len()) {
+                let (base_dtype, base_count) = (base.dtype(), base.count());
+                return Err(EncodeError::Base { dtype, count: shape.count, base_dtype, base_count });
+            }
+            let out = &mut dynamic_out[..self.bound(shape) - static_out.len()];
+            let mut encode = || coding::encode(self.coding, self.codec(), base, shape, values, out);
+            let len = if layout == Layout::Compact { encode() } else { None };
+            if let Some(len) = len {
+                return Ok(len);
+            }
+        }
+        self.codec().encode(layout, dtype, values, static_out, dynamic_out)
+    }
+}
 
 impl Codec for Delta {
     fn id(&self) -> &'static str {
@@ -144,30 +162,6 @@ impl Codec for Delta {
             Layout::Split => all,
             Layout::Compact => all.min(entry::front_len(shape.count)),
         }
-    }
-
-    fn encode(
-        &self,
-        layout: Layout,
-        dtype: DType,
-        values: &[u8],
-        static_out: &mut [u8],
-        dynamic_out: &mut [u8],
-    ) -> Result<usize, EncodeError> {
-        let shape = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
-        if let Some(base) = &self.base {
-            if !base.fits(dtype, values.len()) {
-                let (base_dtype, base_count) = (base.dtype(), base.count());
-                return Err(EncodeError::Base { dtype, count: shape.count, base_dtype, base_count });
-            }
-            let out = &mut dynamic_out[..self.bound(shape) - static_out.len()];
-            let mut encode = || coding::encode(self.coding, self.codec(), base, shape, values, out);
-            let len = if layout == Layout::Compact { encode() } else { None };
-            if let Some(len) = len {
-                return Ok(len);
-            }
-        }
-        self.codec().encode(layout, dtype, values, static_out, dynamic_out)
     }
 }
 

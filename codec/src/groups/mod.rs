@@ -9,9 +9,9 @@
 mod coding;
 mod method;
 
-use crate::codec::Sealed;
+use crate::codec::{Checked, Sealed};
 use crate::decode::open;
-use crate::frame::{self, HEADER_LEN};
+use crate::frame::HEADER_LEN;
 use crate::sections::{self, Body, Pieces, Reader};
 use crate::tables::Tables;
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, checksum};
@@ -90,7 +90,12 @@ pub(crate) fn decode_blockwise(body: &Body<'_>, out: &mut [u8]) -> Result<u32, D
 /// A codec is what its scheme says. A blanket implementation would be in the way of that for boxes.
 macro_rules! codec_of {
     ($codec:ident) => {
-        impl Sealed for $codec {}
+        impl Sealed for $codec {
+            fn encode_checked(&self, frame: Checked<'_>) -> Result<usize, EncodeError> {
+                let Checked { shape, values, static_out, dynamic_out } = frame;
+                Ok(encode(Scheme::$codec, shape, values, static_out, dynamic_out))
+            }
+        }
 
         impl Codec for $codec {
             fn id(&self) -> &'static str {
@@ -107,18 +112,6 @@ macro_rules! codec_of {
 
             fn bound(&self, shape: FrameShape) -> usize {
                 bound(Scheme::$codec, shape)
-            }
-
-            fn encode(
-                &self,
-                layout: Layout,
-                dtype: DType,
-                values: &[u8],
-                static_out: &mut [u8],
-                dynamic_out: &mut [u8],
-            ) -> Result<usize, EncodeError> {
-                let shape = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
-                Ok(encode(Scheme::$codec, shape, values, static_out, dynamic_out))
             }
         }
     };

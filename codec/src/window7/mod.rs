@@ -11,7 +11,7 @@ mod coder;
 mod layouts;
 mod tile;
 
-use crate::codec::Sealed;
+use crate::codec::{Checked, Sealed};
 use crate::frame::{self, HEADER_LEN};
 use crate::kernel::{Kernel, TILE};
 use crate::options::{Choice, Value, Values};
@@ -64,7 +64,23 @@ pub(crate) fn build(chosen: &[Value]) -> Box<dyn Codec> {
     Box::new(Window7::new().scale(scale))
 }
 
-impl Sealed for Window7 {}
+impl Sealed for Window7 {
+    fn encode_checked(&self, frame: Checked<'_>) -> Result<usize, EncodeError> {
+        let Checked { shape, values, static_out, dynamic_out } = frame;
+        let FrameShape { layout, dtype, .. } = shape;
+        let front_len = tile::front_len(layout, shape.count);
+        let kernel = levels::active();
+        let mut writer = Writer::new(layout, front_len, static_out, dynamic_out);
+        let (bodies_len, sum) = match layout {
+            Layout::Split => layouts::encode_split(kernel, self.scale, dtype, values, &mut writer),
+            Layout::Compact => layouts::encode_compact(kernel, self.scale, dtype, values, &mut writer),
+        };
+        let Writer { front, front_dynamic_len, .. } = writer;
+        let dynamic_len = front_dynamic_len + bodies_len;
+        frame::seal(TAG, shape, 0, dynamic_len, sum, front);
+        Ok(dynamic_len)
+    }
+}
 
 impl Codec for Window7 {
     fn id(&self) -> &'static str {
@@ -81,28 +97,6 @@ impl Codec for Window7 {
 
     fn bound(&self, FrameShape { layout, dtype, count }: FrameShape) -> usize {
         tile::bound(layout, dtype, count)
-    }
-
-    fn encode(
-        &self,
-        layout: Layout,
-        dtype: DType,
-        values: &[u8],
-        static_out: &mut [u8],
-        dynamic_out: &mut [u8],
-    ) -> Result<usize, EncodeError> {
-        let shape = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
-        let front_len = tile::front_len(layout, shape.count);
-        let kernel = levels::active();
-        let mut writer = Writer::new(layout, front_len, static_out, dynamic_out);
-        let (bodies_len, sum) = match layout {
-            Layout::Split => layouts::encode_split(kernel, self.scale, dtype, values, &mut writer),
-            Layout::Compact => layouts::encode_compact(kernel, self.scale, dtype, values, &mut writer),
-        };
-        let Writer { front, front_dynamic_len, .. } = writer;
-        let dynamic_len = front_dynamic_len + bodies_len;
-        frame::seal(TAG, shape, 0, dynamic_len, sum, front);
-        Ok(dynamic_len)
     }
 }
 

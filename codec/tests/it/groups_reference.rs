@@ -146,6 +146,7 @@ fn huffman(coded: &[u8], len: usize) -> Vec<u8> {
             at += 1;
         }
     }
+    assert!(lengths.iter().all(|length| *length <= 11), "no word is longer: {lengths:?}");
     let words = canonical_words(&lengths);
     let jump = &coded[2 + at.div_ceil(2)..];
     let mut streams = &jump[9..];

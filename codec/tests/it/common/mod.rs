@@ -183,7 +183,7 @@ impl Frame {
         8 * self.len()
     }
 
-    /// Its bytes, of those of the values.
+    /// Size in percent of the values.
     pub(crate) fn percent(&self) -> f64 {
         100.0 * self.len() as f64 / self.values.len() as f64
     }
