@@ -100,16 +100,37 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The header of a test that follows in the same file: what is of the cluster stays, what is of the test does not.
-    pub(crate) fn next(&self) -> Self {
-        Self { program: None, ranks: Vec::new(), failed: None, ..self.clone() }
+    /// Takes what it does not say of the cluster from the header of another run in the same file. Of a run that lists its ranks, nothing
+    /// of another one holds but the NICs.
+    pub(crate) fn fill(&mut self, other: &Self) {
+        self.nics = self.nics.or(other.nics);
+        if self.ranks.is_empty() {
+            self.nodes = self.nodes.or(other.nodes);
+            self.gpus_per_node = self.gpus_per_node.or(other.gpus_per_node);
+        }
+        if self.gpu.is_none() {
+            self.gpu.clone_from(&other.gpu);
+        }
+    }
+
+    /// Takes what was said behind the rows.
+    pub(crate) fn fill_from_end(&mut self, end: Self) {
+        self.fill(&end);
+        self.nodes = self.nodes.or(end.nodes);
+        self.gpus_per_node = self.gpus_per_node.or(end.gpus_per_node);
+        if let Some((program, naming)) = end.program.filter(|_| self.program.is_none()) {
+            self.name(program, naming);
+        }
+        self.failed = self.failed.take().or(end.failed);
     }
 
     /// Whether a line is one of the programs' own with which a test begins; in some logs the `#` before it is gone.
     pub(crate) fn is_first(text: &str) -> bool {
         const FIRST: [&str; 4] =
             ["nccl-tests version", "Collective test starting", "nThread", "Using devices"];
-        FIRST.iter().any(|first| text.starts_with(first)) || rank(text).is_some()
+        // Programs around it say `Rank 0 on a-host`, without a device.
+        FIRST.iter().any(|first| text.starts_with(first))
+            || rank(text).is_some_and(|rank| rank.device.is_some())
     }
 
     /// Whether a comment is one that a test begins with.
@@ -118,6 +139,17 @@ impl Header {
         Self::is_first(text)
             || text.starts_with("rccl-tests")
             || pairs(comment).any(|(key, _)| matches!(key, "gpu" | "nodes" | "gpus_per_node" | "op"))
+    }
+
+    /// Whether a comment is one that a program begins with, before it lists ranks.
+    pub(crate) fn restarts(comment: &str) -> bool {
+        let text = comment.trim_start();
+        Self::is_first(text) && rank(text).is_none()
+    }
+
+    /// Whether one run has listed its ranks, more than one.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.ranks.len() > 1 && !self.has_rank_twice()
     }
 
     /// Takes what a line without its `#` says.
@@ -131,11 +163,10 @@ impl Header {
             return;
         }
         if let ["Collective", "test", verb, name, ..] = words[..] {
-            if verb == "starting:" {
-                let name = name.strip_suffix("_perf").unwrap_or(name);
-                let program = Program::named(name).unwrap_or_else(|| Program::Other(name.to_owned()));
-                self.name(program, Naming::Start);
-            }
+            let name = name.strip_suffix("_perf").unwrap_or(name);
+            let program = Program::named(name).unwrap_or_else(|| Program::Other(name.to_owned()));
+            // It is said again at the end, where a head is gone.
+            self.name(program, if verb == "starting:" { Naming::Start } else { Naming::Word });
             return;
         }
         if let ["Out", "of", "bounds", "values", ":", count, "FAILED", ..] = words[..] {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::error::LogError;
 use crate::header::{Header, Naming, Program, Rank};
-use crate::row::{Measured, Printed, Row};
+use crate::row::{Measured, Printed, Row, counted};
 use crate::run::Run;
 
 /// Runs of a file: one, or one after the other where files were put together.
@@ -129,7 +129,7 @@ pub(crate) fn measured(
     wrong: Option<f64>,
 ) -> Option<Measured> {
     let us = us.filter(|us| *us > 0.0)?;
-    let wrong = wrong.map(|wrong| if wrong < 1.0 { 0.0 } else { wrong });
+    let wrong = wrong.map(counted);
     Some(Measured { us, algbw: algbw.map(Printed::precise), busbw: busbw.map(Printed::precise), wrong })
 }
 

@@ -29,22 +29,32 @@ fn without_colours(line: &str) -> String {
     while let Some(c) = chars.next() {
         if c != '\u{1b}' {
             plain.push(c);
-        } else if chars.next() == Some('[') {
+            continue;
+        }
+        match chars.next() {
             // Parameters end with the first byte from `@` on.
-            let _last = chars.find(|c| ('@'..='~').contains(c));
+            Some('[') => drop(chars.find(|c| ('@'..='~').contains(c))),
+            // A set of characters follows.
+            Some('(' | ')') => drop(chars.next()),
+            _ => {}
         }
     }
     plain
 }
 
-/// Rest of a line behind the labels that it begins with.
+/// Rest of a line behind the labels that it begins with: those with a form of their own, and words before more of them.
 fn behind_labels(line: &str) -> &str {
+    let rest = behind_forms(line);
+    behind_words(rest).unwrap_or(rest)
+}
+
+fn behind_forms(line: &str) -> &str {
     let mut rest = line;
     for _ in 0..MOST_LABELS {
         let Some(next) = behind_label(rest.trim_start()) else { break };
-        rest = next;
+        rest = next.trim_start();
     }
-    behind_words(rest).unwrap_or(rest)
+    rest
 }
 
 fn behind_label(line: &str) -> Option<&str> {
@@ -130,18 +140,20 @@ fn digits(text: &str, least: usize, most: usize) -> Option<&str> {
 /// Behind a few words that name a pod or a task, if a comment or a row follows.
 fn behind_words(line: &str) -> Option<&str> {
     let mut rest = line.trim_start();
-    if rest.starts_with(|c: char| c == '#' || c == '{' || c.is_ascii_digit()) {
+    if rest.starts_with(['#', '{']) || parse_row(rest).is_some() {
         return None;
     }
     for _ in 0..MOST_WORDS {
         let (word, next) = rest.split_once(char::is_whitespace)?;
-        let is_label = word.ends_with([':', '|', '>']) || word.contains(['-', '/']);
-        if !is_label {
+        rest = next.trim_start();
+        let is_label = word.ends_with([':', '|', '>']) || word.contains(['-', '/']) || rest.starts_with("| ");
+        // A command line with a comment behind it names its program.
+        if !is_label || word.contains("_perf") {
             return None;
         }
-        rest = next.trim_start();
-        if rest.starts_with('#') || parse_row(rest).is_some() {
-            return Some(rest);
+        let behind = behind_forms(rest);
+        if behind.starts_with('#') || parse_row(&without_tags(behind)).is_some() {
+            return Some(behind);
         }
     }
     None
@@ -196,6 +208,11 @@ mod tests {
             "nccl-launcher-x7k2p nccl-test ",
             "nccl-launcher-x7k2p: ",
             "worker-0  | ",
+            "node1  | ",
+            "10.0.0.1: ",
+            "nccl-0 | [1,0]<stdout>:",
+            "nccl-0  | 2025-11-24T10:01:02Z 0: ",
+            "\u{1b}(B\u{1b}[m",
             "\u{1b}[32m",
             "\u{1b}[1;32m0: \u{1b}[0m",
         ] {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use zipwire_cluster::library::Operation;
 
 use crate::error::LogError;
-use crate::header::Header;
+use crate::header::{Header, Naming, Program};
 use crate::json;
 use crate::label::without_labels;
 use crate::rccl;
@@ -88,11 +88,9 @@ fn series(
         }
         match run.series(file, given, notes) {
             Ok(series) => all.extend(series),
-            Err(error @ LogError::NotModelled { .. }) => {
-                if let LogError::NotModelled { line, operation, .. } = &error {
-                    notes.push(format!("{file}:{line}: `{operation}` is not modelled, and left out"));
-                }
-                not_modelled.get_or_insert(error);
+            Err(LogError::NotModelled { file, line, operation }) => {
+                notes.push(format!("{file}:{line}: `{operation}` is not modelled, and left out"));
+                not_modelled.get_or_insert(LogError::NotModelled { file, line, operation });
             }
             Err(error) => return Err(error),
         }
@@ -122,8 +120,10 @@ struct Reader {
     /// Runs that are over.
     runs: Vec<Run>,
     run: Run,
-    /// The header of the run that may follow, as far as lines behind the rows of this one tell.
-    next: Header,
+    /// The program that lines behind the rows of this run name, if another run follows.
+    next: Option<(Program, Naming)>,
+    /// Whether programs around it have spoken since ranks were listed, and no row has come: the run may have ended there.
+    is_broken_off: bool,
     /// The first line that seems to be part of a log but is not.
     chatter: Option<(usize, String)>,
 }
@@ -133,7 +133,8 @@ impl Reader {
         let trimmed = line.trim_start();
         let bare = || Header::is_first(trimmed).then_some(trimmed);
         if let Some(comment) = trimmed.strip_prefix('#').or_else(bare) {
-            if !self.run.rows.is_empty() && Header::begins(comment) {
+            let has_rows = !self.run.rows.is_empty();
+            if has_rows && Header::begins(comment) || self.is_broken_off && Header::restarts(comment) {
                 self.begin();
             }
             self.run.header.read(number, comment);
@@ -141,8 +142,16 @@ impl Reader {
             row.line = number;
             self.run.rows.push(row);
         } else if !trimmed.is_empty() {
-            let header = if self.run.rows.is_empty() { &mut self.run.header } else { &mut self.next };
-            trimmed.split_whitespace().for_each(|word| header.read_program(word));
+            if self.run.rows.is_empty() {
+                // NCCL's own lines, such as `NCCL INFO` and `NCCL version`, end no run; `Test NCCL failure` does.
+                let is_library = trimmed.contains("NCCL ") && !trimmed.contains("failure");
+                self.is_broken_off |= self.run.header.is_listed() && !is_library;
+                trimmed.split_whitespace().for_each(|word| self.run.header.read_program(word));
+            } else {
+                let mut header = Header { program: self.next.take(), ..Header::default() };
+                trimmed.split_whitespace().for_each(|word| header.read_program(word));
+                self.next = header.program;
+            }
             if !is_chatter(line) {
                 self.chatter.get_or_insert_with(|| (number, shown(trimmed)));
             }
@@ -151,9 +160,27 @@ impl Reader {
 
     /// Begins the run that follows in the same file.
     fn begin(&mut self) {
-        let next = std::mem::take(&mut self.next);
-        let header = Header { program: next.program, ..self.run.header.next() };
-        self.runs.push(std::mem::replace(&mut self.run, Run { header, rows: Vec::new() }));
+        self.is_broken_off = false;
+        let header = Header { program: self.next.take(), ..Header::default() };
+        let mut run = std::mem::replace(&mut self.run, Run { header, rows: Vec::new() });
+        if let Some(before) = self.runs.last() {
+            run.header.fill(&before.header);
+        }
+        self.runs.push(run);
+    }
+
+    /// All runs with rows. What is said behind the last rows is of the last run, unless a run begins there.
+    fn end(mut self) -> Vec<Run> {
+        self.begin();
+        self.begin();
+        while let Some(end) = self.runs.pop_if(|run| run.rows.is_empty()) {
+            let is_run = end.header.is_listed() || matches!(end.header.program, Some((_, Naming::Start)));
+            if let Some(last) = self.runs.last_mut().filter(|_| !is_run) {
+                last.header.fill_from_end(end.header);
+            }
+        }
+        self.runs.retain(|run| !run.rows.is_empty());
+        self.runs
     }
 }
 
@@ -163,9 +190,8 @@ fn parse_text(file: &str, text: &str, notes: &mut Vec<String>) -> Result<Vec<Run
     for (index, line) in text.lines().enumerate() {
         reader.read(index + 1, line);
     }
-    reader.begin();
-    let mut runs = reader.runs;
-    runs.retain(|run| !run.rows.is_empty());
+    let chatter = reader.chatter.take();
+    let runs = reader.end();
     if runs.is_empty() {
         let first =
             text.lines().enumerate().find(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
@@ -176,7 +202,7 @@ fn parse_text(file: &str, text: &str, notes: &mut Vec<String>) -> Result<Vec<Run
             None => LogError::Empty { file: file.to_owned(), lines: text.lines().count().max(1) },
         });
     }
-    if let Some((line, text)) = reader.chatter {
+    if let Some((line, text)) = chatter {
         notes.push(format!("{file}:{line}: no row of nccl-tests, and left out: `{text}`"));
     }
     Ok(runs)
@@ -215,7 +241,7 @@ fn parse_table(file: &str, text: &str, given: Given) -> Result<Log, LogError> {
             let (key, value) = row.ok_or_else(|| LogError::NotARow {
                 file: file.to_owned(),
                 line: index + 1,
-                text: line.trim().chars().take(60).collect(),
+                text: shown(line.trim()),
             })?;
             rows.entry(key).or_default().push(value);
         }

@@ -149,8 +149,13 @@ fn measured(group: &[&str]) -> Option<Measured> {
         us: number(group.first()?)?,
         algbw: Some(Printed::parse(group.get(1)?)?),
         busbw: group.get(2).and_then(|field| Printed::parse(field)),
-        wrong: wrong.map(|wrong| if wrong < 1.0 { 0.0 } else { wrong }),
+        wrong: wrong.map(counted),
     })
+}
+
+/// Number of wrong values; old versions have the largest relative error in its place, which is below 1.
+pub(crate) fn counted(wrong: f64) -> f64 {
+    if wrong < 1.0 { 0.0 } else { wrong }
 }
 
 fn number(field: &str) -> Option<f64> {

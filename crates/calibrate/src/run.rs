@@ -32,8 +32,8 @@ impl Run {
     /// Number of processes that measured alone, each as the one rank of its own run, if that is what the log has.
     pub(crate) fn alone(&self, given: Given) -> Option<usize> {
         let header = &self.header;
-        let is_stated =
-            given.nodes.or(given.gpus_per_node).or(header.nodes).or(header.gpus_per_node).is_some();
+        let stated = [given.nodes, given.gpus_per_node, header.nodes, header.gpus_per_node];
+        let is_stated = stated.into_iter().flatten().any(|count| count > 1);
         let is_alone = header.ranks.len() == 1
             || header.has_rank_twice() && header.ranks.iter().all(|rank| rank.number == Some(0));
         (is_alone && !is_stated).then_some(header.ranks.len())
@@ -97,6 +97,7 @@ impl Run {
             (Some(Operation::AllToAll), Some((Program::Other(other), _))) if other == "alltoallv" => {
                 Ok(Operation::AllToAll)
             }
+            (Some(operation), Some((Program::Other(_), Naming::Word))) => Ok(operation),
             (_, Some((Program::Other(operation), _))) => not_modelled(operation),
             (Some(operation), _) => Ok(operation),
             (None, Some((Program::Known(operation), Naming::Word))) => {
@@ -186,15 +187,16 @@ impl Run {
                 refused(first.line, format!("`#wrong` is above 0 in all {total} rows"))
             }
             (Some(_), _) => {
-                let names = wrong.iter().map(|row| {
+                let names = wrong.iter().take(MOST_NAMED).map(|row| {
                     format!("{} in line {} ({} wrong values)", size(row.bytes), row.line, row.wrong())
                 });
                 let names: Vec<String> = names.collect();
                 notes.push(format!(
-                    "{file}:{}: results were wrong in {} of {total} rows, which are left out: {}",
+                    "{file}:{}: results were wrong in {} of {total} rows, which are left out: {}{}",
                     wrong[0].line,
                     wrong.len(),
-                    names.join(", ")
+                    names.join(", "),
+                    if wrong.len() > MOST_NAMED { ", ..." } else { "" }
                 ));
                 Ok(())
             }

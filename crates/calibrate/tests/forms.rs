@@ -114,6 +114,61 @@ fn runs_of_one_file_are_logs_of_their_own() {
 }
 
 #[test]
+fn a_run_that_died_before_its_first_row_is_left_out() {
+    let whole = log(Operation::AllReduce, &[8, 8]);
+    let died = starting("all_gather") + &ranks(&[8]) + "n0: Test NCCL failure common.cu:958\n";
+    for text in [format!("{died}{whole}"), format!("{whole}{died}"), format!("{died}{died}{whole}{died}")] {
+        assert_eq!(names(&read("batch", &text).unwrap()), ["all_reduce 2x8"], "{text}");
+    }
+    // NCCL's own lines are between ranks and rows of a run that goes on.
+    let (header, rows) = whole.split_at(whole.find("#       size").unwrap());
+    let spoken = format!("{header}NCCL version 2.29.2+cuda13.0\n{rows}");
+    assert_eq!(names(&read("spoken", &spoken).unwrap()), ["all_reduce 2x8"]);
+}
+
+#[test]
+fn facts_of_one_run_are_not_those_of_another_that_lists_its_ranks() {
+    let remark = "# gpu: B200; nodes: 1; gpus_per_node: 8\n";
+    let unlisted = starting("all_gather") + &rows(Operation::AllGather, 8, ("float", "none"), 300.0, "0");
+    let listed = log(Operation::Broadcast, &[8, 8]);
+    let found = read("both", &format!("{remark}{unlisted}{listed}")).unwrap();
+    assert_eq!(names(&found), ["all_gather 1x8", "broadcast 2x8"]);
+    let gpus: Vec<_> = found.series.iter().map(|series| series.gpu.as_deref().unwrap()).collect();
+    assert_eq!(gpus, ["B200", "NVIDIA H200"]);
+}
+
+#[test]
+fn remarks_behind_the_rows_count() {
+    let rows = rows(Operation::AllGather, 8, ("float", "none"), 300.0, "0");
+    for end in [
+        "# gpu: B200; nodes: 1; gpus_per_node: 8; op: all_gather\n",
+        "# Collective test concluded: all_gather_perf\n",
+    ] {
+        let log = parse_log("log", &format!("{rows}{end}"), given(1, 8)).unwrap();
+        assert_eq!(names(&log), ["all_gather 1x8"], "{end}");
+    }
+    let failed = format!("{rows}Rank 0 on node7\n# Out of bounds values : 12 FAILED\n");
+    let given = Given { operation: Some(Operation::AllGather), ..given(1, 8) };
+    assert!(refused("failed", &failed, given).contains("out of bounds values: 12"));
+}
+
+#[test]
+fn lines_of_programs_around_it_change_nothing() {
+    let plain = log(Operation::AllGather, &[8]);
+    let expected = read("log", &plain).unwrap();
+    for before in ["Rank 0 on node7\nRank 0 on node8\n", "10.0.0.1: Warning: no such device\n"] {
+        assert_eq!(read("log", &format!("{before}{plain}")).unwrap().series, expected.series, "{before}");
+    }
+    // A command line with a comment behind it, and an operation that the user states over a mere word.
+    let rows = rows(Operation::AllGather, 8, ("float", "none"), 300.0, "0");
+    let log = parse_log("log", &format!("./build/all_gather_perf -g8 # go\n{rows}"), given(1, 8)).unwrap();
+    assert_eq!(names(&log), ["all_gather 1x8"]);
+    let stated = Given { operation: Some(Operation::AllGather), ..given(1, 8) };
+    let log = parse_log("log", &format!("make ./build/gather_perf\n{rows}"), stated).unwrap();
+    assert_eq!(names(&log), ["all_gather 1x8"]);
+}
+
+#[test]
 fn processes_that_measured_alone_are_refused_with_the_remedy() {
     let one = log(Operation::AllGather, &[1]);
     let message = refused("alone", &one.repeat(8), Given::default());
