@@ -280,7 +280,7 @@ pub fn add(sums: &mut [f32], dtype: DType, values: &[u8]) {
 /// The first values of sums.
 ///
 /// # Panics
-/// Panics of [`add`].
+/// Where [`add`] does.
 pub fn begin(sums: &mut [f32], dtype: DType, values: &[u8]) {
     combine(sums, dtype, values, |_, value| value);
 }
@@ -303,7 +303,7 @@ fn combine(sums: &mut [f32], dtype: DType, values: &[u8], with: impl Fn(f32, f32
 /// Writes sums as values of a type, little-endian; BF16 is rounded to nearest even.
 ///
 /// # Panics
-/// Panics of [`add`].
+/// Where [`add`] does.
 pub fn store(sums: &[f32], dtype: DType, out: &mut [u8]) {
     assert_eq!(out.len(), sums.len() * dtype.width(), "there is room for each sum");
     match dtype {

@@ -132,7 +132,7 @@ impl Payload {
     /// draws of [`fill`](Self::fill) select. Sums have none, as nobody had them before; then `out` stays as it is.
     ///
     /// # Panics
-    /// Panics of [`fill`](Self::fill).
+    /// Where [`fill`](Self::fill) does.
     pub fn fill_base(&self, chunk: ChunkId, out: &mut [u8]) -> bool {
         match self.base(chunk.segment) {
             Some(base) if chunk.chunk.sum.is_none() => {
@@ -158,7 +158,7 @@ impl Payload {
     /// equal. Compares with the source in place, without a copy, but for sums, which are added up once more.
     ///
     /// # Panics
-    /// Panics of [`fill`](Self::fill).
+    /// Where [`fill`](Self::fill) does.
     pub fn mismatch(&self, chunk: ChunkId, received: &[u8]) -> Option<u64> {
         if let Some(sum) = chunk.chunk.sum {
             let mut expected = vec![0; received.len()];

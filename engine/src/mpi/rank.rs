@@ -41,6 +41,10 @@ impl MpiRank {
         Self { shared, name: name.to_owned(), rank, memory, stuck_after, is_coordinator: false }
     }
 
+    fn assert_rank(&self) {
+        assert!(!self.is_coordinator, "the coordinator only tells and hears");
+    }
+
     /// Waits for a result that depends on peers, as long as these are alive.
     fn wait_for<R>(&self, mut found: impl FnMut(&mut Link) -> Option<R>) -> Result<R, Ended> {
         loop {
@@ -90,6 +94,7 @@ impl Transport for MpiRank {
     }
 
     fn barrier(&mut self, word: &[u8]) -> Result<Vec<Vec<u8>>, Ended> {
+        self.assert_rank();
         self.note("waits for all to begin an iteration");
         if self.rank != Rank(0) {
             self.link(|link| link.tell(Rank(0), &Packet::Word(word.to_vec())))?;
@@ -110,10 +115,12 @@ impl Transport for MpiRank {
     }
 
     fn send(&mut self, transfer: Outgoing) -> Result<(), Ended> {
+        self.assert_rank();
         self.link(|link| link.send(transfer))
     }
 
     fn receive(&mut self, transfer: Incoming) -> Result<(), Ended> {
+        self.assert_rank();
         self.link(|link| link.receive(transfer))
     }
 
@@ -157,6 +164,7 @@ impl Transport for MpiRank {
     }
 
     fn gather(&mut self, mut report: RankReport) -> Option<Vec<RankReport>> {
+        self.assert_rank();
         if let (Some(end), Some(time)) = (&mut report.failed, self.shared.with(|link| link.stood_still)) {
             let why = format!("for {:.1} s, as it was stopped, or its host was", time.as_secs_f64());
             end.failure = Failure::new(self.rank, None, FailureKind::StoodStill, why);

@@ -22,7 +22,7 @@ use crate::transport::{self, Ended, Event, Transport};
 
 /// Longest sleep between two checks whether all ranks are alive.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long ranks may take to end after the run is over.
+/// How long ranks may take, after the run is over, to say that they are idle; and then, that they have left.
 const GOODBYE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug)]
@@ -62,10 +62,10 @@ struct Coordinator<'a> {
     heard: Vec<Option<Instant>>,
     looked: Instant,
     gone: Vec<bool>,
-    /// Ranks that have said, after the end, that they send nothing more; and those that have left.
+    /// Ranks that have said, after the end, that they offer nothing more; and those that have left.
     said_idle: Vec<bool>,
     said_goodbye: Vec<bool>,
-    /// Whether ranks have been told to end: from then on they may leave at any time, so nothing is decided any more.
+    /// Whether ranks have been told to end: from then on nothing is decided any more.
     is_ending: bool,
     decided: Decided,
 }

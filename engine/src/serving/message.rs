@@ -125,7 +125,7 @@ pub struct Offer {
 pub enum ServingReport {
     /// Heartbeat.
     Alive,
-    /// After [`Command::End`]: this rank sends nothing more.
+    /// After [`Command::End`]: this rank offers nothing more.
     Idle,
     /// This rank has computed a part of its instance's work.
     Computed {

@@ -15,7 +15,9 @@ use crate::common::{RANKS, twice, values_of_many_sizes};
 use crate::jobs::{ITERATIONS, choice, run_payload, scene_with, source_of, with_delays};
 
 pub(crate) const TESTS: &[Test] = &[
-    ("sums::every_algorithm_delivers", || every_form_delivers(&TYPES[1..2], &[Protocol::StaticFirst])),
+    ("sums::every_algorithm_delivers", || {
+        every_form_delivers(&TYPES[1..2], &[Protocol::Native, Protocol::StaticFirst]);
+    }),
     ("sums::whole::every_form_delivers", || {
         every_form_delivers(&TYPES, &[Protocol::Native, Protocol::StaticFirst, Protocol::Speculative]);
     }),

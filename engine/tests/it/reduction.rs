@@ -88,7 +88,10 @@ fn additions(plan: &mut Plan, rank: usize, segment: u32) -> Vec<&mut Addition> {
     let ops = Arc::make_mut(&mut plan.programs[rank]).ops.iter_mut();
     let of_segment = ops.filter(|op| op.segment.0 == segment).filter_map(|op| match &mut op.kind {
         OpKind::Local(Local::Reduce(reduce)) => Some(&mut reduce.additions),
-        _ => None,
+        OpKind::Compute(_)
+        | OpKind::Library(_)
+        | OpKind::Exchange(_)
+        | OpKind::Local(Local::GatherRows(_) | Local::Split(_) | Local::Encode(_) | Local::Decode(_)) => None,
     });
     of_segment.flatten().collect()
 }

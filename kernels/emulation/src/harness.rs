@@ -3,7 +3,7 @@
 use std::env;
 use std::io::Write;
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::thread::available_parallelism;
+use std::thread::{self, available_parallelism};
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -80,10 +80,12 @@ fn in_parts(emulation: &Emulation, parts: usize) -> ExitCode {
         }
         command.spawn().expect("a program that runs can be started again")
     };
-    let children: Vec<Child> = (0..parts).map(start).collect();
+    // A thread for each reads what it prints: a full pipe would stop it.
+    let wait = |child: Child| thread::spawn(|| child.wait_with_output());
+    let children: Vec<_> = (0..parts).map(start).map(wait).collect();
     let mut worst = 0;
     for child in children {
-        let output = child.wait_with_output().expect("a child can be waited for");
+        let output = child.join().expect("it only reads").expect("a child can be waited for");
         // Nobody may be there to read it.
         let _ = std::io::stdout().write_all(&output.stdout);
         worst = worst.max(output.status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(101));

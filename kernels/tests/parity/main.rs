@@ -28,16 +28,16 @@ use std::process::ExitCode;
 use libtest_mimic::Trial;
 use zipwire_codec::DType;
 
-/// How much of a proof is played. The whole is ignored unless asked for: `.ci/wide kernels` does.
+/// Extent of a proof. The wide one is ignored unless asked for: `.ci/wide kernels` does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
     Short,
-    Whole,
+    Wide,
 }
 
 impl Extent {
-    fn of<T>(self, short: T, whole: T) -> T {
-        if self == Self::Short { short } else { whole }
+    fn of<T>(self, short: T, wide: T) -> T {
+        if self == Self::Short { short } else { wide }
     }
 }
 
@@ -103,11 +103,11 @@ fn trials() -> Vec<Trial> {
         sum("what_is_refused", plain_sums::refusals),
     ]);
     trials.extend(["tiered", "rans"].map(|spec| {
-        Group(spec, DType::F32).named("compact::planes_of_every_form", Extent::Whole, move || {
+        Group(spec, DType::F32).named("compact::planes_of_every_form", Extent::Wide, move || {
             compact::planes_of_every_form(spec);
         })
     }));
-    let of_window7 = |name: &str, test: fn()| Group("window7", DType::F32).named(name, Extent::Whole, test);
+    let of_window7 = |name: &str, test: fn()| Group("window7", DType::F32).named(name, Extent::Wide, test);
     trials.extend([
         of_window7("compact::lower_halves_are_left_out", window7::lower_halves),
         of_window7("compact::entries_are_checked", window7::entries),
@@ -133,7 +133,7 @@ impl Group {
     fn named(self, name: &str, extent: Extent, test: impl FnOnce() + Send + 'static) -> Trial {
         let Self(spec, dtype) = self;
         let prefix = match extent {
-            Extent::Whole => "wide::",
+            Extent::Wide => "wide::",
             Extent::Short if dtype != SHORT_DTYPE => "whole::",
             Extent::Short => "",
         };
@@ -148,7 +148,7 @@ impl Group {
     /// A test in its short form, and in its whole one, which is ignored unless asked for.
     fn both(self, name: &str, test: fn(&'static str, DType, Extent)) -> [Trial; 2] {
         let Self(spec, dtype) = self;
-        [(Extent::Short, ""), (Extent::Whole, "longer_")].map(|(extent, prefix)| {
+        [(Extent::Short, ""), (Extent::Wide, "longer_")].map(|(extent, prefix)| {
             self.named(&format!("{prefix}{name}"), extent, move || test(spec, dtype, extent))
         })
     }

@@ -44,7 +44,10 @@ fn additions(plan: &Plan, rank: usize) -> Vec<&Addition> {
     let ops = plan.programs[rank].ops.iter();
     let reductions = ops.filter_map(|op| match &op.kind {
         OpKind::Local(Local::Reduce(reduce)) => Some(&reduce.additions),
-        _ => None,
+        OpKind::Compute(_)
+        | OpKind::Library(_)
+        | OpKind::Exchange(_)
+        | OpKind::Local(Local::GatherRows(_) | Local::Split(_) | Local::Encode(_) | Local::Decode(_)) => None,
     });
     reductions.flatten().collect()
 }

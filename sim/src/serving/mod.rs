@@ -97,7 +97,7 @@ pub fn run(setup: &SimServingSetup<'_>, proceed: &dyn Fn() -> bool) -> Result<Se
 /// Errors of [`run`].
 ///
 /// # Panics
-/// Panics of [`run`].
+/// Where [`run`] does.
 pub fn run_observed(
     setup: &SimServingSetup<'_>,
     proceed: &dyn Fn() -> bool,
