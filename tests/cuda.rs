@@ -53,7 +53,7 @@ const SHORT: [&str; 7] = [
     "weight-sync-2x3",
 ];
 
-/// Scenarios of a plain run whose frames can be compact.
+/// Scenarios of a plain run that are played in compact frames, too.
 const SHORT_COMPACT: [&str; 1] = ["all-to-all-sparse-2x3::"];
 
 fn is_long(case: &Case, layout: Layout) -> bool {

@@ -183,7 +183,7 @@ fn rank_threads() -> usize {
     names.filter(|name| name.starts_with("rank ")).count()
 }
 
-/// Without three whose deadlines are after 9 s.
+/// The first scenarios, without three whose deadlines are after 9 s.
 #[test]
 fn fourteen_random_faults() {
     play_all((0..17).filter(|seed| ![5, 7, 8].contains(seed)).collect());

@@ -109,9 +109,22 @@ fn rows_have_the_keys_that_were_agreed_on() {
 
 #[test]
 fn more_bytes_take_more_time() {
+    longer_with_more_bytes("16", 3);
+}
+
+mod whole {
+    #[test]
+    #[ignore = "some seconds: .ci/run runs it, and the short form is beside it"]
+    fn more_bytes_take_more_time() {
+        super::longer_with_more_bytes("4", 7);
+    }
+}
+
+/// Sizes that grow by a factor, so many steps.
+fn longer_with_more_bytes(factor: &str, steps: usize) {
     for cluster in ["h100-8x", "a6000-8x8"] {
         let args = ["--cluster", cluster, "--nodes", "2", "--gpus-per-node", "4", "--op", ALL];
-        let sizes = ["--begin", "64KiB", "--end", "1GiB", "--factor", "16"];
+        let sizes = ["--begin", "64KiB", "--end", "1GiB", "--factor", factor];
         let more = ["--variants", "native,size-first,static-first", "--ratio", "1.3"];
         let rows = rows(&[&args[..], &sizes, &more].concat());
         let mut compared = 0;
@@ -125,7 +138,7 @@ fn more_bytes_take_more_time() {
                 assert!(number(next, "time_s") > number(row, "time_s"), "{row} {next}");
             }
         }
-        assert_eq!(compared, 6 * 3 * 3);
+        assert_eq!(compared, 6 * 3 * steps);
     }
 }
 

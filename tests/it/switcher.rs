@@ -173,7 +173,7 @@ fn twelve_scenarios_are_never_much_slower_than_the_best_choice() {
 
 mod whole {
     #[test]
-    #[ignore = "seconds of both cores: .ci/run runs it, and the short form is beside it"]
+    #[ignore = "some seconds: .ci/run runs it, and the short form is beside it"]
     fn thirty_scenarios_are_never_much_slower_than_the_best_choice() {
         super::are_never_much_slower_than_the_best_choice(30);
     }
