@@ -83,6 +83,7 @@ pub(crate) fn shortened(name: &str) -> String {
     format!("{start}{GAP}{end}")
 }
 
+/// Seconds with a fitting unit.
 pub(crate) fn seconds(seconds: f64) -> String {
     let (value, unit) = match seconds.abs() {
         0.0 => return "0".to_owned(),
@@ -93,6 +94,7 @@ pub(crate) fn seconds(seconds: f64) -> String {
     format!("{value:.3} {unit}")
 }
 
+/// Bytes in decimal units.
 pub(crate) fn bytes(bytes: f64) -> String {
     match bytes.abs() {
         b if b < 1e3 => format!("{bytes} B"),

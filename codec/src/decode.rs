@@ -304,6 +304,7 @@ impl Default for Decoder {
 }
 
 /// A vector of zeros, or none if there is no memory for it. Pages that are never written are not touched.
+/// Lack of memory of the size of a payload is an error, and not the end of the process.
 pub(crate) fn zeroed(bytes: usize) -> Option<Vec<u8>> {
     bytemuck::allocation::try_zeroed_vec(bytes).ok()
 }

@@ -193,6 +193,7 @@ const UNITS: [Unit; 13] = [
 const WRITTEN: usize = 5;
 
 /// Bytes per second, rounded to whole ones; none if the text is no speed from a byte to a petabyte per second.
+/// Specs say `25 GB/s` or `400 Gb/s`.
 fn parse_speed(text: &str) -> Option<u64> {
     let digits = |byte: u8| byte.is_ascii_digit() || byte == b'.';
     let end = text.bytes().position(|byte| !digits(byte)).unwrap_or(text.len());

@@ -146,6 +146,7 @@ pub(crate) fn sharing_of(entry: &Entry) -> Option<&'static Sharing> {
 }
 
 /// Numbers of values that a frame codes with its table and without, read from its front matter ([`crate::Decoder::table_usage`]). Usages add up.
+/// A stale table is recognised by them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableUsage {
     /// Values that are coded by the table, without those that a mask takes out.

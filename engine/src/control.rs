@@ -33,6 +33,7 @@ pub(crate) struct Control<'a, N> {
 struct State {
     /// Words of the ranks that have reached the next barrier.
     words: Vec<Option<Vec<u8>>>,
+    /// Words of all ranks at the last barrier.
     last: Vec<Vec<u8>>,
     barriers: u64,
     reports: Vec<Option<RankReport>>,

@@ -13,6 +13,7 @@ pub(crate) struct EventQueue<T> {
 #[derive(Debug)]
 struct Entry<T> {
     at_s: f64,
+    /// Order of scheduling, which breaks ties.
     number: u64,
     what: T,
 }

@@ -142,6 +142,7 @@ pub(crate) fn panicked(rank: Rank, panic: &(dyn std::any::Any + Send)) -> RankEn
 }
 
 /// Words for the failures of a plan with these segments.
+/// They are the same on all executors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FailureReport<'a> {
     pub(crate) segments: &'a [Arc<str>],
@@ -229,6 +230,7 @@ impl Standstill {
 }
 
 /// Version, plan and codec that a rank is about to run.
+/// Ranks check before the first op that they agree on these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Version of the program.

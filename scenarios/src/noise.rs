@@ -14,6 +14,7 @@ use crate::skew::Shape;
 /// A factor of mean 1 for each duration of a compute segment, log-normal, drawn anew per iteration and rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Noise {
+    /// Standard deviation of the factor.
     deviation: f64,
 }
 

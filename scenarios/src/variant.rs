@@ -98,11 +98,13 @@ pub(crate) struct ParsedVariant {
     arms: Vec<(String, Place)>,
 }
 
+/// Most parts of a call.
 const PART_LIMIT: u32 = 64;
 /// Most calls with scratch memory of their own.
 const ARENA_LIMIT: u32 = 64;
 /// Most rings of a call: one for each rank of a node.
 const CHANNEL_LIMIT: u32 = 1024;
+/// Most slices of a channel.
 const SLICE_LIMIT: u32 = 64;
 /// Largest slot: codecs have room for little more than the values.
 const SLOT_LIMIT: f64 = 2.0;

@@ -154,6 +154,7 @@ pub(crate) struct Accesses {
 #[derive(Debug, Default)]
 struct Places {
     all: Vec<Access>,
+    /// Bytes of the longest access ever inserted.
     longest: u64,
 }
 

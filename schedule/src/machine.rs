@@ -61,6 +61,7 @@ pub struct Machine {
     blockers: Vec<usize>,
     dependents: Vec<Vec<OpId>>,
     ready: Ready,
+    /// Ops in flight, by lane.
     in_flight: [u32; Lane::ALL.len()],
     /// Where devices order ops: exchanges and calls of a library that have not been issued, in program order, by lane.
     calls: [VecDeque<OpId>; Lane::ALL.len()],
@@ -516,6 +517,7 @@ impl Machine {
 }
 
 /// Values of the sizes of a program, as far as they are known.
+/// They are those of one rank in one iteration: each is assigned once, and maxima follow from them.
 #[derive(Debug)]
 pub(crate) struct Sizes {
     values: Vec<Option<u64>>,
@@ -528,6 +530,7 @@ pub(crate) struct Sizes {
 #[derive(Debug)]
 struct Partial {
     size: SizeId,
+    /// Operands that are not defined yet.
     left: usize,
     largest: u64,
 }

@@ -19,6 +19,7 @@ use crate::rank_order::RankOrder;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sum {
     // Chunks hold sums, and plans hold many chunks: 16 bits each.
+    /// The first position in the order.
     first: u16,
     count: u16,
     rank_count: u16,
@@ -31,6 +32,7 @@ pub struct Sum {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Shape {
+    /// One after the other.
     Run,
     /// Each so many in a row, and then their sums.
     Groups(u16),

@@ -22,7 +22,9 @@ const EVENTS_PER_CHECK: u32 = 1024;
 /// State that the imitated executor keeps of one rank.
 struct Host {
     machine: Machine,
+    /// Issued ops that have not started, by lane.
     waiting: [VecDeque<OpId>; Lane::ALL.len()],
+    /// Ops that have started and not ended, by lane.
     busy: [u32; Lane::ALL.len()],
     ended: Vec<bool>,
     /// When each op started, and, for an exchange, when its transfers may be offered.
@@ -54,6 +56,7 @@ pub(crate) struct Iteration<'a> {
     issued_calls: BTreeMap<CallKey, Vec<(Rank, OpId)>>,
     /// `None` where transfers wait for nobody but their ends.
     barriers: Option<Barriers>,
+    /// Ranks whose machines may have something to do.
     dirty: RankSet,
     faults: FaultPlan,
     first_failure: Option<Failure>,
@@ -400,6 +403,8 @@ fn library_transfers(machine: &Machine, op: OpId, exchange: &Exchange) -> Vec<Tr
     ids.collect()
 }
 
+/// A call of the library. It begins when the last rank has issued it, takes its declared time, and ends on all ranks at once. The network
+/// does not know of it.
 struct Call {
     begin_s: f64,
     /// Sizes that come with what it moves.
@@ -564,10 +569,11 @@ impl Iteration<'_> {
 struct Computing {
     op: OpId,
     progress: Progress,
+    /// When it ends, as far as is known.
     end_s: f64,
 }
 
-/// One bit a rank.
+/// A set of ranks that gives out the lowest first: one bit a rank.
 pub(crate) struct RankSet {
     words: Vec<u64>,
     /// Words below this one are zero.

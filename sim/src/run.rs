@@ -119,6 +119,7 @@ impl Meter {
         Self { usage: LinkUsage::new(links.collect()), rates: Vec::new(), barrier_s: 0.0, since_s: None }
     }
 
+    /// An iteration begins, with no flows.
     pub(crate) fn begin(&mut self, barrier_s: f64) {
         (self.barrier_s, self.since_s) = (barrier_s, Some(0.0));
     }

@@ -18,6 +18,7 @@ const LEAST_COUNT: usize = 1 << 10;
 /// the same.
 #[derive(Debug, Default)]
 pub struct SizeCache {
+    /// Oldest first.
     entries: Mutex<Vec<(u128, Entry)>>,
 }
 

@@ -300,8 +300,8 @@ pub(crate) fn resize(buffer: &mut Vec<u8>, len: u64) -> Result<(), SizeError> {
 /// Bytes of its values that a rank trains a table from, at most.
 const SAMPLE: usize = 1 << 24;
 
-/// How well the table of the plan's codec fits what each rank encodes in an iteration, in the order of ranks; nothing of those that encode nothing. `None` when
-/// `proceed`, which is asked between chunks, said no.
+/// How well the table of the plan's codec fits what each rank encodes in an iteration, in the order of ranks; nothing of those that encode nothing.
+/// Frames follow from the payload, so this is what ranks would find in theirs. `None` when `proceed`, which is asked between chunks, said no.
 ///
 /// # Errors
 /// If the codec refuses a chunk, or if there is no memory for one.

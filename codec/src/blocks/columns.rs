@@ -193,6 +193,7 @@ struct Sums {
 }
 
 /// The vector for a frame whose rows have `row` values, if columns differ enough.
+/// Integers only, as in the plan of a block, so that every machine chooses the same.
 pub(super) fn choose(kernel: &Kernel, fields: Fields, values: &[u8], row: usize) -> Option<Vec<u8>> {
     let count = values.len() / fields.width();
     if !possible(row, count) {

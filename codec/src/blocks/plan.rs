@@ -157,7 +157,7 @@ impl Mean {
 /// Variance of the exponent of a Gaussian value, 2.56, squared octaves: means of n values vary by this over n anyway.
 const GAUSSIAN_VARIANCE: u64 = (256 << (2 * MEAN_FRACTION)) / 100;
 
-/// Sums over means of exponents.
+/// Sums over means of exponents, to find whether these differ by more than chance. Integers, so that every machine finds the same.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spread {
     /// How many means, and of how many values in all.

@@ -224,6 +224,8 @@ pub(crate) fn add_plane(number: usize, plane: &[u8], values: &mut [u8]) {
     }
 }
 
+// Bytes and halves by significance: loops that compilers turn into shuffles of whole vectors, where there are such.
+
 #[inline(always)]
 pub(crate) fn split_bytes_2(values: &[u8], low: &mut [u8], high: &mut [u8]) {
     for ((value, low), high) in values.as_chunks().0.iter().zip(low).zip(high) {
@@ -278,6 +280,8 @@ pub(crate) fn join_halves(upper: &[u8], lower: &[u8], values: &mut [u8]) {
 
 /// Bits behind the point of the means that exponents are compared with.
 pub(crate) const MEAN_FRACTION: u32 = 8;
+
+// Sums over columns: loops without a branch, which compilers turn into vector code for the level that they are in.
 
 #[inline(always)]
 pub(crate) fn add_row(values: &[u8], mean: i32, exponents: &mut [i32], numbers: &mut [u32]) {

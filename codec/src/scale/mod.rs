@@ -103,7 +103,7 @@ const POSITIVE: u32 = 44;
 /// Sums over normal BF16 values, apart for each exponent.
 ///
 /// A normal value is `significand * 2^(exponent - 134)` with a significand from 128 to 255, so that its powers can be
-/// summed as integers: in any order, on any machine, in parts. Zeros, subnormals, infinities and NaNs (exponents 0
+/// summed as integers: in any order, on any machine, in parts, exact until the last step. Zeros, subnormals, infinities and NaNs (exponents 0
 /// and 255) are left out: they say nothing of the scale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moments {

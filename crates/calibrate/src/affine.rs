@@ -88,7 +88,7 @@ fn of_range(series: &Series, points: &[Point]) -> AffineFit {
     }
 }
 
-/// A line through the times of several sizes.
+/// A line through the times of several sizes, `seconds = alpha + bytes / bytes_per_s`, by least squares of relative errors.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Line {
     /// Seconds that do not depend on the size; below 0 only where a line of growth begins there.

@@ -134,6 +134,7 @@ impl<'a> Bench<'a> {
 }
 
 impl Simulated {
+    /// Mean seconds of an iteration.
     pub(super) fn iteration_s(&self, variant: &str) -> Result<f64, ReproduceError> {
         Ok(self.metrics(variant)?.iteration_s.mean)
     }

@@ -121,6 +121,7 @@ pub(crate) struct Speedup {
     /// Values of the scenario that are replaced, as `--set` takes them.
     #[serde(default)]
     set: Vec<String>,
+    /// The variants before and after.
     over: [String; 2],
     #[serde(default)]
     time: Time,

@@ -77,6 +77,7 @@ const STEPS: u32 = 1000;
 /// Amdahl's law with a single part of communication for all models and clusters. A collective is as much faster as the calibration that
 /// its number names was published to be; an iteration, of which communication is a part f, is 1 / (1 - f + f / s) times as fast. The part is
 /// the one that comes nearest to the published numbers which it is then held against, so its error is the least that it can have.
+/// No simulator is in it: it is the least that one has to beat.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct NullModel {
     /// The part of an iteration that is communication.

@@ -24,6 +24,7 @@ const GPUS: u32 = 8;
 const SIZES_MIB: [u32; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 /// Values of a frame whose static section is measured.
 const FRAME_VALUES: usize = 1 << 24;
+/// Exponents of a window.
 const WINDOW: usize = 7;
 /// Points of an octave, which is the period of coverage in sigma.
 const OCTAVE: u32 = 8;

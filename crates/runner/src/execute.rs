@@ -64,6 +64,7 @@ pub struct Prepared<'a> {
     /// Lengths of frames by codec, measured once for all variants and iterations.
     sizes: BTreeMap<String, SizeTable>,
     shared: Arc<Shared>,
+    /// Bytes of all plans.
     plan_bytes: u64,
     /// The GPUs, once they are needed: opening one takes a while.
     pub(crate) gpus: OnceLock<Vec<Device>>,

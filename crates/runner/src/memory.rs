@@ -161,6 +161,7 @@ impl Hierarchy {
 }
 
 /// Bytes of an experiment. Plans are held together; beside them there is the check of one at a time or, if they are run, its timeline.
+/// They are estimated before any plan is made: too much is refused without planning anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Footprint {
     /// All plans; of adaptive variants, those of the largest arm.

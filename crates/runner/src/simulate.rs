@@ -134,7 +134,7 @@ impl Prepared<'_> {
 /// Seconds of this machine that an iteration takes at the least: then a thread that wakes up late is not overdue.
 const SHORTEST_ITERATION_S: f64 = 0.25;
 
-/// Faults of a run, and the deadlines by which they are noticed.
+/// Faults of a run, and the deadlines by which they are noticed, which follow from a simulation without faults.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FaultSetup<'a> {
     pub(crate) faults: &'a [Fault],

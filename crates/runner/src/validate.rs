@@ -372,6 +372,7 @@ fn declared_call_s(plan: &Plan, segment: SegmentId, costs: &CostModel) -> f64 {
 }
 
 /// Arguments of [`validate_on_hosts`].
+/// Runs are on hosts as they are: links, codecs and hosts take what they take, and probes have measured what that is.
 #[derive(Clone, Copy, Debug)]
 pub struct HostValidationSetup<'a> {
     /// The experiment that is run.

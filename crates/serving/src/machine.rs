@@ -75,7 +75,9 @@ pub struct Machine<'a> {
     states: Vec<State>,
     prefill: Vec<PrefillInstance>,
     decode: Vec<DecodeInstance>,
+    /// Requests that any prefill instance may take.
     shared: VecDeque<RequestId>,
+    /// Requests that wait for the memory of a decode instance.
     admission: VecDeque<RequestId>,
     next_prefill: u32,
     next_decode: u32,
@@ -164,6 +166,7 @@ impl<'a> Machine<'a> {
         self.config.first_token == FirstToken::Decode || self.requests.get(request).output_tokens > 1
     }
 
+    /// Tokens for which a decode instance reserves room.
     fn decode_tokens(&self, request: RequestId) -> u64 {
         let request = self.requests.get(request);
         u64::from(request.input_tokens) + u64::from(request.output_tokens)

@@ -183,6 +183,7 @@ const LIMIT: usize = 1 << 20;
 pub(crate) struct LatencyHistogram {
     list: Vec<(f64, u64)>,
     limit: usize,
+    /// Bits of mantissas that are rounded off.
     rounded_bits: u32,
 }
 

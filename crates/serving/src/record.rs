@@ -125,6 +125,7 @@ impl Record {
 pub struct Recorder {
     records: Vec<Record>,
     inter_token: LatencyHistogram,
+    /// When each decode instance ended its last step.
     stepped_s: Vec<f64>,
 }
 

@@ -64,6 +64,7 @@ pub(super) struct DeviceState {
 pub(super) struct Prepared {
     /// Before its work, behind what it waits for.
     pub(super) begin: Event,
+    /// Behind its work.
     pub(super) done: Event,
     pub(super) launch: Launch,
     /// Sizes or findings that are copied to the host.
@@ -349,6 +350,7 @@ pub(super) struct Received {
 
 /// Chunks of the payload on one rank's device. Contributions are uploaded once, and received chunks copied aside before an op overwrites
 /// them, to go to the host when the iteration is over: neither takes the way to the host while the clock runs.
+/// A compute op copies contributions to where the model would compute them.
 #[derive(Debug)]
 pub(super) struct Samples {
     filled_before: Vec<Copy>,

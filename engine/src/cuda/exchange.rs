@@ -47,9 +47,11 @@ struct End {
 pub(super) struct Exchanges {
     /// Transfers of each open exchange that are not queued yet.
     left: HashMap<OpId, usize>,
+    /// Receives that wait for a post.
     awaited: HashMap<TransferKey, TransferId>,
     /// Posts of peers that this rank does not wait for yet.
     early: HashMap<TransferKey, Post>,
+    /// Sends that wait to be taken.
     posted: HashMap<TransferKey, TransferId>,
     /// Receives that are queued, in the order of their streams.
     pub(super) receiving: VecDeque<Moving>,

@@ -218,6 +218,7 @@ impl RankJob<'_> {
         })
     }
 
+    /// Returns when the iteration began.
     fn run_ops(
         &self,
         machine: &mut Machine,
@@ -331,6 +332,7 @@ pub fn check_memory(plan: &Plan, devices: &[Device]) -> Result<(), EngineError> 
 /// Bytes that a small allocation takes more than it was asked for, at the most.
 const ROUNDING: u64 = 512;
 
+/// Bytes that a rank takes on its GPU.
 fn bytes(plan: &Plan, program: &Program) -> Result<u64, EngineError> {
     let chunks = Chunks::of(program);
     let total = |chunks: &mut dyn Iterator<Item = &Chunk>| -> u64 {

@@ -29,6 +29,7 @@ pub(super) struct Calls {
 struct Ongoing {
     op: OpId,
     begin_s: f64,
+    /// When the last rank issued it.
     met_s: Option<f64>,
     /// The point at which ranks meet next.
     point: u32,

@@ -303,6 +303,7 @@ pub fn memory(plan: &Plan, rank: Rank) -> Result<Arc<Memory>, Box<RunFailure>> {
 }
 
 /// Places that are free.
+/// A codec op holds one, so that it has a core of its own while it is measured.
 #[derive(Debug)]
 pub struct Permits {
     free: Mutex<usize>,

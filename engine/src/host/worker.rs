@@ -212,7 +212,8 @@ pub(super) fn zeros(machine: &Machine, op: OpId, count: u64) -> Result<Vec<f32>,
 }
 
 /// The codecs and decoders of one rank: usually one pair; a codec of differences has one for each chunk, whose base both ends of the
-/// transfer hold. Bases are made before the first iteration and are in no span: a rank has the values that it is about to replace.
+/// transfer hold. Bases and their ids are made before the first iteration and are in no span: a rank has the values that it is about to
+/// replace, and keeps their ids beside them.
 #[derive(Debug)]
 pub(super) struct Coders {
     /// `None` in plans without a codec.
@@ -264,6 +265,7 @@ impl Coders {
         Ok(Self { plain, decoder: plain_decoder, of_chunks })
     }
 
+    /// Codec that encodes a chunk of so many bytes.
     pub(super) fn codec(&self, id: ChunkId, bytes: u64) -> &dyn Codec {
         let plain = || self.plain.as_deref().expect("coded plans name their codec");
         self.of_chunks.get(&(id, bytes)).map_or_else(plain, |coder| &*coder.codec)

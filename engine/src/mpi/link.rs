@@ -43,6 +43,7 @@ pub(super) struct Link {
     /// Receives of packets, in the order in which they are filled, and what has come into them.
     listening: VecDeque<(Ticket, Option<Done>)>,
     partial: Vec<Partial>,
+    /// Frames under way from here.
     telling: HashMap<Ticket, ()>,
     done: Vec<Done>,
     pub(super) events: VecDeque<Event>,
@@ -63,6 +64,7 @@ pub(super) struct Link {
     heard: Vec<Instant>,
     told: Instant,
     tells_every: Duration,
+    /// When this process last polled.
     looked: Instant,
     /// A longer pause between two polls means that this process was suspended.
     stands_still_after: Duration,

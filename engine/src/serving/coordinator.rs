@@ -51,6 +51,7 @@ struct Coordinator<'a> {
     arrivals_left: usize,
     /// Prefill instances, then those that decode.
     instances: Vec<Working>,
+    /// Open shards of each flow.
     flows: Vec<Shards>,
     open: BTreeMap<ShardId, Open>,
     next_shard: u32,
@@ -61,6 +62,7 @@ struct Coordinator<'a> {
     /// When each rank was last heard; `None` before it is there.
     heard: Vec<Option<Instant>>,
     looked: Instant,
+    /// Ranks that have said nothing for too long.
     gone: Vec<bool>,
     /// Ranks that have said, after the end, that they offer nothing more; and those that have left.
     said_idle: Vec<bool>,
@@ -406,6 +408,7 @@ struct Working {
     instance: Instance,
     is_busy: bool,
     is_lost: bool,
+    /// First rank of the instance.
     first: u32,
     work: u32,
     /// Parts of it, and those that the machine was told.

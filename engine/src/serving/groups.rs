@@ -17,6 +17,7 @@ pub(super) struct Groups {
     pub(super) layers: [u32; 2],
     /// The first token and the one behind the last.
     pub(super) tokens: [u32; 2],
+    /// Tokens of a group at the most.
     pub(super) most: u32,
 }
 
@@ -71,6 +72,7 @@ fn keys(group: &GroupId, plane: usize) -> [u64; 3] {
     [u64::from(request.0) | u64::from(part) << 32, u64::from(layer), u64::from(token) | (plane as u64) << 32]
 }
 
+/// Buffers in which a rank sends and receives groups: each has room for any group, is made when none is free, and is used again.
 pub(super) struct Buffers {
     memory: Arc<Memory>,
     bytes: u64,
@@ -116,6 +118,7 @@ impl Buffers {
         self.made - self.free.len() as u32
     }
 
+    /// Peak bytes of all buffers, none of which is freed before the end.
     pub(super) fn most_bytes(&self) -> u64 {
         u64::from(self.made) * self.bytes
     }
@@ -136,6 +139,7 @@ const NUMBERS: u32 = 8;
 /// The lanes from one rank to another. Together they use a few thousand numbers, which every MPI library has as tags.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
+    /// Transfers on each so far.
     counts: Vec<u32>,
     free: Vec<u32>,
 }

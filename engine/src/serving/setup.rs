@@ -313,6 +313,7 @@ impl<'a> Job<'a> {
         }
     }
 
+    /// When an instance dies; infinite if it does not.
     pub(super) fn death_s(&self, instance: Instance) -> f64 {
         let is_it = |what: Loss| match instance {
             Instance::Prefill(index) => what == Loss::Prefill(index),

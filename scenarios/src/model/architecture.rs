@@ -56,6 +56,7 @@ pub(crate) struct Experts {
     pub(crate) count: u32,
     /// Routed experts that each token goes to.
     pub(crate) top_k: u32,
+    /// Inner size of each expert.
     pub(crate) intermediate: u32,
     /// Experts besides, which every token goes to where it is.
     pub(crate) shared: u32,
@@ -176,6 +177,7 @@ impl Tokens {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LayerFlops {
     pub(crate) attention: f64,
+    /// The router of the experts.
     pub(crate) gate: f64,
     /// The MLP, or the experts that every token goes to.
     pub(crate) mlp: f64,

@@ -12,9 +12,11 @@ pub(crate) use architecture::{Architecture, Attention, Experts, Tokens};
 pub(crate) use moe_layer::Layer;
 pub(crate) use read::{Needs, read, schema};
 
+/// Bytes of a BF16 value.
 pub(crate) const VALUE_BYTES: u64 = 2;
 /// Most experts: counts are kept for each pair of rank and expert, 512 MiB at this size and the most ranks.
 pub(crate) const EXPERT_LIMIT: u32 = 4096;
 /// Most values per token.
 const HIDDEN_LIMIT: u32 = 1 << 20;
+/// Most tokens per rank.
 pub(crate) const TOKEN_LIMIT: u64 = 1 << 24;

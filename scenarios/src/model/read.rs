@@ -18,6 +18,7 @@ pub(crate) enum Needs {
 
 const LAYER_LIMIT: u32 = 1024;
 const HEAD_LIMIT: u32 = 4096;
+/// Most values of a head.
 const HEAD_SIZE_LIMIT: u32 = 1 << 16;
 /// Largest inner size of an MLP or an expert.
 const INTERMEDIATE_LIMIT: u32 = 1 << 22;

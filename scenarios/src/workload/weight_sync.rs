@@ -16,6 +16,7 @@ use crate::language::{
 use crate::model::{self, Architecture, Needs};
 use crate::payload::{Carried, TENSORS};
 
+/// Most steps of an iteration.
 const STEP_LIMIT: u32 = 1024;
 
 named! {

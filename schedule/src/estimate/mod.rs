@@ -147,6 +147,7 @@ impl Call<'_> {
         code(encoded, codec.encode_bytes_per_s) + sizes_s + code(decoded, codec.decode_bytes_per_s)
     }
 
+    /// Bytes on the way of so many raw ones.
     fn wire(&self, len: f64) -> f64 {
         let ratio = if self.choice.protocol.is_coded() { self.costs.ratio } else { 1.0 };
         len / ratio
@@ -260,6 +261,7 @@ fn longest(bytes: &[u64]) -> u64 {
     bytes.iter().copied().max().unwrap_or(0)
 }
 
+/// Bytes from one rank to another.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     src: Rank,
@@ -267,6 +269,7 @@ struct Flow {
     bytes: f64,
 }
 
+/// Time of flows that begin together.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
     /// Seconds before the last of them moves.

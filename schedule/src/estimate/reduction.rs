@@ -91,6 +91,7 @@ impl Call<'_> {
 /// A rank of a tree that has others below it, by position.
 struct Inner {
     position: u32,
+    /// Steps from the root.
     depth: u32,
     /// Children, and whether each has children itself.
     children: Vec<(u32, bool)>,

@@ -41,6 +41,7 @@ pub(super) struct Progress {
     pub(super) free: BTreeSet<u32>,
     /// Transfers with each peer, where exchanges are open together.
     of_peer: BTreeMap<Rank, OfPeer>,
+    /// Offered and not ended.
     pub(super) open: u32,
     pub(super) ended: Vec<bool>,
 }

@@ -341,6 +341,7 @@ impl Numbers {
     }
 }
 
+/// The next number of one direction, by peer.
 #[derive(Debug, Default)]
 struct Next(Vec<u32>);
 

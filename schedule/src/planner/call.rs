@@ -268,6 +268,7 @@ pub(super) fn align(offset: u64) -> u64 {
 }
 
 /// Parts begin at multiples of this, in bytes: a tile of values of two bytes.
+/// Calls are cut into parts so that one can be coded while another travels.
 pub(crate) const PART_ALIGN: u64 = 16 * 1024;
 
 /// How many parts a piece of `len` bytes has if `count` are asked for; short pieces have fewer.

@@ -209,6 +209,7 @@ impl Layout<'_> {
         }
     }
 
+    /// Tokens that one rank has for the node of another, each counted once.
     fn distinct(&self, src: Rank, dst: Rank) -> u64 {
         self.tokens.distinct(src, &node(dst, self.ranks_per_node))
     }
@@ -268,6 +269,7 @@ struct Route {
     src: Rank,
     dst: Rank,
     gateway: Rank,
+    /// Tokens that the origin has for the node.
     tokens: u64,
     /// For each row the position of its token among these.
     positions: Vec<u32>,

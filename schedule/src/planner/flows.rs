@@ -16,6 +16,7 @@ pub(super) struct FlowsByRank<'a> {
     sent: Vec<Vec<(u32, &'a Flow)>>,
     received: Vec<Vec<(u32, &'a Flow)>>,
     count: u32,
+    /// Flows of the segments before.
     pub(super) first: u32,
 }
 
@@ -60,6 +61,7 @@ impl<'a> FlowsByRank<'a> {
         ends(&self.received[rank.index()], output, |flow| flow.src)
     }
 
+    /// The number behind that of the last flow.
     pub(super) fn end(&self) -> u32 {
         self.first + self.count
     }

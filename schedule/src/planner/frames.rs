@@ -255,6 +255,7 @@ impl Scratch {
 struct Ring {
     name: Cow<'static, str>,
     buffers: Vec<BufferId>,
+    /// How often one was taken.
     taken: u32,
 }
 

@@ -279,6 +279,7 @@ impl Switcher {
         }
     }
 
+    /// The arm that costs least if all calls take it.
     fn best_for_all(&self) -> usize {
         let cost_s = |arm: usize| {
             let classes = self.classes.iter().zip(&self.tables);
@@ -378,6 +379,7 @@ impl Budget {
 }
 
 /// Calls of one kind and about one length.
+/// Lessons of one call are used for all of its class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
     /// The calls, in order; at least one.
@@ -431,6 +433,8 @@ fn steps(bytes: u64) -> u32 {
 }
 
 /// Costs of a cluster and a codec, for one class of calls.
+/// They say what a call costs before it was ever measured: the linear model of ZipCCL, formulas (6) and (7), with the terms that the paper
+/// leaves out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinearModel {
     /// `a`: seconds of an exchange that moves nothing.

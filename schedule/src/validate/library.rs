@@ -6,6 +6,7 @@ use super::transfers::{Shape, Sizes, shape};
 use crate::plan::{CallKey, Chunk, Library, Plan, PlanError, Share};
 use crate::{Channel, Collective, OpId, Rank, Sum};
 
+/// The op of each rank, by call.
 pub(crate) type Calls = BTreeMap<CallKey, Vec<OpId>>;
 
 /// Whether a call of `rank` is one of its collective.

@@ -221,6 +221,7 @@ fn check_dependencies(program: &Program, effects: Vec<Effects>) -> Result<(), Pl
     Ok(())
 }
 
+/// Bytes that the ranks of a job wait for: a plan must bring each exactly these, whatever the way.
 struct Deliveries<'a> {
     job: &'a Job,
     /// Flows that each rank gets, by segment; none for collectives.

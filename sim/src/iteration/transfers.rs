@@ -28,10 +28,12 @@ pub(super) struct Transits {
     list: Vec<Transit>,
     /// Numbers that no transit has now.
     free: Vec<u32>,
+    /// The transit of each flow.
     of_flow: Vec<u32>,
 }
 
 impl Transits {
+    /// Adds one, and returns its number.
     pub(super) fn begin(&mut self, transit: Transit) -> u32 {
         if let Some(number) = self.free.pop() {
             self.list[number as usize] = transit;

@@ -389,7 +389,7 @@ impl Bundles {
 /// Most links for a table, which then has 64 MiB; memory that is never written costs nothing.
 const MOST_LINKS: usize = 4096;
 
-/// Numbers by pair. Looked up, never iterated: no order shows.
+/// Numbers by pair: a table where it stays small, a hash map where it would not. Looked up, never iterated: no order shows.
 pub(super) enum Pairs {
     /// By row; numbers from 1, so that fresh memory holds none.
     Table {

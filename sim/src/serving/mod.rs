@@ -160,6 +160,7 @@ impl Watch {
     }
 }
 
+/// The stopwatches of all ranks: compute, codec, communication, and any of them.
 struct Busy {
     ranks: Vec<[Watch; 4]>,
 }

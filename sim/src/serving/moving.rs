@@ -16,6 +16,7 @@ pub(super) enum Stage {
     Encoding,
     /// It waits for its turn at a coder.
     Queued,
+    /// Its first byte is on its way.
     Latency,
     Moving(NetworkFlow),
     /// It, or its last piece, is decoded.
@@ -28,7 +29,9 @@ pub(super) struct Transit {
     pub(super) request: RequestId,
     pub(super) src: Rank,
     pub(super) dst: Rank,
+    /// Number of its prefill instance.
     pub(super) prefill: u32,
+    /// Number of its decode instance.
     pub(super) decode: u32,
     pub(super) bytes_raw: u64,
     pub(super) bytes_wire: u64,

@@ -12,6 +12,7 @@ const EVENT_BYTES: u64 = 128;
 pub(super) struct LinkTracks {
     /// In the order of the cluster's links.
     pub(super) tracks: Vec<LinkTrack>,
+    /// Links that carried anything.
     pub(super) busy: usize,
     /// Samples of each track, before equal ones are left out.
     pub(super) samples: usize,

@@ -74,6 +74,7 @@ impl Slice {
 pub(super) struct Tracks {
     /// In the order of display: by rank, row, sub-row.
     pub(super) tracks: Vec<Track>,
+    /// Slices by index of the span.
     pub(super) slices: Vec<Slice>,
     pub(super) calls: Vec<Call>,
 }
@@ -127,6 +128,7 @@ fn deal(mut slices: Vec<(Rank, Row, &mut Slice)>, rank_count: u32) -> Vec<Track>
     tracks
 }
 
+/// The nearest whole nanosecond.
 pub(super) fn nanoseconds(seconds: f64) -> i64 {
     (seconds * 1e9).round() as i64
 }

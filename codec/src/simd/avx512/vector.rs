@@ -162,6 +162,7 @@ const fn numbers() -> [u8; VECTOR_BYTES] {
 
 /// Writer of vectors, whole cache lines past the caches if `PAST`: only at the wish of
 /// [`crate::streaming_store::StreamingStore`], as such stores are in no order with others. To be finished.
+/// Vectors may begin anywhere: lines are then put together from two of them.
 pub(super) struct Vectors<'a, const PAST: bool> {
     /// Vectors, or cache lines.
     slots: std::slice::IterMut<'a, [u8; LINE]>,

@@ -349,9 +349,11 @@ fn seconds_per_launch(
 }
 
 /// Numbers of values.
+/// They lie around the lengths of groups and tiles.
 const COUNTS: [usize; 12] = [1, 2, 13, 33, 513, 1023, 8191, 8192, 8193, 33_001, 65_536, 200_003];
 
-/// Compares frames of the kernels with those of the CPU, and decodes them; returns how many.
+/// Compares frames of the kernels with those of the CPU, and decodes them, before anything is timed; returns how many. Values are every
+/// bit pattern, noise, and those that are going to be measured.
 ///
 /// # Errors
 /// If a frame has other bytes than the CPU's, or decodes to other values.

@@ -148,7 +148,8 @@ impl DeclaredCost {
 /// Most ways in which the model has an operation carried out.
 const WAYS: usize = 7;
 
-/// Cost of one operation on one shape of a cluster, from the model: cheap to evaluate, and monotone in the bytes.
+/// Cost of one operation on one shape of a cluster, from the model, as the least over the ways in which the library
+/// could carry it out: cheap to evaluate, and monotone in the bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModelledCost {
     ranks: u32,

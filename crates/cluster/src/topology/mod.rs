@@ -171,6 +171,7 @@ impl Topology {
         rank.0 % self.gpus_per_node
     }
 
+    /// NIC of its node that a rank uses.
     fn rail(&self, rank: Rank) -> u32 {
         self.local(rank) * self.nics_per_node / self.gpus_per_node
     }

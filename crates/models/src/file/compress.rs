@@ -268,6 +268,7 @@ fn takes_base(how: &How) -> bool {
 const TYPES: [DType; 5] = DType::ALL;
 
 /// Cuts an archive of `bytes` bytes into parts: members that are worth coding, and the bytes between them.
+/// Only members that were stored as they are get coded, one by one.
 fn archive_parts(
     (file, path): (&File, &Path),
     bytes: u64,

@@ -154,6 +154,7 @@ impl Header {
 }
 
 /// Whether JSON is well-formed and no object in it has a key twice.
+/// Readers differ in which of two equal keys counts.
 fn check_keys(json: &[u8]) -> Result<(), serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     Keys.deserialize(&mut deserializer)?;
@@ -219,6 +220,7 @@ impl<'de> Visitor<'de> for Keys {
 }
 
 /// A format that is not safetensors.
+/// Archives are compressed, the rest is refused with a way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Foreign {
     /// A zip archive with at least one member, as PyTorch and NumPy write it.

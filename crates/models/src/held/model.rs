@@ -105,6 +105,7 @@ pub struct Block {
 /// A tensor of a block.
 #[derive(Debug)]
 pub(crate) struct Held {
+    /// Number of its file.
     pub(crate) model: usize,
     pub(crate) info: TensorInfo,
     /// Where it begins among the bytes that are kept.

@@ -192,6 +192,7 @@ const HUGE: usize = 2 << 20;
 
 /// Bytes that begin where a page does, at a multiple of 2 MiB if there are that many. They are zeros at first, and no page is there before it
 /// is touched.
+/// Large memory that is used again: huge pages save misses of address translation.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     map: Option<MmapMut>,

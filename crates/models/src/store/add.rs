@@ -307,6 +307,7 @@ pub(crate) struct Source {
 /// Successive bytes of a file.
 #[derive(Debug)]
 pub(crate) struct Item {
+    /// Number of its file.
     pub(crate) source: usize,
     /// Name of the tensor, if it is one.
     pub(crate) tensor: Option<String>,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Bytes that are hashed and coded at a time: whole chunks of any type.
 pub(crate) const PIECE: u64 = 1 << 20;
+/// Bytes for the name of a type.
 pub(crate) const DTYPE_BYTES: usize = 16;
 /// Type name of bytes that belong to no tensor.
 pub(crate) const NO_DTYPE: &str = "bytes";

@@ -201,6 +201,7 @@ const NARROW: f64 = 0.02;
 pub(crate) struct Scale {
     least: f64,
     most: f64,
+    /// Pixels of both ends.
     from: f64,
     to: f64,
 }

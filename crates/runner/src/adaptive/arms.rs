@@ -41,6 +41,7 @@ struct Load {
     raw_bytes: u64,
     /// Most exchanges of a rank.
     exchanges: u32,
+    /// Most codec ops of a rank.
     codec_ops: u32,
     /// Seconds that coding and reducing take the busiest rank.
     codec_s: f64,

@@ -113,6 +113,7 @@ impl Points<'_> {
 }
 
 /// Bytes that are free to be used.
+/// Points run at the same time as long as all of them together fit into memory.
 #[derive(Debug)]
 pub(crate) struct Admission {
     /// `None` if it is not known.

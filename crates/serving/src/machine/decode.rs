@@ -7,7 +7,9 @@ use crate::{FailReason, FirstToken, Moment, Move, Placement, RequestId};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct DecodeInstance {
+    /// Tokens for which room is reserved.
     pub(super) reserved: u64,
+    /// Requests that have room reserved.
     pub(super) requests: u32,
     /// Requests whose caches are here and that wait for the next step.
     pub(super) joining: Vec<RequestId>,
@@ -20,6 +22,7 @@ pub(super) struct DecodeInstance {
     dropped: Vec<(RequestId, u64)>,
     sequences: u32,
     context_tokens: u64,
+    /// Steps that have begun.
     steps: u64,
     is_stepping: bool,
     pub(super) is_lost: bool,

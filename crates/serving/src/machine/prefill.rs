@@ -23,6 +23,7 @@ pub(super) struct Running {
     /// The first token whose cache leaves with this chunk.
     sent_from: u32,
     end: u32,
+    /// Groups of layers that are computed.
     groups: u32,
 }
 
@@ -252,7 +253,9 @@ impl Machine<'_> {
 #[derive(Clone, Debug)]
 pub(crate) struct PrefixCache {
     capacity: u64,
+    /// When each block was last used, in uses so far.
     used: HashMap<u64, u64>,
+    /// The same, by time.
     oldest: BTreeMap<u64, u64>,
     uses: u64,
 }

@@ -78,6 +78,7 @@ impl Coder {
 }
 
 impl Run<'_> {
+    /// Codes the next group, if there is one; returns whether there was.
     pub(super) fn code_next(&mut self) -> Result<bool, Failure> {
         match self.coder.next(self.job.is_pipelined()) {
             None => Ok(false),

@@ -431,6 +431,7 @@ impl Run<'_> {
 }
 
 /// Spans in the order in which they end, up to a limit.
+/// They have the names that a simulation gives them.
 struct SpanLog {
     rank: Rank,
     limit: usize,

@@ -118,12 +118,15 @@ const QUANTUM: RangeInclusive<u64> = 256..=16 * 1024;
 /// Longest sleep between two checks whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// The thread that moves time along the ports. It takes transfers whose ends are both ready and says when the last byte has arrived; it
+/// moves no bytes itself.
 pub(crate) struct Wire<'a> {
     topology: &'a Topology,
     dilation: f64,
     ports: Ports,
     /// Parcels whose latency is running.
     launched: EventQueue<Parcel>,
+    /// The parcel of each transfer on the ports.
     moving: Vec<Option<Parcel>>,
     /// Parcels that wait for the one before them in their stream; streams that have nothing under way are not there.
     streams: HashMap<(Rank, Rank, u32), VecDeque<Parcel>>,

@@ -49,9 +49,11 @@ struct Quantum {
 /// All ports of a cluster. Time is an argument: seconds of whatever clock the caller keeps.
 #[derive(Debug)]
 pub(super) struct Ports {
+    /// Bytes that a port serves in one turn.
     quantum: u64,
     ports: Vec<Port>,
     transfers: Vec<Transfer>,
+    /// Ids of transfers that have ended.
     free: Vec<Id>,
     /// Quanta at ports, by when they will have been served.
     served: EventQueue<Quantum>,

@@ -31,6 +31,7 @@ use crate::problem::{Problem, ServingProblem};
 
 pub(super) use self::pools::compute_schema;
 
+/// Most groups of layers.
 const GROUP_LIMIT: u32 = 256;
 /// Most tokens of a prompt, or of an answer.
 const TOKEN_LIMIT: u32 = 1 << 24;

@@ -12,6 +12,7 @@ use crate::language::{Condition, Field, Keys, Rule, Schema, custom, integer, key
 use crate::model::{Architecture, Attention, VALUE_BYTES};
 use crate::problem::ServingProblem;
 
+/// Most instances of a pool.
 const INSTANCE_LIMIT: u32 = 4096;
 /// Most requests that an instance decodes at the same time.
 const SEQUENCE_LIMIT: u32 = 1 << 20;

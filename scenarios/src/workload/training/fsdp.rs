@@ -23,6 +23,7 @@ const GRADIENTS: usize = 1;
 /// When gradients can be summed.
 const WHEN: &[When] = &[When::Overlapped, When::InOrder, When::None];
 
+/// Most layers that are gathered ahead.
 const PREFETCH_LIMIT: u32 = 1024;
 
 keys! { static KEYS =

@@ -131,6 +131,7 @@ struct Scatter<'a> {
     operands: &'a Operands,
     rank: Rank,
     rank_count: u32,
+    /// Contributions of this rank, by shard.
     own: Vec<Region>,
     /// Where the sum of its shard goes, and its type.
     output: Region,

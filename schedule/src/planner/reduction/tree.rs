@@ -22,6 +22,7 @@ struct Tree {
     position: u32,
     /// The positions at and below the rank.
     below: Range<u32>,
+    /// Steps from the root.
     depth: u32,
     parent: Option<u32>,
     /// The trees below the rank: first and last position.

@@ -13,6 +13,7 @@ use crate::random_schedules::case::Case;
 use crate::random_schedules::world::{Conditions, Defect, play};
 use crate::random_schedules::{Counts, HEALTHY, of_plan};
 
+/// Plans that are drawn for each defect.
 const PLANS: u64 = 200;
 
 /// How many plans find a planted defect; `plant` says whether a plan could have it.

@@ -92,6 +92,8 @@ fn rates<const N: usize>(capacities: &[f64], routes: [&[u32]; N]) -> [f64; N] {
     flows.map(|flow| network.rate(flow))
 }
 
+// Fixed cases with their inequalities: a, b, ... are the rates of the flows in the order of the list, C0, C1, ... capacities.
+
 /// a + b <= C0: a = b = C0 / 2.
 #[test]
 fn flows_share_a_link_equally() {

@@ -17,6 +17,7 @@ struct Followed {
     tokens: u32,
     /// Computed so far, by the steps of prefill.
     computed: u32,
+    /// Tokens sent of each group of layers.
     sent: Vec<u32>,
     open_flows: u32,
 }

@@ -88,6 +88,7 @@ impl Case {
     }
 }
 
+/// Lets things happen in any order that may be.
 pub(crate) fn play(seed: u64) {
     let case = Case::new(seed);
     let random = &mut ChaCha8Rng::seed_from_u64(!seed);
