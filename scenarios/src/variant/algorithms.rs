@@ -234,7 +234,7 @@ impl Experiment {
             let choice = Choice {
                 algorithm: variant.algorithms.of(work),
                 sums: self.sums,
-                ..Choice::of(protocol, None)
+                ..Choice::of(protocol, codec.map(|codec| codec.spec.clone()))
             };
             let rings = (variant.channels, variant.slices);
             best(work, &choice, &costs, rings, variant.may_call).map(|(way, _)| way)

@@ -1,13 +1,17 @@
 //! How long a collective takes in each algorithm, in closed form: what the choice between algorithms rests on.
 //!
-//! All blocks are taken to be as long as the longest, all ranks to come at the same time, and all steps of a ring to be alike, so a ring of
-//! thousands of ranks costs as much as one of its steps. Chains and trees, whose steps differ, are gone through step by step (`Lockstep`).
+//! All ranks are taken to come at the same time. Where blocks are alike, so are all steps of a ring, and a ring of
+//! thousands of ranks costs as much as one of its steps. Chains and trees, whose steps differ, are gone through step by step (`Lockstep`), and
+//! so are calls whose blocks differ ([`uneven`]), each rank at its own pace.
 //! A step takes the latency of its flows and the time in which the fullest link moves what crosses it; so what is predicted is exact where
 //! the flows on that link are equal and begin together. What a simulation knows besides, skew and neighbours, is left out.
 //! `cargo test -p zipwire-sim --test it algorithms::` holds both against one another.
 
 mod broadcast;
 mod reduction;
+mod rounds;
+mod sharing;
+mod uneven;
 
 use std::cell::OnceCell;
 
@@ -115,11 +119,17 @@ impl Call<'_> {
             return 0.0;
         }
         match self.work {
+            Work::Call { dtype, kind: CallKind::AllGather { bytes }, .. } if uneven::differ(bytes) => {
+                self.uneven_gather(*dtype, bytes)
+            }
             Work::Call { kind: CallKind::AllGather { bytes }, .. } => self.coded_gather(longest(bytes)),
             Work::Call { kind: CallKind::Broadcast { bytes, root, to }, .. } => {
                 let (members, sizes) = (Members::new(*root, *to), 8.0 * self.pieces(*bytes));
                 self.broadcast(*bytes, members)
                     + self.coding(*bytes, *bytes, || self.root_to_all(members, sizes))
+            }
+            Work::Call { dtype, kind: CallKind::ReduceScatter { bytes }, .. } if uneven::differ(bytes) => {
+                self.uneven_scatter(*dtype, bytes)
             }
             Work::Call { dtype, kind: CallKind::ReduceScatter { bytes }, .. } => {
                 self.scatter(*dtype, longest(bytes))
@@ -368,33 +378,39 @@ impl<'a> Network<'a> {
     }
 }
 
+/// Most flows of a link that are told apart.
+const MOST_SHARING: usize = 64;
+
 /// Ranks that go through the steps of a chain or a tree, each when it and its peers are through the one before: when each is through the
 /// steps so far, in seconds.
 struct Lockstep<'a> {
     network: &'a Network<'a>,
     ready_s: Vec<f64>,
-    /// Bytes over each link, all zero between two steps.
-    bytes: Vec<f64>,
+    /// Bytes of each flow over each link, none between two steps.
+    bytes: Vec<Vec<f64>>,
 }
 
 impl<'a> Lockstep<'a> {
     /// All ranks begin at the same time.
     fn new(network: &'a Network<'a>, begin_s: f64) -> Self {
         let ready_s = vec![begin_s; network.ranks() as usize];
-        Self { network, ready_s, bytes: vec![0.0; network.links()] }
+        Self { network, ready_s, bytes: vec![Vec::new(); network.links()] }
     }
 
-    /// One step: a flow begins when both its ends are there and `latencies` of its latency and `more_s` have passed; it takes what the
-    /// fullest of its links takes for all flows of the step. A rank is through when its last flow is.
+    /// One step: a flow begins when both its ends are there and `latencies` of its latency and `more_s` have passed; it takes what it would
+    /// on the fullest of its links if all flows of the step began together and had equal shares. A rank is through when its last flow is.
     fn step(&mut self, flows: impl Iterator<Item = Flow>, latencies: f64, more_s: f64) {
         let flow = |flow: Flow| (flow, self.network.route(flow));
         let flows: Vec<(Flow, Route)> = flows.filter(|flow| flow.bytes > 0.0).map(flow).collect();
         for (flow, route) in &flows {
-            route.links().iter().for_each(|link| self.bytes[link.index()] += flow.bytes);
+            route.links().iter().for_each(|link| self.bytes[link.index()].push(flow.bytes));
         }
         let end_s = |(flow, route): &(Flow, Route)| {
-            let moving_s =
-                route.links().iter().map(|link| self.bytes[link.index()] / self.network.capacity(*link));
+            let moving_s = route.links().iter().map(|link| {
+                let all = &self.bytes[link.index()];
+                let most = if all.len() > MOST_SHARING { f64::INFINITY } else { flow.bytes };
+                all.iter().map(|bytes| bytes.min(most)).sum::<f64>() / self.network.capacity(*link)
+            });
             let begin_s = self.ready_s[flow.src.index()].max(self.ready_s[flow.dst.index()]) + more_s;
             begin_s + latencies * route.latency_s + moving_s.fold(0.0, f64::max)
         };
@@ -404,8 +420,24 @@ impl<'a> Lockstep<'a> {
                 let ready_s = &mut self.ready_s[rank.index()];
                 *ready_s = ready_s.max(end_s);
             }
-            route.links().iter().for_each(|link| self.bytes[link.index()] = 0.0);
+            route.links().iter().for_each(|link| self.bytes[link.index()].clear());
         }
+    }
+
+    /// No rank goes on before a time of its own.
+    fn wait(&mut self, until_s: &[f64]) {
+        self.ready_s.iter_mut().zip(until_s).for_each(|(ready_s, &until_s)| *ready_s = ready_s.max(until_s));
+    }
+
+    /// All ranks wait for the last one, and so many seconds more.
+    fn meet(&mut self, more_s: f64) {
+        let all_s = self.seconds() + more_s;
+        self.ready_s.fill(all_s);
+    }
+
+    /// Each rank works for so many seconds before it goes on.
+    fn work_all(&mut self, seconds: &[f64]) {
+        self.ready_s.iter_mut().zip(seconds).for_each(|(ready_s, seconds)| *ready_s += seconds);
     }
 
     /// A rank works for so many seconds before it goes on.

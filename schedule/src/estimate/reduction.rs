@@ -11,7 +11,7 @@ use crate::{Algorithm, Rank};
 
 impl Call<'_> {
     /// Seconds of reading so many bytes to add them up, in a kernel that is launched.
-    fn sum_s(&self, bytes_read: f64) -> f64 {
+    pub(super) fn sum_s(&self, bytes_read: f64) -> f64 {
         self.costs.host.launch_s + bytes_read / self.costs.host.reduce_bytes_per_s
     }
 

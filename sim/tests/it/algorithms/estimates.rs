@@ -46,7 +46,7 @@ fn works(ranks: u32, bytes: u64) -> [Work; 5] {
     ]
 }
 
-fn is_planned(work: &Work, algorithm: Algorithm, is_coded: bool) -> bool {
+pub(crate) fn is_planned(work: &Work, algorithm: Algorithm, is_coded: bool) -> bool {
     match algorithm {
         Algorithm::Library => false,
         Algorithm::PaddedRing => is_coded,

@@ -4,6 +4,7 @@
 mod call;
 mod estimates;
 mod rings;
+mod uneven;
 
 use zipwire_cluster::Topology;
 use zipwire_codec::DType;
