@@ -107,14 +107,6 @@ pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
         }
         None => 1,
     };
-    let hardware = Hardware {
-        nodes,
-        gpus_per_node,
-        gpu_bytes_per_s: gpu_bandwidth,
-        node_bytes_per_s: nic_bandwidth * f64::from(nics_per_node),
-        nvlink_domain: 0,
-    };
-    let host = read_host(&table, hardware)?;
     let mut topology = Topology {
         nodes,
         gpus_per_node,
@@ -126,6 +118,7 @@ pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
         fabric,
         link_bandwidths: BTreeMap::new(),
     };
+    let host = read_host(&table, topology.hardware())?;
     if let Some(field) = table.field(KEYS.links) {
         topology.link_bandwidths = read_links(&field, &topology)?;
     }

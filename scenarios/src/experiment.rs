@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use zipwire_cluster::library::Hardware;
 use zipwire_cluster::{HostCost, NetworkModel, Topology, TransferStart};
 use zipwire_codec::DType;
 use zipwire_payload::Payload;
@@ -459,6 +460,20 @@ impl Experiment {
             self.payload = Some(payload.with_tokens(tokens(&self.job)));
         }
         Ok(())
+    }
+
+    /// The experiment with something of its cluster or its codecs changed, and with what loading derives of these: the hardware that a model
+    /// of a library rests on, and the ways of all calls.
+    #[must_use]
+    pub fn with_changed(&self, change: impl FnOnce(&mut Self)) -> Self {
+        let mut changed = self.clone();
+        change(&mut changed);
+        if let Some(model) = &mut changed.host.library.model {
+            model.hardware =
+                Hardware { nvlink_domain: model.hardware.nvlink_domain, ..changed.topology.hardware() };
+        }
+        changed.choose_ways();
+        changed
     }
 
     /// Links and ratio in `iteration`, with the drifts of the scenario.

@@ -62,7 +62,7 @@ pub struct Sensitivity {
     /// The variant whose speedup it is.
     pub variant: String,
     /// The constant, by its path in scenarios.
-    pub constant: &'static str,
+    pub constant: String,
     /// The speedup with it a tenth larger.
     pub speedup: f64,
 }
@@ -70,7 +70,7 @@ pub struct Sensitivity {
 /// Values at which a coded variant takes as long as the first variant, each with all else unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct BreakEven {
-    /// The ratio of all frames; `None` if none is low or high enough.
+    /// The ratio of all frames; `None` if none from 1 to 16 is low or high enough.
     pub ratio: Option<f64>,
     /// The codec's speed, in GB/s of raw values encoded, with the launch that is declared; `None` if no speed is slow or fast enough.
     pub encode_gbps: Option<f64>,

@@ -1,7 +1,7 @@
 //! From when on a coded variant pays: the ratio and the codec speed at which it takes as long as the first variant.
 
 use zipwire_cluster::CodecCost;
-use zipwire_scenarios::CodecChoice;
+use zipwire_scenarios::{CodecChoice, Experiment};
 use zipwire_schedule::PlanSize;
 use zipwire_traces::{BreakEven, Executors};
 
@@ -13,16 +13,16 @@ use crate::{Cancel, ExecuteError, Prepared};
 const NEAR: f64 = 2e-4;
 /// Simulations of one search at the most.
 const MOST: usize = 40;
-/// The largest ratio that is looked at. Lossless codecs of floating-point values are far from it.
-const LARGEST_RATIO: f64 = 1e3;
+/// The largest ratio that is looked at. No codec here shortens floating-point values more, but where they repeat.
+pub const LARGEST_RATIO: f64 = 16.0;
 /// The slowest codec that is looked at: so many times as slow as the one that is declared.
 const SLOWEST: f64 = 1e4;
 
 /// Spans of a run up to which searches take about as long as the run itself did with its files, a second or two.
 const FEW_SPANS: u64 = 100_000;
 
-/// Where each coded variant breaks even with the first, in the order of the scenario: ratio and speed each with all else as it is. The
-/// plans stay those of the variants. Adaptive variants, and scenarios with faults or drift, are left out.
+/// Where each coded variant breaks even with the first, in the order of the scenario: ratio, up to 16, and speed each with all else as it is.
+/// Plans are those of a run with that ratio or speed. Adaptive variants, and scenarios with faults or drift, are left out.
 ///
 /// # Errors
 /// If a simulation is interrupted, or takes more memory than there is.
@@ -38,7 +38,11 @@ pub fn break_evens(
         let Some(speedup) = result.speedup else { continue };
         let first_s = speedup * result.metrics.iteration_s.mean;
         let cost = codec.cost;
-        let mut mean_s = |choice| prepared.mean_s_with(choice, index, cancel);
+        let mut mean_s = |choice| {
+            let change = |changed: &mut Experiment| changed.variants[index].codec = Some(choice);
+            let changed = prepared.experiment().with_changed(change);
+            prepared.mean_s_in(&changed, index, cancel)
+        };
 
         let mut with_share = |share: f64| mean_s(CodecChoice { ratio: Some(1.0 / share), ..codec.clone() });
         let share = crossing(&mut with_share, (1.0 / LARGEST_RATIO, 1.0), first_s)?;

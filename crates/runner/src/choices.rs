@@ -18,6 +18,16 @@ pub(crate) fn choices(experiment: &Experiment, variant: &Variant) -> Vec<Choice>
     (0..experiment.job.segments.len()).map(|segment| choice(experiment, variant, segment)).collect()
 }
 
+/// Whether calls of a variant travel as those of the same variant of an experiment with other costs or ratios: in the same ways, and what is
+/// speculative in slots of the same capacity.
+pub(crate) fn travel_alike(one: (&Experiment, &Variant), other: (&Experiment, &Variant)) -> bool {
+    let ratio = |(experiment, variant): (&Experiment, &Variant)| {
+        let has_slots = variant.protocol == Protocol::Speculative && variant.speculative_capacity.is_none();
+        experiment.codec_of(variant).filter(|_| has_slots).and_then(|choice| choice.ratio)
+    };
+    one.1.ways == other.1.ways && ratio(one) == ratio(other)
+}
+
 /// How a variant lets the call of a segment travel.
 pub(crate) fn choice(experiment: &Experiment, variant: &Variant, segment: usize) -> Choice {
     let protocol = variant.protocol_of(&experiment.job.segments[segment].work);

@@ -328,7 +328,8 @@ fn check_memory(experiment: &Experiment, is_run: bool, limit: MemoryLimit) -> Re
         return Ok(footprint.plans);
     }
     let Footprint { plans, check, timeline } = footprint;
-    Err(ExecuteError::TooLarge { plans, check, timeline, limit: limit.to_string() })
+    let variants = experiment.variants.len();
+    Err(ExecuteError::TooLarge { variants, plans, check, timeline, limit: limit.to_string() })
 }
 
 /// Refuses `cluster.start = "barrier"` on real ranks: their transfers start when both ends are there.

@@ -1,6 +1,13 @@
 //! Which constants of a scenario a speedup depends on most.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use zipwire_cluster::library::Constant as OfModel;
+use zipwire_cluster::{CallCost, DeclaredCost, Fabric, LibraryCost, Uplink};
 use zipwire_scenarios::{CodecChoice, Experiment};
+use zipwire_schedule::Plan;
+use zipwire_schedule::plan::Library;
 use zipwire_traces::{Executors, Sensitivity};
 
 use crate::critical_path::last;
@@ -15,28 +22,142 @@ const NAMED: usize = 2;
 /// Changes of a speedup below this, as a part of it, are none.
 const NOTHING: f64 = 1e-4;
 
-/// A constant: what it is called in scenarios, and how it is made larger.
-type Constant = (&'static str, fn(&mut Experiment));
+/// A constant: its path in scenarios, and how it is made larger.
+struct Constant {
+    path: Cow<'static, str>,
+    enlarge: Box<dyn Fn(&mut Experiment)>,
+}
 
-const CONSTANTS: [Constant; 10] = [
-    ("cluster.gpu_bandwidth", |experiment| experiment.topology.gpu_bandwidth *= MORE),
-    ("cluster.nic_bandwidth", |experiment| experiment.topology.nic_bandwidth *= MORE),
-    ("cluster.latency_intra", |experiment| experiment.topology.latency_intra_s *= MORE),
-    ("cluster.latency_inter", |experiment| experiment.topology.latency_inter_s *= MORE),
-    ("cluster.launch", |experiment| experiment.host.launch_s *= MORE),
-    ("cluster.host_sync", |experiment| experiment.host.sync_s *= MORE),
-    ("cluster.reduce", |experiment| experiment.host.reduce_bytes_per_s *= MORE),
-    ("codec.speed", |experiment| {
-        for CodecChoice { cost, .. } in codecs(experiment) {
-            cost.encode_bytes_per_s *= MORE;
-            cost.decode_bytes_per_s *= MORE;
+fn of(path: impl Into<Cow<'static, str>>, enlarge: impl Fn(&mut Experiment) + 'static) -> Constant {
+    Constant { path: path.into(), enlarge: Box::new(enlarge) }
+}
+
+/// All constants of the cluster, its codecs and compute, whether the scenario has them or not, but those of a library.
+fn constants() -> Vec<Constant> {
+    let mut all = vec![
+        of("cluster.gpu_bandwidth", |experiment| {
+            let topology = &mut experiment.topology;
+            // Where there are no NICs, a model of a library takes the links of GPUs for them.
+            let are_nics = !topology.fabric.has_nics() && topology.nic_bandwidth == topology.gpu_bandwidth;
+            topology.gpu_bandwidth *= MORE;
+            if are_nics {
+                topology.nic_bandwidth = topology.gpu_bandwidth;
+            }
+        }),
+        of("cluster.nic_bandwidth", |experiment| experiment.topology.nic_bandwidth *= MORE),
+        of("cluster.latency_intra", |experiment| experiment.topology.latency_intra_s *= MORE),
+        of("cluster.latency_inter", |experiment| experiment.topology.latency_inter_s *= MORE),
+        of("cluster.launch", |experiment| experiment.host.launch_s *= MORE),
+        of("cluster.host_sync", |experiment| experiment.host.sync_s *= MORE),
+        of("cluster.reduce", |experiment| experiment.host.reduce_bytes_per_s *= MORE),
+        of("codec.speed", |experiment| {
+            for CodecChoice { cost, .. } in codecs(experiment) {
+                cost.encode_bytes_per_s *= MORE;
+                cost.decode_bytes_per_s *= MORE;
+            }
+        }),
+        of("codec.speed.launch", |experiment| {
+            codecs(experiment).for_each(|codec| codec.cost.launch_s *= MORE);
+        }),
+        of("compute", |experiment| {
+            experiment.durations = std::mem::take(&mut experiment.durations).scaled(MORE);
+        }),
+        of("cluster.links", |experiment| {
+            experiment.topology.link_bandwidths.values_mut().for_each(|bandwidth| *bandwidth *= MORE);
+        }),
+    ];
+    all.extend(of_fabric());
+    // A factor of 1 slows nothing.
+    let slow = |factor: &mut f64| *factor = if *factor > 1.0 { *factor * MORE } else { *factor };
+    all.extend([
+        of("cluster.compute_slowdown.codec", move |experiment| {
+            slow(&mut experiment.host.compute_slowdown.codec);
+        }),
+        of("cluster.compute_slowdown.exchange", move |experiment| {
+            slow(&mut experiment.host.compute_slowdown.exchange);
+        }),
+    ]);
+    all
+}
+
+/// Constants of what is between nodes, or between the GPUs of one.
+fn of_fabric() -> Vec<Constant> {
+    type Part = fn(&mut Uplink) -> Option<&mut f64>;
+    let factor: Part = |uplink| match uplink {
+        Uplink::Oversubscribed(factor) => Some(factor),
+        Uplink::Bandwidth(_) => None,
+    };
+    let bandwidth: Part = |uplink| match uplink {
+        Uplink::Oversubscribed(_) => None,
+        Uplink::Bandwidth(bandwidth) => Some(bandwidth),
+    };
+    let lower = |part: Part| {
+        move |experiment: &mut Experiment| {
+            let uplink = match &mut experiment.topology.fabric {
+                Fabric::Rail(rail) => Some(&mut rail.uplink),
+                Fabric::FatTree(tree) => Some(&mut tree.uplink),
+                Fabric::Flat | Fabric::Nodes | Fabric::Host { .. } | Fabric::Graph(_) => None,
+            };
+            uplink.and_then(part).into_iter().for_each(|value| *value *= MORE);
         }
-    }),
-    ("codec.speed.launch", |experiment| codecs(experiment).for_each(|codec| codec.cost.launch_s *= MORE)),
-    ("compute", |experiment| {
-        experiment.durations = std::mem::take(&mut experiment.durations).scaled(MORE);
-    }),
-];
+    };
+    let upper = |part: Part| {
+        move |experiment: &mut Experiment| {
+            let Fabric::FatTree(tree) = &mut experiment.topology.fabric else { return };
+            let uplink = tree.pods.as_mut().map(|pods| &mut pods.uplink);
+            uplink.and_then(part).into_iter().for_each(|value| *value *= MORE);
+        }
+    };
+    let graph = |bandwidth: f64, latency: f64| {
+        move |experiment: &mut Experiment| {
+            let Fabric::Graph(graph) = &mut experiment.topology.fabric else { return };
+            *graph = Arc::new(graph.scaled(bandwidth, latency));
+        }
+    };
+    vec![
+        of("cluster.topology.host_bandwidth", |experiment| {
+            let Fabric::Host { bandwidth } = &mut experiment.topology.fabric else { return };
+            *bandwidth *= MORE;
+        }),
+        of("cluster.topology.oversubscription", lower(factor)),
+        of("cluster.topology.uplink_bandwidth", lower(bandwidth)),
+        of("cluster.topology.pod_oversubscription", upper(factor)),
+        of("cluster.topology.pod_uplink_bandwidth", upper(bandwidth)),
+        of("cluster.topology.edges.bandwidth", graph(MORE, 1.0)),
+        of("cluster.topology.edges.latency", graph(1.0, MORE)),
+    ]
+}
+
+/// Declared costs of a library, and the constants of a model of it.
+fn of_library(library: &LibraryCost) -> Vec<Constant> {
+    type Declared = fn(&mut LibraryCost) -> &mut Option<DeclaredCost>;
+    type Part = fn(&mut DeclaredCost) -> &mut f64;
+    let collectives: [(&str, Declared); 3] = [
+        ("all-gather", |library| &mut library.all_gather),
+        ("reduce-scatter", |library| &mut library.reduce_scatter),
+        ("all-reduce", |library| &mut library.all_reduce),
+    ];
+    let parts: [(&str, Part); 3] = [
+        ("latency", |cost| &mut cost.latency_s),
+        ("per_rank", |cost| &mut cost.per_rank_s),
+        ("bandwidth", |cost| &mut cost.bytes_per_s),
+    ];
+    let declared = collectives.iter().flat_map(|&(collective, declared)| {
+        parts.iter().map(move |&(name, part)| {
+            of(format!("cluster.library.{collective}.{name}"), move |experiment| {
+                let cost = declared(&mut experiment.host.library).as_mut();
+                cost.into_iter().for_each(|cost| *part(cost) *= MORE);
+            })
+        })
+    });
+    let modelled = OfModel::ALL.into_iter().filter(|_| library.model.is_some()).map(|constant| {
+        of(format!("cluster.library.constants.{}", constant.key()), move |experiment| {
+            let Some(model) = &mut experiment.host.library.model else { return };
+            model.constants.set(constant, model.constants.get(constant) * MORE);
+        })
+    });
+    declared.chain(modelled).collect()
+}
 
 /// The codec of a scenario, and those that variants have of their own.
 fn codecs(experiment: &mut Experiment) -> impl Iterator<Item = &mut CodecChoice> {
@@ -44,9 +165,9 @@ fn codecs(experiment: &mut Experiment) -> impl Iterator<Item = &mut CodecChoice>
     own.chain(&mut experiment.codec)
 }
 
-/// The constants on which the speedup of the best coded variant depends most, the first most of all, each with the speedup if it were a tenth
-/// larger and all else as it is; with the plans of the variants. Those of calls of a library are not looked at. Nothing where no coded
-/// variant has a simulated speedup, faults or drift are part of it, or the first variant is adaptive, whose plans would follow.
+/// The constants on which the speedup of the best coded variant depends most, the first most of all, each with the speedup of a run in which it
+/// is a tenth larger and all else as it is: what follows from it follows, in all variants. Nothing where no coded variant has a simulated
+/// speedup, faults or drift are part of it, or the first variant is adaptive.
 ///
 /// # Errors
 /// If a simulation is interrupted, or takes more memory than there is.
@@ -63,17 +184,46 @@ pub fn sensitivities(
     let best = last(speedups).filter(|_| !experiment.variants[0].is_adaptive());
     let Some((now, best)) = best else { return Ok(Vec::new()) };
     let mut found = Vec::new();
-    for (constant, enlarge) in CONSTANTS {
-        let mut changed = experiment.clone();
-        enlarge(&mut changed);
-        let mut mean_s = |index| prepared.mean_s_as(&changed, &changed.variants[index], index, cancel);
+    for Constant { path, enlarge } in constants().into_iter().chain(of_library(&experiment.host.library)) {
+        let plans = [0, best].map(|index| &prepared.planned(index).plan);
+        if !matters(experiment, &enlarge, &plans) {
+            continue;
+        }
+        let changed = experiment.with_changed(enlarge);
+        let mut mean_s = |index| prepared.mean_s_in(&changed, index, cancel);
         let speedup = mean_s(0)? / mean_s(best)?;
         if (speedup / now - 1.0).abs() > NOTHING {
-            found.push(Sensitivity { variant: experiment.variants[best].name.clone(), constant, speedup });
+            let variant = experiment.variants[best].name.clone();
+            found.push(Sensitivity { variant, constant: path.into_owned(), speedup });
         }
     }
     // The order among equals is that of the constants.
     found.sort_by(|a, b| (b.speedup - now).abs().total_cmp(&(a.speedup - now).abs()));
     found.truncate(NAMED);
     Ok(found)
+}
+
+/// Whether a simulation could find that a larger constant matters: it changes something, and not only costs of the library's that no plan has.
+fn matters(experiment: &Experiment, enlarge: &dyn Fn(&mut Experiment), plans: &[&Plan]) -> bool {
+    let mut changed = experiment.clone();
+    enlarge(&mut changed);
+    let inputs = |of: &Experiment| {
+        (of.topology.clone(), of.host, of.codec.clone(), of.durations.clone(), of.variants.clone())
+    };
+    let then = changed.host.library;
+    let is_of_library = {
+        changed.host.library = experiment.host.library;
+        inputs(&changed) == inputs(experiment)
+    };
+    // The program of one rank has all calls.
+    let programs = plans.iter().filter_map(|plan| plan.programs.first());
+    let mut calls = programs.flat_map(|program| &program.ops).filter_map(|op| op.kind.library());
+    !is_of_library || calls.any(|call| call_s(&experiment.host.library, call) != call_s(&then, call))
+}
+
+/// What a call costs: of values in seconds, of frames, whose lengths only a run knows, by length.
+fn call_s(library: &LibraryCost, call: &Library) -> Option<Result<f64, CallCost>> {
+    let cost = library.of(call.collective, call.ranks)?;
+    let is_known = call.shares().all(|share| share.content.values().is_some());
+    Some(if is_known { Ok(cost.seconds(call.ranks, call.ring_bytes(|_| 0))) } else { Err(cost) })
 }

@@ -10,7 +10,8 @@ use zipwire_schedule::{Deadlines, Fault, FiredFaults, Lane, OpId, Plan, Rank};
 use zipwire_sim::{FrameSizes, Room, SimError, SizeCache, SizeTable};
 use zipwire_timeline::{Metrics, Timeline};
 
-use crate::choices::costs;
+use crate::choices::{costs, travel_alike};
+use crate::execute::plan;
 use crate::validate::{check_model, needs_measuring};
 use crate::{Cancel, ExecuteError, Prepared, SIMULATED};
 
@@ -85,10 +86,26 @@ impl Prepared<'_> {
         cancel: &Cancel,
     ) -> Result<Timeline, ExecuteError> {
         let experiment = self.experiment;
-        self.simulate_as(experiment, &experiment.variants[index], index, fault_setup, cancel)
+        self.simulate_as(experiment, &experiment.variants[index], index, None, fault_setup, cancel)
     }
 
-    /// Mean seconds of an iteration of a variant with another codec: other costs, another ratio.
+    /// Mean seconds of an iteration of the variant at `index` of an experiment in which constants of the cluster or the codec differ from those of
+    /// this one ([`Experiment::with_changed`]). Its plan is made anew where it is another one.
+    pub(crate) fn mean_s_in(
+        &mut self,
+        changed: &Experiment,
+        index: usize,
+        cancel: &Cancel,
+    ) -> Result<f64, ExecuteError> {
+        let variant = &changed.variants[index];
+        let is_planned =
+            travel_alike((self.experiment, &self.experiment.variants[index]), (changed, variant));
+        let anew = (!is_planned).then(|| plan(changed, variant));
+        let timeline = self.simulate_as(changed, variant, index, anew.as_ref(), FaultSetup::NONE, cancel)?;
+        Ok(Metrics::of(&timeline, self.planned(index).plan.bytes_raw()).iteration_s.mean)
+    }
+
+    /// Mean seconds of an iteration of a variant with another codec, other costs or another ratio, whose plan stays.
     pub(crate) fn mean_s_with(
         &mut self,
         codec: CodecChoice,
@@ -97,26 +114,17 @@ impl Prepared<'_> {
     ) -> Result<f64, ExecuteError> {
         let experiment = self.experiment;
         let variant = Variant { codec: Some(codec), ..experiment.variants[index].clone() };
-        self.mean_s_as(experiment, &variant, index, cancel)
-    }
-
-    /// Mean seconds of an iteration of the plan at `index`, with the costs, links and ratio of another experiment or variant.
-    pub(crate) fn mean_s_as(
-        &mut self,
-        experiment: &Experiment,
-        variant: &Variant,
-        index: usize,
-        cancel: &Cancel,
-    ) -> Result<f64, ExecuteError> {
-        let timeline = self.simulate_as(experiment, variant, index, FaultSetup::NONE, cancel)?;
+        let timeline = self.simulate_as(experiment, &variant, index, None, FaultSetup::NONE, cancel)?;
         Ok(Metrics::of(&timeline, self.planned(index).plan.bytes_raw()).iteration_s.mean)
     }
 
+    /// Runs the plan at `index`, or another one in its place.
     fn simulate_as(
         &mut self,
         experiment: &Experiment,
         variant: &Variant,
         index: usize,
+        anew: Option<&Plan>,
         fault_setup: FaultSetup<'_>,
         cancel: &Cancel,
     ) -> Result<Timeline, ExecuteError> {
@@ -124,7 +132,8 @@ impl Prepared<'_> {
         let mut simulator = Simulator { experiment, ..simulator };
         let mut timeline = Timeline::default();
         for phase in experiment.phases() {
-            let (plan, conditions) = (&planned[index].plan, experiment.conditions(phase.start));
+            let plan = anew.unwrap_or(&planned[index].plan);
+            let conditions = experiment.conditions(phase.start);
             timeline.append(simulator.run(variant, plan, phase, &conditions, fault_setup)?);
         }
         Ok(timeline)

@@ -13,8 +13,8 @@ use crate::{Cancel, ExecuteError, Prepared};
 
 /// Seconds in which a host learns sizes that have arrived at a GPU: what all presets have, fitted to ZipCCL's testbed.
 const TYPICAL_SYNC_S: f64 = 60e-6;
-/// Changes of an iteration below this, as a part of it, are none.
-const NOTHING: f64 = 1e-4;
+/// Changes of a speedup below this, as a part of it, are none.
+const NOTHING: f64 = 0.005;
 /// A NIC that carries less than this part of what the busiest one does is idle.
 const IDLE: f64 = 0.01;
 
@@ -105,9 +105,8 @@ fn free_look(
             continue;
         }
         let then = if may_simulate {
-            let mut changed = experiment.clone();
-            changed.host.sync_s = TYPICAL_SYNC_S;
-            Some(now * mean_s / prepared.mean_s_as(&changed, variant, index, cancel)?)
+            let changed = experiment.with_changed(|changed| changed.host.sync_s = TYPICAL_SYNC_S);
+            Some(now * mean_s / prepared.mean_s_in(&changed, index, cancel)?)
         } else {
             None
         };
@@ -121,8 +120,8 @@ fn free_look(
         let typical = format!("{} us", TYPICAL_SYNC_S * 1e6);
         match then {
             Some(then) => format!(
-                "`{name}` reads sizes on the host in no time: with `cluster.host_sync = \"{typical}\"` its speedup is {then:.3} \
-                 instead of {now:.3}"
+                "`{name}` reads sizes on the host in no time: with `cluster.host_sync = \"{typical}\"` its speedup is {then:.2} \
+                 instead of {now:.2}"
             ),
             None => format!(
                 "`{name}` reads sizes on the host in no time: set `cluster.host_sync`, \"{typical}\" on the GPUs of presets"

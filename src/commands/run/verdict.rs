@@ -1,5 +1,8 @@
 //! Verdict of a simulated comparison in words: whether compressing pays, and how much of a gain has other causes.
+//!
+//! Speedups have two decimals: they rest on constants of clusters and codecs that are estimates. `summary.json` has all digits.
 
+use zipwire::break_even::LARGEST_RATIO;
 use zipwire::executors::SIM;
 use zipwire::scenarios::{Experiment, Variant};
 use zipwire::traces::{BreakEven, Sensitivity, Split, Summary};
@@ -34,37 +37,37 @@ fn comparison(experiment: &Experiment, summary: &Summary) -> String {
     // What updates come to, another table says.
     let has_updates = summary.executors.iter().any(|(.., result)| result.updates.is_some());
     let verdict = if has_updates { "verdict on iterations" } else { "verdict" };
-    let of = format!("{:.3} by compression and {:.3} by algorithm", split.compression, split.algorithm);
+    let of = format!("{:.2} by compression and {:.2} by algorithm", split.compression, split.algorithm);
     let faster = fastest.filter(|&(name, other)| name != first && other > speedup * (1.0 + NOTHING));
     let mut text = if let Some((uncompressed, other)) = faster {
         format!(
-            "{verdict}: do not compress here: `{uncompressed}`, which compresses nothing, is {:.3} times as fast as the best coded \
-             variant, `{best}`, which is {speedup:.3} times as fast as `{first}` ({of})\n",
+            "{verdict}: do not compress here: `{uncompressed}`, which compresses nothing, is {:.2} times as fast as the best coded \
+             variant, `{best}`, which is {speedup:.2} times as fast as `{first}` ({of})\n",
             other / speedup
         )
     } else if speedup < 1.0 - NOTHING {
         format!(
-            "{verdict}: do not compress here: the best coded variant, `{best}`, is {speedup:.3} of `{first}` ({of})\n"
+            "{verdict}: do not compress here: the best coded variant, `{best}`, is {speedup:.2} of `{first}` ({of})\n"
         )
     } else if speedup < 1.0 + NOTHING {
         format!(
-            "{verdict}: compressing makes no difference here: `{best}` is {speedup:.3} of `{first}` ({of})\n"
+            "{verdict}: compressing makes no difference here: `{best}` is {speedup:.2} of `{first}` ({of})\n"
         )
     } else {
-        format!("{verdict}: `{best}` is {speedup:.3} times as fast as `{first}`: {of}\n")
+        format!("{verdict}: `{best}` is {speedup:.2} times as fast as `{first}`: {of}\n")
     };
     let others = fastest.map_or(speedup, |(_, other)| speedup.max(other));
     if let Some((adaptive, gain)) = fastest_of(experiment, summary, Variant::is_adaptive)
         && gain > others * (1.0 + NOTHING)
     {
         text = format!(
-            "{verdict}: `{adaptive}` is {gain:.3} times as fast as `{first}`: it changes between other variants as it goes\n{}",
+            "{verdict}: `{adaptive}` is {gain:.2} times as fast as `{first}`: it changes between other variants as it goes\n{}",
             text.replacen(verdict, "of those that do not change", 1)
         );
     }
     for (name, _, split) in coded.iter().filter(|(.., split)| split.algorithm > BY_ALGORITHM) {
         text += &format!(
-            "note: `{name}` is {:.3} times as fast at ratio 1 with a free codec: that is its algorithm and its overlap, and a \
+            "note: `{name}` is {:.2} times as fast at ratio 1 with a free codec: that is its algorithm and its overlap, and a \
              variant that compresses nothing could have them, too\n",
             split.algorithm
         );
@@ -99,7 +102,7 @@ fn break_evens(experiment: &Experiment, summary: &Summary) -> String {
         let ratio = match found.ratio {
             Some(ratio) => format!("breaks even at ratio {ratio:.3}{now}"),
             None if gains => "gains at any ratio".to_owned(),
-            None => "does not break even at any ratio".to_owned(),
+            None => format!("never breaks even at a ratio up to {LARGEST_RATIO}"),
         };
         let variant = experiment.variants.iter().find(|variant| variant.name == *name)?;
         let cost = experiment.codec_of(variant)?.cost;
@@ -122,8 +125,8 @@ fn break_evens(experiment: &Experiment, summary: &Summary) -> String {
 /// Line on the constants that a speedup depends on most.
 fn sensitivity(all: &[Sensitivity]) -> String {
     let Some(Sensitivity { variant, constant, speedup }) = all.first() else { return String::new() };
-    let first = format!("the speedup of `{variant}` would be {speedup:.3} with `{constant}` a tenth larger");
-    let with = |found: &Sensitivity| format!(", and {:.3} with `{}`", found.speedup, found.constant);
+    let first = format!("the speedup of `{variant}` would be {speedup:.2} with `{constant}` a tenth larger");
+    let with = |found: &Sensitivity| format!(", and {:.2} with `{}`", found.speedup, found.constant);
     format!("{first}{}\n", all[1..].iter().map(with).collect::<String>())
 }
 

@@ -167,7 +167,7 @@ impl Call<'_> {
             ExecuteError::Memory { needed, limit, .. } => {
                 CollectiveBenchError::Memory { op, bytes, variant, executor, needed, limit }
             }
-            ExecuteError::TooLarge { plans, check, timeline, limit } => {
+            ExecuteError::TooLarge { plans, check, timeline, limit, .. } => {
                 let needed = plans + check.max(timeline);
                 CollectiveBenchError::Memory { op, bytes, variant, executor, needed, limit }
             }

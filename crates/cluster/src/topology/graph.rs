@@ -81,6 +81,18 @@ impl Graph {
         Ok(graph)
     }
 
+    /// The same graph with all bandwidths and all latencies multiplied. Routes stay, as they have the fewest links.
+    #[must_use]
+    pub fn scaled(&self, bandwidth: f64, latency: f64) -> Self {
+        let mut scaled = self.clone();
+        for link in &mut scaled.links {
+            link.bandwidth *= bandwidth;
+            link.latency_s *= latency;
+        }
+        scaled.routes.iter_mut().for_each(|route| route.latency_s *= latency);
+        scaled
+    }
+
     /// Ranks of the graph.
     pub fn ranks(&self) -> u32 {
         self.ranks

@@ -9,6 +9,8 @@ use std::fmt;
 pub use fabric::{CrossRail, Fabric, FatTree, Pods, Rail, Uplink};
 pub use graph::{Graph, GraphError, GraphLink, Vertex};
 
+use crate::library::Hardware;
+
 /// Directed links and latencies of a cluster of equal nodes, some of whose links may differ.
 ///
 /// Every GPU has one up and one down link; unless the fabric says otherwise, every node has `nics_per_node` NICs, each with an
@@ -44,6 +46,17 @@ impl Topology {
     /// The rings of a collective that use all NICs of a node alike: as many as these, or one where all ranks are of one node.
     pub fn ring_channels(&self) -> u32 {
         if self.nodes > 1 && self.fabric.has_nics() { self.nics_per_node } else { 1 }
+    }
+
+    /// Nominal hardware for a model of a library: without links that differ, and each node a domain.
+    pub fn hardware(&self) -> Hardware {
+        Hardware {
+            nodes: self.nodes,
+            gpus_per_node: self.gpus_per_node,
+            gpu_bytes_per_s: self.gpu_bandwidth,
+            node_bytes_per_s: self.nic_bandwidth * f64::from(self.nics_per_node),
+            nvlink_domain: 0,
+        }
     }
 
     /// The node of a rank.

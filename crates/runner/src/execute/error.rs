@@ -29,8 +29,9 @@ pub enum ExecuteError {
     Plan(String, PlanError),
     /// A stated ratio that the frames of a variant cannot have.
     #[error(
-        "variant `{variant}` cannot have the ratio {ratio} that `[codec]` states: its static sections alone make {limit:.3}\n\
-         help: state at most {limit:.3}, or leave `ratio` out to have the payload encoded"
+        "variant `{variant}` cannot have the ratio {ratio} that `[codec]` states: its static sections alone make {limit:.5}\n\
+         help: state at most {:.3}, or leave `ratio` out to have the payload encoded",
+        (.limit * 1e3).floor() / 1e3
     )]
     Ratio { variant: String, ratio: f64, limit: f64 },
     #[error(
@@ -48,11 +49,16 @@ pub enum ExecuteError {
     },
     /// More memory than there is, known before anything is planned.
     #[error(
-        "the plans of all variants take at least {} of memory, and {} more: {} together; {limit}\n\
-         help: use fewer ranks, fewer iterations, or one variant at a time (`--variant`)",
-        memory::gigabytes(*.plans), beside_plans(*.check, *.timeline), memory::gigabytes(*.plans + (*.check).max(*.timeline))
+        "{} at least {} of memory, and {} more: {} together; {limit}\n\
+         help: use fewer ranks{} fewer iterations{}",
+        if *.variants > 1 { "the plans of all variants take" } else { "the plan of the variant takes" },
+        memory::gigabytes(*.plans), beside_plans(*.check, *.timeline), memory::gigabytes(*.plans + (*.check).max(*.timeline)),
+        if *.variants > 1 { "," } else { " or" },
+        if *.variants > 1 { ", or one variant at a time (`--variant`)" } else { "" }
     )]
     TooLarge {
+        /// Number of all variants.
+        variants: usize,
         /// Bytes.
         plans: u64,
         /// Bytes, beside the plans, before anything is run.

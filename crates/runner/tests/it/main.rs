@@ -1,6 +1,8 @@
 //! Comparisons, warnings and critical paths of whole experiments.
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
+mod break_even;
 mod critical_path;
+mod sensitivity;
 mod warnings;
 mod weight_sync;
