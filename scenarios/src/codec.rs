@@ -11,7 +11,7 @@ use crate::cluster::codec_speed::{self, CodecSpeeds, DeclaredSpeed};
 use crate::cluster::{Preset, presets};
 use crate::error::Result;
 use crate::files::Files;
-use crate::language::{Field, Schema, custom, keys, names, number, one_of, pattern, table, text};
+use crate::language::{Field, Schema, custom, keys, names, one_of, pattern, schema, table, text};
 use crate::problem::{Problem, TableProblem};
 use crate::tree::Place;
 
@@ -30,14 +30,14 @@ pub struct CodecChoice {
     pub ratio: Option<f64>,
 }
 
-/// Stated ratios of raw to coded bytes.
-pub(crate) const RATIO_LIMITS: RangeInclusive<f64> = 0.01..=1e4;
+/// Stated ratios of raw to coded bytes. Frames are never longer than their values, but for some bytes.
+const RATIO_LIMITS: RangeInclusive<f64> = 1.0..=1e4;
 
 keys! { pub(crate) static KEYS =
     id: Spec = custom(read_spec, spec_schema), "the codec of the coded variants; options follow a colon: `window7:scale=std`; `dedup:row=N+` in front leaves out repeated rows, `delta+` in front of `rans` or `tiered` codes differences from `base` of the payload", needed = "\"window7\"";
     table: String = text(), "file of a table that all frames share, from `zipwire calibrate table`: a code book of `codebook16`, frequencies of `rans`; each frame has its own by default", example = "\"FILE.json\"";
     speed: CodecCost = custom(codec_speed::read_cost, || table(codec_speed::COST.all)), "declared speed of encoding and decoding; what the cluster's `codec_speed` says by default";
-    ratio: f64 = number(RATIO_LIMITS), "raw bytes over coded bytes; measured on the payload by default";
+    ratio: f64 = custom(read_ratio, ratio_schema), "raw bytes over coded bytes; measured on the payload by default";
 }
 
 /// Reads the table; also gives the place of its header. `speeds` are those of the cluster.
@@ -63,6 +63,21 @@ pub(crate) fn read(field: &Field<'_>, speeds: &CodecSpeeds, files: &Files) -> Re
     };
     let ratio = table.get(KEYS.ratio)?;
     Ok((CodecChoice { spec, table_misses, cost, declared, ratio }, field.place()))
+}
+
+/// A stated ratio.
+pub(crate) fn read_ratio(field: &Field<'_>) -> Result<f64> {
+    match field.number(0.0..=1.0) {
+        Ok(value) if value < 1.0 => {
+            let remedy = "1 at least: a codec sends values as they are where it cannot make them shorter";
+            Err(field.out_of_range(value, remedy))
+        }
+        _ => field.number(RATIO_LIMITS),
+    }
+}
+
+pub(crate) fn ratio_schema() -> Schema {
+    schema::number(RATIO_LIMITS)
 }
 
 fn read_spec(field: &Field<'_>) -> Result<Spec> {

@@ -6,9 +6,9 @@ use std::ops::Range;
 use zipwire_cluster::{LinkId, Topology};
 
 use crate::cluster;
-use crate::codec::RATIO_LIMITS;
+use crate::codec::{ratio_schema, read_ratio};
 use crate::error::Result;
-use crate::language::{Field, Raw, Schema, array, bandwidth, integer, keys, map, number, raw, schema, table};
+use crate::language::{Field, Raw, Schema, array, bandwidth, custom, integer, keys, map, raw, schema, table};
 
 /// A change of the cluster or of what a codec does.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +37,7 @@ pub struct Conditions {
 keys! { static KEYS =
     from: u32 = integer(0..=u32::MAX), "the iteration in which it begins", needed = "20";
     to: u32 = integer(0..=u32::MAX), "the first iteration in which it is complete, after growing linearly; `from` by default";
-    ratio: f64 = number(RATIO_LIMITS), "the ratio that `codec` states, from then on", example = "1.42";
+    ratio: f64 = custom(read_ratio, ratio_schema), "the ratio that `codec` states, from then on", example = "1.42";
     nic_bandwidth: f64 = bandwidth(), "bandwidth of each NIC, from then on";
     links: Raw = raw(|| map(schema::bandwidth())), "bandwidth of single links by name, from then on";
 }

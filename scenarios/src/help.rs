@@ -146,7 +146,9 @@ impl Problem {
                 format!("{}{lead}the units are {}", meant(dimension.meant(unit)), list(dimension.units()))
             }
             Self::NotQuantity { dimension, .. } => format!("like `\"{}\"`", dimension.example()),
-            Self::OutOfRange { limits, .. } => format!("it must be {limits}"),
+            Self::OutOfRange { limits, .. } | Self::FieldRange { limits, .. } => {
+                format!("it must be {limits}")
+            }
             Self::NotOneRecord { available, .. } => format!("the file has {}", shortened(available)),
             Self::ExpertCount { found, .. } => format!("set `experts = {found}`, or name another record"),
             _ => return None,

@@ -121,6 +121,8 @@ pub enum Problem {
     NoRows { path: PathBuf, example: &'static str },
     #[error("column `{column}` must be {expected}, found `{found}`")]
     BadField { column: String, expected: &'static str, found: String },
+    #[error("column `{column}` is out of range: `{value}`")]
+    FieldRange { column: String, value: String, limits: String },
     #[error("a row of {found} fields where {expected} are needed")]
     RowLength { found: usize, expected: usize },
     /// A codec id that does not parse.

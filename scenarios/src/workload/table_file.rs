@@ -163,6 +163,7 @@ impl Cell<'_> {
     }
 
     fn out_of_range(&self, column: &str, limits: String) -> ScenarioError {
-        self.error(Problem::out_of_range(column, self.text, limits))
+        let (column, value) = (column.to_owned(), self.text.to_owned());
+        self.error(Problem::FieldRange { column, value, limits })
     }
 }

@@ -112,9 +112,9 @@ impl Lines<'_> {
 }
 
 fn checked(request: Request) -> std::result::Result<Request, String> {
-    for (what, tokens) in [("prompt", request.input_tokens), ("answer", request.output_tokens)] {
+    for (what, tokens) in [("a prompt", request.input_tokens), ("an answer", request.output_tokens)] {
         if !(1..=TOKEN_LIMIT).contains(&tokens) {
-            return Err(format!("a {what} has from 1 to {TOKEN_LIMIT} tokens, and this one {tokens}"));
+            return Err(format!("{what} has from 1 to {TOKEN_LIMIT} tokens, and this one {tokens}"));
         }
     }
     if request.arrival_s.is_finite() {
