@@ -38,10 +38,10 @@ pub fn break_evens(
         let Some(speedup) = result.speedup else { continue };
         let first_s = speedup * result.metrics.iteration_s.mean;
         let cost = codec.cost;
+        let alone = Experiment { variants: vec![variant.clone()], ..prepared.experiment().clone() };
         let mut mean_s = |choice| {
-            let change = |changed: &mut Experiment| changed.variants[index].codec = Some(choice);
-            let changed = prepared.experiment().with_changed(change);
-            prepared.mean_s_in(&changed, index, cancel)
+            let changed = alone.with_changed(|changed| changed.variants[0].codec = Some(choice));
+            prepared.mean_s_in(&changed, &changed.variants[0], index, cancel)
         };
 
         let mut with_share = |share: f64| mean_s(CodecChoice { ratio: Some(1.0 / share), ..codec.clone() });

@@ -183,15 +183,21 @@ pub fn sensitivities(
         .filter_map(|(index, variant)| Some((speedup(&variant.name)?, index)));
     let best = last(speedups).filter(|_| !experiment.variants[0].is_adaptive());
     let Some((now, best)) = best else { return Ok(Vec::new()) };
+    let compared = [0, best];
+    let base = Experiment {
+        variants: compared.map(|index| experiment.variants[index].clone()).to_vec(),
+        ..experiment.clone()
+    };
     let mut found = Vec::new();
     for Constant { path, enlarge } in constants().into_iter().chain(of_library(&experiment.host.library)) {
-        let plans = [0, best].map(|index| &prepared.planned(index).plan);
-        if !matters(experiment, &enlarge, &plans) {
+        let plans = compared.map(|index| &prepared.planned(index).plan);
+        if !matters(&base, &enlarge, &plans) {
             continue;
         }
-        let changed = experiment.with_changed(enlarge);
-        let mut mean_s = |index| prepared.mean_s_in(&changed, index, cancel);
-        let speedup = mean_s(0)? / mean_s(best)?;
+        let changed = base.with_changed(enlarge);
+        let mut mean_s =
+            |place: usize| prepared.mean_s_in(&changed, &changed.variants[place], compared[place], cancel);
+        let speedup = mean_s(0)? / mean_s(1)?;
         if (speedup / now - 1.0).abs() > NOTHING {
             let variant = experiment.variants[best].name.clone();
             found.push(Sensitivity { variant, constant: path.into_owned(), speedup });
@@ -207,14 +213,12 @@ pub fn sensitivities(
 fn matters(experiment: &Experiment, enlarge: &dyn Fn(&mut Experiment), plans: &[&Plan]) -> bool {
     let mut changed = experiment.clone();
     enlarge(&mut changed);
-    let inputs = |of: &Experiment| {
-        (of.topology.clone(), of.host, of.codec.clone(), of.durations.clone(), of.variants.clone())
-    };
-    let then = changed.host.library;
-    let is_of_library = {
-        changed.host.library = experiment.host.library;
-        inputs(&changed) == inputs(experiment)
-    };
+    let then = std::mem::replace(&mut changed.host.library, experiment.host.library);
+    let is_of_library = changed.topology == experiment.topology
+        && changed.host == experiment.host
+        && changed.codec == experiment.codec
+        && changed.variants == experiment.variants
+        && changed.durations == experiment.durations;
     // The program of one rank has all calls.
     let programs = plans.iter().filter_map(|plan| plan.programs.first());
     let mut calls = programs.flat_map(|program| &program.ops).filter_map(|op| op.kind.library());

@@ -89,15 +89,15 @@ impl Prepared<'_> {
         self.simulate_as(experiment, &experiment.variants[index], index, None, fault_setup, cancel)
     }
 
-    /// Mean seconds of an iteration of the variant at `index` of an experiment in which constants of the cluster or the codec differ from those of
-    /// this one ([`Experiment::with_changed`]). Its plan is made anew where it is another one.
+    /// Mean seconds of an iteration of the variant at `index` as it is in an experiment in which constants of the cluster or the codec differ from
+    /// those of this one ([`Experiment::with_changed`]). Its plan is made anew where it is another one.
     pub(crate) fn mean_s_in(
         &mut self,
         changed: &Experiment,
+        variant: &Variant,
         index: usize,
         cancel: &Cancel,
     ) -> Result<f64, ExecuteError> {
-        let variant = &changed.variants[index];
         let is_planned =
             travel_alike((self.experiment, &self.experiment.variants[index]), (changed, variant));
         let anew = (!is_planned).then(|| plan(changed, variant));

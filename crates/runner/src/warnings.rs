@@ -106,7 +106,7 @@ fn free_look(
         }
         let then = if may_simulate {
             let changed = experiment.with_changed(|changed| changed.host.sync_s = TYPICAL_SYNC_S);
-            Some(now * mean_s / prepared.mean_s_in(&changed, index, cancel)?)
+            Some(now * mean_s / prepared.mean_s_in(&changed, &changed.variants[index], index, cancel)?)
         } else {
             None
         };
