@@ -165,7 +165,8 @@ impl HostBackend<'_> {
         }
         let Some(round) = round else {
             let bytes = machine.ring_bytes(op);
-            let seconds = self.declared_s(|pace| pace.costs.call_s(machine.library(op), bytes));
+            let seconds =
+                self.declared_s(|pace| pace.costs.call_s(machine.library(op), &pace.topology, bytes));
             let moved_s = at_s.max(met_s + seconds);
             self.due.push((moved_s, Due::Return { key, moved_s }));
             return Ok(());

@@ -245,15 +245,12 @@ impl Call<'_> {
 
     /// Seconds of calls of a library, one for each stage, in which each rank moves so many blocks.
     fn call_s(&self, block: f64, blocks: u64) -> f64 {
-        let (collective, ranks) = (self.work.collective(), self.ranks());
-        let collective = collective.expect("libraries have the collectives that have this algorithm");
-        let cost = self
-            .costs
-            .host
-            .library
-            .of(collective, ranks)
-            .expect("it is a candidate only where there is a cost");
-        self.stages() * cost.seconds(ranks, (block * blocks as f64 / self.stages()) as u64)
+        let collective =
+            self.work.collective().expect("libraries have the collectives that have this algorithm");
+        let ring_bytes = (block * blocks as f64 / self.stages()) as u64;
+        let activity = self.costs.host.library.activity(collective, self.costs.topology, ring_bytes);
+        let activity = activity.expect("it is a candidate only where there is a cost");
+        self.stages() * activity.alone_s(&self.network.capacities)
     }
 }
 

@@ -4,9 +4,13 @@
 //! ([`DeclaredCost`]), or follows from a model of the library on the cluster's hardware ([`LibraryModel`]).
 
 mod constants;
+mod demand;
 mod model;
 
+use crate::Topology;
+
 pub use constants::{Constant, ConstantUnit, Constants, Generation};
+pub use demand::Activity;
 pub use model::{Hardware, LibraryModel, Shape};
 
 /// An operation of a library among equal ranks, as nccl-tests has it.
@@ -246,6 +250,13 @@ impl LibraryCost {
         let declared = self.declared(collective).map(CallCost::Declared);
         let modelled = || self.model.map(|model| CallCost::Modelled(model.cost(collective.into(), ranks)));
         declared.or_else(modelled)
+    }
+
+    /// What a collective among all ranks of a cluster is on its links, if each rank moves `ring_bytes` around a ring; none if its cost is neither
+    /// declared nor modelled.
+    pub fn activity(&self, collective: Collective, topology: &Topology, ring_bytes: u64) -> Option<Activity> {
+        let declared = self.declared(collective).map(|cost| cost.activity(topology, ring_bytes));
+        declared.or_else(|| Some(self.model?.activity(collective, topology, ring_bytes)))
     }
 
     /// Whether the cost of a collective is known.
