@@ -228,6 +228,10 @@ impl HostBackend<'_> {
             transport::Event::Told(Message::Joined { call, point, at_s }) => {
                 self.peer_joined(machine, call, point, at_s)
             }
+            transport::Event::Told(Message::Moved { call, at_s }) => {
+                self.moved(call, at_s);
+                Ok(())
+            }
             transport::Event::Told(Message::Serving(_)) => {
                 let detail = "a peer serves, and this rank runs a plan";
                 Err(failure(machine, None, FailureKind::Transport, detail))

@@ -13,6 +13,7 @@ pub(crate) mod paced;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zipwire_cluster::library::Activity;
 use zipwire_schedule::plan::{CallKey, Region, TransferKey};
 use zipwire_schedule::{Failure, Rank};
 
@@ -122,8 +123,26 @@ pub enum Message {
         /// When.
         at_s: f64,
     },
+    /// From the paced links to all ranks: the last byte of a call of a library would have moved.
+    Moved {
+        /// The call.
+        call: CallKey,
+        /// When.
+        at_s: f64,
+    },
     /// A message of a serving run. The coordinator's address is the number behind the last rank's.
     Serving(serving::Message),
+}
+
+/// A call of a library that all ranks have issued, for paced links.
+#[derive(Clone, Debug)]
+pub struct LibraryCall {
+    /// The call.
+    pub call: CallKey,
+    /// What it puts on links, in seconds of the cluster.
+    pub activity: Activity,
+    /// When the last rank issued it, in seconds of the transport.
+    pub begin_s: f64,
 }
 
 /// An event that a transport reports to its rank.
@@ -222,6 +241,15 @@ pub trait Transport {
     /// Whether a transfer may be [`Event::Sent`] before its receiver has it: callers that must not run ahead wait for an acknowledgement.
     fn sends_early(&self) -> bool {
         false
+    }
+
+    /// Lets the links know of a call of a library that all ranks have issued, once for all of them; ranks are told by [`Message::Moved`] when
+    /// it has moved what it moves. Transports without paced links know of none.
+    ///
+    /// # Errors
+    /// If the run has ended.
+    fn begin_call(&mut self, _call: LibraryCall) -> Result<(), Ended> {
+        Ok(())
     }
 
     /// Sends a message to a peer. Messages between two ranks may overtake one another; none is under way at a barrier.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use zipwire_cluster::{DeclaredCost, HostCost, LibraryCost};
+use zipwire_cluster::{DeclaredCost, HostCost, LibraryCost, LinkId};
 use zipwire_codec::DType;
 use zipwire_engine::threads::{HostSetup, Pace, run};
 use zipwire_schedule::plan::{OpKind, Plan};
@@ -163,6 +163,19 @@ fn a_paced_call_begins_with_the_last_rank_and_takes_its_time() {
             assert!((-1e-9..0.1).contains(&late), "{late}");
         }
     }
+}
+
+/// A link of one GPU, slower than what the library would use, holds the call back.
+#[test]
+fn a_paced_call_is_as_fast_as_its_slowest_link() {
+    let plan = planned(all_gather(), Protocol::Native);
+    let (payload, mut pace) = (payload_of(2), pace(0.0));
+    pace.topology.link_bandwidths.insert(LinkId(0), 8e5);
+    let setup = HostSetup { iterations: 0..1, pace: Some(&pace), ..on_threads(&plan, &payload) };
+    let timeline = run(&setup, &AtomicBool::new(false)).unwrap().timeline;
+    let expected_s = 20e-3 + 3.0 * 1e-3 + 3.0 * 20_000.0 / 8e5;
+    let off = timeline.iterations[0].length_s / expected_s - 1.0;
+    assert!((-1e-9..0.1).contains(&off), "{off}");
 }
 
 #[test]
