@@ -62,7 +62,8 @@ impl Spread {
         self.served[hop] += 1;
         self.open[quantum] -= 1;
         let mut count = 0;
-        while self.open.pop_front_if(|left| *left == 0).is_some() {
+        while self.open.front() == Some(&0) {
+            self.open.pop_front();
             count += 1;
         }
         self.over += u64::from(count);
