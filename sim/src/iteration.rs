@@ -5,10 +5,10 @@ mod transfers;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use transfers::{Barriers, Transit, Transits};
-use zipwire_cluster::library::Activity;
+use zipwire_cluster::library::{Activity, Sends};
 use zipwire_cluster::{NetworkModel, Progress, TransferStart};
 use zipwire_schedule::machine::{Direction, Input, Machine, Readiness, Step, TransferId, TransferOrder};
-use zipwire_schedule::plan::{CallKey, Exchange, Local, Op, OpKind, TransferKey};
+use zipwire_schedule::plan::{CallKey, Exchange, Local, Op, OpKind, Transfer, TransferKey};
 use zipwire_schedule::{Failure, FailureKind, FaultPlan, Lane, OpId, Rank, RankEnd, RunFailure, SizeId};
 use zipwire_timeline::Span;
 
@@ -35,6 +35,8 @@ struct Host {
     offers: HashMap<TransferKey, TransferId, Mixed>,
     /// When the last size of each open exchange of sizes arrived.
     sizes_s: HashMap<OpId, f64>,
+    /// Open exchanges that are grouped sends of the library.
+    grouped: HashMap<OpId, Sends>,
     /// Transfers that are still to end in an exchange that the library drives, and sizes that came with it.
     library: HashMap<OpId, (u32, Vec<(SizeId, u64)>)>,
     computing: Option<Computing>,
@@ -218,15 +220,21 @@ impl<'a> Iteration<'a> {
                 if bytes == 0 {
                     self.deliver(transit);
                 } else {
-                    let SimSetup { topology, model, .. } = self.setup;
+                    let SimSetup { topology, model, costs, .. } = self.setup;
+                    let loss = self
+                        .transits
+                        .get(transit)
+                        .grouped
+                        .map_or(1.0, |sends| costs.loss(&sends, topology, src, dst));
+                    let effective = bytes as f64 * loss;
                     let route = topology.route(src, dst);
                     let flow = match model {
                         NetworkModel::MaxMin | NetworkModel::AlphaBeta => {
-                            self.network.add(route.links(), bytes)
+                            self.network.add_effective(route.links(), effective)
                         }
                         NetworkModel::Ports => {
                             let ports = route.links().iter().copied().filter(|&link| topology.is_port(link));
-                            self.network.add(&ports.collect::<Vec<_>>(), bytes)
+                            self.network.add_effective(&ports.collect::<Vec<_>>(), effective)
                         }
                     };
                     self.transits.move_as(transit, flow);
@@ -281,9 +289,14 @@ impl<'a> Iteration<'a> {
             }
             OpKind::Library(_) => return self.call(rank, op),
             OpKind::Exchange(exchange) => {
+                let bytes = |transfer: &Transfer| machine.transfer_bytes(transfer);
+                let sends = setup.costs.sends(exchange, rank, setup.topology, bytes);
                 if setup.capabilities.transfer_order == TransferOrder::Library {
                     let transfers = library_transfers(machine, op, exchange);
+                    self.host(rank).grouped.extend(sends.map(|sends| (op, sends)));
                     self.start_library(rank, op, &transfers);
+                } else {
+                    self.host(rank).grouped.extend(sends.map(|sends| (op, sends)));
                 }
                 if self.barriers.is_some() {
                     self.when_open(rank, Event::Opened { rank, op }, op);
@@ -313,7 +326,11 @@ impl<'a> Iteration<'a> {
     fn when_open(&mut self, rank: Rank, event: Event, exchange: OpId) {
         let host = self.host(rank);
         // It moves something: a further step of a kernel is the only one that has no launch.
-        let launch_s = if host.machine.is_fused(exchange) { 0.0 } else { self.setup.costs.host.launch_s };
+        let launch_s = match host.grouped.get(&exchange) {
+            Some(sends) => sends.latency_s,
+            None if host.machine.is_fused(exchange) => 0.0,
+            None => self.setup.costs.host.launch_s,
+        };
         let open_s = self.host(rank).begin_s[exchange.index()] + launch_s;
         if open_s > self.now_s {
             self.queue.push(open_s, event);
@@ -334,7 +351,12 @@ impl<'a> Iteration<'a> {
         let (now_s, cost) = (self.now_s, self.setup.costs.host);
         let host = self.host(rank);
         let known_s = host.sizes_s.remove(&op).map_or(now_s, |arrived_s| arrived_s + cost.sync_s);
-        let launch_s = if host.machine.is_launched(op) { cost.launch_s } else { 0.0 };
+        let grouped = host.grouped.remove(&op);
+        let launch_s = match grouped {
+            _ if !host.machine.is_launched(op) => 0.0,
+            Some(sends) => sends.latency_s,
+            None => cost.launch_s,
+        };
         let launched_s = host.begin_s[op.index()] + launch_s;
         self.queue.push(now_s.max(launched_s).max(known_s), Event::Ended { rank, op });
     }
@@ -382,6 +404,7 @@ impl Host {
             begin_s: vec![f64::INFINITY; op_count],
             offers: HashMap::default(),
             sizes_s: HashMap::new(),
+            grouped: HashMap::new(),
             library: HashMap::new(),
             computing: None,
             calls: HashMap::new(),

@@ -128,7 +128,12 @@ impl Network {
     /// Adds a flow of `bytes` over distinct `links`; its latency is over. Flows without bytes or links
     /// never reach the network.
     pub fn add(&mut self, links: &[LinkId], bytes: u64) -> FlowId {
-        assert!(bytes > 0, "a flow without bytes ends at once, outside the network");
+        self.add_effective(links, bytes as f64)
+    }
+
+    /// Adds a flow that counts as so many bytes on its links: more than it moves, if they lose some for it.
+    pub fn add_effective(&mut self, links: &[LinkId], bytes: f64) -> FlowId {
+        assert!(bytes > 0.0, "a flow without bytes ends at once, outside the network");
         let flow = self.free.pop().unwrap_or_else(|| {
             self.numbers += 1;
             self.numbers - 1
@@ -140,7 +145,7 @@ impl Network {
             Rule::Ports(ports) => ports.enter(path),
         };
         self.bundles.put(flow, link);
-        self.clocks.enter(flow, link, bytes as f64);
+        self.clocks.enter(flow, link, bytes);
         self.touch();
         FlowId(flow)
     }

@@ -21,6 +21,8 @@ pub struct Exchange {
     /// Whether it is a further step of the kernel that the exchange before it has launched, as in the ring of a library: then it has
     /// no launch of its own.
     pub fused: bool,
+    /// Whether its transfers are grouped sends and receives of a library, which take what its model says where there is one.
+    pub grouped: bool,
     /// Stage that it carries.
     pub stage: Stage,
     /// The order in which transfers enter the window. `sends` and `receives` are listed in it, as far as it is known

@@ -37,6 +37,8 @@ pub(super) struct Call {
     pub(super) part_align: u64,
     /// Whether its steps go on in the kernel of the call before.
     pub(super) goes_on: bool,
+    /// See [`Exchange::grouped`].
+    pub(super) grouped: bool,
     /// Seconds after the start of the iteration before which it is neither encoded nor, as far as it is not coded, moved.
     pub(super) not_before_s: f64,
 }
@@ -99,6 +101,7 @@ impl Call {
             padded_to: None,
             part_align: PART_ALIGN,
             goes_on: false,
+            grouped: false,
             not_before_s: 0.0,
         }
     }
@@ -179,6 +182,7 @@ impl Call {
             channel,
             joins_previous,
             fused: step.fused,
+            grouped: self.grouped,
             stage,
             order: step.order,
             window: step.window,
@@ -236,6 +240,7 @@ impl Call {
             padded_to,
             part_align: self.part_align,
             goes_on: self.goes_on,
+            grouped: self.grouped,
             not_before_s: self.not_before_s,
         }
     }

@@ -11,7 +11,7 @@ use crate::Topology;
 
 pub use constants::{Constant, ConstantUnit, Constants, Generation};
 pub use demand::Activity;
-pub use model::{Hardware, LibraryModel, Shape};
+pub use model::{Hardware, LibraryModel, Sends, Shape};
 
 /// An operation of a library among equal ranks, as nccl-tests has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
