@@ -1,4 +1,4 @@
-//! Activities beside flows, against a slow solver written from the definition, and closed forms.
+//! Activities beside flows, against a slow solver written from the definition, SimGrid, and closed forms.
 
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -184,6 +184,42 @@ fn activities_and_flows_end_when_the_definition_says() {
             }
         }
     }
+}
+
+/// A load as the file with SimGrid's times has it, and when it ends there.
+fn read_load(line: &str) -> (Load, f64) {
+    let [kind, end_s, start_s, moving_s, links @ ..] = &line.split(' ').collect::<Vec<_>>()[..] else {
+        panic!("not a load: {line}");
+    };
+    let bytes = links.iter().map(|part| {
+        let (link, bytes) = part.split_once(':').unwrap();
+        (LinkId(link.parse().unwrap()), bytes.parse().unwrap())
+    });
+    let load = Load {
+        bytes: bytes.collect(),
+        moving_s: moving_s.parse().unwrap(),
+        is_flow: *kind == "flow",
+        start_s: start_s.parse().unwrap(),
+    };
+    (load, end_s.parse().unwrap())
+}
+
+#[test]
+fn activities_and_flows_end_when_they_do_in_simgrid() {
+    let cases = include_str!("simgrid-activities.txt").split("\n\n").skip(1);
+    let mut case_count = 0;
+    for case in cases {
+        case_count += 1;
+        let (links, loads) = case.split_once('\n').unwrap();
+        let capacities: Vec<f64> = links.split(' ').skip(1).map(|part| part.parse().unwrap()).collect();
+        let (loads, ends_s): (Vec<Load>, Vec<f64>) = loads.lines().map(read_load).unzip();
+        let found = found_s(&capacities, &loads, NetworkModel::MaxMin);
+        for ((found, end_s), load) in found.iter().zip(&ends_s).zip(&loads) {
+            let off = (found - end_s).abs() / (end_s - load.start_s);
+            assert!(off < 1e-6, "{found} and in SimGrid {end_s} s, {off:e} off: {load:?} of\n{case}");
+        }
+    }
+    assert_eq!(case_count, 50);
 }
 
 fn whole(bytes: &[f64], moving_s: f64) -> Load {
