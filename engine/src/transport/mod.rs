@@ -252,6 +252,10 @@ pub trait Transport {
         Ok(())
     }
 
+    /// Lets paced links know of sends of this rank that are a group of a library's: they have had their latency when they are offered, and count as
+    /// so many bytes for each that they move.
+    fn begin_group(&mut self, _losses: &mut dyn Iterator<Item = (TransferKey, f64)>) {}
+
     /// Sends a message to a peer. Messages between two ranks may overtake one another; none is under way at a barrier.
     ///
     /// # Errors

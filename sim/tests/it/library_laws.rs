@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use ndarray::Array2;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_cluster::library::{Generation, Hardware, LibraryModel};
@@ -204,4 +205,60 @@ fn alone_on_nominal_links_a_call_takes_what_its_cost_says() {
         let [seconds, cost_s] = call_s(&topology, library, collective, shard, model);
         assert_close(seconds, cost_s);
     }
+}
+
+/// Grouped sends of equal parts take what the model says of an All-to-All, unless a GPU's port has to carry what stays within its node and
+/// what leaves it, and that takes longer; a hot receiver has its whole port.
+#[test]
+fn grouped_sends_take_what_the_model_says() {
+    for seed in 0..CASES / 10 {
+        let random = &mut ChaCha8Rng::seed_from_u64(seed);
+        let mut topology =
+            Topology { fabric: Fabric::Nodes, link_bandwidths: BTreeMap::new(), ..cluster(random) };
+        topology.gpu_bandwidth = topology.gpu_bandwidth.max(topology.nic_bandwidth);
+        // NICs are shared evenly.
+        topology.nics_per_node = if topology.gpus_per_node.is_multiple_of(topology.nics_per_node) {
+            topology.nics_per_node
+        } else {
+            1
+        };
+        let Some(model) = library(random, &topology).model else { continue };
+        let ranks = topology.ranks();
+        let part = log_uniform(random, 1.0, 1e7).round() as u64 * 4;
+        let bytes =
+            Array2::from_shape_fn(
+                (ranks as usize, ranks as usize),
+                |(src, dst)| {
+                    if src == dst { 0 } else { part }
+                },
+            );
+        let seconds = grouped_s(&topology, &model, bytes);
+        let own = u64::from(ranks - 1) * part;
+        let cost = model.cost(zipwire_cluster::library::Operation::AllToAll, ranks);
+        let cost_s = cost.seconds((own + part) as f64);
+        let sends = model.sends(&topology, own, ranks - topology.gpus_per_node);
+        let near = f64::from(topology.gpus_per_node - 1) * part as f64 * sends.within;
+        let far = f64::from(ranks - topology.gpus_per_node) * part as f64 * sends.beyond;
+        let port_s = sends.latency_s + (near + far) / topology.gpu_bandwidth;
+        if topology.nodes == 1 || 2.0 * port_s < cost_s {
+            assert_close(seconds, cost_s.max(port_s));
+        } else {
+            // Both kinds share the port: NICs are not full while they do.
+            let least_s = cost_s.max(port_s);
+            assert!(
+                (1.0 - 1e-9..1.25).contains(&(seconds / least_s)),
+                "seed {seed}: {seconds} and {least_s} s"
+            );
+        }
+    }
+}
+
+fn grouped_s(topology: &Topology, model: &LibraryModel, bytes: Array2<u64>) -> f64 {
+    let work = Work::of_call(DType::Bf16, [Slot(0), Slot(1)], CallKind::AllToAll { bytes, tokens: None });
+    let job = job(topology.ranks(), [("call", work)]);
+    let plan = plan(&job, &Choice { grouped: true, ..Choice::of(Protocol::Native, None) });
+    let durations = Durations::zeros(1, 1, topology.ranks());
+    let library = LibraryCost { model: Some(*model), ..LibraryCost::default() };
+    let costs = CostModel { host: HostCost { library, ..HostCost::default() }, codec: None };
+    seconds(&zipwire_sim::SimSetup { costs, ..setup(&plan, topology, &durations) })
 }

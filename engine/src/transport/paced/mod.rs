@@ -31,6 +31,8 @@ pub(crate) struct Paced {
     held: HashMap<TransferKey, Event>,
     /// Arrival times of transfers whose end has not been reported here yet.
     arrived_s: HashMap<TransferKey, f64>,
+    /// Effective bytes for each byte of grouped sends that have not begun.
+    losses: HashMap<TransferKey, f64>,
     stream: fn(&TransferKey) -> Option<Stream>,
 }
 
@@ -41,7 +43,7 @@ impl Paced {
 
     /// A filter for transfers that are parts of streams.
     pub(crate) fn of_streams(wire: Sender<Load>, stream: fn(&TransferKey) -> Option<Stream>) -> Self {
-        Self { wire, held: HashMap::new(), arrived_s: HashMap::new(), stream }
+        Self { wire, held: HashMap::new(), arrived_s: HashMap::new(), losses: HashMap::new(), stream }
     }
 
     fn hold(&mut self, key: TransferKey, end: Event) -> Option<Event> {
@@ -54,6 +56,10 @@ impl Paced {
 }
 
 impl Filter for Paced {
+    fn begin_group(&mut self, losses: &mut dyn Iterator<Item = (TransferKey, f64)>, _: &mut dyn Transport) {
+        self.losses.extend(losses);
+    }
+
     fn begin_call(&mut self, call: LibraryCall, _: &mut dyn Transport) -> Result<(), Ended> {
         self.wire.send(Load::Call(call)).map_err(|_| Ended::Aborted)
     }
@@ -63,13 +69,14 @@ impl Filter for Paced {
             // Links know of a call as a whole.
             Event::Begun { key, .. } | Event::Sent { key, .. } if is_of_call(&key) => Ok(Some(event)),
             Event::Received(received) if is_of_call(&received.transfer.key) => Ok(Some(event)),
-            // Both ends hear of it, and the receiver tells the links.
-            Event::Begun { key, .. } if key.dst != inner.rank() => Ok(Some(event)),
+            // Both ends hear of it, and the sender tells the links.
+            Event::Begun { key, .. } if key.src != inner.rank() => Ok(Some(event)),
             Event::Begun { key, bytes, at_s } => {
                 // The thread of the links ends before its ranks only when the run is over: somebody has failed, and this rank is
                 // about to hear of it.
                 let stream = (self.stream)(&key);
-                let parcel = Parcel { key, bytes, begin_s: at_s, stream };
+                let loss = self.losses.remove(&key);
+                let parcel = Parcel { key, bytes, begin_s: at_s, stream, loss };
                 self.wire.send(Load::Parcel(parcel)).map_err(|_| Ended::Aborted)?;
                 Ok(Some(event))
             }
@@ -102,7 +109,7 @@ pub(crate) enum Load {
     Call(LibraryCall),
 }
 
-/// A transfer whose ends are both on offer, given to the wire by its receiver.
+/// A transfer whose ends are both on offer, given to the wire by its sender.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parcel {
     pub(crate) key: TransferKey,
@@ -111,6 +118,8 @@ pub(crate) struct Parcel {
     pub(crate) begin_s: f64,
     /// The stream that it is part of; `None` if it is alone.
     pub(crate) stream: Option<Stream>,
+    /// Effective bytes for each byte of one of a group of sends; `None` if it is no such one.
+    pub(crate) loss: Option<f64>,
 }
 
 /// Transfers between two ranks that follow one another on the wire as if they were one.
@@ -199,7 +208,8 @@ impl<'a> Wire<'a> {
     fn launch(&mut self, parcel: Parcel, at_s: f64) {
         let route = self.topology.route(parcel.key.src, parcel.key.dst);
         let follows = parcel.stream.is_some_and(|stream| stream.follows);
-        let latency_s = if follows { 0.0 } else { route.latency_s };
+        let has_begun = follows || parcel.loss.is_some();
+        let latency_s = if has_begun { 0.0 } else { route.latency_s };
         self.launched.push(at_s + latency_s * self.dilation, Load::Parcel(parcel));
     }
 
@@ -243,7 +253,8 @@ impl<'a> Wire<'a> {
             Load::Parcel(parcel) => {
                 let route = self.topology.route(parcel.key.src, parcel.key.dst);
                 let ports = route.links().iter().map(|link| link.index()).collect();
-                self.ports.begin(ports, parcel.bytes, at_s)
+                let effective = parcel.bytes as f64 * parcel.loss.unwrap_or(1.0);
+                self.ports.begin(ports, effective.round() as u64, at_s)
             }
             Load::Call(LibraryCall { activity, .. }) => {
                 let demand: Vec<(usize, f64)> =
@@ -318,7 +329,7 @@ mod tests {
         let (wire, links) = channel();
         drop(links);
         let key =
-            TransferKey { src: Rank(1), dst: Rank(0), number: 0, segment: SegmentId(0), stage: Stage::Raw };
+            TransferKey { src: Rank(0), dst: Rank(1), number: 0, segment: SegmentId(0), stage: Stage::Raw };
         let begun = Event::Begun { key, bytes: 1, at_s: 0.0 };
         assert_eq!(Paced::new(wire).pass(begun, &local).unwrap_err(), Ended::Aborted);
     }
