@@ -154,6 +154,8 @@ pub enum Problem {
          {gpus_per_node} GPUs per node"
     )]
     NoCallCost { collective: &'static str, gpus_per_node: u32, example: &'static str },
+    #[error("algorithm `{algorithm}` reaches all ranks, and not every {collective} of this workload does")]
+    PartialCall { algorithm: &'static str, collective: &'static str },
     #[error(
         "variant `{name}` cannot be an arm: it is coded and calls a library, and a switcher has no model of that"
     )]

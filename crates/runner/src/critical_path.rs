@@ -167,7 +167,7 @@ impl Walk<'_> {
         sends.map_or_else(|| self.costs.of(kind).launch_s, |sends| sends.latency_s)
     }
 
-    /// What the time from the issue of an exchange until its transfers may begin goes to.
+    /// Cause of the time from the issue of an exchange until its transfers may begin.
     fn opening(&self, rank: Rank, op: OpId) -> Cause {
         let is_grouped = self.kind(rank, op).exchange().is_some_and(|exchange| exchange.grouped);
         if is_grouped { Cause::Latency } else { Cause::Host }

@@ -95,7 +95,7 @@ impl Adding {
 impl Round {
     fn all(collective: Collective) -> VecDeque<Self> {
         match collective {
-            Collective::AllGather => [Self::Gather].into(),
+            Collective::AllGather | Collective::Broadcast => [Self::Gather].into(),
             Collective::ReduceScatter => [Self::Sum].into(),
             Collective::AllReduce => [Self::Sum, Self::GatherSums].into(),
         }

@@ -139,7 +139,7 @@ pub enum Message {
 pub struct LibraryCall {
     /// The call.
     pub call: CallKey,
-    /// What it puts on links, in seconds of the cluster.
+    /// Its bytes on links, in seconds of the cluster.
     pub activity: Activity,
     /// When the last rank issued it, in seconds of the transport.
     pub begin_s: f64,

@@ -27,8 +27,8 @@ pub(super) struct Call {
     pub(super) pieces: Vec<Piece>,
     /// How a stage of values or frames moves: one exchange after the other.
     pub(super) steps: Vec<Step>,
-    /// The number of ranks, if a library moves each stage in one call: an All-Gather. Then there are no steps.
-    pub(super) library: Option<u32>,
+    /// The collective and the number of ranks, if a library moves each stage in one call. Then there are no steps.
+    pub(super) library: Option<(Collective, u32)>,
     /// How sizes move: straight from those who encode to those who decode.
     pub(super) sizes: Step,
     /// Whether each stage moves every piece at the length of the longest of these blocks, in bytes.
@@ -119,8 +119,8 @@ impl Call {
         stage: Stage,
         contents: &[Option<Content>],
     ) {
-        if let Some(ranks) = self.library {
-            builder.push(OpKind::Library(self.gather(builder, ranks, channel, stage, contents)));
+        if let Some(library) = self.library {
+            builder.push(OpKind::Library(self.gather(builder, library, channel, stage, contents)));
         }
         // The first step in which the rank takes part launches the kernel.
         let mut is_running = self.goes_on;
@@ -132,11 +132,11 @@ impl Call {
         }
     }
 
-    /// One call that gathers what the ranks have.
+    /// One call that brings every rank what others have.
     fn gather(
         &self,
         builder: &ProgramBuilder,
-        ranks: u32,
+        (collective, ranks): (Collective, u32),
         channel: Channel,
         stage: Stage,
         contents: &[Option<Content>],
@@ -146,8 +146,7 @@ impl Call {
         };
         let shares = self.pieces.iter().zip(contents).filter_map(share);
         let (inputs, outputs) = shares.partition(|share| share.chunk.origin == builder.rank());
-        let (collective, part) = (Collective::AllGather, builder.part());
-        Library { collective, ranks, channel, stage, part, inputs, outputs }
+        Library { collective, ranks, channel, stage, part: builder.part(), inputs, outputs }
     }
 
     pub(super) fn announce(

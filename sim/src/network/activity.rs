@@ -43,7 +43,7 @@ impl Activity {
         Self { weights, bound: bytes / moving_s, bytes, left: bytes, level: 0.0, is_open: false }
     }
 
-    /// What it takes of each link that it crosses, for each byte per second of its level.
+    /// Bytes per second that it takes of each link that it crosses, for each of its level.
     pub(super) fn weights(&self) -> &[(u32, f64)] {
         &self.weights
     }

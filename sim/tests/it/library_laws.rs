@@ -15,7 +15,9 @@ use zipwire_cluster::{
     Rail, Topology, Uplink,
 };
 use zipwire_codec::DType;
-use zipwire_schedule::{Algorithm, CallKind, Choice, CostModel, Durations, Protocol, Slot, Work, plan};
+use zipwire_schedule::{
+    Algorithm, CallKind, Choice, CostModel, Durations, Protocol, Rank, RankRange, Slot, Work, plan,
+};
 
 use crate::common::{assert_close, job, log_uniform, seconds, setup};
 
@@ -24,6 +26,8 @@ const CASES: u64 = 3000;
 /// Ranks of a cut, and its links out and in.
 struct Cut {
     ranks: u32,
+    /// Whether rank 0 is one of them.
+    has_root: bool,
     links: Vec<[LinkId; 2]>,
 }
 
@@ -33,11 +37,15 @@ fn cuts(topology: &Topology) -> Vec<Cut> {
         topology.links().map(|link| (topology.link_name(link), link)).collect();
     let link = |name: &str, way: &str| by_name.get(&format!("{name} {way}")).copied();
     let pair = |name: String| Some([link(&name, "up")?, link(&name, "down")?]);
-    let gpus = (0..topology.ranks())
-        .map(|rank| Cut { ranks: 1, links: pair(format!("gpu {rank}")).into_iter().collect() });
+    let gpus = (0..topology.ranks()).map(|rank| Cut {
+        ranks: 1,
+        has_root: rank == 0,
+        links: pair(format!("gpu {rank}")).into_iter().collect(),
+    });
     let nics = topology.nics_per_node;
     let nodes = (0..topology.nodes).map(|node| Cut {
         ranks: topology.gpus_per_node,
+        has_root: node == 0,
         links: (node * nics..(node + 1) * nics).filter_map(|nic| pair(format!("nic {nic}"))).collect(),
     });
     let leaves = (0..topology.nodes).map(|leaf| {
@@ -49,6 +57,7 @@ fn cuts(topology: &Topology) -> Vec<Cut> {
         };
         Cut {
             ranks: nodes * topology.gpus_per_node,
+            has_root: leaf == 0,
             links: pair(format!("leaf {leaf}")).into_iter().collect(),
         }
     });
@@ -57,12 +66,16 @@ fn cuts(topology: &Topology) -> Vec<Cut> {
 }
 
 /// Bytes that must leave `inside` of `ranks` ranks, and reach them, at the least; of shards of so many bytes.
-fn least(collective: Collective, ranks: u32, inside: u32, shard: f64) -> [f64; 2] {
+fn least(collective: Collective, ranks: u32, cut: &Cut, shard: f64) -> [f64; 2] {
+    let inside = cut.ranks;
     let (inside, outside) = (f64::from(inside) * shard, f64::from(ranks - inside) * shard);
     match collective {
         Collective::AllGather => [inside, outside],
         Collective::ReduceScatter => [outside, inside],
         Collective::AllReduce => [inside + outside; 2],
+        // Rank 0 has one shard for all.
+        Collective::Broadcast if cut.has_root => [shard, 0.0],
+        Collective::Broadcast => [0.0, shard],
     }
 }
 
@@ -131,6 +144,12 @@ fn library(random: &mut ChaCha8Rng, topology: &Topology) -> LibraryCost {
     LibraryCost { model: Some(LibraryModel { hardware, constants }), ..LibraryCost::default() }
 }
 
+/// One whose cost is known.
+fn collective(random: &mut ChaCha8Rng, library: &LibraryCost) -> Collective {
+    let known: Vec<Collective> = Collective::ALL.into_iter().filter(|of| library.knows(*of)).collect();
+    known[random.random_range(0..known.len())]
+}
+
 /// Seconds of a call of shards of so many bytes, simulated; and the call's cost among equal ranks.
 fn call_s(
     topology: &Topology,
@@ -145,6 +164,9 @@ fn call_s(
         Collective::AllGather => CallKind::AllGather { bytes: shards },
         Collective::ReduceScatter => CallKind::ReduceScatter { bytes: shards },
         Collective::AllReduce => CallKind::AllReduce { bytes: shard * u64::from(ranks) },
+        Collective::Broadcast => {
+            CallKind::Broadcast { bytes: shard, root: Rank(0), to: RankRange::all(ranks) }
+        }
     };
     let work = Work::of_call(DType::F32, [Slot(0), Slot(1)], kind);
     let plan = plan(
@@ -166,13 +188,13 @@ fn no_native_call_ends_before_the_bytes_that_must_cross_each_link_could() {
         let random = &mut ChaCha8Rng::seed_from_u64(seed);
         let topology = cluster(random);
         let library = library(random, &topology);
-        let collective = Collective::ALL[random.random_range(0..3)];
+        let collective = collective(random, &library);
         let shard = 4 * log_uniform(random, 1.0, 1e8) as u64;
         let [seconds, cost_s] = call_s(&topology, library, collective, shard, NetworkModel::MaxMin);
         assert!(seconds >= cost_s * (1.0 - 1e-9), "seed {seed}: {seconds} s, alone and nominal {cost_s} s");
         let capacities = topology.capacities();
         for cut in cuts(&topology) {
-            let ends = least(collective, topology.ranks(), cut.ranks, shard as f64);
+            let ends = least(collective, topology.ranks(), &cut, shard as f64);
             for (way, bytes) in ends.into_iter().enumerate() {
                 let bytes_per_s: f64 = cut.links.iter().map(|ends| capacities[ends[way].index()]).sum();
                 let bound_s = bytes / bytes_per_s;
@@ -199,7 +221,7 @@ fn alone_on_nominal_links_a_call_takes_what_its_cost_says() {
         if library.model.is_none() {
             continue;
         }
-        let collective = Collective::ALL[random.random_range(0..3)];
+        let collective = collective(random, &library);
         let shard = 4 * log_uniform(random, 1.0, 1e8) as u64;
         let model = NetworkModel::ALL[random.random_range(0..3)];
         let [seconds, cost_s] = call_s(&topology, library, collective, shard, model);

@@ -308,7 +308,7 @@ pub(super) fn plan(experiment: &Experiment, operation: Operation, ratio: f64) ->
         return Planned { way: None, topology, seconds, codec_s };
     }
     // As `best` does: a library's own rings and trees are what it makes of its calls.
-    let is_called = work.collective().is_some_and(|of| library.knows(of));
+    let is_called = work.collective(experiment.topology.ranks()).is_some_and(|of| library.knows(of));
     let is_candidate = |algorithm: &&Algorithm| match algorithm {
         Algorithm::Library => is_called,
         _ => !(is_called && algorithm.is_of_libraries()),

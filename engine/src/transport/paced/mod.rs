@@ -102,7 +102,7 @@ fn ended_at(event: Event, at_s: f64) -> Event {
     }
 }
 
-/// What is given to the wire.
+/// Transfer or call that is given to the wire.
 #[derive(Debug)]
 pub(crate) enum Load {
     Parcel(Parcel),
@@ -147,7 +147,7 @@ pub(crate) struct Wire<'a> {
     ports: Ports,
     /// Parcels and calls whose latency is running.
     launched: EventQueue<Load>,
-    /// What is on the ports.
+    /// Transfers and calls on the ports.
     moving: Vec<Option<Load>>,
     /// Parcels that wait for the one before them in their stream; streams that have nothing under way are not there.
     streams: HashMap<(Rank, Rank, u32), VecDeque<Parcel>>,

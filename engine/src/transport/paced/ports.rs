@@ -5,7 +5,7 @@
 //! transfers, one quantum a turn. Fair shares come out of that, and so agreement with the simulator's max-min rates
 //! means something.
 //!
-//! What crosses many ports at once, as a call of a library does, puts a part of each quantum on every one of them, and a quantum is over when
+//! A call of a library crosses many ports at once: it puts a part of each quantum on every one of them, and a quantum is over when
 //! all ports have served their parts.
 
 use std::collections::VecDeque;
@@ -39,7 +39,7 @@ struct Transfer {
     most_under_way: u32,
     /// Quanta that wait in front of each port of the route.
     waiting: Vec<VecDeque<u64>>,
-    /// What crosses all its ports at once instead of one after the other, and counts quanta instead of bytes.
+    /// State of a call, which crosses all its ports at once instead of one after the other, and counts quanta instead of bytes.
     spread: Option<Spread>,
 }
 
