@@ -14,7 +14,7 @@ use zipwire_traces::{TableFileError, TraceError};
 use crate::error::ScenarioError;
 use crate::quantity::Dimension;
 use crate::tree::Place;
-use crate::words::{counted, from_rank, in_table, list, meant, shortened_names};
+use crate::words::{counted, from_rank, gigabytes, in_table, list, meant, shortened_names};
 
 /// A problem of a scenario. `Display` gives one line; [`help`](Self::help) gives the remedy.
 #[derive(Debug, Error)]
@@ -93,6 +93,16 @@ pub enum Problem {
     AtPoint { problem: Box<Problem>, point: usize, count: usize, set: String },
     #[error("a token cannot go to `{top_k}` of `{experts}` experts")]
     TopK { top_k: u64, experts: u64 },
+    /// Heads of queries that tensor parallelism cannot deal out.
+    #[error("{heads} heads of attention cannot be split over {ranks} GPUs")]
+    Heads { heads: u32, ranks: u32 },
+    /// Weights of one GPU, and its memory.
+    #[error(
+        "{} of weights for each GPU, whose memory has {}",
+        gigabytes(*weights),
+        gigabytes(*memory)
+    )]
+    Memory { weights: u64, memory: u64 },
     #[error("`{file}` has {count} records with {wanted}, and exactly one is needed")]
     NotOneRecord { file: String, count: usize, wanted: String, available: Vec<String> },
     #[error("the model has `{wanted}` experts, the record in `{file}` has `{found}`")]
@@ -440,7 +450,7 @@ impl ServingProblem {
                 "ranks are instances x tensor_parallel of both pools: take fewer, or a cluster of {needed} GPUs"
             )),
             Self::Shards(ShardError::Heads { heads, .. }) => {
-                Some(format!("set `tensor_parallel` of both pools to divisors of {heads}"))
+                Some(format!("set `tensor_parallel` of both pools to divisors or multiples of {heads}"))
             }
             Self::Shards(_) => {
                 Some("set `tensor_parallel` of one pool to a multiple of the other's".to_owned())

@@ -1,4 +1,4 @@
-//! Serving: valid requests, rates of arrivals, and traces.
+//! Serving: valid requests, rates of arrivals, traces, what models take to read, and how ranks share them.
 
 use crate::common::Folder;
 use zipwire_scenarios::{Source, load};
@@ -77,4 +77,93 @@ fn traces_are_read_in_both_formats() {
     let text = serving("trace = { file = \"h.gz\", format = \"mooncake\" }", "");
     let cut = Folder::new().with("h.gz", [0x1f, 0x8b]).error(&text, &[]);
     assert!(cut.contains("h.gz"), "{cut}");
+}
+
+/// A model on two instances of eight GPUs that read 2.7 TB/s each; `more` are lines of `[workload]`.
+fn eight(model: &str, memory: &str, more: &str) -> String {
+    format!(
+        r#"name = "test"
+cluster = {{ preset = "h100-8x", nodes = 2{memory} }}
+compute = {{ dense = "400 TFLOP/s", memory = "2.7 TB/s" }}
+
+[workload]
+kind = "serving"
+model = "{model}"
+prefill = {{ instances = 1, tensor_parallel = 8, kv_memory = "20 GB" }}
+decode = {{ instances = 1, tensor_parallel = 8, kv_memory = "20 GB" }}
+requests = [{{ at = "0 s", input = 128, output = 16 }}]
+{more}
+"#
+    )
+}
+
+/// DeepSeek-V3: 671 billion parameters, of which 58 layers of 256 experts have 654, and every token goes to eight of them. All else is read always.
+#[test]
+fn a_step_reads_the_experts_that_its_tokens_choose() {
+    let compute = |more: &str| {
+        let text = eight("deepseek-v3", r#", gpu_memory = "200 GB""#, more);
+        Folder::new().load(&text).serving.unwrap().compute
+    };
+    let decode = compute("").decode;
+    let step_ms =
+        |sequences: u32| 1e3 * (decode.seconds(sequences, 0) - f64::from(sequences) * decode.sequence_s);
+    // 17.1 + 653.9 x (1 - (31/32)^n) billion parameters of two bytes over 8 x 2.7 TB/s.
+    let experts = 58.0 * 256.0 * 3.0 * 7168.0 * 2048.0 / 1e9;
+    // Projections of latent attention and its norms, three MLPs, gates and shared experts, embedding, head and the last norm.
+    let attention: u64 = 7168 * 1536 + 1536 * 128 * 192 + 7168 * 576 + 512 * 128 * 256 + 128 * 128 * 7168;
+    let layers =
+        61 * (attention + 1536 + 512 + 2 * 7168) + 3 * 3 * 7168 * 18432 + 58 * 7168 * (256 + 3 * 2048);
+    let rest = (layers + 2 * 129_280 * 7168 + 7168) as f64 / 1e9;
+    for (sequences, rounded) in [(1, 3.5), (8, 15.2), (64, 54.2), (100_000, 62.1)] {
+        let chosen = 1.0 - libm::pow(31.0 / 32.0, f64::from(sequences));
+        let expected = (rest + experts * chosen) * 2.0 / 21.6;
+        let found = step_ms(sequences);
+        assert!((found / expected - 1.0).abs() < 1e-9, "{sequences}: {found}, {expected}");
+        assert!((found - rounded).abs() < 0.05, "{sequences}: {found}");
+    }
+    // In FP8 half of that, and caches, which are BF16, as before.
+    let fp8 = compute("weight_dtype = \"F8_E4M3\"").decode;
+    assert_eq!(fp8.weights.seconds(8), decode.weights.seconds(8) / 2.0);
+    assert_eq!(fp8.context_token_s, decode.context_token_s);
+    // Prefill reads what its tokens choose, too: 98 % of the experts for 128 tokens, and their operations take less.
+    let prefill = compute("").prefill;
+    let expected = (rest + experts * (1.0 - libm::pow(31.0 / 32.0, 128.0))) * 2.0 / 21.6e3;
+    assert!((prefill.seconds(&(0..128)) / expected - 1.0).abs() < 1e-9);
+    let operations = |tokens: f64| tokens * prefill.token_s + tokens * (tokens + 1.0) / 2.0 * prefill.pair_s;
+    assert!((prefill.seconds(&(0..8192)) / operations(8192.0) - 1.0).abs() < 1e-12, "long prompts compute");
+}
+
+/// A dense model reads all of its weights in each step, whatever the batch.
+#[test]
+fn a_dense_model_is_read_whole() {
+    let decode = Folder::new().load(&eight("llama3-70b", "", "")).serving.unwrap().compute.decode;
+    let expected = 70_553_706_496.0 * 2.0 / 21.6e12;
+    for sequences in [1, 8, 256] {
+        assert_eq!(decode.weights.seconds(sequences), expected);
+    }
+}
+
+/// Four heads of keys and values on eight GPUs: each holds one, of which there are two copies, and sends its own.
+#[test]
+fn kv_heads_are_copied_where_there_are_more_gpus() {
+    let experiment = Folder::new().load(&eight("qwen3-235b-a22b", "", ""));
+    assert!(experiment.warnings().is_empty(), "{:?}", experiment.warnings());
+    let serving = experiment.serving.unwrap();
+    // 94 layers of one head of 128 values of keys and of values, in BF16.
+    let rank_bytes = 94 * 2 * 128 * 2;
+    assert_eq!(serving.config.decode.kv_tokens, 20_000_000_000 / rank_bytes);
+    assert_eq!(serving.shards.bytes(1, 94), 8 * rank_bytes, "twice what the model makes");
+    assert_eq!((serving.shards.list().len(), serving.geometry.row_len()), (8, 256));
+    assert_eq!(serving.compute.decode.context_token_s, rank_bytes as f64 / 2.7e12);
+}
+
+#[test]
+fn caches_that_have_no_room_beside_the_weights_are_said() {
+    let text = eight("llama3-70b", "", "")
+        .replace("kv_memory = \"20 GB\" }\nrequests", "kv_memory = \"70 GB\" }\nrequests");
+    let warnings = Folder::new().load(&text).warnings();
+    assert_eq!(
+        warnings,
+        ["`workload.decode.kv_memory` is 70.00 GB, and beside its weights a GPU has room for 67.86 GB"]
+    );
 }
