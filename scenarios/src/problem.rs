@@ -429,8 +429,11 @@ pub enum ServingProblem {
     NoMemory { pool: &'static str },
     #[error("no request: {why}")]
     Line { why: String, example: &'static str },
-    #[error("`{path}` has no request")]
-    Empty { path: String },
+    #[error("`{path}` has no request{}", if *without_tokens > 0 { " with a prompt and an answer" } else { "" })]
+    Empty { path: String, without_tokens: usize },
+    /// Ids of blocks that are not those of the prompt.
+    #[error("{ids} `hash_ids` for a prompt of {tokens} tokens: by blocks of {block} it has {}", tokens.div_ceil(*block))]
+    Blocks { ids: u32, tokens: u32, block: u32, fitting: Option<u32> },
     #[error("the caches of this model are not made of `{tensor}`")]
     Tensors { tensor: &'static str, is_latent: bool },
     #[error("protocol `{protocol}` is one of collective calls, and serving has none")]
@@ -466,6 +469,12 @@ impl ServingProblem {
                 Some("they are keys and values: name a tensor of each by `keys` and `values`".to_owned())
             }
             Self::Codec { .. } => Some("take a codec of single values, like `tiered`".to_owned()),
+            Self::Blocks { fitting, .. } => Some(match fitting {
+                Some(tokens) => format!(
+                    "state how many tokens an id of this file stands for: it seems to be {tokens}, `block = {tokens}`"
+                ),
+                None => "state how many tokens an id of this file stands for, like `block = 512`".to_owned(),
+            }),
             Self::Geometry { .. } | Self::Empty { .. } => None,
         }
     }

@@ -128,7 +128,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         return Err(field.error(problem.into()));
     }
     let layer_groups = read_layer_groups(&table, &model)?;
-    let requests = read_requests(&table, context)?;
+    let requests = read_requests(&table, context, &mut remarks)?;
     let block_tokens = u64::from(requests.block_tokens());
     let config = Config {
         prefill: prefill.pool(&model, &shards, dtype),
@@ -195,9 +195,10 @@ fn read_layer_groups(table: &Reader<'_>, model: &Architecture) -> Result<u32> {
     Ok(groups)
 }
 
-fn read_requests(table: &Reader<'_>, context: &Context<'_>) -> Result<Requests> {
+/// Reads the requests; remarks on them go to `remarks`.
+fn read_requests(table: &Reader<'_>, context: &Context<'_>, remarks: &mut Vec<String>) -> Result<Requests> {
     if let Some(field) = table.field(KEYS.trace) {
-        trace::read(&field, context.files)
+        trace::read(&field, context.files, remarks)
     } else if let Some(field) = table.field(KEYS.arrivals) {
         arrivals::read(&field, context.seed)
     } else {
@@ -314,7 +315,8 @@ fn below(field: &Field<'_>, count: u32, what: &str) -> Result<u32> {
 pub struct Serving {
     /// The requests.
     pub requests: Arc<Requests>,
-    /// Remarks for readers of results, each a sentence without a full stop: caches without room.
+    /// Remarks for readers of results, each a sentence without a full stop: caches without room, requests that a trace has and that were left
+    /// out, and doubts about a trace.
     pub remarks: Vec<String>,
     /// Pools and rules.
     pub config: Config,
