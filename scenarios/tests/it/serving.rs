@@ -212,6 +212,12 @@ fn timestamps_in_another_unit_are_noticed() {
         ]
     );
     assert!(traced(&lines(0.25, ", \"chat_id\": 1"), "qwen-bailian", "").1.is_empty());
+    let rows = |step: u32| -> String {
+        let row = |index: u32| format!("{},472,18\n", index * step);
+        "Timestamp,Request tokens,Response tokens\n".to_owned() + &(0..6).map(row).collect::<String>()
+    };
+    assert_eq!(traced(&rows(350), "burstgpt", "").1.len(), 1, "as milliseconds would be");
+    assert!(traced(&rows(90), "burstgpt", "").1.is_empty(), "as slow as its first rows");
 }
 
 /// A model on two instances of eight GPUs that read 2.7 TB/s each; `more` are lines of `[workload]`.

@@ -54,7 +54,7 @@ pub(super) struct Doubts {
 }
 
 /// Requests below which a mean rate says nothing.
-const FEW: usize = 10;
+const FEW: usize = 5;
 
 impl Doubts {
     /// The request of a line, unless it has no tokens. Its ids are left out if they are not as many as its blocks of `block` tokens are, the last of

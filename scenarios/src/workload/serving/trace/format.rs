@@ -100,7 +100,7 @@ impl Format {
         match self {
             Self::Mooncake if per_s > 1000.0 => Some(("seconds and not milliseconds", 0.001)),
             Self::QwenBailian if per_s < 1.0 / 60.0 => Some(("milliseconds and not seconds", 1000.0)),
-            Self::BurstGpt if per_s < 1.0 / 3600.0 => Some(("milliseconds and not seconds", 1000.0)),
+            Self::BurstGpt if per_s < 1.0 / 200.0 => Some(("milliseconds and not seconds", 1000.0)),
             _ => None,
         }
     }
