@@ -29,10 +29,10 @@ impl Experiment {
     /// a fixed order.
     pub fn warnings(&self) -> Vec<String> {
         let used = self.used_codecs();
-        [self.mistaken_unit(&used), unmeasured(&used), self.borrowed_speed(&used), self.no_differences()]
-            .into_iter()
-            .flatten()
-            .collect()
+        let own =
+            [self.mistaken_unit(&used), unmeasured(&used), self.borrowed_speed(&used), self.no_differences()];
+        let of_requests = self.serving.iter().flat_map(|serving| serving.remarks.iter().cloned());
+        own.into_iter().flatten().chain(of_requests).collect()
     }
 
     fn used_codecs(&self) -> Vec<&CodecChoice> {

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use zipwire_cluster::library::Constant as OfModel;
-use zipwire_cluster::{CallCost, DeclaredCost, Fabric, LibraryCost, Uplink};
+use zipwire_cluster::library::{Activity, Constant as OfModel};
+use zipwire_cluster::{CallCost, DeclaredCost, Fabric, HostCost, LibraryCost, Topology, Uplink};
 use zipwire_scenarios::{CodecChoice, Experiment};
-use zipwire_schedule::Plan;
-use zipwire_schedule::plan::Library;
+use zipwire_schedule::plan::{Library, Op, Transfer};
+use zipwire_schedule::{CostModel, Plan};
 use zipwire_traces::{Executors, Sensitivity};
 
 use crate::critical_path::last;
@@ -219,15 +219,47 @@ fn matters(experiment: &Experiment, enlarge: &dyn Fn(&mut Experiment), plans: &[
         && changed.codec == experiment.codec
         && changed.variants == experiment.variants
         && changed.durations == experiment.durations;
-    // The program of one rank has all calls.
-    let programs = plans.iter().filter_map(|plan| plan.programs.first());
-    let mut calls = programs.flat_map(|program| &program.ops).filter_map(|op| op.kind.library());
-    !is_of_library || calls.any(|call| call_s(&experiment.host.library, call) != call_s(&then, call))
+    !is_of_library || plans.iter().any(|plan| costs_otherwise(plan, experiment, &then))
 }
 
-/// What a call costs: of values in seconds, of frames, whose lengths only a run knows, by length.
-fn call_s(library: &LibraryCost, call: &Library) -> Option<Result<f64, CallCost>> {
-    let cost = library.of(call.collective, call.ranks)?;
+/// Whether calls or grouped sends of a plan cost something else by other costs of the library.
+fn costs_otherwise(plan: &Plan, experiment: &Experiment, then: &LibraryCost) -> bool {
+    let (topology, now) = (&experiment.topology, &experiment.host.library);
+    // The program of one rank has all calls.
+    let mut calls = plan.programs.iter().take(1).flat_map(|program| &program.ops);
+    let is_call = |op: &Op| {
+        op.kind
+            .library()
+            .is_some_and(|call| call_cost(now, call, topology) != call_cost(then, call, topology))
+    };
+    let costs = |library: &LibraryCost| CostModel {
+        host: HostCost { library: *library, ..experiment.host },
+        codec: None,
+    };
+    let (now, then) = (costs(now), costs(then));
+    let mut programs = plan.programs.iter();
+    calls.any(is_call)
+        || programs.any(|program| {
+            let grouped = program.ops.iter().filter_map(|op| op.kind.exchange()).filter(|it| it.grouped);
+            // Frames are shorter than the room that they have.
+            grouped.flat_map(|exchange| [(exchange, 1), (exchange, 2)]).any(|(exchange, part)| {
+                let bytes =
+                    |transfer: &Transfer| transfer.content.region().map_or(0, |region| region.len / part);
+                let sends = |costs: &CostModel| costs.sends(exchange, program.rank, topology, bytes);
+                sends(&now) != sends(&then)
+            })
+        })
+}
+
+/// Cost of a call: of values in full, of frames, whose lengths only a run knows, by length.
+fn call_cost(
+    library: &LibraryCost,
+    call: &Library,
+    topology: &Topology,
+) -> (Option<Activity>, Option<CallCost>) {
     let is_known = call.shares().all(|share| share.content.values().is_some());
-    Some(if is_known { Ok(cost.seconds(call.ranks, call.ring_bytes(|_| 0))) } else { Err(cost) })
+    if is_known {
+        return (library.activity(call.collective, topology, call.ring_bytes(|_| 0)), None);
+    }
+    (None, library.of(call.collective, call.ranks))
 }
