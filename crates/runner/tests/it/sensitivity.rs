@@ -1,4 +1,4 @@
-//! What a constant is said to do it does: the speedup of a run with that key a tenth larger and all else as it is.
+//! Sensitivities against runs: each speedup is that of a run with that key a tenth larger and all else as it is.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
