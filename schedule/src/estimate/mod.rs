@@ -378,7 +378,7 @@ impl<'a> Network<'a> {
     }
 }
 
-/// Most flows of a link that are told apart.
+/// Most flows over a link that are told apart; of more, each is over when all are.
 const MOST_SHARING: usize = 64;
 
 /// Ranks that go through the steps of a chain or a tree, each when it and its peers are through the one before: when each is through the
@@ -386,15 +386,46 @@ const MOST_SHARING: usize = 64;
 struct Lockstep<'a> {
     network: &'a Network<'a>,
     ready_s: Vec<f64>,
-    /// Bytes of each flow over each link, none between two steps.
-    bytes: Vec<Vec<f64>>,
+    /// Flows over each link, none between two steps.
+    crossing: Vec<Crossing>,
+}
+
+/// Flows of a step that cross a link.
+#[derive(Clone, Default)]
+struct Crossing {
+    /// Bytes of each flow; one more than [`MOST_SHARING`] of them at the most.
+    each: Vec<f64>,
+    /// Bytes of all.
+    total: f64,
+}
+
+impl Crossing {
+    fn add(&mut self, bytes: f64) {
+        self.total += bytes;
+        if self.each.len() <= MOST_SHARING {
+            self.each.push(bytes);
+        }
+    }
+
+    /// Bytes that have crossed when a flow of so many is over, if all began together and have equal shares.
+    fn until(&self, bytes: f64) -> f64 {
+        if self.each.len() > MOST_SHARING {
+            return self.total;
+        }
+        self.each.iter().map(|other| other.min(bytes)).sum()
+    }
+
+    fn clear(&mut self) {
+        self.each.clear();
+        self.total = 0.0;
+    }
 }
 
 impl<'a> Lockstep<'a> {
     /// All ranks begin at the same time.
     fn new(network: &'a Network<'a>, begin_s: f64) -> Self {
         let ready_s = vec![begin_s; network.ranks() as usize];
-        Self { network, ready_s, bytes: vec![Vec::new(); network.links()] }
+        Self { network, ready_s, crossing: vec![Crossing::default(); network.links()] }
     }
 
     /// One step: a flow begins when both its ends are there and `latencies` of its latency and `more_s` have passed; it takes what it would
@@ -403,14 +434,13 @@ impl<'a> Lockstep<'a> {
         let flow = |flow: Flow| (flow, self.network.route(flow));
         let flows: Vec<(Flow, Route)> = flows.filter(|flow| flow.bytes > 0.0).map(flow).collect();
         for (flow, route) in &flows {
-            route.links().iter().for_each(|link| self.bytes[link.index()].push(flow.bytes));
+            route.links().iter().for_each(|link| self.crossing[link.index()].add(flow.bytes));
         }
         let end_s = |(flow, route): &(Flow, Route)| {
-            let moving_s = route.links().iter().map(|link| {
-                let all = &self.bytes[link.index()];
-                let most = if all.len() > MOST_SHARING { f64::INFINITY } else { flow.bytes };
-                all.iter().map(|bytes| bytes.min(most)).sum::<f64>() / self.network.capacity(*link)
-            });
+            let moving_s = route
+                .links()
+                .iter()
+                .map(|link| self.crossing[link.index()].until(flow.bytes) / self.network.capacity(*link));
             let begin_s = self.ready_s[flow.src.index()].max(self.ready_s[flow.dst.index()]) + more_s;
             begin_s + latencies * route.latency_s + moving_s.fold(0.0, f64::max)
         };
@@ -420,7 +450,7 @@ impl<'a> Lockstep<'a> {
                 let ready_s = &mut self.ready_s[rank.index()];
                 *ready_s = ready_s.max(end_s);
             }
-            route.links().iter().for_each(|link| self.bytes[link.index()].clear());
+            route.links().iter().for_each(|link| self.crossing[link.index()].clear());
         }
     }
 
