@@ -127,6 +127,10 @@ pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
         latency_intra_s,
         latency_inter_s,
         fabric,
+        nodes_per_domain: host
+            .library
+            .model
+            .map_or(1, |model| (model.hardware.nvlink_domain / gpus_per_node).clamp(1, nodes)),
         link_bandwidths: BTreeMap::new(),
     };
     if let Some(field) = table.field(KEYS.links) {
