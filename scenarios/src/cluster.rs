@@ -119,9 +119,13 @@ pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
         latency_intra_s,
         latency_inter_s,
         fabric,
+        nodes_per_domain: 1,
         link_bandwidths: BTreeMap::new(),
     };
     let host = read_host(&table, topology.hardware())?;
+    if let Some(model) = host.library.model {
+        topology.nodes_per_domain = (model.hardware.nvlink_domain / gpus_per_node).clamp(1, nodes);
+    }
     if let Some(field) = table.field(KEYS.links) {
         topology.link_bandwidths = read_links(&field, &topology)?;
     }

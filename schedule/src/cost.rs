@@ -83,15 +83,9 @@ impl CostModel {
         for send in &exchange.sends {
             let bytes = bytes(send);
             all += bytes;
-            beyond += u32::from(bytes > 0 && !model.is_near(topology, rank, send.peer));
+            beyond += u32::from(bytes > 0 && !topology.is_near(rank, send.peer));
         }
         Some(model.sends(topology, all, beyond))
-    }
-
-    /// Effective bytes for each byte of a transfer between two ranks, as one of the sender's grouped sends.
-    pub fn loss(&self, sends: &Sends, topology: &Topology, src: Rank, dst: Rank) -> f64 {
-        let is_near = self.host.library.model.is_none_or(|model| model.is_near(topology, src, dst));
-        if is_near { sends.within } else { sends.beyond }
     }
 
     /// Seconds of a launch, and bytes per second ([`Local::bytes`](crate::plan::Local::bytes)), of what a rank does by itself.

@@ -220,12 +220,12 @@ impl<'a> Iteration<'a> {
                 if bytes == 0 {
                     self.deliver(transit);
                 } else {
-                    let SimSetup { topology, model, costs, .. } = self.setup;
+                    let SimSetup { topology, model, .. } = self.setup;
                     let loss = self
                         .transits
                         .get(transit)
                         .grouped
-                        .map_or(1.0, |sends| costs.loss(&sends, topology, src, dst));
+                        .map_or(1.0, |sends| sends.loss(topology, src, dst));
                     let effective = bytes as f64 * loss;
                     let route = topology.route(src, dst);
                     let flow = match model {

@@ -32,6 +32,7 @@ fn topology() -> Topology {
         latency_intra_s: 5e-6,
         latency_inter_s: 5e-6,
         fabric: Fabric::Nodes,
+        nodes_per_domain: 1,
         link_bandwidths: [].into(),
     }
 }

@@ -132,10 +132,11 @@ fn of_fabric() -> Vec<Constant> {
 fn of_library(library: &LibraryCost) -> Vec<Constant> {
     type Declared = fn(&mut LibraryCost) -> &mut Option<DeclaredCost>;
     type Part = fn(&mut DeclaredCost) -> &mut f64;
-    let collectives: [(&str, Declared); 3] = [
+    let collectives: [(&str, Declared); 4] = [
         ("all-gather", |library| &mut library.all_gather),
         ("reduce-scatter", |library| &mut library.reduce_scatter),
         ("all-reduce", |library| &mut library.all_reduce),
+        ("broadcast", |library| &mut library.broadcast),
     ];
     let parts: [(&str, Part); 3] = [
         ("latency", |cost| &mut cost.latency_s),

@@ -325,7 +325,7 @@ impl HostBackend<'_> {
         let sends = self.pace.and_then(|pace| {
             let sends = pace.costs.sends(exchange, rank, &pace.topology, bytes)?;
             let segment = machine.op(op).segment;
-            let loss = |send: &Transfer| pace.costs.loss(&sends, &pace.topology, rank, send.peer);
+            let loss = |send: &Transfer| sends.loss(&pace.topology, rank, send.peer);
             let losses = exchange.sends.iter().filter(|send| bytes(send) > 0);
             let mut losses = losses.map(|send| (exchange.key_of_send(rank, segment, send), loss(send)));
             self.transport.begin_group(&mut losses);

@@ -140,7 +140,13 @@ const CALL_S: f64 = 20e-3 + 3.0 * 1e-3 + 3.0 * 20_000.0 / 2e6;
 
 fn pace(late_s: f64) -> Pace {
     let cost = Some(DeclaredCost { latency_s: 20e-3, per_rank_s: 1e-3, bytes_per_s: 2e6 });
-    let library = LibraryCost { all_gather: cost, reduce_scatter: cost, all_reduce: cost, model: None };
+    let library = LibraryCost {
+        all_gather: cost,
+        reduce_scatter: cost,
+        all_reduce: cost,
+        broadcast: cost,
+        model: None,
+    };
     let mut durations = Durations::zeros(1, 2, RANKS);
     durations.set(0, 0, Rank(2), late_s);
     let topology = nodes(1, RANKS, [1e9; 2], 0.0);

@@ -163,6 +163,7 @@ mod tests {
             latency_intra_s: 0.0,
             latency_inter_s: 0.0,
             fabric: Fabric::Nodes,
+            nodes_per_domain: 1,
             link_bandwidths: BTreeMap::new(),
         };
         let moving = |src, dst, bytes| Moving { route: topology.route(Rank(src), Rank(dst)), bytes };

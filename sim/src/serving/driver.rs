@@ -356,6 +356,7 @@ mod tests {
             latency_intra_s: 1e-3,
             latency_inter_s: 5e-3,
             fabric: Fabric::Nodes,
+            nodes_per_domain: 1,
             link_bandwidths: [].into(),
         }
     }

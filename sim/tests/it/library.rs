@@ -27,7 +27,13 @@ const SHARD: u64 = 1_000_000;
 
 fn host() -> HostCost {
     let cost = Some(DeclaredCost { latency_s: LATENCY_S, per_rank_s: PER_RANK_S, bytes_per_s: BUS });
-    let library = LibraryCost { all_gather: cost, reduce_scatter: cost, all_reduce: cost, model: None };
+    let library = LibraryCost {
+        all_gather: cost,
+        reduce_scatter: cost,
+        all_reduce: cost,
+        broadcast: cost,
+        model: None,
+    };
     HostCost { library, reduce_bytes_per_s: REDUCE, sync_s: SYNC_S, ..HostCost::default() }
 }
 

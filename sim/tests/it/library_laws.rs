@@ -117,6 +117,7 @@ fn cluster(random: &mut ChaCha8Rng) -> Topology {
         latency_intra_s: 5e-6,
         latency_inter_s: 2e-5,
         fabric: fabric(random, nodes),
+        nodes_per_domain: 1,
         link_bandwidths: BTreeMap::new(),
     };
     let count = topology.links().count() as u32;
@@ -131,7 +132,13 @@ fn library(random: &mut ChaCha8Rng, topology: &Topology) -> LibraryCost {
     if random.random_bool(0.25) {
         let bytes_per_s = log_uniform(random, 1e9, 1e12);
         let cost = Some(DeclaredCost { latency_s: 20e-6, per_rank_s: 1e-6, bytes_per_s });
-        return LibraryCost { all_gather: cost, reduce_scatter: cost, all_reduce: cost, model: None };
+        return LibraryCost {
+            all_gather: cost,
+            reduce_scatter: cost,
+            all_reduce: cost,
+            broadcast: cost,
+            model: None,
+        };
     }
     let hardware = Hardware {
         nodes: topology.nodes,

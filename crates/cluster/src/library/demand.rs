@@ -31,7 +31,7 @@ impl DeclaredCost {
     /// Activity of a collective among all ranks of a cluster, each of which moves `ring_bytes` around a ring.
     pub(super) fn activity(&self, topology: &Topology, ring_bytes: u64) -> Activity {
         let moving_s = ring_bytes as f64 / self.bytes_per_s;
-        let mut traffic = Traffic::new(topology, topology.gpus_per_node);
+        let mut traffic = Traffic::new(topology);
         traffic.ring(ring_bytes as f64);
         let demand = traffic.demand(&Losses { gpu: 1.0, nic: 1.0, moving_s });
         Activity { latency_s: self.seconds(topology.ranks(), 0), moving_s, demand }
@@ -46,7 +46,7 @@ impl LibraryModel {
         let cost = self.cost(operation, ranks);
         let way = cost.best(size);
         let moving_s = way.seconds(size) - way.latency_s;
-        let mut traffic = Traffic::new(topology, self.hardware.nvlink_domain);
+        let mut traffic = Traffic::new(topology);
         match way.algorithm {
             Algorithm::Ring | Algorithm::Peers => traffic.ring(ring_bytes as f64),
             Algorithm::Tree => traffic.trees(size),
@@ -94,17 +94,14 @@ struct Losses {
 /// Bytes over each link, without losses.
 struct Traffic<'a> {
     topology: &'a Topology,
-    /// Nodes whose GPUs are connected without NICs, at least 1.
-    nodes_per_domain: u32,
     domains: u32,
     bytes: Vec<f64>,
 }
 
 impl<'a> Traffic<'a> {
-    fn new(topology: &'a Topology, ranks_per_domain: u32) -> Self {
-        let nodes_per_domain = (ranks_per_domain / topology.gpus_per_node).clamp(1, topology.nodes);
-        let domains = topology.nodes.div_ceil(nodes_per_domain);
-        Self { topology, nodes_per_domain, domains, bytes: vec![0.0; topology.links().count()] }
+    fn new(topology: &'a Topology) -> Self {
+        let domains = topology.nodes.div_ceil(topology.nodes_per_domain);
+        Self { topology, domains, bytes: vec![0.0; topology.links().count()] }
     }
 
     /// Effective bytes of all links that are crossed.
@@ -190,9 +187,9 @@ impl<'a> Traffic<'a> {
     /// Bytes from one domain to another, spread evenly over the NICs of as many nodes as both have. What leaves by a NIC comes in at that of
     /// equal place: rings and trees do not change rails.
     fn between(&mut self, src: u32, dst: u32, bytes: f64) {
-        let Topology { nodes, gpus_per_node, nics_per_node, .. } = *self.topology;
-        let first = |domain: u32| domain * self.nodes_per_domain;
-        let size = |domain: u32| self.nodes_per_domain.min(nodes - first(domain));
+        let Topology { nodes, gpus_per_node, nodes_per_domain, nics_per_node, .. } = *self.topology;
+        let first = |domain: u32| domain * nodes_per_domain;
+        let size = |domain: u32| nodes_per_domain.min(nodes - first(domain));
         let (src_node, dst_node, pairs) = (first(src), first(dst), size(src).min(size(dst)));
         let part = bytes / f64::from(pairs * nics_per_node);
         for pair in 0..pairs {

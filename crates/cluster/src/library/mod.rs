@@ -246,6 +246,8 @@ pub struct LibraryCost {
     pub reduce_scatter: Option<DeclaredCost>,
     /// Declared cost of All-Reduces.
     pub all_reduce: Option<DeclaredCost>,
+    /// Declared cost of broadcasts to all ranks.
+    pub broadcast: Option<DeclaredCost>,
     /// The model.
     pub model: Option<LibraryModel>,
 }
@@ -275,7 +277,7 @@ impl LibraryCost {
             Collective::AllGather => self.all_gather,
             Collective::ReduceScatter => self.reduce_scatter,
             Collective::AllReduce => self.all_reduce,
-            Collective::Broadcast => None,
+            Collective::Broadcast => self.broadcast,
         }
     }
 }

@@ -74,12 +74,6 @@ impl LibraryModel {
             beyond: loss(grouped.beyond_s, far_s),
         }
     }
-
-    /// Whether two ranks are in one domain, which needs no NICs between them.
-    pub fn is_near(&self, topology: &Topology, a: Rank, b: Rank) -> bool {
-        let size = self.hardware.nvlink_domain.max(topology.gpus_per_node);
-        a.0 / size == b.0 / size
-    }
 }
 
 /// Grouped sends to all peers: seconds for each byte of the operation's size, within a domain, beyond it, and of a rank's copy to itself.
@@ -99,6 +93,13 @@ pub struct Sends {
     pub within: f64,
     /// Effective bytes for each byte to a rank of another domain, at least 1.
     pub beyond: f64,
+}
+
+impl Sends {
+    /// Effective bytes for each byte from one rank to another.
+    pub fn loss(&self, topology: &Topology, src: Rank, dst: Rank) -> f64 {
+        if topology.is_near(src, dst) { self.within } else { self.beyond }
+    }
 }
 
 struct Ways<'a> {

@@ -3,6 +3,7 @@
 
 mod break_even;
 mod critical_path;
+mod library_on_links;
 mod sensitivity;
 mod warnings;
 mod weight_sync;
