@@ -307,11 +307,11 @@ fn a_preset_fills_in_what_a_file_lacks() {
         let coded = folder.load(&coded(cluster, "window7"));
         assert_eq!(coded.codec.unwrap().declared.unwrap().basis, SpeedBasis::Scaled);
     }
-    let own = Folder::new().with("mine.toml", &format!("reduce = \"1 GB/s\"\n{named}"));
+    let own = Folder::new().with("mine.toml", format!("reduce = \"1 GB/s\"\n{named}"));
     assert_eq!(own.load(&on("file = \"mine.toml\"")).host.reduce_bytes_per_s, 1e9);
 }
 
-/// What a fit says of more nodes than any log had is said to be extrapolated.
+/// A fit that is asked of more nodes than any log had is said to be extrapolated.
 #[test]
 fn calls_far_outside_of_what_was_fitted() {
     let warnings = |cluster: &str| Folder::new().load(&on(cluster)).warnings().join("\n");

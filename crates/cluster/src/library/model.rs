@@ -32,6 +32,9 @@ const PEERS_MEET: f64 = 0.021;
 /// Share of a NIC that sends to one rank alone reach of what sends to several do, having fewer channels: fitted to logs of 2 nodes of H100.
 const ONE_PEER: f64 = 0.9;
 
+/// Share of its nominal link that a GPU reaches on the way to a NIC: over PCIe, 14.7 of 32 GB/s. NVLink is no limit.
+const ALONE: f64 = 0.46;
+
 /// The model on a cluster: what every operation takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LibraryModel {
@@ -53,6 +56,11 @@ impl LibraryModel {
         assert!(ranks >= 2, "an operation of a library is one among several ranks");
         let ways = Ways::new(&self.constants, self.hardware.shape(ranks));
         ModelledCost::new(operation, ranks, ways.of(operation))
+    }
+
+    /// Share of a NIC's line rate that sends reach among `ranks` ranks, of which each sends to `peers` of other NVLink domains at a time.
+    pub fn peer_nic_share(&self, ranks: u32, peers: u32) -> f64 {
+        Ways::new(&self.constants, self.hardware.shape(ranks)).peer_share(f64::from(peers))
     }
 }
 
@@ -244,10 +252,19 @@ impl<'a> Ways<'a> {
         Some(Candidate { latency_s, s_per_byte: 1.0 / rate, lag_s: self.get(Constant::NvlsLag), ..way })
     }
 
-    /// Bytes per second of grouped sends of a rank to so many ranks of other domains.
+    /// Share of a NIC's line rate that grouped sends of a rank to so many ranks of other domains reach.
+    fn peer_share(&self, peers: f64) -> f64 {
+        let share = self.get(Constant::PeerNicShare);
+        if peers == 1.0 {
+            ONE_PEER * share
+        } else {
+            share / (1.0 + PEERS_MEET * (self.levels - 1.0).max(0.0))
+        }
+    }
+
+    /// Bytes per second of these.
     fn peer_nic(&self, peers: f64) -> f64 {
-        let nic = self.nics(Constant::PeerNicShare) / self.g;
-        if peers == 1.0 { ONE_PEER * nic } else { nic / (1.0 + PEERS_MEET * (self.levels - 1.0)) }
+        self.shape.domain_bytes_per_s / self.g * self.peer_share(peers)
     }
 
     /// Sends to all peers at the same time: within the domain over its links, beyond it over NICs.
@@ -312,7 +329,7 @@ impl<'a> Ways<'a> {
     /// Bandwidth of what needs links within domains and NICs between them at the same time. Of a rank that is alone in its domain, the link
     /// only leads to its NIC, which matters where it is PCIe.
     fn across(&self, within: f64, between: f64) -> f64 {
-        if self.g > 1.0 { together(within, between) } else { between.min(self.link) }
+        if self.g > 1.0 { together(within, between) } else { between.min(self.shape.gpu_bytes_per_s * ALONE) }
     }
 }
 
