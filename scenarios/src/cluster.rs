@@ -41,6 +41,7 @@ keys! { static KEYS =
     host_sync: f64 = time(), "time from the arrival of an exchange's last size until the host knows it; none by default";
     compute_slowdown: Slowdown = custom(read_slowdown, || table(SLOWDOWN.all)), "how many times as long compute takes while other lanes of its rank are busy; 1 by default";
     reduce: f64 = bandwidth(), "bytes per second that a GPU reads where it adds values up; `400 GB/s` by default";
+    gpu_memory: u64 = custom(|field| field.bytes(1), schema::bytes), "memory of a GPU; weights that have no room in it are refused; unknown by default", example = "\"80 GB\"";
     library: Raw = raw(library::schema), "what calls of a communication library's own collectives cost; needed where a variant has the algorithm `library`";
     codec_speed: CodecSpeeds = custom(codec_speed::read, codec_speed::schema), "how fast the GPUs code, by codec; for scenarios whose `[codec]` has no `speed`";
     links: Raw = raw(|| map(schema::bandwidth())), "single links that differ, by name: `gpu 3 up`, `nic 0 down`, `leaf 1 up`";
@@ -70,6 +71,8 @@ pub(crate) struct Cluster {
     pub(crate) host: HostCost,
     /// Most NVLink domains of a log that constants of the library's model are from, if that is known.
     pub(crate) fitted_domains: Option<u32>,
+    /// Bytes of a GPU's memory, if they are known.
+    pub(crate) gpu_memory: Option<u64>,
     /// Speeds of codecs on its GPUs, as far as they are stated.
     pub(crate) codec_speeds: CodecSpeeds,
     pub(crate) model: NetworkModel,
@@ -126,6 +129,10 @@ pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
         latency_intra_s,
         latency_inter_s,
         fabric,
+        nodes_per_domain: host
+            .library
+            .model
+            .map_or(1, |model| (model.hardware.nvlink_domain / gpus_per_node).clamp(1, nodes)),
         link_bandwidths: BTreeMap::new(),
     };
     if let Some(field) = table.field(KEYS.links) {
@@ -136,6 +143,7 @@ pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
         topology,
         host,
         fitted_domains,
+        gpu_memory: table.get(KEYS.gpu_memory)?,
         codec_speeds: table.get(KEYS.codec_speed)?.unwrap_or_default(),
         model: table.get(KEYS.model)?.unwrap_or_default(),
         start: table.get(KEYS.start)?.unwrap_or_default(),

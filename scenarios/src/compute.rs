@@ -72,7 +72,7 @@ keys! { pub(crate) static KEYS =
     head: f64 = time(), "time of embedding, head and loss, forward and backward; that of the head's operations by default";
     prefill_token: f64 = time(), "time of a token of a prompt, in place of `dense`; `serving`";
     prefill_step: f64 = time(), "time of each chunk of a prompt besides; none by default; `serving`";
-    memory: f64 = bandwidth(), "bytes per second that a GPU reads of weights and caches while it generates tokens; `serving`", example = "\"3 TB/s\"";
+    memory: f64 = bandwidth(), "bytes per second that a GPU reads of weights and caches; `serving`", example = "\"3 TB/s\"";
     decode_step: f64 = time(), "time of a step in which each sequence gets a token, in place of `memory`; `serving`";
     decode_sequence: f64 = time(), "time of each sequence of a step besides; none by default; `serving`";
     noise: Noise = custom(Noise::read, Noise::schema), "relative standard deviation of each computation, drawn anew per rank and iteration; 0 by default";

@@ -181,7 +181,7 @@ pub(crate) fn resolve(
     let own_seed = table.get(KEYS.seed)?.unwrap_or(0);
     let seed = arguments.seed.unwrap_or(own_seed);
     let cluster_field = table.need_field(KEYS.cluster)?;
-    let Cluster { preset, topology, host, fitted_domains, codec_speeds, model, start } =
+    let Cluster { preset, topology, host, fitted_domains, gpu_memory, codec_speeds, model, start } =
         cluster::read(&cluster_field, files)?;
     let ranks = topology.ranks();
     let iterations = iterations(&table, ranks)?;
@@ -189,7 +189,7 @@ pub(crate) fn resolve(
     let workload_field = table.need_field(KEYS.workload)?;
     let kind = Kind::read(&workload_field)?;
     let compute = compute(&table, kind)?;
-    let context = workload::Context { files, seed, iterations, ranks, compute };
+    let context = workload::Context { files, seed, iterations, ranks, gpu_memory, compute };
     let workload = workload::read(kind, &workload_field, &context)?;
 
     let codec = table.field(KEYS.codec).map(|field| codec::read(&field, &codec_speeds, files)).transpose()?;

@@ -55,6 +55,10 @@ impl Problem {
             Self::LibraryArm { .. } => {
                 "leave it out, or give it another algorithm; uncompressed calls of a library can be an arm"
             }
+            Self::Memory { .. } => {
+                "share the model among more GPUs, or take a smaller type of weights where the workload has `weight_dtype`; \
+                 `cluster.gpu_memory` says what a GPU has"
+            }
             Self::NoCodec { .. } | Self::NoCopySpeed => {
                 "add a table `[codec]` with `id = \"window7\"`, and its `speed` where the cluster has no `codec_speed`"
             }
@@ -126,6 +130,11 @@ impl Problem {
                 "a GPU uses one NIC, so there are at most as many as GPUs: set `cluster.nics_per_node = {gpus}`, too, for a NIC \
                  for each"
             ),
+            Self::Heads { heads, .. } => {
+                format!(
+                    "under tensor parallelism GPUs have as many whole heads each: take a divisor of {heads}"
+                )
+            }
             Self::WrongType { path, expected, .. } => format!("like `{}`", example(path, expected)?),
             Self::BadHeader { expected, example, .. } => format!(
                 "write the names of the columns, `{expected}`, in the first line, and a line like `{example}` for each row"

@@ -14,7 +14,7 @@ use zipwire_traces::{TableFileError, TraceError};
 use crate::error::ScenarioError;
 use crate::quantity::Dimension;
 use crate::tree::Place;
-use crate::words::{counted, from_rank, in_table, list, meant, shortened_names};
+use crate::words::{counted, from_rank, gigabytes, in_table, list, meant, shortened_names};
 
 /// A problem of a scenario. `Display` gives one line; [`help`](Self::help) gives the remedy.
 #[derive(Debug, Error)]
@@ -93,6 +93,16 @@ pub enum Problem {
     AtPoint { problem: Box<Problem>, point: usize, count: usize, set: String },
     #[error("a token cannot go to `{top_k}` of `{experts}` experts")]
     TopK { top_k: u64, experts: u64 },
+    /// Heads of queries that tensor parallelism cannot deal out.
+    #[error("{heads} heads of attention cannot be split over {ranks} GPUs")]
+    Heads { heads: u32, ranks: u32 },
+    /// Weights of one GPU, and its memory.
+    #[error(
+        "{} of weights for each GPU, whose memory has {}",
+        gigabytes(*weights),
+        gigabytes(*memory)
+    )]
+    Memory { weights: u64, memory: u64 },
     #[error("`{file}` has {count} records with {wanted}, and exactly one is needed")]
     NotOneRecord { file: String, count: usize, wanted: String, available: Vec<String> },
     #[error("the model has `{wanted}` experts, the record in `{file}` has `{found}`")]
@@ -154,6 +164,8 @@ pub enum Problem {
          {gpus_per_node} GPUs per node"
     )]
     NoCallCost { collective: &'static str, gpus_per_node: u32, example: &'static str },
+    #[error("algorithm `{algorithm}` reaches all ranks, and not every {collective} of this workload does")]
+    PartialCall { algorithm: &'static str, collective: &'static str },
     #[error(
         "variant `{name}` cannot be an arm: it is coded and calls a library, and a switcher has no model of that"
     )]
@@ -419,8 +431,11 @@ pub enum ServingProblem {
     NoMemory { pool: &'static str },
     #[error("no request: {why}")]
     Line { why: String, example: &'static str },
-    #[error("`{path}` has no request")]
-    Empty { path: String },
+    #[error("`{path}` has no request{}", if *without_tokens > 0 { " with a prompt and an answer" } else { "" })]
+    Empty { path: String, without_tokens: usize },
+    /// Ids of blocks that are not those of the prompt.
+    #[error("{ids} `hash_ids` for a prompt of {tokens} tokens: by blocks of {block} it has {}", tokens.div_ceil(*block))]
+    Blocks { ids: u32, tokens: u32, block: u32, fitting: Option<u32> },
     #[error("the caches of this model are not made of `{tensor}`")]
     Tensors { tensor: &'static str, is_latent: bool },
     #[error("protocol `{protocol}` is one of collective calls, and serving has none")]
@@ -440,7 +455,7 @@ impl ServingProblem {
                 "ranks are instances x tensor_parallel of both pools: take fewer, or a cluster of {needed} GPUs"
             )),
             Self::Shards(ShardError::Heads { heads, .. }) => {
-                Some(format!("set `tensor_parallel` of both pools to divisors of {heads}"))
+                Some(format!("set `tensor_parallel` of both pools to divisors or multiples of {heads}"))
             }
             Self::Shards(_) => {
                 Some("set `tensor_parallel` of one pool to a multiple of the other's".to_owned())
@@ -456,6 +471,12 @@ impl ServingProblem {
                 Some("they are keys and values: name a tensor of each by `keys` and `values`".to_owned())
             }
             Self::Codec { .. } => Some("take a codec of single values, like `tiered`".to_owned()),
+            Self::Blocks { fitting, .. } => Some(match fitting {
+                Some(tokens) => format!(
+                    "state how many tokens an id of this file stands for: it seems to be {tokens}, `block = {tokens}`"
+                ),
+                None => "state how many tokens an id of this file stands for, like `block = 512`".to_owned(),
+            }),
             Self::Geometry { .. } | Self::Empty { .. } => None,
         }
     }

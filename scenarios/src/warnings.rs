@@ -33,16 +33,15 @@ impl Experiment {
     /// a fixed order.
     pub fn warnings(&self) -> Vec<String> {
         let used = self.used_codecs();
-        [
+        let own = [
             self.mistaken_unit(&used),
             self.extrapolated(),
             unmeasured(&used),
             self.borrowed_speed(&used),
             self.no_differences(),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+        ];
+        let of_requests = self.serving.iter().flat_map(|serving| serving.remarks.iter().cloned());
+        own.into_iter().flatten().chain(of_requests).collect()
     }
 
     /// Calls of a library on a cluster that is far larger than those whose logs say what they take.

@@ -45,6 +45,11 @@ pub(crate) fn in_table(table: &str) -> String {
     if table.is_empty() { String::new() } else { format!(" in `{table}`") }
 }
 
+/// Bytes in billions, to a hundredth.
+pub(crate) fn gigabytes(bytes: u64) -> String {
+    format!("{:.2} GB", bytes as f64 / 1e9)
+}
+
 /// Source rank of tokens, if all are of one rank.
 pub(crate) fn from_rank(rank: Option<u32>) -> String {
     rank.map_or(String::new(), |rank| format!(" from rank `{rank}`"))

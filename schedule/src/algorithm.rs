@@ -22,8 +22,8 @@ pub enum Algorithm {
     /// Every piece straight from its origin to every rank that wants it, as one group of sends and receives. Reductions add up at the
     /// end, over the ranks from 0 on (the All-to-All of ZipCCL sec. 3.3).
     Direct,
-    /// One opaque call of a communication library: an All-Gather, which carries frames that are padded to the largest one, or a
-    /// reduction of values.
+    /// One opaque call of a communication library: an All-Gather, which carries frames that are padded to the largest one, a broadcast to all
+    /// ranks, or a reduction of values.
     Library,
 }
 
@@ -37,7 +37,7 @@ impl Algorithm {
         &[Self::Ring, Self::PaddedRing, Self::Hierarchical, Self::Direct, Self::Library];
 
     /// Algorithms of a broadcast, the default first.
-    pub const OF_BROADCAST: &'static [Self] = &[Self::Tree, Self::Ring, Self::Direct];
+    pub const OF_BROADCAST: &'static [Self] = &[Self::Tree, Self::Ring, Self::Direct, Self::Library];
 
     /// Algorithms of a Reduce-Scatter, the default of native ones first.
     pub const OF_REDUCE_SCATTER: &'static [Self] =

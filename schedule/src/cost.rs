@@ -1,9 +1,11 @@
 //! Duration of an op by itself on a cluster, for the simulator, paced ranks, validation and the switcher. Waiting for peers
 //! and traffic on links are left to callers that know the time.
 
-use zipwire_cluster::{CodecCost, HostCost};
+use zipwire_cluster::library::{Activity, Sends};
+use zipwire_cluster::{CodecCost, HostCost, Topology};
 
-use crate::plan::{Library, LocalKind, OpKind};
+use crate::Rank;
+use crate::plan::{Exchange, Library, LocalKind, OpKind, Transfer};
 
 /// Declared costs of a cluster and of a codec on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,7 +34,7 @@ impl OpCost {
 
 impl CostModel {
     /// Duration of an op by itself. The work of a compute phase is outside the plan ([`Durations`](crate::Durations)), that of an
-    /// exchange is on links, and a call of a library depends on the bytes that all ranks move ([`call_s`](Self::call_s)): of these
+    /// exchange is on links, and so is that of a call of a library ([`call`](Self::call)): of these
     /// three only the launch is counted, and none for calls, whose latency includes it.
     ///
     /// # Panics
@@ -50,15 +52,40 @@ impl CostModel {
         OpCost { launch_s, work_s }
     }
 
-    /// Seconds of a call of a library in which each rank moves `ring_bytes`, from when the last rank has issued it. What is
+    /// A call of a library in which each rank of a cluster moves `ring_bytes`, from when the last rank has issued it, as its links see it. What is
     /// measured as its latency has the launch in it.
     ///
     /// # Panics
     /// If no cost of the collective is known.
-    pub fn call_s(&self, call: &Library, ring_bytes: u64) -> f64 {
-        let cost = self.host.library.of(call.collective, call.ranks);
-        let cost = cost.expect("plans that call a library come with its costs");
-        cost.seconds(call.ranks, ring_bytes)
+    pub fn call(&self, call: &Library, topology: &Topology, ring_bytes: u64) -> Activity {
+        let activity = self.host.library.activity(call.collective, topology, ring_bytes);
+        activity.expect("plans that call a library come with its costs")
+    }
+
+    /// Seconds of that call where nothing else moves.
+    ///
+    /// # Panics
+    /// If no cost of the collective is known.
+    pub fn call_s(&self, call: &Library, topology: &Topology, ring_bytes: u64) -> f64 {
+        self.call(call, topology, ring_bytes).alone_s(&topology.capacities())
+    }
+
+    /// Grouped sends of a rank in an exchange, `bytes` of each transfer; `None` if they are no library's, or nothing is known of it.
+    pub fn sends(
+        &self,
+        exchange: &Exchange,
+        rank: Rank,
+        topology: &Topology,
+        bytes: impl Fn(&Transfer) -> u64,
+    ) -> Option<Sends> {
+        let model = self.host.library.model.as_ref().filter(|_| exchange.grouped)?;
+        let (mut all, mut beyond) = (0, 0);
+        for send in &exchange.sends {
+            let bytes = bytes(send);
+            all += bytes;
+            beyond += u32::from(bytes > 0 && !topology.is_near(rank, send.peer));
+        }
+        Some(model.sends(topology, all, beyond))
     }
 
     /// Seconds of a launch, and bytes per second ([`Local::bytes`](crate::plan::Local::bytes)), of what a rank does by itself.

@@ -209,9 +209,9 @@ impl Work {
         self.call().map(CallKind::name)
     }
 
-    /// The call of a library that it is, in [`Algorithm::Library`]; `None` if libraries have none.
-    pub fn collective(&self) -> Option<Collective> {
-        self.call()?.collective()
+    /// The call of a library among so many ranks that it is, in [`Algorithm::Library`]; `None` if libraries have none.
+    pub fn collective(&self, ranks: u32) -> Option<Collective> {
+        self.call()?.collective(ranks)
     }
 
     /// Token map whose rows its chunks are made of, if it is known.
@@ -236,12 +236,13 @@ impl CallKind {
         matches!(self, Self::ReduceScatter { .. } | Self::AllReduce { .. })
     }
 
-    fn collective(&self) -> Option<Collective> {
+    fn collective(&self, ranks: u32) -> Option<Collective> {
         match self {
             Self::AllGather { .. } => Some(Collective::AllGather),
             Self::ReduceScatter { .. } => Some(Collective::ReduceScatter),
             Self::AllReduce { .. } => Some(Collective::AllReduce),
-            Self::AllToAll { .. } | Self::Broadcast { .. } => None,
+            Self::Broadcast { to, .. } => (*to == RankRange::all(ranks)).then_some(Collective::Broadcast),
+            Self::AllToAll { .. } => None,
         }
     }
 

@@ -75,7 +75,9 @@ impl Display for Program {
 fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
     write!(f, "  {} [{}] {}", op.id, op.segment.0, op.kind.name())?;
     match &op.kind {
-        OpKind::Exchange(Exchange { channel, joins_previous, fused, stage, order, window, .. }) => {
+        OpKind::Exchange(Exchange {
+            channel, joins_previous, fused, grouped, stage, order, window, ..
+        }) => {
             write!(f, " {}, {} window {}/{}", stage.name(), order.name(), window.sends, window.receives)?;
             if *channel != Channel::Main {
                 write!(f, ", {}", channel.lane().name())?;
@@ -89,6 +91,9 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
             }
             if *fused {
                 write!(f, ", fused")?;
+            }
+            if *grouped {
+                write!(f, ", grouped")?;
             }
         }
         OpKind::Local(local) => local.write_head(f)?,

@@ -5,14 +5,15 @@ mod transfers;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use transfers::{Barriers, Transit, Transits};
+use zipwire_cluster::library::{Activity, Sends};
 use zipwire_cluster::{NetworkModel, Progress, TransferStart};
 use zipwire_schedule::machine::{Direction, Input, Machine, Readiness, Step, TransferId, TransferOrder};
-use zipwire_schedule::plan::{CallKey, Exchange, Local, Op, OpKind, TransferKey};
+use zipwire_schedule::plan::{CallKey, Exchange, Local, Op, OpKind, Transfer, TransferKey};
 use zipwire_schedule::{Failure, FailureKind, FaultPlan, Lane, OpId, Rank, RankEnd, RunFailure, SizeId};
 use zipwire_timeline::Span;
 
 use crate::hash::Mixed;
-use crate::network::Network;
+use crate::network::{ActivityId, Network};
 use crate::queue::{Event, Queue};
 use crate::run::{Meter, SimError, SimSetup};
 
@@ -34,6 +35,8 @@ struct Host {
     offers: HashMap<TransferKey, TransferId, Mixed>,
     /// When the last size of each open exchange of sizes arrived.
     sizes_s: HashMap<OpId, f64>,
+    /// Open exchanges that are grouped sends of the library.
+    grouped: HashMap<OpId, Sends>,
     /// Transfers that are still to end in an exchange that the library drives, and sizes that came with it.
     library: HashMap<OpId, (u32, Vec<(SizeId, u64)>)>,
     computing: Option<Computing>,
@@ -54,6 +57,10 @@ pub(crate) struct Iteration<'a> {
     transits: Transits,
     /// The ranks that have issued each call of the library which some have not.
     issued_calls: BTreeMap<CallKey, Vec<(Rank, OpId)>>,
+    /// Calls of the library that all ranks have issued, by number.
+    calls: Vec<MovingCall>,
+    /// The call that the network carries out as each activity.
+    moving_calls: HashMap<ActivityId, u32>,
     /// `None` where transfers wait for nobody but their ends.
     barriers: Option<Barriers>,
     /// Ranks whose machines may have something to do.
@@ -84,6 +91,8 @@ impl<'a> Iteration<'a> {
             first_failure: None,
             transits: Transits::default(),
             issued_calls: BTreeMap::new(),
+            calls: Vec::new(),
+            moving_calls: HashMap::new(),
             barriers: match setup.start {
                 TransferStart::Rendezvous => None,
                 TransferStart::Barrier => Some(Barriers::new(setup.plan.programs.iter().map(|p| &**p))),
@@ -99,7 +108,7 @@ impl<'a> Iteration<'a> {
 
     /// Runs to the end of the last rank and returns its time, in seconds since the barrier.
     pub(crate) fn run(mut self, proceed: &dyn Fn() -> bool) -> Result<f64, SimError> {
-        let mut ended = Vec::new();
+        let (mut ended, mut ended_calls) = (Vec::new(), Vec::new());
         // Whoever is dead from the start does not begin.
         while let Some(event) = self.queue.pop(self.now_s) {
             self.happen(event);
@@ -131,11 +140,17 @@ impl<'a> Iteration<'a> {
                 self.now_s = event_s;
             }
             self.network.take_ended(&mut ended);
-            if !ended.is_empty() {
+            self.network.take_ended_activities(&mut ended_calls);
+            if !ended.is_empty() || !ended_calls.is_empty() {
                 self.meter.change(self.now_s);
             }
             for flow in ended.drain(..) {
                 self.deliver(self.transits.of_flow(flow));
+            }
+            for activity in ended_calls.drain(..) {
+                let call =
+                    self.moving_calls.remove(&activity).expect("the network has activities of calls alone");
+                self.end_call(call);
             }
             while let Some(event) = self.queue.pop(self.now_s) {
                 self.happen(event);
@@ -206,14 +221,20 @@ impl<'a> Iteration<'a> {
                     self.deliver(transit);
                 } else {
                     let SimSetup { topology, model, .. } = self.setup;
+                    let loss = self
+                        .transits
+                        .get(transit)
+                        .grouped
+                        .map_or(1.0, |sends| sends.loss(topology, src, dst));
+                    let effective = bytes as f64 * loss;
                     let route = topology.route(src, dst);
                     let flow = match model {
                         NetworkModel::MaxMin | NetworkModel::AlphaBeta => {
-                            self.network.add(route.links(), bytes)
+                            self.network.add_effective(route.links(), effective)
                         }
                         NetworkModel::Ports => {
                             let ports = route.links().iter().copied().filter(|&link| topology.is_port(link));
-                            self.network.add(&ports.collect::<Vec<_>>(), bytes)
+                            self.network.add_effective(&ports.collect::<Vec<_>>(), effective)
                         }
                     };
                     self.transits.move_as(transit, flow);
@@ -221,7 +242,7 @@ impl<'a> Iteration<'a> {
                 }
             }
             Event::Arrives { transit, .. } => self.arrive(transit),
-            Event::Returns { rank, op } => self.return_from_call(rank, op),
+            Event::CallMoves { call, .. } => self.move_call(call),
             Event::Wake { rank } => {
                 self.dirty.insert(rank);
             }
@@ -268,9 +289,14 @@ impl<'a> Iteration<'a> {
             }
             OpKind::Library(_) => return self.call(rank, op),
             OpKind::Exchange(exchange) => {
+                let bytes = |transfer: &Transfer| machine.transfer_bytes(transfer);
+                let sends = setup.costs.sends(exchange, rank, setup.topology, bytes);
                 if setup.capabilities.transfer_order == TransferOrder::Library {
                     let transfers = library_transfers(machine, op, exchange);
+                    self.host(rank).grouped.extend(sends.map(|sends| (op, sends)));
                     self.start_library(rank, op, &transfers);
+                } else {
+                    self.host(rank).grouped.extend(sends.map(|sends| (op, sends)));
                 }
                 if self.barriers.is_some() {
                     self.when_open(rank, Event::Opened { rank, op }, op);
@@ -300,7 +326,11 @@ impl<'a> Iteration<'a> {
     fn when_open(&mut self, rank: Rank, event: Event, exchange: OpId) {
         let host = self.host(rank);
         // It moves something: a further step of a kernel is the only one that has no launch.
-        let launch_s = if host.machine.is_fused(exchange) { 0.0 } else { self.setup.costs.host.launch_s };
+        let launch_s = match host.grouped.get(&exchange) {
+            Some(sends) => sends.latency_s,
+            None if host.machine.is_fused(exchange) => 0.0,
+            None => self.setup.costs.host.launch_s,
+        };
         let open_s = self.host(rank).begin_s[exchange.index()] + launch_s;
         if open_s > self.now_s {
             self.queue.push(open_s, event);
@@ -321,7 +351,12 @@ impl<'a> Iteration<'a> {
         let (now_s, cost) = (self.now_s, self.setup.costs.host);
         let host = self.host(rank);
         let known_s = host.sizes_s.remove(&op).map_or(now_s, |arrived_s| arrived_s + cost.sync_s);
-        let launch_s = if host.machine.is_launched(op) { cost.launch_s } else { 0.0 };
+        let grouped = host.grouped.remove(&op);
+        let launch_s = match grouped {
+            _ if !host.machine.is_launched(op) => 0.0,
+            Some(sends) => sends.latency_s,
+            None => cost.launch_s,
+        };
         let launched_s = host.begin_s[op.index()] + launch_s;
         self.queue.push(now_s.max(launched_s).max(known_s), Event::Ended { rank, op });
     }
@@ -369,6 +404,7 @@ impl Host {
             begin_s: vec![f64::INFINITY; op_count],
             offers: HashMap::default(),
             sizes_s: HashMap::new(),
+            grouped: HashMap::new(),
             library: HashMap::new(),
             computing: None,
             calls: HashMap::new(),
@@ -403,12 +439,17 @@ fn library_transfers(machine: &Machine, op: OpId, exchange: &Exchange) -> Vec<Tr
     ids.collect()
 }
 
-/// A call of the library. It begins when the last rank has issued it, takes its declared time, and ends on all ranks at once. The network
-/// does not know of it.
+/// A call of the library that a rank takes part in. It begins when the last rank has issued it, and ends on all ranks at once.
 struct Call {
     begin_s: f64,
     /// Sizes that come with what it moves.
     sizes: Vec<(SizeId, u64)>,
+}
+
+/// A call of the library on the network.
+struct MovingCall {
+    activity: Activity,
+    issued: Vec<(Rank, OpId)>,
 }
 
 impl Iteration<'_> {
@@ -416,7 +457,6 @@ impl Iteration<'_> {
         let machine = &self.hosts[rank.index()].machine;
         let (library, ring_bytes) = (machine.library(op), machine.ring_bytes(op));
         let key = library.key(machine.op(op).segment);
-        let seconds = self.setup.costs.call_s(library, ring_bytes);
         if ring_bytes == 0 {
             // All ranks know that: nobody calls.
             self.queue.push(self.now_s, Event::Ended { rank, op });
@@ -428,17 +468,40 @@ impl Iteration<'_> {
         if issued.len() < rank_count {
             return;
         }
+        let activity = self.setup.costs.call(library, self.setup.topology, ring_bytes);
         let issued = self.issued_calls.remove(&key).unwrap_or_default();
         let calls: Vec<Call> = issued
             .iter()
             .map(|&end| Call { begin_s: self.now_s, sizes: self.sizes_for(end, &issued) })
             .collect();
-        for ((rank, op), call) in issued.into_iter().zip(calls) {
+        for (&(rank, op), call) in issued.iter().zip(calls) {
             let host = self.host(rank);
             host.calls.insert(op, call);
             host.moving += 1;
-            self.queue.push(self.now_s + seconds, Event::Returns { rank, op });
             self.adapt_compute(rank);
+        }
+        let call = u32::try_from(self.calls.len()).expect("calls are counted in 32 bits");
+        self.queue.push(self.now_s + activity.latency_s, Event::CallMoves { rank, op, call });
+        self.calls.push(MovingCall { activity, issued });
+    }
+
+    /// The first byte of a call moves.
+    fn move_call(&mut self, call: u32) {
+        let SimSetup { topology, model, .. } = self.setup;
+        let Activity { moving_s, demand, .. } = &mut self.calls[call as usize].activity;
+        let mut demand = std::mem::take(demand);
+        if *model == NetworkModel::Ports {
+            demand.retain(|&(link, _)| topology.is_port(link));
+        }
+        let activity = self.network.add_activity(&demand, *moving_s);
+        self.moving_calls.insert(activity, call);
+        self.meter.change(self.now_s);
+    }
+
+    /// The last byte of a call has moved.
+    fn end_call(&mut self, call: u32) {
+        for (rank, op) in std::mem::take(&mut self.calls[call as usize].issued) {
+            self.return_from_call(rank, op);
         }
     }
 

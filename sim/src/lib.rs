@@ -12,7 +12,7 @@ pub mod serving;
 mod size_cache;
 mod sizes;
 
-pub use network::{FlowId, Network, Work};
+pub use network::{ActivityId, FlowId, Network, Work};
 pub use run::{SimError, SimSetup, run};
 pub use size_cache::SizeCache;
 pub use sizes::{FrameSizes, Room, SizeError, SizeTable, calibrated_table, encoding_bytes, table_fit};

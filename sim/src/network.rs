@@ -9,6 +9,7 @@
 //! This is not a packet model: no queues, no windows, no losses. It knows neither latency nor absolute
 //! time: whoever drives it adds a flow when the flow's first byte moves.
 
+mod activity;
 mod bundle;
 mod clock;
 mod fill;
@@ -18,6 +19,8 @@ mod sleep;
 
 use zipwire_cluster::{LinkId, NetworkModel};
 
+use activity::Activities;
+pub use activity::ActivityId;
 use bundle::Bundles;
 use clock::Clocks;
 use fill::Filling;
@@ -78,6 +81,7 @@ enum Rule {
 pub struct Network {
     clocks: Clocks,
     bundles: Bundles,
+    activities: Activities,
     rule: Rule,
     /// Numbers below `numbers` that no flow has now.
     free: Vec<u32>,
@@ -108,6 +112,7 @@ impl Network {
         Self {
             clocks: Clocks::new(capacities.len()),
             bundles: Bundles::new(capacities.len()),
+            activities: Activities::default(),
             rule: match model {
                 NetworkModel::MaxMin => Rule::MaxMin(Box::new(Filling::new(capacities))),
                 NetworkModel::Ports | NetworkModel::AlphaBeta => Rule::Ports(Ports::new(capacities, model)),
@@ -123,7 +128,12 @@ impl Network {
     /// Adds a flow of `bytes` over distinct `links`; its latency is over. Flows without bytes or links
     /// never reach the network.
     pub fn add(&mut self, links: &[LinkId], bytes: u64) -> FlowId {
-        assert!(bytes > 0, "a flow without bytes ends at once, outside the network");
+        self.add_effective(links, bytes as f64)
+    }
+
+    /// Adds a flow that counts as so many bytes on its links: more than it moves, if they lose some for it.
+    pub fn add_effective(&mut self, links: &[LinkId], bytes: f64) -> FlowId {
+        assert!(bytes > 0.0, "a flow without bytes ends at once, outside the network");
         let flow = self.free.pop().unwrap_or_else(|| {
             self.numbers += 1;
             self.numbers - 1
@@ -135,9 +145,41 @@ impl Network {
             Rule::Ports(ports) => ports.enter(path),
         };
         self.bundles.put(flow, link);
-        self.clocks.enter(flow, link, bytes as f64);
+        self.clocks.enter(flow, link, bytes);
         self.touch();
         FlowId(flow)
+    }
+
+    /// Adds an activity with these bytes over distinct links, by ascending link and all positive, that takes `moving_s` seconds where no link
+    /// holds it back; its latency is over.
+    pub fn add_activity(&mut self, demand: &[(LinkId, f64)], moving_s: f64) -> ActivityId {
+        let capacities = match &self.rule {
+            Rule::MaxMin(filling) => &filling.capacities,
+            Rule::Ports(ports) => ports.capacities(),
+        };
+        let number = self.activities.add(demand, moving_s, capacities);
+        self.weigh(self.activities.get(number).weights().to_vec(), 1.0);
+        ActivityId(number)
+    }
+
+    /// Appends the activities that have ended by now to `ended`, in ascending order.
+    pub fn take_ended_activities(&mut self, ended: &mut Vec<ActivityId>) {
+        while let Some(number) = self.activities.due(self.clocks.elapsed_s()) {
+            let activity = self.activities.end(number);
+            self.weigh(activity.weights().to_vec(), -1.0);
+            ended.push(ActivityId(number));
+        }
+    }
+
+    /// Counts the weights of an activity that has come, or gone.
+    fn weigh(&mut self, weights: Vec<(u32, f64)>, sign: f64) {
+        for (link, weight) in weights {
+            match &mut self.rule {
+                Rule::MaxMin(filling) => filling.weigh(link, sign * weight),
+                Rule::Ports(ports) => ports.weigh(link, sign * weight),
+            }
+        }
+        self.touch();
     }
 
     /// Takes an active flow out before its end.
@@ -166,12 +208,12 @@ impl Network {
         }
     }
 
-    /// Seconds until the next flow ends, infinite when there is none. The filling happens here, once for
-    /// all flows that have come and gone since the last call.
+    /// Seconds until the next flow or activity ends, infinite when there is none. The filling happens here, once for
+    /// all that have come and gone since the last call.
     pub fn next_in_s(&mut self) -> f64 {
         self.settle();
-        let clocks = &self.clocks;
-        *self.next_in_s.get_or_insert_with(|| clocks.next_in_s())
+        let (clocks, activities) = (&self.clocks, &self.activities);
+        *self.next_in_s.get_or_insert_with(|| clocks.next_in_s().min(activities.next_in_s()))
     }
 
     /// Lets `seconds` pass, at most [`Network::next_in_s`] up to rounding.
@@ -186,6 +228,7 @@ impl Network {
             "cannot advance {seconds} s: the next flow ends in {next_in_s} s"
         );
         self.clocks.advance(seconds);
+        self.activities.advance(seconds);
         self.next_in_s = None;
     }
 
@@ -231,6 +274,11 @@ impl Network {
                 }
             }
         }
+        for activity in self.activities.iter() {
+            for &(link, weight) in activity.weights() {
+                rates[link as usize] += activity.level() * weight;
+            }
+        }
     }
 
     fn leave(&mut self, flow: u32) {
@@ -253,8 +301,10 @@ impl Network {
     fn settle(&mut self) {
         if std::mem::take(&mut self.is_changed) {
             match &mut self.rule {
-                Rule::MaxMin(filling) => filling.fill(&mut self.clocks, &mut self.bundles),
-                Rule::Ports(ports) => ports.fill(&mut self.clocks, &mut self.bundles),
+                Rule::MaxMin(filling) => {
+                    filling.fill(&mut self.clocks, &mut self.bundles, &mut self.activities);
+                }
+                Rule::Ports(ports) => ports.fill(&mut self.clocks, &mut self.bundles, &mut self.activities),
             }
         }
     }

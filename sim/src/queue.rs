@@ -64,8 +64,15 @@ pub(crate) enum Event {
         /// Its position in the simulator's list.
         transit: u32,
     },
-    /// A call of the library has done its work.
-    Returns { rank: Rank, op: OpId },
+    /// The latency of a call of the library is over: its first byte moves.
+    CallMoves {
+        /// The last rank that issued it.
+        rank: Rank,
+        /// That rank's op.
+        op: OpId,
+        /// Its position in the simulator's list.
+        call: u32,
+    },
     /// A machine asked to be polled.
     Wake { rank: Rank },
     /// A rank does nothing any more.

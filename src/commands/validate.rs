@@ -241,7 +241,10 @@ fn meaning(validation: &Validation, scope: Scope) -> String {
     let library_line = if calling.is_empty() {
         String::new()
     } else {
-        format!("calls of a library take their declared time on both sides: `{}`\n", calling.join("`, `"))
+        format!(
+            "calls of a library have the same demand on links on both sides: `{}`\n",
+            calling.join("`, `")
+        )
     };
     let Scope { compared, not_tested, .. } = scope;
     format!("compared: {compared}\n{declared_line}{library_line}not tested: {not_tested}\n")

@@ -12,12 +12,17 @@ use tempfile::tempdir;
 
 /// Two layers are enough of a model, and move little.
 const LLAMA: &str = r#"workload.model={ preset = "llama3-8b", layers = 2 }"#;
+const ONE_HEAD: &str = r#"workload.model={ preset = "llama3-8b", layers = 2, kv_heads = 1 }"#;
+const PREFILL_ON_TWO: &str = r#"workload.prefill={ instances = 1, tensor_parallel = 2, kv_memory = "8 GB" }"#;
+const DECODE_ON_TWO: &str = r#"workload.decode={ instances = 1, tensor_parallel = 2, kv_memory = "8 GB" }"#;
 const DEEPSEEK: &str = r#"workload.model={ preset = "deepseek-v3", layers = 2, dense_layers = 2 }"#;
 
 /// Each scenario of the folder, with what makes it small.
-const SMALL: [(&str, &[&str]); 6] = [
+const SMALL: [(&str, &[&str]); 7] = [
     ("one-request", &[LLAMA, "workload.requests.0.input=700"]),
     ("poisson", &[LLAMA, "workload.arrivals.requests=5"]),
+    // One head of keys and values, of which both ranks of an instance have a copy.
+    ("poisson", &[ONE_HEAD, PREFILL_ON_TWO, DECODE_ON_TWO, "workload.arrivals.requests=5"]),
     ("azure", &[LLAMA, "workload.trace.requests=5"]),
     ("mooncake", &[LLAMA, "workload.trace.requests=2"]),
     ("mla", &[DEEPSEEK, "workload.arrivals.requests=2"]),

@@ -10,12 +10,17 @@ use zipwire::kv::{DType, Geometry};
 use zipwire::payload::Rows;
 use zipwire::serving::{
     ComputeTime, Config, DecodeTime, FirstToken, Metrics, Move, Placement, Pool, PrefillTime, Request,
-    Requests, Shards, Slo,
+    Requests, Shards, Slo, WeightTime,
 };
 use zipwire::sim::serving as simulated;
 
 /// Seconds of this machine for a second of the cluster.
 const DILATION: f64 = 300.0;
+
+const COMPUTE: ComputeTime = ComputeTime {
+    prefill: PrefillTime { step_s: 20e-6, token_s: 0.2e-6, pair_s: 1e-11, weights: WeightTime::NONE },
+    decode: DecodeTime { step_s: 100e-6, sequence_s: 1e-6, context_token_s: 1e-9, weights: WeightTime::NONE },
+};
 
 fn topology() -> Topology {
     Topology {
@@ -27,6 +32,7 @@ fn topology() -> Topology {
         latency_intra_s: 5e-6,
         latency_inter_s: 5e-6,
         fabric: Fabric::Nodes,
+        nodes_per_domain: 1,
         link_bandwidths: [].into(),
     }
 }
@@ -59,14 +65,10 @@ fn compare(moves: Move, cost: Option<CodecCost>) -> Result<(), String> {
     let shards = Shards::grouped(6, 4, 64, 2, [2, 1]).expect("heads and ranks divide");
     let geometry = Geometry::grouped(6, 2, 32, DType::Bf16).expect("there is such a cache");
     let rows: Vec<Arc<Rows>> = (0..2).map(|plane| Arc::new(Rows::gaussian(0.5, plane))).collect();
-    let compute = ComputeTime {
-        prefill: PrefillTime { step_s: 20e-6, token_s: 0.2e-6, pair_s: 1e-11 },
-        decode: DecodeTime { step_s: 100e-6, sequence_s: 1e-6, context_token_s: 1e-9 },
-    };
     let (topology, host) = (topology(), HostCost { launch_s: 5e-6, ..HostCost::default() });
     let mut setup = ServingSetup::new(&requests, config, &shards, geometry, &rows);
     setup.pace = Some(Pace { topology: &topology, dilation: DILATION });
-    (setup.compute, setup.host, setup.handshake_s) = (compute, host, 10e-6);
+    (setup.compute, setup.host, setup.handshake_s) = (COMPUTE, host, 10e-6);
     let spec = "tiered".parse().expect("it is a codec");
     setup.coding = cost.map(|cost| Coding { spec, cost, is_pipelined: true });
     let paced = run(&setup, &AtomicBool::new(false)).expect("all goes well");
@@ -77,7 +79,7 @@ fn compare(moves: Move, cost: Option<CodecCost>) -> Result<(), String> {
     let setup = simulated::SimServingSetup {
         requests: &requests,
         config,
-        compute,
+        compute: COMPUTE,
         shards: &shards,
         topology: &topology,
         model: NetworkModel::MaxMin,

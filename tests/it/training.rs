@@ -72,7 +72,7 @@ fn sharded_with_sums(gradients: &str, protocol: &str) -> (f64, Vec<String>) {
 [cluster]
 nodes = 1
 gpus_per_node = 2
-gpu_bandwidth = "10 GB/s"
+gpu_bandwidth = "1000000 TB/s"
 latency_intra = "2 us"
 [cluster.library]
 all-gather = {{ latency = "30 us", bandwidth = {{ 1 = "1 B/s", 2 = "1000000 TB/s" }} }}

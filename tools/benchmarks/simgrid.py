@@ -3,16 +3,23 @@
 
     tools/benchmarks/simgrid.py agree            every flow of all cases, to 1e-6; fails beyond
     tools/benchmarks/simgrid.py speed [RANKS...] all pairs with unequal sizes [64 128]; SimGrid takes minutes from 200 ranks on
+    tools/benchmarks/simgrid.py activities       SimGrid's ends of flows and activities as sim/tests has them, to 1e-6; fails beyond
+    tools/benchmarks/simgrid.py activities --write   draws these cases anew, always the same ones
 
 SimGrid (Debian's libsimgrid-dev) runs simgrid/flows.cpp: max-min fairness, factors of 1, no weights, no TCP window, no
 cross-traffic, latency as a delay. It is given the links and routes that `zipwire scenario routes` prints, so it knows
 nothing of topologies. Both run one after the other on this machine, and seconds are those of one core, of user and
 system, so other load disturbs them little.
+
+For activities it runs simgrid/activities.cpp: parallel tasks under bottleneck fairness, where each is held back by a full link of
+which nobody takes more than it does. Ours is that fairness when everybody is held back at the link that would be full first if it were
+alone and nobody takes more there, so only such cases are kept.
 """
 
 import argparse
 import csv
 import json
+import math
 import os
 import random
 import subprocess
@@ -23,7 +30,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 ZIPWIRE = TARGET / "release" / "zipwire"
-SIMGRID = TARGET / "simgrid-flows"
+ACTIVITIES = ROOT / "sim" / "tests" / "it" / "network" / "simgrid-activities.txt"
 LIMIT = 1e-6
 # Where times are compared SimGrid must tell events apart that are less than its default of 1e-9 s apart. Where seconds are
 # compared it has its defaults.
@@ -137,6 +144,16 @@ def run(command, **options):
     return result.stdout, cpu_s
 
 
+def program(name):
+    """A program of ours that simulates with SimGrid, built where it is missing or old."""
+    source = ROOT / "tools" / "benchmarks" / "simgrid" / f"{name}.cpp"
+    built = TARGET / f"simgrid-{name}"
+    if not built.exists() or built.stat().st_mtime < source.stat().st_mtime:
+        TARGET.mkdir(parents=True, exist_ok=True)
+        run(["c++", "-O2", "-std=c++17", "-o", built, source, "-lsimgrid"])
+    return built
+
+
 def simgrid(case, scenario, settings=()):
     """(start, finish) of each flow in seconds, seconds of the simulation itself, and of the whole process."""
     graph = json.loads(run([ZIPWIRE, "scenario", "routes", scenario, "--json"])[0])
@@ -149,7 +166,7 @@ def simgrid(case, scenario, settings=()):
     lines.append(f"{case.order} {len(case.flows)}")
     for (src, dst, size, _), start_s in zip(case.flows, case.not_before_s()):
         lines.append(f"{src} {dst} {size} {start_s!r}")
-    output, cpu_s = run([SIMGRID, "--log=root.thresh:error", *settings], input="\n".join(lines))
+    output, cpu_s = run([program("flows"), "--log=root.thresh:error", *settings], input="\n".join(lines))
     *times, (_, busy_s) = [line.split() for line in output.splitlines()]
     return [tuple(map(float, pair)) for pair in times], float(busy_s), cpu_s
 
@@ -213,18 +230,176 @@ def speed(rank_counts):
             print("| " + " | ".join([f"{ranks} ranks, {name}", *row]) + " |", flush=True)
 
 
+class Load:
+    """A flow or an activity: bytes on each link, all moved at one pace; of a flow, or without a bound of its own, `moving_s` is 0."""
+
+    def __init__(self, kind, start_s, moving_s, links, end_s=None):
+        self.kind, self.start_s, self.moving_s, self.links, self.end_s = kind, start_s, moving_s, links, end_s
+
+    @staticmethod
+    def read(line):
+        kind, end_s, start_s, moving_s, *links = line.split()
+        parts = (part.split(":") for part in links)
+        return Load(kind, float(start_s), float(moving_s), {int(link): float(size) for link, size in parts}, float(end_s))
+
+    def written(self, end_s):
+        links = " ".join(f"{link}:{size:g}" for link, size in self.links.items())
+        return f"{self.kind} {end_s!r} {self.start_s:g} {self.moving_s:g} {links}\n"
+
+
+def fullest(capacities, demand):
+    """Bytes on the link that would be full first if a load were alone: of equals the least."""
+    most = max(size / capacities[link] for link, size in demand.items())
+    return min(size for link, size in demand.items() if size / capacities[link] == most)
+
+
+def with_bounds(capacities, loads):
+    """Capacities, and bytes by link of each load, where the bound of an activity is a link of its own."""
+    capacities, demands = list(capacities), [dict(load.links) for load in loads]
+    for load, demand in zip(loads, demands):
+        if load.moving_s > 0:
+            demand[len(capacities)] = fullest(capacities, demand)
+            capacities.append(demand[len(capacities)] / load.moving_s)
+    return capacities, demands
+
+
+def shares(capacities, demands):
+    """Progress of each in 1/s, by weighted max-min, or nothing where SimGrid's fairness is another."""
+    units = [fullest(capacities, demand) for demand in demands]
+    weights = [{link: size / unit for link, size in demand.items()} for demand, unit in zip(demands, units)]
+    levels, stops = {}, {}
+    while len(levels) < len(demands):
+        rising = [i for i in range(len(demands)) if i not in levels]
+        full = {}
+        for link in {link for i in rising for link in weights[i]}:
+            taken = sum(level * weights[i].get(link, 0) for i, level in levels.items())
+            full[link] = (capacities[link] - taken) / sum(weights[i].get(link, 0) for i in rising)
+        first = min(full.values())
+        for i in rising:
+            stops[i] = [link for link in weights[i] if full[link] <= first * (1 + 1e-12)]
+            if stops[i]:
+                levels[i] = first
+
+    def holds_back(link, i):
+        most = max(level * weights[other].get(link, 0) for other, level in levels.items())
+        return weights[i][link] == 1 and most <= levels[i] * (1 + 1e-9)
+
+    if all(any(holds_back(link, i) for link in at) for i, at in stops.items()):
+        return [levels[i] / unit for i, unit in enumerate(units)]
+
+
+def is_kept(capacities, loads):
+    """Whether SimGrid's fairness is ours until the last one has ended."""
+    capacities, demands = with_bounds(capacities, loads)
+    left, now_s = dict.fromkeys(range(len(loads)), 1.0), 0.0
+    while left:
+        moving = [i for i in left if loads[i].start_s <= now_s]
+        speeds = shares(capacities, [demands[i] for i in moving])
+        if speeds is None:
+            return False
+        starts = [loads[i].start_s - now_s for i in left if i not in moving]
+        step_s = min(starts + [left[i] / speed for i, speed in zip(moving, speeds)])
+        now_s += step_s
+        for i, speed in zip(moving, speeds):
+            left[i] -= speed * step_s
+        left = {i: part for i, part in left.items() if part > 1e-12}
+    return True
+
+
+def draw_loads(draw):
+    """Capacities in bytes per second of 2 to 8 links, and 3 to 12 loads on them."""
+
+    def log_uniform(low, high):
+        return float(f"{low * math.exp(draw.uniform(0, math.log(high / low))):.3g}")
+
+    capacities = [log_uniform(1e9, 1e10) for _ in range(draw.randint(2, 8))]
+    loads = []
+    for _ in range(draw.randint(3, 12)):
+        kind = draw.choice(["flow", "activity"])
+        hops = draw.randint(1, min(6, len(capacities)))
+        links, size = sorted(draw.sample(range(len(capacities)), hops)), log_uniform(1e8, 1e10)
+        demand = dict.fromkeys(links, size)
+        if kind == "activity":
+            # As much as the link can carry in the mean, or as much on each.
+            size = draw.choice([{link: size * capacities[link] / 1e10 for link in links}, demand])
+            demand = {link: log_uniform(0.05 * size[link], size[link]) for link in links}
+            earlier = [load.links for load in loads if load.kind == kind]
+            if earlier and draw.random() < 0.2:
+                demand = draw.choice(earlier)
+        least_s = max(size / capacities[link] for link, size in demand.items())
+        moving_s = log_uniform(0.5 * least_s, 4 * least_s) if kind == "activity" and draw.random() < 0.5 else 0.0
+        start_s = draw.choice([0.0, float(f"{draw.uniform(0, 2 * least_s):.3g}")])
+        loads.append(Load(kind, start_s, moving_s, demand))
+    return capacities, loads
+
+
+def simgrid_ends_s(capacities, loads):
+    """When each load ends in SimGrid: a flow has one route over its links, an activity one for each link and one for its bound."""
+    all_capacities, demands = with_bounds(capacities, loads)
+    lines = [str(len(all_capacities)), *map(repr, all_capacities), str(len(loads))]
+    for load, demand in zip(loads, demands):
+        routes = [(size, [link]) for link, size in demand.items()]
+        if load.kind == "flow":
+            routes = [(routes[0][0], list(demand))]
+        lines.append(f"{load.start_s!r} {len(routes)}")
+        lines += [f"{size!r} {len(links)} {' '.join(map(str, links))}" for size, links in routes]
+    output, _ = run([program("activities"), "--log=root.thresh:error", PRECISE[0]], input="\n".join(lines))
+    return list(map(float, output.split()))
+
+
+def write_activities(count=50):
+    """Draws cases that are kept and writes them with SimGrid's times."""
+    draw, kept = random.Random(1), []
+    while len(kept) < count:
+        capacities, loads = draw_loads(draw)
+        if sum(load.kind == "activity" for load in loads) >= 2 and is_kept(capacities, loads):
+            kept.append((capacities, loads))
+    head = """\
+# Flows and activities in SimGrid 3.32: parallel tasks, ptask_L07 with host/solver:bmf, no latency. Random cases in which everybody is
+# always held back by its fullest link, or its bound, and nobody takes more there. tools/benchmarks/simgrid.py activities --write
+#
+#     links BYTES_PER_S...
+#     flow|activity END_S START_S MOVING_S LINK:BYTES...
+#
+# A flow's bytes are the same on all its links. MOVING_S is what an activity takes where no link holds it back.
+"""
+    with open(ACTIVITIES, "w") as out:
+        out.write(head)
+        for capacities, loads in kept:
+            out.write("\nlinks " + " ".join(f"{capacity:g}" for capacity in capacities) + "\n")
+            ends_s = simgrid_ends_s(capacities, loads)
+            out.writelines(load.written(end_s) for load, end_s in zip(loads, ends_s, strict=True))
+
+
+def activities(write):
+    if write:
+        write_activities()
+    count, found, worst = 0, [], 0.0
+    for case in ACTIVITIES.read_text().split("\n\n")[1:]:
+        links, *lines = case.splitlines()
+        capacities, loads = list(map(float, links.split()[1:])), list(map(Load.read, lines))
+        found += loads
+        for load, end_s in zip(loads, simgrid_ends_s(capacities, loads), strict=True):
+            worst = max(worst, abs(load.end_s - end_s) / (end_s - load.start_s))
+        count += 1
+    kinds = [load.kind for load in found]
+    print("| cases | flows | activities | worst relative difference |\n|---|---|---|---|")
+    print(f"| {count} | {kinds.count('flow')} | {kinds.count('activity')} | {worst:.1e} |")
+    if not (count and worst <= LIMIT):
+        sys.exit(f"{ACTIVITIES}: SimGrid's times differ by more than {LIMIT:g}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts = parser.add_subparsers(dest="part", required=True)
     parts.add_parser("agree")
     parts.add_parser("speed").add_argument("ranks", nargs="*", type=int, default=[64, 128])
+    parts.add_parser("activities").add_argument("--write", action="store_true")
     arguments = parser.parse_args()
-    source = ROOT / "tools" / "benchmarks" / "simgrid" / "flows.cpp"
-    if not SIMGRID.exists() or SIMGRID.stat().st_mtime < source.stat().st_mtime:
-        TARGET.mkdir(parents=True, exist_ok=True)
-        run(["c++", "-O2", "-std=c++17", "-o", SIMGRID, source, "-lsimgrid"])
     if arguments.part == "agree":
         agree()
+    elif arguments.part == "activities":
+        activities(arguments.write)
     else:
         speed(arguments.ranks)
 

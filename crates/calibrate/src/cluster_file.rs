@@ -71,7 +71,7 @@ fn preset(gpu: &Gpu) -> (&'static str, bool) {
 /// The preset that has what no log of a library measures, as a key where it is of this GPU, and else as a proposal.
 fn rest(calibration: &Calibration) -> Vec<String> {
     let gpu = &calibration.site.gpu;
-    let missing = "`launch`, `host_sync`, `reduce` and the speeds of codecs";
+    let missing = "`launch`, `host_sync`, `reduce`, `gpu_memory` and the speeds of codecs";
     let mut lines = match preset(gpu) {
         (name, true) => vec![
             format!("# No such log tells {missing}: they are those of this preset, with their sources"),

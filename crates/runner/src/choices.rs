@@ -38,6 +38,7 @@ pub(crate) fn choice(experiment: &Experiment, variant: &Variant, segment: usize)
         ranks_per_node: experiment.topology.gpus_per_node,
         dedup: variant.dedup,
         arenas: variant.arenas,
+        grouped: variant.may_call && experiment.host.library.model.is_some(),
         speculative_capacity: is_speculative
             .then(|| speculative_capacity(experiment, variant, segment))
             .flatten(),

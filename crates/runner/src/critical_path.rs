@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use zipwire_cluster::{LinkId, Topology, TransferStart};
 use zipwire_scenarios::{Experiment, Variant};
-use zipwire_schedule::plan::{CallKey, Library, LocalKind, Op, OpKind, Plan, Program};
+use zipwire_schedule::plan::{CallKey, Library, LocalKind, Op, OpKind, Plan, Program, Transfer};
 use zipwire_schedule::{CostModel, Lane, OpId, Rank, SegmentId};
 use zipwire_timeline::{BusiestLink, CriticalPath, LinkUsage, Span, Timeline};
 
@@ -83,7 +83,7 @@ pub fn causes(
             index: Index::new(
                 plan,
                 spans,
-                (&topology, timeline.link_usage.as_ref()),
+                (&topology, timeline.link_usage.as_ref(), costs(experiment, variant)),
                 computing,
                 time.begin_s,
             ),
@@ -161,7 +161,16 @@ impl Walk<'_> {
     }
 
     fn launch_s(&self, rank: Rank, op: OpId) -> f64 {
-        self.costs.of(self.kind(rank, op)).launch_s
+        let kind = self.kind(rank, op);
+        let bytes = |send: &Transfer| self.index.sent_bytes(rank, op, send);
+        let sends = kind.exchange().and_then(|of| self.costs.sends(of, rank, self.index.topology, bytes));
+        sends.map_or_else(|| self.costs.of(kind).launch_s, |sends| sends.latency_s)
+    }
+
+    /// Cause of the time from the issue of an exchange until its transfers may begin.
+    fn opening(&self, rank: Rank, op: OpId) -> Cause {
+        let is_grouped = self.kind(rank, op).exchange().is_some_and(|exchange| exchange.grouped);
+        if is_grouped { Cause::Latency } else { Cause::Host }
     }
 
     /// Assigns the time of an op, and gives the link that it waited for.
@@ -270,7 +279,7 @@ impl Walk<'_> {
             (None, Some((_, left))) => Some(Ended::Transfer(left)),
             (Some((open_s, (rank, op))), _) => {
                 self.take(Cause::Other, open_s);
-                self.take(Cause::Host, self.index.op(rank, op)?.0);
+                self.take(self.opening(rank, op), self.index.op(rank, op)?.0);
                 self.before(rank, op)
             }
             (None, None) => None,
@@ -294,6 +303,7 @@ struct Moved {
     send: OpId,
     receive: OpId,
     number: u32,
+    bytes: u64,
     begin_s: f64,
     latency_s: f64,
     end_s: f64,
@@ -309,6 +319,7 @@ impl Moved {
 struct Index<'a> {
     plan: &'a Plan,
     topology: &'a Topology,
+    costs: CostModel,
     usage: Option<&'a LinkUsage>,
     /// Seconds from the start of the run to that of the iteration.
     barrier_s: f64,
@@ -337,7 +348,7 @@ impl<'a> Index<'a> {
     fn new(
         plan: &'a Plan,
         spans: &[Span],
-        (topology, usage): (&'a Topology, Option<&'a LinkUsage>),
+        (topology, usage, costs): (&'a Topology, Option<&'a LinkUsage>, CostModel),
         computing: u32,
         barrier_s: f64,
     ) -> Self {
@@ -345,6 +356,7 @@ impl<'a> Index<'a> {
         let mut index = Self {
             plan,
             topology,
+            costs,
             usage,
             barrier_s,
             ops: plan.programs.iter().map(|program| vec![None; program.ops.len()]).collect(),
@@ -398,7 +410,10 @@ impl<'a> Index<'a> {
     fn add_transfer(&mut self, span: &Span, src: Rank, send: OpId) {
         let number = self.transfers.len();
         let route = self.topology.route(src, span.rank);
-        let latency_s = route.latency_s;
+        // A group of sends has its latency when it is opened.
+        let is_grouped = self.planned(src, send).kind.exchange().is_some_and(|exchange| exchange.grouped);
+        let latency_s =
+            if is_grouped && self.costs.host.library.model.is_some() { 0.0 } else { route.latency_s };
         route.links().iter().for_each(|link| self.on_link[link.index()].push(number));
         self.transfers.push(Moved {
             src,
@@ -406,6 +421,7 @@ impl<'a> Index<'a> {
             send,
             receive: span.op,
             number: span.tag,
+            bytes: span.bytes,
             begin_s: span.begin_s,
             latency_s,
             end_s: span.end_s,
@@ -415,6 +431,14 @@ impl<'a> Index<'a> {
             self.left.entry((rank, lane)).or_default().push(number);
             self.of_exchange.entry((rank, op)).or_default().push(number);
         }
+    }
+
+    /// Bytes that a send of an exchange has moved.
+    fn sent_bytes(&self, rank: Rank, op: OpId, send: &Transfer) -> u64 {
+        let of_exchange = self.of_exchange.get(&(rank, op)).into_iter().flatten();
+        let moved = of_exchange.map(|&number| &self.transfers[number]);
+        let is_it = |moved: &&Moved| (moved.src, moved.dst, moved.number) == (rank, send.peer, send.number);
+        moved.filter(is_it).map(|moved| moved.bytes).sum()
     }
 
     /// An op of the plan.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use zipwire_calibrate::HostConstants;
-use zipwire_cluster::NetworkModel;
+use zipwire_cluster::{NetworkModel, Topology};
 use zipwire_codec::Spec;
 use zipwire_engine::threads::{CodecWork, Coding, HostReport, Pace};
 use zipwire_scenarios::{Experiment, Variant};
@@ -352,7 +352,7 @@ impl Prepared<'_> {
         let needed = works.iter().flat_map(|work| &work.calls).map(|((segment, coding), call)| {
             let (launch_s, speed) = match coding {
                 // The sums of a library have the whole time of its call.
-                Coding::Library => (declared_call_s(plan, *segment, &costs), f64::INFINITY),
+                Coding::Library => (declared_call_s(plan, *segment, &real.topology, &costs), f64::INFINITY),
                 Coding::Local(kind) => costs.rate(*kind),
             };
             let declared_s = launch_s + call.bytes_raw as f64 / call.ops.max(1) as f64 / speed;
@@ -363,12 +363,12 @@ impl Prepared<'_> {
 }
 
 /// Declared seconds of the reduction of a segment that a library carries out.
-fn declared_call_s(plan: &Plan, segment: SegmentId, costs: &CostModel) -> f64 {
+fn declared_call_s(plan: &Plan, segment: SegmentId, topology: &Topology, costs: &CostModel) -> f64 {
     let ops = plan.programs.iter().flat_map(|program| &program.ops).filter(|op| op.segment == segment);
     let mut calls = ops.filter_map(|op| op.kind.library());
     calls
         .find(|call| call.collective.is_reduction())
-        .map_or(0.0, |call| costs.call_s(call, call.ring_bytes(|_| 0)))
+        .map_or(0.0, |call| costs.call_s(call, topology, call.ring_bytes(|_| 0)))
 }
 
 /// Arguments of [`validate_on_hosts`].

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use zipwire_cluster::{CallCost, Topology};
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::Plan;
 use zipwire_traces::Executors;
@@ -32,12 +33,39 @@ pub fn warnings(
     let experiment = prepared.experiment();
     let mut warnings = experiment.warnings();
     if experiment.variants.iter().any(|variant| executors.get(SIM.name(), &variant.name).is_some()) {
+        warnings.extend(fast_calls(prepared));
         warnings.extend(idle_nics(prepared));
         let free_look = free_look(executors, prepared, may_simulate, cancel)?;
         warnings.extend(free_look.or_else(|| free_launch(experiment)));
         warnings.extend(stated_ratio(experiment));
     }
     Ok(warnings)
+}
+
+/// A declared cost of a library's call that links of GPUs and NICs, as they are declared, are too slow for: links decide.
+fn fast_calls(prepared: &Prepared<'_>) -> Option<String> {
+    let Experiment { topology, host, .. } = prepared.experiment();
+    let nominal = Topology { link_bandwidths: BTreeMap::new(), ..topology.clone() };
+    let capacities = nominal.capacities();
+    prepared.variants().find_map(|(variant, planned)| {
+        let mut calls = planned.plan.programs[0].ops.iter().filter_map(|op| op.kind.library());
+        calls.find_map(|call| {
+            let name = call.collective.name();
+            if !matches!(host.library.of(call.collective, call.ranks)?, CallCost::Declared(_)) {
+                return None;
+            }
+            let mut activity = host.library.activity(call.collective, &nominal, 1 << 30)?;
+            activity.demand.retain(|(link, _)| nominal.is_port(*link));
+            let (declared_s, ports_s) = (activity.moving_s, activity.alone_s(&capacities) - activity.latency_s);
+            (ports_s > declared_s * (1.0 + NOTHING)).then(|| {
+                format!(
+                    "`{}` takes {:.2} times as long as `cluster.library.{name}.bandwidth` says: GPUs and NICs of this cluster carry no more",
+                    variant.name,
+                    ports_s / declared_s
+                )
+            })
+        })
+    })
 }
 
 /// NICs that a library would use: those over which the rings, trees and levels of a variant move next to nothing.

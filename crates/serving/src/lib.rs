@@ -18,7 +18,7 @@ mod record;
 mod request;
 mod shards;
 
-pub use compute::{ComputeTime, Computing, DecodeTime, PrefillTime};
+pub use compute::{ComputeTime, Computing, DecodeTime, PrefillTime, WeightTime};
 pub use config::{Config, FirstToken, Move, Placement, Pool};
 pub use machine::{Census, DecodeStep, Flow, FlowId, Input, Loss, Machine, PrefillStep, Step, Trouble};
 pub use metrics::{Metrics, Percentiles, Slo, Summary};

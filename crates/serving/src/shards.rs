@@ -1,7 +1,7 @@
 //! Shards of a cache: which rank of a prefill instance sends which part to which rank of a decode instance.
 //!
-//! Ranks of an instance share its layers by tensor parallelism. With grouped attention each has some of the heads of keys and values; with
-//! a latent every rank has all of it.
+//! Ranks of an instance share its layers by tensor parallelism. With grouped attention each has some of the heads of keys and values, or, where
+//! there are more ranks than heads, a copy of one; with a latent every rank has all of it.
 
 use zipwire_cluster::Rank;
 
@@ -35,13 +35,16 @@ pub enum ShardError {
         "a prefill instance of {prefill} ranks and a decode instance of {decode}: one is to be a multiple of the other"
     )]
     Ranks { prefill: u32, decode: u32 },
-    /// The heads cannot be dealt to so many ranks.
-    #[error("{heads} heads of keys and values cannot be dealt to {ranks} ranks")]
+    /// Neither do ranks have as many heads each, nor heads as many copies.
+    #[error(
+        "{heads} heads of keys and values cannot be dealt to {ranks} ranks: one number is to be a multiple of the other"
+    )]
     Heads { heads: u32, ranks: u32 },
 }
 
 impl Shards {
     /// The parts of a cache of grouped attention: `heads` heads of keys and as many of values, of `head_bytes` bytes for a token and layer each.
+    /// A rank that decodes gets its heads once, whether other ranks have copies of them or not.
     ///
     /// # Errors
     /// If heads or ranks do not divide.
@@ -50,18 +53,9 @@ impl Shards {
         heads: u32,
         head_bytes: u64,
         instances: u32,
-        [prefill, decode]: [u32; 2],
+        ranks: [u32; 2],
     ) -> Result<Self, ShardError> {
-        let count = larger(prefill, decode)?;
-        if !heads.is_multiple_of(count) {
-            return Err(ShardError::Heads { heads, ranks: count });
-        }
-        let list = (0..count)
-            .map(|shard| Shard { src: shard / (count / prefill), dst: shard / (count / decode) })
-            .collect();
-        let token_bytes = 2 * u64::from(heads / count) * head_bytes;
-        let [prefill_ranks, decode_ranks] = [prefill, decode];
-        Ok(Self { list, token_bytes, layers, prefill_ranks, decode_ranks, prefill_instances: instances })
+        Self::new(layers, heads, 2 * head_bytes, instances, ranks)
     }
 
     /// The parts of a cache of latents, of `latent_bytes` bytes for a token and layer: each rank that decodes gets all of it.
@@ -72,14 +66,32 @@ impl Shards {
         layers: u32,
         latent_bytes: u64,
         instances: u32,
-        [prefill, decode]: [u32; 2],
+        ranks: [u32; 2],
     ) -> Result<Self, ShardError> {
-        larger(prefill, decode)?;
-        let src = |dst| if prefill > decode { dst * (prefill / decode) } else { dst / (decode / prefill) };
-        let list = (0..decode).map(|dst| Shard { src: src(dst), dst }).collect();
-        let [prefill_ranks, decode_ranks] = [prefill, decode];
-        let token_bytes = latent_bytes;
-        Ok(Self { list, token_bytes, layers, prefill_ranks, decode_ranks, prefill_instances: instances })
+        Self::new(layers, 1, latent_bytes, instances, ranks)
+    }
+
+    /// The parts of a cache of `heads` heads: ranks have as many each, in order, or copies of one, neighbours of the same.
+    fn new(
+        layers: u32,
+        heads: u32,
+        head_bytes: u64,
+        prefill_instances: u32,
+        [prefill_ranks, decode_ranks]: [u32; 2],
+    ) -> Result<Self, ShardError> {
+        check_ranks(prefill_ranks, decode_ranks)?;
+        let divides = |ranks: u32| heads.is_multiple_of(ranks) || ranks.is_multiple_of(heads);
+        if let Some(ranks) = [prefill_ranks, decode_ranks].into_iter().find(|&ranks| !divides(ranks)) {
+            return Err(ShardError::Heads { heads, ranks });
+        }
+        // Parts that are not cut on either side, and of those with copies one for each receiver.
+        let parts = prefill_ranks.max(decode_ranks).min(heads);
+        let count = parts.max(decode_ranks);
+        let holder = |shard: u32, ranks: u32| (u64::from(shard) * u64::from(ranks) / u64::from(count)) as u32;
+        let shard = |shard| Shard { src: holder(shard, prefill_ranks), dst: holder(shard, decode_ranks) };
+        let list = (0..count).map(shard).collect();
+        let token_bytes = u64::from(heads / parts) * head_bytes;
+        Ok(Self { list, token_bytes, layers, prefill_ranks, decode_ranks, prefill_instances })
     }
 
     /// Prefill instances.
@@ -138,13 +150,13 @@ impl Shards {
     }
 }
 
-/// The ranks of the larger instance, of which those of the other one are a part.
-fn larger(prefill: u32, decode: u32) -> Result<u32, ShardError> {
+/// The ranks of the smaller instance are parts of those of the larger one.
+fn check_ranks(prefill: u32, decode: u32) -> Result<(), ShardError> {
     let (least, most) = (prefill.min(decode), prefill.max(decode));
     if least == 0 || !most.is_multiple_of(least) {
         return Err(ShardError::Ranks { prefill, decode });
     }
-    Ok(most)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -174,10 +186,41 @@ mod tests {
         assert_eq!(pairs, [(0, 0), (2, 1)]);
     }
 
+    /// Senders, receivers and heads of each shard, from what ranks hold: every receiver gets each of its heads once, from a rank that has it.
+    #[test]
+    fn ranks_get_copies_of_heads_where_there_are_fewer() {
+        for heads in [1, 2, 4, 8] {
+            for [prefill, decode] in [[8, 8], [16, 8], [8, 16], [4, 8], [8, 4], [2, 16], [16, 2], [1, 8]] {
+                let shards = Shards::grouped(1, heads, 1, 1, [prefill, decode]).unwrap();
+                let held = |rank: u32, ranks: u32| {
+                    let first = rank * heads / ranks;
+                    first..(first + (heads / ranks).max(1))
+                };
+                let per_shard = (shards.token_bytes() / 2) as u32;
+                let mut got = vec![Vec::new(); decode as usize];
+                for shard in shards.list() {
+                    let next = held(shard.dst, decode).start + got[shard.dst as usize].len() as u32;
+                    let part = next..next + per_shard;
+                    assert!(part.clone().all(|head| held(shard.src, prefill).contains(&head)), "{shard:?}");
+                    got[shard.dst as usize].extend(part);
+                }
+                for (rank, got) in (0..decode).zip(got) {
+                    assert_eq!(got, held(rank, decode).collect::<Vec<_>>(), "{heads} {prefill} {decode}");
+                }
+            }
+        }
+        // Four heads of 128 values in BF16 on eight ranks: twice the bytes of the cache move.
+        let qwen = Shards::grouped(94, 4, 256, 1, [8, 8]).unwrap();
+        assert_eq!(qwen.bytes(8192, 94), 2 * (8192 * 94 * 2 * 4 * 256));
+        let pairs: Vec<_> = qwen.list().iter().map(|shard| (shard.src, shard.dst)).collect();
+        assert_eq!(pairs, (0..8).map(|rank| (rank, rank)).collect::<Vec<_>>(), "each sends its own copy");
+    }
+
     #[test]
     fn what_does_not_divide_is_an_error() {
         assert_eq!(Shards::grouped(1, 8, 2, 1, [2, 3]), Err(ShardError::Ranks { prefill: 2, decode: 3 }));
-        assert_eq!(Shards::grouped(1, 8, 2, 1, [16, 1]), Err(ShardError::Heads { heads: 8, ranks: 16 }));
+        assert_eq!(Shards::grouped(1, 8, 2, 1, [12, 4]), Err(ShardError::Heads { heads: 8, ranks: 12 }));
+        assert_eq!(Shards::grouped(1, 8, 2, 1, [1, 3]), Err(ShardError::Heads { heads: 8, ranks: 3 }));
         assert_eq!(Shards::latent(1, 8, 1, [3, 2]), Err(ShardError::Ranks { prefill: 3, decode: 2 }));
         assert_eq!(Shards::latent(1, 8, 1, [0, 0]), Err(ShardError::Ranks { prefill: 0, decode: 0 }));
     }

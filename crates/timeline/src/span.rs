@@ -100,7 +100,9 @@ impl Span {
     /// as a ring moves. There is no peer.
     pub fn of_call(machine: &Machine, iteration: u32, op: &Op, begin_s: f64, end_s: f64) -> [Self; 2] {
         let call = Self::of_op(machine, iteration, op, begin_s, end_s);
-        [(Lane::Tx, "send"), (Lane::Rx, "receive")].map(|(lane, name)| Self { lane, name, ..call.clone() })
+        let [sent, received] = machine.library(op.id).ends(call.rank, call.bytes);
+        let ends = [(Lane::Tx, "send", sent), (Lane::Rx, "receive", received)];
+        ends.map(|(lane, name, bytes)| Self { lane, name, bytes, ..call.clone() })
     }
 
     /// One end of a finished transfer of `bytes` bytes; `begin_s` is the start of its latency.

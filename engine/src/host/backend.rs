@@ -43,7 +43,7 @@ pub(super) struct HostBackend<'a> {
     /// Durations of compute phases in runs that are not paced, if they are given.
     pub(super) phases: Option<&'a Durations>,
     pub(super) iteration: u32,
-    pub(super) opened_s: HashMap<OpId, f64>,
+    pub(super) opened: HashMap<OpId, Opened>,
     pub(super) offered: HashMap<TransferKey, TransferId>,
     pub(super) events: VecDeque<Event>,
     /// Scheduled events with their times in seconds; not sorted.
@@ -106,7 +106,7 @@ impl Backend for HostBackend<'_> {
                 self.transport.count_progress();
             }
             if standstill.lasts(self.transport.progress(), self.stuck_after) {
-                let op = self.opened_s.keys().min().copied();
+                let op = self.opened.keys().min().copied();
                 return Err(self.failure_report.stuck(machine, op, self.stuck_after));
             }
         }
@@ -115,6 +115,15 @@ impl Backend for HostBackend<'_> {
     fn abort(&mut self, failure: &Failure) {
         self.transport.abort(failure);
     }
+}
+
+/// An exchange that is open.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opened {
+    /// When it was issued, in seconds of the transport.
+    pub(super) begin_s: f64,
+    /// Declared seconds from then on until its transfers may begin, of this machine.
+    pub(super) launch_s: f64,
 }
 
 /// Ops are completed, and the machine orders transfers; without paced links the clock is no measure.
@@ -148,7 +157,7 @@ impl HostBackend<'_> {
                 return self.call(machine, op, begin_s);
             }
             OpKind::Exchange(_) => {
-                self.opened_s.insert(op, begin_s);
+                self.open(machine, op, begin_s);
                 return Ok(());
             }
             OpKind::Compute(_) | OpKind::Local(_) => {}
@@ -228,6 +237,10 @@ impl HostBackend<'_> {
             transport::Event::Told(Message::Joined { call, point, at_s }) => {
                 self.peer_joined(machine, call, point, at_s)
             }
+            transport::Event::Told(Message::Moved { call, at_s }) => {
+                self.moved(call, at_s);
+                Ok(())
+            }
             transport::Event::Told(Message::Serving(_)) => {
                 let detail = "a peer serves, and this rank runs a plan";
                 Err(failure(machine, None, FailureKind::Transport, detail))
@@ -304,11 +317,32 @@ impl HostBackend<'_> {
         self.pace.map_or(0.0, |pace| seconds(pace) * pace.dilation)
     }
 
+    /// Opens an exchange; links are told of grouped sends.
+    fn open(&mut self, machine: &Machine, op: OpId, begin_s: f64) {
+        let exchange = machine.op(op).kind.exchange().expect("an exchange is opened");
+        let bytes = |send: &Transfer| machine.transfer_bytes(send);
+        let rank = self.rank;
+        let sends = self.pace.and_then(|pace| {
+            let sends = pace.costs.sends(exchange, rank, &pace.topology, bytes)?;
+            let segment = machine.op(op).segment;
+            let loss = |send: &Transfer| sends.loss(&pace.topology, rank, send.peer);
+            let losses = exchange.sends.iter().filter(|send| bytes(send) > 0);
+            let mut losses = losses.map(|send| (exchange.key_of_send(rank, segment, send), loss(send)));
+            self.transport.begin_group(&mut losses);
+            Some(sends)
+        });
+        let launch_s = self.declared_s(|pace| match sends {
+            Some(sends) => sends.latency_s,
+            None if machine.is_fused(op) => 0.0,
+            None => pace.costs.host.launch_s,
+        });
+        self.opened.insert(op, Opened { begin_s, launch_s });
+    }
+
     /// Lets something happen once the exchange that it belongs to has been launched.
     pub(super) fn when_open(&mut self, machine: &Machine, exchange: OpId, due: Due) -> Result<(), Failure> {
-        let launch_s =
-            if machine.is_fused(exchange) { 0.0 } else { self.declared_s(|pace| pace.costs.host.launch_s) };
-        let open_s = self.opened_s[&exchange] + launch_s;
+        let Opened { begin_s, launch_s } = self.opened[&exchange];
+        let open_s = begin_s + launch_s;
         if open_s > self.transport.now_s() {
             self.due.push((open_s, due));
             return Ok(());
@@ -318,9 +352,9 @@ impl HostBackend<'_> {
 
     /// All transfers of an exchange have ended: it ends when its sizes have reached the host.
     pub(super) fn close(&mut self, machine: &Machine, op: OpId) {
-        let begin_s = self.opened_s.remove(&op).expect("exchanges are opened before they are closed");
-        let launch_s =
-            if machine.is_launched(op) { self.declared_s(|pace| pace.costs.host.launch_s) } else { 0.0 };
+        let opened = self.opened.remove(&op).expect("exchanges are opened before they are closed");
+        let begin_s = opened.begin_s;
+        let launch_s = if machine.is_launched(op) { opened.launch_s } else { 0.0 };
         let launched_s = begin_s + launch_s;
         let sync_s = self.declared_s(|pace| pace.costs.host.sync_s);
         let known_s = self.sizes_s.remove(&op).map_or(launched_s, |arrived_s| arrived_s + sync_s);

@@ -1,7 +1,7 @@
 //! Collectives of a communication library, played by this executor: all ranks meet when they have issued a call, exchange their
-//! shares, meet once more, and leave when the declared time is over.
+//! shares, meet once more, and leave when paced links have moved the call.
 //!
-//! Shares travel as transfers that are not in the plan and that links and timelines do not see. An All-Reduce has two rounds
+//! Shares travel as transfers that are not in the plan and that links and timelines do not see: links see the call as a whole. An All-Reduce has two rounds
 //! of them: each rank adds up its shard, contribution by contribution in rank order, and then all get the sums.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -15,7 +15,7 @@ use super::cpu_s;
 use super::worker::zeros;
 use crate::pace::{CodecOp, Coding};
 use crate::run_program::{Call, Completion, Outcome};
-use crate::transport::{CALLS, Incoming, Message, Outgoing, Received, is_of_call};
+use crate::transport::{CALLS, Incoming, LibraryCall, Message, Outgoing, Received, is_of_call};
 
 #[derive(Debug, Default)]
 pub(super) struct Calls {
@@ -31,6 +31,10 @@ struct Ongoing {
     begin_s: f64,
     /// When the last rank issued it.
     met_s: Option<f64>,
+    /// When all ranks had what they get.
+    shared_s: Option<f64>,
+    /// When the links had moved it.
+    moved_s: Option<f64>,
     /// The point at which ranks meet next.
     point: u32,
     rounds: VecDeque<Round>,
@@ -91,7 +95,7 @@ impl Adding {
 impl Round {
     fn all(collective: Collective) -> VecDeque<Self> {
         match collective {
-            Collective::AllGather => [Self::Gather].into(),
+            Collective::AllGather | Collective::Broadcast => [Self::Gather].into(),
             Collective::ReduceScatter => [Self::Sum].into(),
             Collective::AllReduce => [Self::Sum, Self::GatherSums].into(),
         }
@@ -111,6 +115,8 @@ impl HostBackend<'_> {
             op,
             begin_s,
             met_s: None,
+            shared_s: None,
+            moved_s: None,
             point: 0,
             rounds: Round::all(library.collective),
             moving: None,
@@ -156,21 +162,61 @@ impl HostBackend<'_> {
     fn meet_in_call(&mut self, machine: &Machine, key: CallKey, at_s: f64) -> Result<(), Failure> {
         let ongoing = self.calls.ongoing.get_mut(&key).expect("ranks meet in calls that they have issued");
         let (op, is_first) = (ongoing.op, ongoing.met_s.is_none());
-        let met_s = *ongoing.met_s.get_or_insert(at_s);
+        ongoing.met_s.get_or_insert(at_s);
         ongoing.point += 1;
         let round = ongoing.rounds.pop_front();
+        if round.is_none() {
+            ongoing.shared_s = Some(at_s);
+        }
         self.transport.count_progress();
         if is_first {
             self.overlap.begin_call(at_s);
+            self.begin_on_links(machine, key, op, at_s)?;
         }
-        let Some(round) = round else {
-            let bytes = machine.ring_bytes(op);
-            let seconds = self.declared_s(|pace| pace.costs.call_s(machine.library(op), bytes));
-            let moved_s = at_s.max(met_s + seconds);
-            self.due.push((moved_s, Due::Return { key, moved_s }));
+        match round {
+            Some(round) => self.begin_round(machine, key, round),
+            None => {
+                self.leave_call(key);
+                Ok(())
+            }
+        }
+    }
+
+    /// Lets the links know of a call, for all ranks at once. Without links it has moved when all have what they get.
+    fn begin_on_links(
+        &mut self,
+        machine: &Machine,
+        key: CallKey,
+        op: OpId,
+        at_s: f64,
+    ) -> Result<(), Failure> {
+        let Some(pace) = self.pace else {
+            let ongoing = self.calls.ongoing.get_mut(&key).expect("it was looked at");
+            ongoing.moved_s = Some(at_s);
             return Ok(());
         };
-        self.begin_round(machine, key, round)
+        if self.rank != Rank(0) {
+            return Ok(());
+        }
+        let activity = pace.costs.call(machine.library(op), &pace.topology, machine.ring_bytes(op));
+        let begun = self.transport.begin_call(LibraryCall { call: key, activity, begin_s: at_s });
+        begun.map_err(|ended| self.failure_report.ended(machine, Some(op), &ended))
+    }
+
+    /// The links have moved a call.
+    pub(super) fn moved(&mut self, key: CallKey, at_s: f64) {
+        let ongoing = self.calls.ongoing.get_mut(&key).expect("links move calls that this rank has issued");
+        ongoing.moved_s = Some(at_s);
+        self.leave_call(key);
+    }
+
+    /// Leaves a call once the links have moved it, and all ranks have what they get.
+    fn leave_call(&mut self, key: CallKey) {
+        let ongoing = &self.calls.ongoing[&key];
+        if let Some((shared_s, moved_s)) = ongoing.shared_s.zip(ongoing.moved_s) {
+            let moved_s = shared_s.max(moved_s);
+            self.due.push((moved_s, Due::Return { key, moved_s }));
+        }
     }
 
     /// Offers what the others get of this rank, and waits for what it gets.

@@ -226,7 +226,7 @@ impl RankJob<'_> {
             pace,
             phases: self.setup.phases,
             iteration,
-            opened_s: HashMap::new(),
+            opened: HashMap::new(),
             offered: HashMap::new(),
             events: VecDeque::new(),
             due: Vec::new(),

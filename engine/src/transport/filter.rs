@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use zipwire_schedule::plan::TransferKey;
 use zipwire_schedule::{Failure, FaultPlan, Rank};
 
-use super::{Ended, Event, Incoming, Message, Outgoing, Received, Transport};
+use super::{Ended, Event, Incoming, LibraryCall, Message, Outgoing, Received, Transport};
 use crate::memory::Memory;
 use crate::report::RankReport;
 
@@ -15,6 +16,23 @@ pub(crate) trait Filter {
     /// # Errors
     /// If the run has ended.
     fn pass(&mut self, event: Event, inner: &dyn Transport) -> Result<Option<Event>, Ended>;
+
+    /// Takes note of grouped sends of this rank, or hands them on.
+    fn begin_group(
+        &mut self,
+        losses: &mut dyn Iterator<Item = (TransferKey, f64)>,
+        inner: &mut dyn Transport,
+    ) {
+        inner.begin_group(losses);
+    }
+
+    /// Takes note of a call of a library, or hands it on.
+    ///
+    /// # Errors
+    /// If the run has ended.
+    fn begin_call(&mut self, call: LibraryCall, inner: &mut dyn Transport) -> Result<(), Ended> {
+        inner.begin_call(call)
+    }
 }
 
 pub(crate) struct Filtered<'a, F> {
@@ -56,6 +74,14 @@ impl<F: Filter> Transport for Filtered<'_, F> {
 
     fn receive(&mut self, transfer: Incoming) -> Result<(), Ended> {
         self.inner.receive(transfer)
+    }
+
+    fn begin_group(&mut self, losses: &mut dyn Iterator<Item = (TransferKey, f64)>) {
+        self.filter.begin_group(losses, self.inner);
+    }
+
+    fn begin_call(&mut self, call: LibraryCall) -> Result<(), Ended> {
+        self.filter.begin_call(call, self.inner)
     }
 
     fn tell(&mut self, to: Rank, message: Message) -> Result<(), Ended> {

@@ -13,6 +13,7 @@ pub(crate) mod paced;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zipwire_cluster::library::Activity;
 use zipwire_schedule::plan::{CallKey, Region, TransferKey};
 use zipwire_schedule::{Failure, Rank};
 
@@ -122,8 +123,26 @@ pub enum Message {
         /// When.
         at_s: f64,
     },
+    /// From the paced links to all ranks: the last byte of a call of a library would have moved.
+    Moved {
+        /// The call.
+        call: CallKey,
+        /// When.
+        at_s: f64,
+    },
     /// A message of a serving run. The coordinator's address is the number behind the last rank's.
     Serving(serving::Message),
+}
+
+/// A call of a library that all ranks have issued, for paced links.
+#[derive(Clone, Debug)]
+pub struct LibraryCall {
+    /// The call.
+    pub call: CallKey,
+    /// Its bytes on links, in seconds of the cluster.
+    pub activity: Activity,
+    /// When the last rank issued it, in seconds of the transport.
+    pub begin_s: f64,
 }
 
 /// An event that a transport reports to its rank.
@@ -223,6 +242,19 @@ pub trait Transport {
     fn sends_early(&self) -> bool {
         false
     }
+
+    /// Lets the links know of a call of a library that all ranks have issued, once for all of them; ranks are told by [`Message::Moved`] when
+    /// it has moved what it moves. Transports without paced links know of none.
+    ///
+    /// # Errors
+    /// If the run has ended.
+    fn begin_call(&mut self, _call: LibraryCall) -> Result<(), Ended> {
+        Ok(())
+    }
+
+    /// Lets paced links know of sends of this rank that are a group of a library's: they have had their latency when they are offered, and count as
+    /// so many bytes for each that they move.
+    fn begin_group(&mut self, _losses: &mut dyn Iterator<Item = (TransferKey, f64)>) {}
 
     /// Sends a message to a peer. Messages between two ranks may overtake one another; none is under way at a barrier.
     ///

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use zipwire_cluster::{DeclaredCost, HostCost, LibraryCost};
+use ndarray::Array2;
+use zipwire_cluster::library::{Generation, Hardware, LibraryModel, Operation};
+use zipwire_cluster::{DeclaredCost, HostCost, LibraryCost, LinkId};
 use zipwire_codec::DType;
 use zipwire_engine::threads::{HostSetup, Pace, run};
 use zipwire_schedule::plan::{OpKind, Plan};
@@ -138,7 +140,13 @@ const CALL_S: f64 = 20e-3 + 3.0 * 1e-3 + 3.0 * 20_000.0 / 2e6;
 
 fn pace(late_s: f64) -> Pace {
     let cost = Some(DeclaredCost { latency_s: 20e-3, per_rank_s: 1e-3, bytes_per_s: 2e6 });
-    let library = LibraryCost { all_gather: cost, reduce_scatter: cost, all_reduce: cost, model: None };
+    let library = LibraryCost {
+        all_gather: cost,
+        reduce_scatter: cost,
+        all_reduce: cost,
+        broadcast: cost,
+        model: None,
+    };
     let mut durations = Durations::zeros(1, 2, RANKS);
     durations.set(0, 0, Rank(2), late_s);
     let topology = nodes(1, RANKS, [1e9; 2], 0.0);
@@ -163,6 +171,52 @@ fn a_paced_call_begins_with_the_last_rank_and_takes_its_time() {
             assert!((-1e-9..0.1).contains(&late), "{late}");
         }
     }
+}
+
+/// A link of one GPU, slower than what the library would use, holds the call back.
+#[test]
+fn a_paced_call_is_as_fast_as_its_slowest_link() {
+    let plan = planned(all_gather(), Protocol::Native);
+    let (payload, mut pace) = (payload_of(2), pace(0.0));
+    pace.topology.link_bandwidths.insert(LinkId(0), 8e5);
+    let setup = HostSetup { iterations: 0..1, pace: Some(&pace), ..on_threads(&plan, &payload) };
+    let timeline = run(&setup, &AtomicBool::new(false)).unwrap().timeline;
+    let expected_s = 20e-3 + 3.0 * 1e-3 + 3.0 * 20_000.0 / 8e5;
+    let off = timeline.iterations[0].length_s / expected_s - 1.0;
+    assert!((-1e-9..0.1).contains(&off), "{off}");
+}
+
+/// Grouped sends of equal parts take what the model says of an All-to-All of their size.
+#[test]
+fn paced_all_to_alls_are_grouped_sends() {
+    let part = 40_000;
+    let bytes = Array2::from_shape_fn((4, 4), |(src, dst)| if src == dst { 0 } else { part });
+    let call = Work::of_call(DType::Bf16, [Slot(0), Slot(1)], CallKind::AllToAll { bytes, tokens: None });
+    let job = Job {
+        name: "case",
+        rank_count: RANKS,
+        slots: vec!["input", "output"],
+        segments: vec![Segment::new("call", call)],
+    };
+    let plan = plan(&job, &Choice { grouped: true, ..Choice::of(Protocol::Native, None) });
+    let hardware = Hardware {
+        nodes: 2,
+        gpus_per_node: 2,
+        gpu_bytes_per_s: 1e7,
+        node_bytes_per_s: 1e6,
+        nvlink_domain: 0,
+    };
+    let model = LibraryModel { hardware, constants: Generation::Hopper.constants() };
+    let library = LibraryCost { model: Some(model), ..LibraryCost::default() };
+    let costs = CostModel { host: HostCost { library, ..HostCost::default() }, codec: None };
+    let (durations, topology) = (Durations::zeros(1, 1, RANKS), nodes(2, 2, [1e7, 1e6], 1.0));
+    let pace = Pace { topology, costs, durations, dilation: 2.0 };
+    let payload = payload_of(1);
+    let setup = HostSetup { iterations: 0..1, pace: Some(&pace), ..on_threads(&plan, &payload) };
+    let timeline = run(&setup, &AtomicBool::new(false)).unwrap().timeline;
+    let expected_s = model.cost(Operation::AllToAll, RANKS).seconds(4.0 * part as f64);
+    let off = timeline.iterations[0].length_s / expected_s - 1.0;
+    assert!((-0.02..0.1).contains(&off), "{off}");
 }
 
 #[test]

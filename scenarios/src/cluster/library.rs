@@ -18,6 +18,7 @@ keys! { static KEYS =
     all_gather as "all-gather": Raw = raw(|| table(COST.all)), "cost of an All-Gather";
     reduce_scatter as "reduce-scatter": Raw = raw(|| table(COST.all)), "cost of a Reduce-Scatter";
     all_reduce as "all-reduce": Raw = raw(|| table(COST.all)), "cost of an All-Reduce";
+    broadcast: Raw = raw(|| table(COST.all)), "cost of a broadcast to all ranks";
     model: &'static str = choice("model of a library", &[LibraryModel::NAME], |name| name), "a model of the library, for the costs of collectives that are not declared";
     gpus: Generation = choice("generation of GPUs", &Generation::ALL, Generation::name), "generation of the GPUs, whose constants the model takes where `constants` says nothing", example = "\"hopper\"";
     nvlink_domain: u32 = integer(1..=RANK_LIMIT), "GPUs that NVLink connects, where these are those of several nodes; those of a node by default";
@@ -57,6 +58,7 @@ pub(super) fn read(field: &Field<'_>, hardware: Hardware) -> Result<(LibraryCost
         all_gather: cost(KEYS.all_gather)?,
         reduce_scatter: cost(KEYS.reduce_scatter)?,
         all_reduce: cost(KEYS.all_reduce)?,
+        broadcast: cost(KEYS.broadcast)?,
         model,
     };
     Ok((cost, table.get(KEYS.fitted_domains)?))

@@ -116,6 +116,11 @@ impl Architecture {
         u64::from(self.vocabulary) * u64::from(self.hidden)
     }
 
+    /// Parameters of the routed experts of all layers.
+    pub(crate) fn expert_parameters(&self) -> u128 {
+        (0..self.layers).map(|layer| u128::from(self.layer_parameters(layer).experts)).sum()
+    }
+
     pub(crate) fn parameters(&self) -> u128 {
         let layers = (0..self.layers).map(|layer| u128::from(self.layer_parameters(layer).total()));
         layers.sum::<u128>() + u128::from(2 * self.vocabulary_parameters()) + u128::from(self.hidden)
@@ -128,6 +133,13 @@ impl Architecture {
 }
 
 impl Attention {
+    /// Heads of queries.
+    pub(crate) fn heads(&self) -> u32 {
+        match *self {
+            Self::Grouped { heads, .. } | Self::Latent { heads, .. } => heads,
+        }
+    }
+
     /// Parameters of the projections.
     pub(super) fn matrices(&self, hidden: u64) -> u64 {
         match *self {

@@ -5,10 +5,12 @@
 //! the same presets.
 
 mod architecture;
+mod fit;
 mod moe_layer;
 mod read;
 
 pub(crate) use architecture::{Architecture, Attention, Experts, Tokens};
+pub(crate) use fit::{check_heads, check_memory};
 pub(crate) use moe_layer::Layer;
 pub(crate) use read::{Needs, read, schema};
 

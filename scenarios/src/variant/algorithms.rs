@@ -87,8 +87,15 @@ impl Calls<'_> {
         if is_coded && !algorithm.takes_frames(work.is_reduction()) {
             return Some(Problem::CodedSums { algorithm: name, protocol });
         }
+        let is_partial = work.collective(self.job.rank_count).is_none();
+        if algorithm == Algorithm::Library && is_partial {
+            return Some(Problem::PartialCall {
+                algorithm: name,
+                collective: work.collective_name().unwrap_or_default(),
+            });
+        }
         let is_unknown = |of| algorithm == Algorithm::Library && !self.library.knows(of);
-        let collective = work.collective().filter(|of| is_unknown(*of))?;
+        let collective = work.collective(self.job.rank_count).filter(|of| is_unknown(*of))?;
         let (collective, gpus_per_node) = (collective.name(), self.gpus_per_node);
         Some(Problem::NoCallCost { collective, gpus_per_node, example: library::EXAMPLE })
     }

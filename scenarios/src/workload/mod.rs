@@ -28,6 +28,8 @@ pub(crate) struct Context<'a> {
     pub(crate) seed: u64,
     pub(crate) iterations: u32,
     pub(crate) ranks: u32,
+    /// Bytes of a GPU's memory, if they are known.
+    pub(crate) gpu_memory: Option<u64>,
     /// `[compute]`; always there for kinds that need it.
     pub(crate) compute: Option<Field<'a>>,
 }

@@ -158,7 +158,7 @@ fn a_real_set_is_shown_as_the_user_wrote_it() {
      | --real-set cluster.hots_sync=1 us
      |                    ^^^^^^^^^
      |
-     = help: did you mean `host_sync`? the valid keys are `preset`, `file`, `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `library`, `codec_speed`, `links`, `model` and `start`
+     = help: did you mean `host_sync`? the valid keys are `preset`, `file`, `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `gpu_memory`, `library`, `codec_speed`, `links`, `model` and `start`
     ");
     assert_snapshot!(shown("cluster.host_sync"), @r#"
     error: `--real-set` takes `path=value`

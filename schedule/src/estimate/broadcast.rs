@@ -8,6 +8,7 @@ impl Call<'_> {
     pub(super) fn broadcast(&self, bytes: u64, members: Members) -> f64 {
         match self.way.algorithm {
             _ if members.count() == 1 => 0.0,
+            Algorithm::Library => self.call_s(self.wire(bytes as f64), 1),
             Algorithm::Direct => self.steps(1, false, self.root_to_all(members, self.wire(bytes as f64))),
             Algorithm::Ring => self.chains(bytes, members),
             _ => self.binomial(self.wire(bytes as f64), members),

@@ -59,7 +59,8 @@ pub fn best(
     may_call: bool,
 ) -> Option<(Way, f64)> {
     let is_coded = choice.protocol.is_coded();
-    let library = work.collective().filter(|of| may_call && costs.host.library.knows(*of));
+    let ranks = costs.topology.ranks();
+    let library = work.collective(ranks).filter(|of| may_call && costs.host.library.knows(*of));
     let is_candidate = |algorithm: &Algorithm| match (choice.algorithm, algorithm) {
         _ if is_coded && !algorithm.takes_frames(work.is_reduction()) => false,
         (_, Algorithm::PaddedRing) if !is_coded => false,
@@ -245,15 +246,14 @@ impl Call<'_> {
 
     /// Seconds of calls of a library, one for each stage, in which each rank moves so many blocks.
     fn call_s(&self, block: f64, blocks: u64) -> f64 {
-        let (collective, ranks) = (self.work.collective(), self.ranks());
-        let collective = collective.expect("libraries have the collectives that have this algorithm");
-        let cost = self
-            .costs
-            .host
-            .library
-            .of(collective, ranks)
-            .expect("it is a candidate only where there is a cost");
-        self.stages() * cost.seconds(ranks, (block * blocks as f64 / self.stages()) as u64)
+        let collective = self
+            .work
+            .collective(self.ranks())
+            .expect("libraries have the collectives that have this algorithm");
+        let ring_bytes = (block * blocks as f64 / self.stages()) as u64;
+        let activity = self.costs.host.library.activity(collective, self.costs.topology, ring_bytes);
+        let activity = activity.expect("it is a candidate only where there is a cost");
+        self.stages() * activity.alone_s(&self.network.capacities)
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Exchange {
     /// Whether it is a further step of the kernel that the exchange before it has launched, as in the ring of a library: then it has
     /// no launch of its own.
     pub fused: bool,
+    /// Whether its transfers are grouped sends and receives of a library, which take what its model says where there is one.
+    pub grouped: bool,
     /// Stage that it carries.
     pub stage: Stage,
     /// The order in which transfers enter the window. `sends` and `receives` are listed in it, as far as it is known
@@ -185,7 +187,7 @@ pub struct TransferKey {
 }
 
 /// One call of a library's collective, in which all ranks take part. It begins when the last rank has issued it, and ends on
-/// all ranks at the same time. No link of the cluster is occupied meanwhile, as far as plans and executors know.
+/// all ranks at the same time. Links know of it as a whole ([`CostModel::call`](crate::CostModel::call)).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Library {
     /// Collective that is called.
@@ -241,7 +243,7 @@ impl Library {
     pub fn count(&self, value: impl Fn(SizeId) -> u64) -> u64 {
         let bytes = |share: &Share| share.content.bytes(&value);
         match self.collective {
-            Collective::AllGather => self.shares().map(bytes).max().unwrap_or(0),
+            Collective::AllGather | Collective::Broadcast => self.shares().map(bytes).max().unwrap_or(0),
             Collective::ReduceScatter => self.inputs.iter().map(bytes).max().unwrap_or(0),
             Collective::AllReduce => self.inputs.iter().map(bytes).sum(),
         }
@@ -252,11 +254,22 @@ impl Library {
         self.collective.ring_bytes(self.ranks, self.count(value))
     }
 
+    /// Bytes that a rank sends, and gets, of `ring_bytes`: of a broadcast the root gets none, and the last one, which is the one before the root, sends
+    /// none.
+    pub fn ends(&self, rank: Rank, ring_bytes: u64) -> [u64; 2] {
+        let root = self.shares().next().map(|share| share.chunk.origin);
+        let Some(root) = root.filter(|_| self.collective == Collective::Broadcast) else {
+            return [ring_bytes; 2];
+        };
+        let is_last = (rank.0 + 1) % self.ranks == root.0;
+        [if is_last { 0 } else { ring_bytes }, if rank == root { 0 } else { ring_bytes }]
+    }
+
     /// Bytes of values that this rank gets to add up, and sums that it gets from others, around a ring and without padding; none
     /// of an All-Gather, which delivers values.
     pub fn reduction_bytes(&self) -> u64 {
         match self.collective {
-            Collective::AllGather => 0,
+            Collective::AllGather | Collective::Broadcast => 0,
             // Partial sums of all shards but that of the rank before, whose sum begins here.
             Collective::ReduceScatter => {
                 let before = |share: &Share| Rank((share.chunk.origin.0 + self.ranks - 1) % self.ranks);

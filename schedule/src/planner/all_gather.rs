@@ -7,7 +7,7 @@ use super::Choice;
 use super::call::{Buffers, Call, Hop, PART_ALIGN, Piece, Rings, Step, place, range};
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Region};
-use crate::{Algorithm, Order, Rank, Window};
+use crate::{Algorithm, Collective, Order, Rank, Window};
 
 /// # Panics
 /// If the algorithm is none of an All-Gather, or pads what is not coded.
@@ -102,7 +102,7 @@ pub(super) fn among(rank: Rank, choice: &Choice, algorithm: Algorithm, shards: &
         })
     };
     let padded_to = padded.then(|| bytes.iter().flat_map(part_lens).collect());
-    let library = is_library.then_some(rank_count);
+    let library = is_library.then_some((Collective::AllGather, rank_count));
     Call { steps, library, padded_to, ..Call::at_once(dtype, pieces, straight) }
 }
 

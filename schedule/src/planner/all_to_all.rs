@@ -61,5 +61,5 @@ pub(super) fn connect(
     let receives = order.receives(rank, rank_count, |peer| incoming[peer.index()].values.len).into_iter();
     let receives = receives.filter_map(|peer| hop(peer, incoming)).collect();
     let step = Step { order, window: order.window(choice.window, rank_count), sends, receives, fused: false };
-    Call::at_once(dtype, pieces, step)
+    Call { grouped: choice.grouped, ..Call::at_once(dtype, pieces, step) }
 }

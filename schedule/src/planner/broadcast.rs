@@ -7,7 +7,7 @@ use super::call::{Buffers, Call, Hop, PART_ALIGN, Piece, Rings, Step, range};
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Region};
 use crate::rank_order::Members;
-use crate::{Algorithm, Order, Rank, Window};
+use crate::{Algorithm, Collective, Order, Rank, Window};
 
 /// # Panics
 /// If the algorithm is none of a broadcast.
@@ -54,8 +54,10 @@ pub(super) fn call(
         receives.extend(all_parts(root));
     }
     let straight = Step { order, window, sends, receives, fused: false };
+    // A library's broadcast reaches all ranks: one to some of them goes along a tree.
+    let is_library = algorithm == Algorithm::Library && members.count() == rank_count;
     let steps = match algorithm {
-        _ if !takes_part => Vec::new(),
+        _ if !takes_part || is_library => Vec::new(),
         Algorithm::Direct => vec![straight.clone()],
         Algorithm::Ring => {
             let seats: Vec<Seat> =
@@ -69,7 +71,10 @@ pub(super) fn call(
             receive.into_iter().chain(sends).collect()
         }
     };
-    Call { steps, ..Call::at_once(dtype, pieces, straight) }
+    // Frames have the room that a library's call counts.
+    let padded_to = (is_library && choice.protocol.is_coded()).then(|| vec![bytes]);
+    let library = is_library.then_some((Collective::Broadcast, rank_count));
+    Call { steps, library, padded_to, ..Call::at_once(dtype, pieces, straight) }
 }
 
 struct Seat {

@@ -27,8 +27,8 @@ pub(super) struct Call {
     pub(super) pieces: Vec<Piece>,
     /// How a stage of values or frames moves: one exchange after the other.
     pub(super) steps: Vec<Step>,
-    /// The number of ranks, if a library moves each stage in one call: an All-Gather. Then there are no steps.
-    pub(super) library: Option<u32>,
+    /// The collective and the number of ranks, if a library moves each stage in one call. Then there are no steps.
+    pub(super) library: Option<(Collective, u32)>,
     /// How sizes move: straight from those who encode to those who decode.
     pub(super) sizes: Step,
     /// Whether each stage moves every piece at the length of the longest of these blocks, in bytes.
@@ -37,6 +37,8 @@ pub(super) struct Call {
     pub(super) part_align: u64,
     /// Whether its steps go on in the kernel of the call before.
     pub(super) goes_on: bool,
+    /// See [`Exchange::grouped`].
+    pub(super) grouped: bool,
     /// Seconds after the start of the iteration before which it is neither encoded nor, as far as it is not coded, moved.
     pub(super) not_before_s: f64,
 }
@@ -99,6 +101,7 @@ impl Call {
             padded_to: None,
             part_align: PART_ALIGN,
             goes_on: false,
+            grouped: false,
             not_before_s: 0.0,
         }
     }
@@ -116,8 +119,8 @@ impl Call {
         stage: Stage,
         contents: &[Option<Content>],
     ) {
-        if let Some(ranks) = self.library {
-            builder.push(OpKind::Library(self.gather(builder, ranks, channel, stage, contents)));
+        if let Some(library) = self.library {
+            builder.push(OpKind::Library(self.gather(builder, library, channel, stage, contents)));
         }
         // The first step in which the rank takes part launches the kernel.
         let mut is_running = self.goes_on;
@@ -129,11 +132,11 @@ impl Call {
         }
     }
 
-    /// One call that gathers what the ranks have.
+    /// One call that brings every rank what others have.
     fn gather(
         &self,
         builder: &ProgramBuilder,
-        ranks: u32,
+        (collective, ranks): (Collective, u32),
         channel: Channel,
         stage: Stage,
         contents: &[Option<Content>],
@@ -143,8 +146,7 @@ impl Call {
         };
         let shares = self.pieces.iter().zip(contents).filter_map(share);
         let (inputs, outputs) = shares.partition(|share| share.chunk.origin == builder.rank());
-        let (collective, part) = (Collective::AllGather, builder.part());
-        Library { collective, ranks, channel, stage, part, inputs, outputs }
+        Library { collective, ranks, channel, stage, part: builder.part(), inputs, outputs }
     }
 
     pub(super) fn announce(
@@ -179,6 +181,7 @@ impl Call {
             channel,
             joins_previous,
             fused: step.fused,
+            grouped: self.grouped,
             stage,
             order: step.order,
             window: step.window,
@@ -236,6 +239,7 @@ impl Call {
             padded_to,
             part_align: self.part_align,
             goes_on: self.goes_on,
+            grouped: self.grouped,
             not_before_s: self.not_before_s,
         }
     }

@@ -151,6 +151,7 @@ impl Memory {
                 channel,
                 joins_previous: false,
                 fused: false,
+                grouped: choice.grouped,
                 stage,
                 order,
                 window,

@@ -81,8 +81,17 @@ pub(super) fn build_raw(
     let all = flows.count.max(1);
     let mut push = |window, sends, receives| {
         let (channel, stage, order) = (Channel::Main, Stage::Raw, Order::Rotation);
-        let exchange =
-            Exchange { channel, joins_previous: false, fused: false, stage, order, window, sends, receives };
+        let exchange = Exchange {
+            channel,
+            joins_previous: false,
+            fused: false,
+            grouped: false,
+            stage,
+            order,
+            window,
+            sends,
+            receives,
+        };
         builder.push(OpKind::Exchange(exchange));
     };
     match pace {

@@ -418,6 +418,8 @@ pub struct Choice {
     /// How many calls of a channel have memory of their own for frames, summands and rows at gateways, at least 1: call k
     /// shares it with call k + `arenas`. With one, a call is coded only when the one before has been decoded.
     pub arenas: u32,
+    /// Whether All-to-Alls are grouped sends and receives of a library ([`Exchange::grouped`](crate::plan::Exchange::grouped)).
+    pub grouped: bool,
     /// Bytes of a frame that its slot holds, over those of its values: for [`Protocol::Speculative`], which needs it.
     pub speculative_capacity: Option<f64>,
 }
@@ -443,6 +445,7 @@ impl Choice {
             sums: SumType::default(),
             dedup: None,
             arenas: Self::ARENAS,
+            grouped: false,
             speculative_capacity: None,
         }
     }

@@ -75,7 +75,7 @@ impl Agreed {
             shape(chunk, &share.content, sizes)
         };
         let mut shares: Vec<Shape> = match collective {
-            Collective::AllGather => {
+            Collective::AllGather | Collective::Broadcast => {
                 library.shares().map(|share| shape(share.chunk, &share.content, sizes)).collect()
             }
             Collective::ReduceScatter | Collective::AllReduce => inputs.iter().map(contributed).collect(),

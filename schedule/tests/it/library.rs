@@ -200,7 +200,7 @@ fn libraries_add_up_values_only() {
     let work = all_reduce(DType::Bf16, 600);
     assert_eq!(work.algorithm(Protocol::Native, Some(Algorithm::Library)), Some(Algorithm::Library));
     assert_eq!(work.algorithm(Protocol::SizeFirst, Some(Algorithm::Library)), Some(Algorithm::Direct));
-    assert_eq!(work.collective(), Some(Collective::AllReduce));
+    assert_eq!(work.collective(4), Some(Collective::AllReduce));
     assert_eq!(
         all_gather(&[1]).algorithm(Protocol::SizeFirst, Some(Algorithm::Library)),
         Some(Algorithm::Library)

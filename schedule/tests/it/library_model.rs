@@ -113,7 +113,8 @@ fn calls_of_plans_count_by_the_bytes_of_a_ring() {
         let cost = library.of(collective, 16).unwrap();
         // 64 MiB that all ranks have, or get: of an All-Gather or a Reduce-Scatter a sixteenth of it is each rank's.
         let (size, shard) = (64 << 20, 4 << 20);
-        let count = if collective == Collective::AllReduce { size } else { shard };
+        let is_whole = matches!(collective, Collective::AllReduce | Collective::Broadcast);
+        let count = if is_whole { size } else { shard };
         let ring_bytes = collective.ring_bytes(16, count);
         let expected = model.cost(collective.into(), 16).seconds(size as f64);
         let got = cost.seconds(16, ring_bytes);

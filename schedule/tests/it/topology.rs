@@ -22,6 +22,7 @@ fn cluster(nodes: u32, gpus_per_node: u32, nics_per_node: u32, fabric: Fabric) -
         latency_intra_s: INTRA_S,
         latency_inter_s: INTER_S,
         fabric,
+        nodes_per_domain: 1,
         link_bandwidths: BTreeMap::new(),
     }
 }

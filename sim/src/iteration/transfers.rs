@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use zipwire_cluster::library::Sends;
 use zipwire_schedule::machine::{Direction, Input, TransferId};
 use zipwire_schedule::plan::{Chunk, Program, Transfer, TransferKey};
 use zipwire_schedule::{Failure, OpId, Rank, SegmentId, Stage};
@@ -20,6 +21,8 @@ pub(super) struct Transit {
     pub(super) bytes: u64,
     /// When its latency began, in seconds since the barrier.
     pub(super) begin_s: f64,
+    /// The sender's grouped sends that it is one of.
+    pub(super) grouped: Option<Sends>,
 }
 
 /// All of them, by number; the number is given to another one when a transit has ended.
@@ -103,8 +106,10 @@ impl Iteration<'_> {
         let (src, dst) = (send.0, receive.0);
         let sender = &self.host(src).machine;
         let bytes = sender.transfer_bytes(sender.transfer(send.1).0);
-        let transit = self.transits.begin(Transit { send, receive, bytes, begin_s: self.now_s });
-        let latency_s = self.setup.topology.route(src, dst).latency_s;
+        let grouped = self.host(src).grouped.get(&send.1.op).copied();
+        let transit = self.transits.begin(Transit { send, receive, bytes, begin_s: self.now_s, grouped });
+        // A group has had its latency when it was opened.
+        let latency_s = grouped.map_or_else(|| self.setup.topology.route(src, dst).latency_s, |_| 0.0);
         self.queue.push(self.now_s + latency_s, Event::Moves { rank: src, transfer: send.1, transit });
         for rank in [src, dst] {
             self.host(rank).moving += 1;
@@ -135,7 +140,7 @@ impl Iteration<'_> {
     }
 
     pub(super) fn arrive(&mut self, transit: u32) {
-        let Transit { send, receive, bytes, begin_s } = self.transits.end(transit);
+        let Transit { send, receive, bytes, begin_s, .. } = self.transits.end(transit);
         let sender = &self.host(send.0).machine;
         let size = sender.transfer(send.1).0.content.brings().and_then(|size| sender.size(size));
         for ((rank, id), size) in [(send, None), (receive, size)] {

@@ -13,7 +13,7 @@ use crate::queue::Ordered;
 /// The bottleneck of a flow that is not in the network.
 const NOWHERE: u32 = u32::MAX;
 /// Relative rounding of a sum of a few steps.
-const ROUNDING: f64 = 4.0 * f64::EPSILON;
+pub(super) const ROUNDING: f64 = 4.0 * f64::EPSILON;
 
 /// A flow on the clock of its bottleneck.
 #[derive(Clone, Copy)]

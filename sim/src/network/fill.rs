@@ -11,6 +11,7 @@
 //! tell a good ceiling, and their order settles ties, so that a flow does not move between two equally full
 //! links by rounding.
 
+use super::activity::{Activities, Activity};
 use super::bundle::Bundles;
 use super::clock::Clocks;
 use super::sleep::Sleepers;
@@ -142,6 +143,12 @@ impl Filling {
         first
     }
 
+    /// Counts a part of an activity that has come or gone. Repairs know of flows alone.
+    pub(super) fn weigh(&mut self, link: u32, weight: f64) {
+        self.counts[link as usize] += weight;
+        self.is_stale = true;
+    }
+
     /// Counts a flow that has gone.
     pub(super) fn leave(&mut self, links: impl Iterator<Item = u32> + Clone) {
         self.count(links, -1.0);
@@ -163,15 +170,21 @@ impl Filling {
     }
 
     /// Recomputes the levels, and moves the flows whose bottleneck has changed.
-    pub(super) fn fill(&mut self, clocks: &mut Clocks, bundles: &mut Bundles) {
+    pub(super) fn fill(&mut self, clocks: &mut Clocks, bundles: &mut Bundles, activities: &mut Activities) {
         self.work.fillings += 1;
         if self.is_stale || !self.repair(clocks, bundles) {
-            self.fill_from_the_bottom(clocks, bundles);
+            self.fill_from_the_bottom(clocks, bundles, activities);
         }
-        (self.restart, self.changes, self.is_stale) = (NOWHERE, 0, false);
+        (self.restart, self.changes, self.is_stale) = (NOWHERE, 0, !activities.is_empty());
     }
 
-    fn fill_from_the_bottom(&mut self, clocks: &mut Clocks, bundles: &mut Bundles) {
+    fn fill_from_the_bottom(
+        &mut self,
+        clocks: &mut Clocks,
+        bundles: &mut Bundles,
+        activities: &mut Activities,
+    ) {
+        activities.open();
         self.marks.truncate(0);
         let full = self.capacities.iter().zip(&self.counts).map(|(&left, &open)| Share { left, open });
         self.shares.clear();
@@ -185,7 +198,7 @@ impl Filling {
         self.retain_open();
         while !self.open.is_empty() {
             let ceiling = self.choose_band();
-            self.fix_band(ceiling, clocks, bundles);
+            self.fix_band(ceiling, clocks, bundles, activities);
             self.retain_open();
         }
         self.position.fill(NOWHERE);
@@ -237,10 +250,19 @@ impl Filling {
     }
 
     /// Fixes links of the band, lowest share first, until every share left is above the ceiling.
-    fn fix_band(&mut self, ceiling: f64, clocks: &mut Clocks, bundles: &mut Bundles) {
+    fn fix_band(
+        &mut self,
+        ceiling: f64,
+        clocks: &mut Clocks,
+        bundles: &mut Bundles,
+        activities: &mut Activities,
+    ) {
         let mut band = std::mem::take(&mut self.band);
         loop {
             let lowest = band.iter().map(|candidate| candidate.bound).fold(f64::INFINITY, f64::min);
+            if self.stop_bounded(lowest.min(ceiling), activities) {
+                continue;
+            }
             // The slack is for a share that only rounding lifts over the ceiling it was collected under.
             if lowest > ceiling * (1.0 + TIE) {
                 break;
@@ -253,11 +275,35 @@ impl Filling {
                 if candidate.bound <= tied {
                     self.level = candidate.bound;
                     self.fix(candidate.link, clocks, bundles);
+                    let crossing = activities.iter_mut().filter(|it| it.is_open());
+                    for activity in crossing.filter(|it| it.crosses(candidate.link)) {
+                        self.stop(activity);
+                    }
                     candidate.bound = f64::INFINITY;
                 }
             }
         }
         self.band = band;
+    }
+
+    /// Stops the open activity of the lowest bound, if that is no higher than `most`. Shares of links do not sink by that.
+    fn stop_bounded(&mut self, most: f64, activities: &mut Activities) -> bool {
+        let open = activities.iter_mut().filter(|activity| activity.is_open() && activity.bound() <= most);
+        let Some(activity) = open.min_by(|a, b| a.bound().total_cmp(&b.bound())) else { return false };
+        self.level = activity.bound().max(self.level);
+        self.stop(activity);
+        true
+    }
+
+    /// Stops an activity at the present level, and takes its rates from the links that it crosses.
+    fn stop(&mut self, activity: &mut Activity) {
+        activity.stop(self.level);
+        for &(link, weight) in activity.weights() {
+            let share = &mut self.shares[link as usize];
+            share.left -= self.level * weight;
+            share.open -= weight;
+        }
+        self.work.touches += activity.weights().len() as u64;
     }
 
     /// Makes `link` the bottleneck of its open flows, at the present level.

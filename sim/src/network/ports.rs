@@ -7,6 +7,7 @@
 use zipwire_cluster::NetworkModel;
 
 use super::Work;
+use super::activity::Activities;
 use super::bundle::Bundles;
 use super::clock::Clocks;
 
@@ -15,7 +16,7 @@ pub(super) struct Ports {
     capacities: Vec<f64>,
     /// Whether flows share a link.
     is_shared: bool,
-    counts: Vec<u32>,
+    counts: Vec<f64>,
     levels: Vec<f64>,
     /// Links over which flows have come or gone since the last filling.
     changed: Vec<u32>,
@@ -33,7 +34,7 @@ impl Ports {
                 NetworkModel::AlphaBeta => false,
                 NetworkModel::MaxMin => panic!("max-min levels do not follow from single links"),
             },
-            counts: vec![0; capacities.len()],
+            counts: vec![0.0; capacities.len()],
             levels: capacities.to_vec(),
             changed: Vec::new(),
             moving: Vec::new(),
@@ -45,10 +46,20 @@ impl Ports {
         self.work
     }
 
+    pub(super) fn capacities(&self) -> &[f64] {
+        &self.capacities
+    }
+
+    /// Counts a part of an activity that has come or gone.
+    pub(super) fn weigh(&mut self, link: u32, weight: f64) {
+        self.counts[link as usize] += weight;
+        self.changed.push(link);
+    }
+
     /// Counts a flow that has come; returns its bottleneck.
     pub(super) fn enter(&mut self, links: impl Iterator<Item = u32> + Clone) -> u32 {
         for link in links.clone() {
-            self.counts[link as usize] += 1;
+            self.counts[link as usize] += 1.0;
             self.changed.push(link);
         }
         self.lowest(links)
@@ -57,7 +68,7 @@ impl Ports {
     /// Counts a flow that has gone.
     pub(super) fn leave(&mut self, links: impl Iterator<Item = u32>) {
         for link in links {
-            self.counts[link as usize] -= 1;
+            self.counts[link as usize] -= 1.0;
             self.changed.push(link);
         }
     }
@@ -69,7 +80,7 @@ impl Ports {
     }
 
     /// Brings levels and bottlenecks up to date.
-    pub(super) fn fill(&mut self, clocks: &mut Clocks, bundles: &mut Bundles) {
+    pub(super) fn fill(&mut self, clocks: &mut Clocks, bundles: &mut Bundles, activities: &mut Activities) {
         self.work.fillings += 1;
         self.changed.sort_unstable();
         self.changed.dedup();
@@ -97,6 +108,16 @@ impl Ports {
                 self.work.links_relevelled += 1;
             }
         }
+        for activity in activities.iter_mut() {
+            let levels = activity.weights().iter().map(|&(link, weight)| {
+                if self.is_shared {
+                    self.levels[link as usize]
+                } else {
+                    self.capacities[link as usize] / weight
+                }
+            });
+            activity.stop(levels.fold(activity.bound(), f64::min));
+        }
     }
 
     /// Gives the links that have changed new levels, and collects flows whose bottleneck may not be the lowest link any
@@ -105,7 +126,8 @@ impl Ports {
         let old: Vec<f64> = self.changed.iter().map(|&link| self.levels[link as usize]).collect();
         for &link in &self.changed {
             let link = link as usize;
-            self.levels[link] = self.capacities[link] / f64::from(self.counts[link].max(1));
+            let count = self.counts[link];
+            self.levels[link] = self.capacities[link] / if count > 0.0 { count } else { 1.0 };
         }
         for (&link, old) in self.changed.iter().zip(old) {
             let new = self.levels[link as usize];

@@ -356,6 +356,7 @@ mod tests {
             latency_intra_s: 1e-3,
             latency_inter_s: 5e-3,
             fabric: Fabric::Nodes,
+            nodes_per_domain: 1,
             link_bandwidths: [].into(),
         }
     }
@@ -382,8 +383,8 @@ mod tests {
                     cached_blocks: 0,
                 },
                 compute: ComputeTime {
-                    prefill: PrefillTime { step_s: 1e-3, token_s: 1e-4, pair_s: 0.0 },
-                    decode: DecodeTime { step_s: 5e-3, sequence_s: 1e-3, context_token_s: 0.0 },
+                    prefill: PrefillTime { step_s: 1e-3, token_s: 1e-4, ..PrefillTime::default() },
+                    decode: DecodeTime { step_s: 5e-3, sequence_s: 1e-3, ..DecodeTime::default() },
                 },
                 shards: &shards,
                 topology: &topology,

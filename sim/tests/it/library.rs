@@ -1,8 +1,10 @@
 //! Calls of a communication library's own collectives in virtual time, against closed forms: they begin with the last rank, take
-//! their declared time, end everywhere at once, and neither see nor cause contention.
+//! their declared time if links allow it, end everywhere at once, and share links with one another and with transfers.
 
 use crate::common::{assert_close, call, nodes, setup};
-use zipwire_cluster::{CodecCost, DeclaredCost, HostCost, LibraryCost, Slowdown};
+use zipwire_cluster::{
+    CodecCost, DeclaredCost, Fabric, FatTree, HostCost, LibraryCost, LinkId, Slowdown, Topology, Uplink,
+};
 use zipwire_codec::DType;
 use zipwire_schedule::{
     Algorithm, CallKind, Choice, CostModel, Durations, Job, Lane, Protocol, Rank, Segment, Slot, Work, plan,
@@ -14,6 +16,8 @@ const RANKS: u32 = 4;
 const LATENCY_S: f64 = 30e-6;
 const PER_RANK_S: f64 = 6e-6;
 const BUS: f64 = 2e9;
+/// Bytes per second of links that hold no call back, nor two.
+const LINK: f64 = 1e10;
 /// Seconds of every call that moves nothing.
 const FIXED_S: f64 = LATENCY_S + 3.0 * PER_RANK_S;
 const CODEC: CodecCost = CodecCost { encode_bytes_per_s: 2e9, decode_bytes_per_s: 4e9, launch_s: 3e-6 };
@@ -23,12 +27,28 @@ const SHARD: u64 = 1_000_000;
 
 fn host() -> HostCost {
     let cost = Some(DeclaredCost { latency_s: LATENCY_S, per_rank_s: PER_RANK_S, bytes_per_s: BUS });
-    let library = LibraryCost { all_gather: cost, reduce_scatter: cost, all_reduce: cost, model: None };
+    let library = LibraryCost {
+        all_gather: cost,
+        reduce_scatter: cost,
+        all_reduce: cost,
+        broadcast: cost,
+        model: None,
+    };
     HostCost { library, reduce_bytes_per_s: REDUCE, sync_s: SYNC_S, ..HostCost::default() }
 }
 
-/// Phases of `start_s` seconds, then segments; all in the algorithm `library`.
+/// Phases of `start_s` seconds, then segments; all in the algorithm `library`, on links that are faster than it.
 fn simulated(
+    start_s: [f64; RANKS as usize],
+    calls: Vec<Segment>,
+    protocol: Protocol,
+    host: HostCost,
+) -> Timeline {
+    simulated_on(&nodes(2, 2, [LINK; 2], [0.0; 2]), start_s, calls, protocol, host)
+}
+
+fn simulated_on(
+    topology: &Topology,
     start_s: [f64; RANKS as usize],
     calls: Vec<Segment>,
     protocol: Protocol,
@@ -49,12 +69,10 @@ fn simulated(
     let codec = Some("window7".parse().unwrap());
     let plan = plan(&job, &Choice { algorithm: Some(Algorithm::Library), ..Choice::of(protocol, codec) });
     plan.validate().unwrap();
-    // Links that would be noticed.
-    let topology = nodes(2, 2, [1e6; 2], [0.0; 2]);
     let setup = SimSetup {
         costs: CostModel { host, codec: Some(CODEC) },
         sizes: FrameSizes::Ratio(1.25),
-        ..setup(&plan, &topology, &durations)
+        ..setup(&plan, topology, &durations)
     };
     run(&setup, &|| true).unwrap()
 }
@@ -133,7 +151,7 @@ fn frames_are_padded_to_the_longest_and_sizes_go_straight() {
     let encode_s = CODEC.launch_s + s / CODEC.encode_bytes_per_s;
     let decode_s = CODEC.launch_s + 3.0 * s / CODEC.decode_bytes_per_s;
     // Eight bytes each from two ranks of a node to the other two, over one NIC.
-    let sizes_s = 4.0 * 8.0 / 1e6 + SYNC_S;
+    let sizes_s = 4.0 * 8.0 / LINK + SYNC_S;
     let call_s = FIXED_S + 3.0 * s / 1.25 / BUS;
     assert_close(timeline.iterations[0].length_s, encode_s + sizes_s + call_s + decode_s);
 }
@@ -148,19 +166,39 @@ fn sizes_in_band_are_synchronised() {
     assert_close(sized(SYNC_S) - sized(0.0), SYNC_S);
 }
 
-/// On a channel of its own a call runs beside that of the main channel, as fast as alone.
+/// On a channel of its own a call runs beside that of the main channel; where links have room for both, as fast as alone.
 #[test]
-fn calls_do_not_slow_one_another_down() {
-    let beside = simulated(
-        [0.0; 4],
-        vec![reduce_scatter(DType::F32, 2).in_background(), all_gather([SHARD; 4])],
-        Protocol::Native,
-        host(),
-    );
-    assert_close(beside.iterations[0].length_s, FIXED_S + 3e6 / BUS);
-    let twice = vec![all_gather([SHARD; 4]), all_gather([SHARD; 4])];
-    let after = simulated([0.0; 4], twice, Protocol::Native, host());
-    assert_close(after.iterations[0].length_s, 2.0 * (FIXED_S + 3e6 / BUS));
+fn calls_of_two_communicators_share_links_and_those_of_one_follow_one_another() {
+    let length_s = |link: f64, calls: Vec<Segment>| {
+        let topology = nodes(2, 2, [LINK, link], [0.0; 2]);
+        simulated_on(&topology, [0.0; 4], calls, Protocol::Native, host()).iterations[0].length_s
+    };
+    let both = || vec![reduce_scatter(DType::F32, 2).in_background(), all_gather([SHARD; 4])];
+    let twice = || vec![all_gather([SHARD; 4]), all_gather([SHARD; 4])];
+    assert_close(length_s(LINK, both()), FIXED_S + 3e6 / BUS);
+    assert_close(length_s(LINK, twice()), 2.0 * (FIXED_S + 3e6 / BUS));
+    // A NIC that one call fills: both at once have half of it each.
+    assert_close(length_s(BUS, both()), FIXED_S + 2.0 * 3e6 / BUS);
+    assert_close(length_s(BUS, twice()), 2.0 * (FIXED_S + 3e6 / BUS));
+    assert_close(length_s(BUS / 5.0, twice()), 2.0 * (FIXED_S + 5.0 * 3e6 / BUS));
+}
+
+/// A NIC of a tenth of the others' speed holds every call back that crosses it, and so does a switch above the nodes.
+#[test]
+fn a_call_is_as_fast_as_its_slowest_link() {
+    let call_s = |topology: &Topology| {
+        let calls = vec![all_gather([SHARD; 4])];
+        simulated_on(topology, [0.0; 4], calls, Protocol::Native, host()).iterations[0].length_s - FIXED_S
+    };
+    let mut topology = nodes(2, 2, [LINK; 2], [0.0; 2]);
+    assert_close(call_s(&topology), 3e6 / BUS);
+    // Links of four GPUs come first, up and down, then those of the first NIC.
+    topology.link_bandwidths.insert(LinkId(8), 1e8);
+    assert_close(call_s(&topology), 3e6 / 1e8);
+    let uplink = Uplink::Bandwidth(5e8);
+    let tree = FatTree { nodes_per_leaf: 1, uplink, pods: None };
+    let topology = Topology { fabric: Fabric::FatTree(tree), ..nodes(2, 2, [LINK; 2], [0.0; 2]) };
+    assert_close(call_s(&topology), 3e6 / 5e8);
 }
 
 /// A call slows compute like an exchange, from when it begins.

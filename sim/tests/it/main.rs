@@ -10,6 +10,7 @@ mod closed_forms;
 mod coded_flows;
 mod common;
 mod library;
+mod library_laws;
 mod network;
 mod oracle;
 mod orders;

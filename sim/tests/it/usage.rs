@@ -31,6 +31,7 @@ fn usage_is_the_sum_of_the_rates_of_the_flows() {
             latency_intra_s: 0.0,
             latency_inter_s: 0.0,
             fabric: zipwire_cluster::Fabric::Nodes,
+            nodes_per_domain: 1,
             link_bandwidths: [(LinkId(3), 0.7e9), (LinkId(24), 0.3e9)].into(),
         };
         let capacities = topology.capacities();

@@ -71,6 +71,7 @@ fn topology(args: &ProbeArgs) -> Result<Topology, CliError> {
         latency_intra_s: 0.0,
         latency_inter_s: 0.0,
         fabric,
+        nodes_per_domain: 1,
         link_bandwidths: Default::default(),
     })
 }

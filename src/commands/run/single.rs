@@ -16,7 +16,7 @@ use zipwire::{
 
 use super::{tables, verdict};
 use crate::cli::RunArgs;
-use crate::commands::load_scenario;
+use crate::commands::{load_scenario, say_warnings};
 use crate::error::CliError;
 use crate::progress::Progress;
 
@@ -40,6 +40,10 @@ pub(super) fn run(
     let mut prepared = Prepared::with(&experiment, shared, cancel)?;
     executors.iter().try_for_each(|&executor| prepared.check(executor))?;
     settled.iter().for_each(|line| say!("{line}"));
+    if experiment.serving.is_some() {
+        // Elsewhere they are part of the verdict, which serving has none of.
+        say_warnings(&experiment);
+    }
     let folder = args.folder(&experiment.name);
     let hold = cancel.hold();
     let mut output = Output::create(&folder)?;

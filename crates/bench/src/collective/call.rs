@@ -152,10 +152,19 @@ impl Call<'_> {
     ) -> Result<Outcome, CollectiveBenchError> {
         experiment.variants[0].ways = vec![planned.way];
         let free = split::uncompressed(&experiment, &experiment.variants[0]);
-        experiment.topology = planned.topology;
+        let adapt = |experiment: &mut Experiment, topology: Topology| match self.operation {
+            // Its sends are the library's in plans, too.
+            Operation::AllToAll => {}
+            operation => {
+                experiment.topology = topology;
+                experiment.variants[0].may_call &= operation != Operation::SendRecv;
+            }
+        };
+        adapt(&mut experiment, planned.topology);
         let outcome = self.run(&mut experiment, cancel)?;
         let Some(mut free) = free.filter(|_| self.protocol.is_coded()) else { return Ok(outcome) };
-        free.topology = uncompressed(&free, self.operation, planned.way).0;
+        let (topology, _) = uncompressed(&free, self.operation, planned.way);
+        adapt(&mut free, topology);
         let uncompressed_s = Some(self.run(&mut free, cancel)?.time_s);
         Ok(Outcome { uncompressed_s, ..outcome })
     }
@@ -299,7 +308,7 @@ pub(super) fn plan(experiment: &Experiment, operation: Operation, ratio: f64) ->
         return Planned { way: None, topology, seconds, codec_s };
     }
     // As `best` does: a library's own rings and trees are what it makes of its calls.
-    let is_called = work.collective().is_some_and(|of| library.knows(of));
+    let is_called = work.collective(experiment.topology.ranks()).is_some_and(|of| library.knows(of));
     let is_candidate = |algorithm: &&Algorithm| match algorithm {
         Algorithm::Library => is_called,
         _ => !(is_called && algorithm.is_of_libraries()),
@@ -438,6 +447,9 @@ fn as_sent(
 ) -> Topology {
     let mut sent = topology.clone();
     let Some(model) = model else { return sent };
+    if algorithm == Algorithm::Library {
+        return sent;
+    }
     let LibraryModel { hardware, constants } = model;
     let shape = hardware.shape(topology.ranks());
     sent.gpu_bandwidth *= constants.get(Constant::LinkShare) * constants.get(Constant::PeerLinkShare);

@@ -4,10 +4,14 @@
 //! ([`DeclaredCost`]), or follows from a model of the library on the cluster's hardware ([`LibraryModel`]).
 
 mod constants;
+mod demand;
 mod model;
 
+use crate::Topology;
+
 pub use constants::{Constant, ConstantUnit, Constants, Generation};
-pub use model::{Hardware, LibraryModel, Shape};
+pub use demand::Activity;
+pub use model::{Hardware, LibraryModel, Sends, Shape};
 
 /// An operation of a library among equal ranks, as nccl-tests has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,6 +84,7 @@ impl From<Collective> for Operation {
             Collective::AllGather => Self::AllGather,
             Collective::ReduceScatter => Self::ReduceScatter,
             Collective::AllReduce => Self::AllReduce,
+            Collective::Broadcast => Self::Broadcast,
         }
     }
 }
@@ -93,11 +98,13 @@ pub enum Collective {
     ReduceScatter,
     /// Every rank gets all sums (`ncclAllReduce`).
     AllReduce,
+    /// Every rank gets what one rank has (`ncclBroadcast`).
+    Broadcast,
 }
 
 impl Collective {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::AllGather, Self::ReduceScatter, Self::AllReduce];
+    pub const ALL: [Self; 4] = [Self::AllGather, Self::ReduceScatter, Self::AllReduce, Self::Broadcast];
 
     /// Lower-case name, as scenarios and texts of plans show it.
     pub fn name(self) -> &'static str {
@@ -105,24 +112,27 @@ impl Collective {
             Self::AllGather => "all-gather",
             Self::ReduceScatter => "reduce-scatter",
             Self::AllReduce => "all-reduce",
+            Self::Broadcast => "broadcast",
         }
     }
 
     /// Whether it adds values up.
     pub fn is_reduction(self) -> bool {
         match self {
-            Self::AllGather => false,
+            Self::AllGather | Self::Broadcast => false,
             Self::ReduceScatter | Self::AllReduce => true,
         }
     }
 
     /// Bytes that each of `ranks` ranks sends, and gets, in an optimal ring: `(ranks - 1) count` for All-Gathers and
-    /// Reduce-Scatters of `count` bytes per rank, `2 (ranks - 1) / ranks count` for All-Reduces of `count` bytes, rounded up.
+    /// Reduce-Scatters of `count` bytes per rank, `2 (ranks - 1) / ranks count` for All-Reduces of `count` bytes, rounded up, and `count` for
+    /// broadcasts, which each rank but the last hands on.
     pub fn ring_bytes(self, ranks: u32, count: u64) -> u64 {
         let (ranks, steps) = (u64::from(ranks), u64::from(ranks) - 1);
         match self {
             Self::AllGather | Self::ReduceScatter => steps * count,
             Self::AllReduce => (2 * steps * count).div_ceil(ranks),
+            Self::Broadcast => count,
         }
     }
 }
@@ -236,6 +246,8 @@ pub struct LibraryCost {
     pub reduce_scatter: Option<DeclaredCost>,
     /// Declared cost of All-Reduces.
     pub all_reduce: Option<DeclaredCost>,
+    /// Declared cost of broadcasts to all ranks.
+    pub broadcast: Option<DeclaredCost>,
     /// The model.
     pub model: Option<LibraryModel>,
 }
@@ -248,6 +260,13 @@ impl LibraryCost {
         declared.or_else(modelled)
     }
 
+    /// Activity of a collective among all ranks of a cluster, each of which moves `ring_bytes` around a ring; none if its cost is neither
+    /// declared nor modelled.
+    pub fn activity(&self, collective: Collective, topology: &Topology, ring_bytes: u64) -> Option<Activity> {
+        let declared = self.declared(collective).map(|cost| cost.activity(topology, ring_bytes));
+        declared.or_else(|| Some(self.model?.activity(collective, topology, ring_bytes)))
+    }
+
     /// Whether the cost of a collective is known.
     pub fn knows(&self, collective: Collective) -> bool {
         self.model.is_some() || self.declared(collective).is_some()
@@ -258,6 +277,7 @@ impl LibraryCost {
             Collective::AllGather => self.all_gather,
             Collective::ReduceScatter => self.reduce_scatter,
             Collective::AllReduce => self.all_reduce,
+            Collective::Broadcast => self.broadcast,
         }
     }
 }

@@ -9,6 +9,7 @@
 
 use super::constants::{Constant, Constants};
 use super::{Algorithm, Candidate, FewChannels, ModelledCost, Operation, WireProtocol};
+use crate::{Fabric, Rank, Topology};
 
 /// Bytes that each channel of a send has at least, if there are more than the fewest channels (fitted to the sizes at which
 /// sends on 4 and 8 H100 get faster).
@@ -61,6 +62,66 @@ impl LibraryModel {
     /// Share of a NIC's line rate that sends reach among `ranks` ranks, of which each sends to `peers` of other NVLink domains at a time.
     pub fn peer_nic_share(&self, ranks: u32, peers: u32) -> f64 {
         Ways::new(&self.constants, self.hardware.shape(ranks)).peer_share(f64::from(peers))
+    }
+
+    /// Grouped sends of a rank that has so many bytes for all others together, and something for `beyond` ranks of other domains. An
+    /// All-to-All of equal parts takes what [`cost`](Self::cost) says of it on nominal links, and any other one what its fullest link then
+    /// takes: each rank may use its whole links for whomever it wants.
+    pub fn sends(&self, topology: &Topology, bytes: u64, beyond: u32) -> Sends {
+        let ranks = topology.ranks();
+        let ways = Ways::new(&self.constants, self.hardware.shape(ranks));
+        let size = bytes as f64 * ways.n / (ways.n - 1.0);
+        let peers_s = f64::from(beyond) * ways.get(Constant::PeerHop);
+        let timed = ways.grouped().map(|grouped| {
+            let s_per_byte = grouped.within_s.max(grouped.beyond_s) + grouped.own_s;
+            let moving_s = Candidate { s_per_byte, ..grouped.way }.seconds(size) - grouped.way.latency_s;
+            (grouped, s_per_byte * size, moving_s)
+        });
+        let [ll, simple] = timed;
+        let seconds = |(grouped, _, moving_s): &(Grouped, f64, f64)| grouped.way.latency_s + moving_s;
+        let (grouped, full_s, moving_s) = if seconds(&simple) < seconds(&ll) { simple } else { ll };
+        // What links take for each byte of the size if they lose nothing.
+        let gpu_s = 1.0 / topology.gpu_bandwidth;
+        let host_s = match topology.fabric {
+            Fabric::Host { bandwidth } => f64::from(topology.gpus_per_node) / bandwidth,
+            _ => 0.0,
+        };
+        let near_s = (ways.g - 1.0) / ways.n * gpu_s.max(host_s);
+        let nic_s = ways.g / ways.shape.domain_bytes_per_s;
+        let far_s = (ways.n - ways.g) / ways.n * gpu_s.max(nic_s);
+        let lag = if full_s > 0.0 { moving_s / full_s } else { 1.0 };
+        let loss = |own_s: f64, link_s: f64| if link_s > 0.0 { (own_s * lag / link_s).max(1.0) } else { 1.0 };
+        Sends {
+            latency_s: grouped.way.latency_s + peers_s,
+            within: loss(grouped.within_s + grouped.own_s, near_s),
+            beyond: loss(grouped.beyond_s, far_s),
+        }
+    }
+}
+
+/// Grouped sends to all peers: seconds for each byte of the operation's size, within a domain, beyond it, and of a rank's copy to itself.
+struct Grouped {
+    way: Candidate,
+    within_s: f64,
+    beyond_s: f64,
+    own_s: f64,
+}
+
+/// Sends of one rank in a group, as its links see them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sends {
+    /// Seconds before the first byte of any of them moves.
+    pub latency_s: f64,
+    /// Effective bytes for each byte to a rank of the same domain, at least 1.
+    pub within: f64,
+    /// Effective bytes for each byte to a rank of another domain, at least 1.
+    pub beyond: f64,
+}
+
+impl Sends {
+    /// Effective bytes for each byte from one rank to another.
+    pub fn loss(&self, topology: &Topology, src: Rank, dst: Rank) -> f64 {
+        if topology.is_near(src, dst) { self.within } else { self.beyond }
     }
 }
 
@@ -269,28 +330,40 @@ impl<'a> Ways<'a> {
 
     /// Sends to all peers at the same time: within the domain over its links, beyond it over NICs.
     fn all_to_all(&self) -> [Candidate; 2] {
-        let link = self.link * self.get(Constant::PeerLinkShare);
-        let within_s = (self.g - 1.0) / self.n / link;
-        let ll_s = (self.g - 1.0) / self.n / link.min(self.get(Constant::PeerLlBandwidth));
-        let (beyond_s, ll_beyond_s, own_s) = if self.is_one_domain() {
-            (0.0, 0.0, self.get(Constant::OwnShare) / self.n / self.link)
-        } else {
-            let beyond_s = (self.domains - 1.0) / self.domains / self.peer_nic(self.n - self.g);
-            (beyond_s, 2.0 * beyond_s, 0.0)
-        };
         let peers_s = (self.n - self.g) * self.get(Constant::PeerHop);
-        let way = |protocol, base, s_per_byte, lag_s| {
+        self.grouped().map(|Grouped { way, within_s, beyond_s, own_s }| Candidate {
+            latency_s: way.latency_s + peers_s,
+            s_per_byte: within_s.max(beyond_s) + own_s,
+            ..way
+        })
+    }
+
+    /// Sends to all peers, without the time for each peer.
+    fn grouped(&self) -> [Grouped; 2] {
+        let link = self.link * self.get(Constant::PeerLinkShare);
+        let (beyond_s, own_s) = if self.is_one_domain() {
+            (0.0, self.get(Constant::OwnShare) / self.n / self.link)
+        } else {
+            ((self.domains - 1.0) / self.domains / self.peer_nic(self.n - self.g), 0.0)
+        };
+        let within_s = |link: f64| (self.g - 1.0) / self.n / link;
+        let way = |protocol, base, lag_s| {
             let way = self.way(Algorithm::Peers, protocol);
-            Candidate { latency_s: way.latency_s + self.get(base) + peers_s, s_per_byte, lag_s, ..way }
+            Candidate { latency_s: way.latency_s + self.get(base), lag_s, ..way }
         };
         [
-            way(WireProtocol::Ll, Constant::PeerLlBase, ll_s.max(ll_beyond_s), 0.0),
-            way(
-                WireProtocol::Simple,
-                Constant::PeerBase,
-                within_s.max(beyond_s) + own_s,
-                self.get(Constant::PeerLag),
-            ),
+            Grouped {
+                way: way(WireProtocol::Ll, Constant::PeerLlBase, 0.0),
+                within_s: within_s(link.min(self.get(Constant::PeerLlBandwidth))),
+                beyond_s: 2.0 * beyond_s,
+                own_s: 0.0,
+            },
+            Grouped {
+                way: way(WireProtocol::Simple, Constant::PeerBase, self.get(Constant::PeerLag)),
+                within_s: within_s(link),
+                beyond_s,
+                own_s,
+            },
         ]
     }
 

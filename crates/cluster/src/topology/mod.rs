@@ -19,6 +19,8 @@ pub struct Topology {
     pub nodes: u32,
     /// GPUs (ranks) per node, at least 1; rank `r` is on node `r / gpus_per_node`.
     pub gpus_per_node: u32,
+    /// Nodes whose GPUs are connected as those of one node are, as the trays of a rack by NVLink; 1 if each node is by itself.
+    pub nodes_per_domain: u32,
     /// NICs per node, from 1 to `gpus_per_node`.
     pub nics_per_node: u32,
     /// Bytes per second of a GPU's link, each direction.
@@ -49,6 +51,11 @@ impl Topology {
     /// The node of a rank.
     pub fn node(&self, rank: Rank) -> u32 {
         rank.0 / self.gpus_per_node
+    }
+
+    /// Whether two ranks need no NIC between them.
+    pub fn is_near(&self, a: Rank, b: Rank) -> bool {
+        self.node(a) / self.nodes_per_domain == self.node(b) / self.nodes_per_domain
     }
 
     /// Bytes per second of every link, by [`LinkId`]: up and down links of GPUs first, then of NICs, then of switches; those of
@@ -134,7 +141,7 @@ impl Topology {
     /// The route from `src` to `dst`, which must differ; at most [`Route::MAX_LINKS`] links.
     pub fn route(&self, src: Rank, dst: Rank) -> Route {
         assert!(src != dst, "rank {src} sends to itself: such chunks never reach the network");
-        let is_near = self.node(src) == self.node(dst);
+        let is_near = self.is_near(src, dst);
         if let Fabric::Graph(graph) = &self.fabric {
             let class_s = if is_near { self.latency_intra_s } else { self.latency_inter_s };
             return graph.route(src, dst).later(class_s);
@@ -142,7 +149,7 @@ impl Topology {
         let gpus = [LinkId(2 * src.0), LinkId(2 * dst.0 + 1)];
         if is_near {
             return match &self.fabric {
-                Fabric::Host { .. } => {
+                Fabric::Host { .. } if self.node(src) == self.node(dst) => {
                     let host = self.first_fabric_link() + 2 * self.node(src);
                     let [up, down] = gpus;
                     Route::over(&[up, LinkId(host), LinkId(host + 1), down], self.latency_intra_s)

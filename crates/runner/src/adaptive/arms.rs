@@ -9,7 +9,7 @@ use zipwire_schedule::plan::{LocalKind, OpKind, Plan};
 use zipwire_schedule::switcher::{
     Arm, ClassModel, LinearModel, Observation, Prior, Switcher, SwitcherReport, classes,
 };
-use zipwire_schedule::{Algorithm, CallKind, Choice, Job, Lane, Protocol, Segment, Slot, Work};
+use zipwire_schedule::{Algorithm, CallKind, Choice, Job, Lane, Protocol, Rank, Segment, Slot, Work};
 use zipwire_timeline::Timeline;
 
 use super::simulated::{TABLE_BYTES, takes_new_tables};
@@ -221,10 +221,13 @@ fn loads(experiment: &Experiment, variant: &Variant, plan: &Plan) -> Vec<Load> {
                 }
                 OpKind::Library(call) => {
                     let bytes = call.ring_bytes(|_| unreachable!("arms that call a library are not coded"));
-                    let fixed_s = costs.call_s(call, 0);
-                    load.calls_s += fixed_s;
-                    load.called_s += costs.call_s(call, bytes) - fixed_s;
                     load.called_bytes += bytes;
+                    // What a call takes, it takes on all ranks.
+                    if program.rank == Rank(0) {
+                        let activity = costs.call(call, topology, bytes);
+                        load.calls_s += activity.latency_s;
+                        load.called_s += activity.alone_s(&capacities) - activity.latency_s;
+                    }
                 }
                 OpKind::Compute(_) => {}
             }

@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 mod critical_path;
+mod library_on_links;
 mod warnings;
 mod weight_sync;

@@ -113,3 +113,22 @@ fn a_ratio_without_a_payload() {
     );
     assert_eq!(of(&["codec.ratio=1.4"], true), [""; 0]);
 }
+
+/// A library that is declared to be faster than the NICs.
+#[test]
+fn calls_that_are_declared_faster_than_links() {
+    let library = |bandwidth: &str| {
+        let cost = format!("{{ latency = \"20 us\", bandwidth = \"{bandwidth}\" }}");
+        let text = SCENARIO
+            .replace("[workload]", &format!("library = {{ all-gather = {cost} }}\n\n[workload]"))
+            .replacen("algorithm = \"direct\"", "algorithm = \"library\"", 1);
+        of_text(&text, &[], false)
+    };
+    assert_eq!(library("80 GB/s"), [""; 0]);
+    assert_eq!(
+        library("250 GB/s"),
+        [
+            "`native` takes 2.50 times as long as `cluster.library.all-gather.bandwidth` says: GPUs and NICs of this cluster carry no more"
+        ]
+    );
+}

@@ -17,7 +17,7 @@ use zipwire_schedule::{Plan, Rank};
 
 use self::ports::Ports;
 use super::filter::Filter;
-use super::{Ended, Event, Message, Transport, is_of_call};
+use super::{Ended, Event, LibraryCall, Message, Transport, is_of_call};
 use crate::control::Control;
 use crate::event_queue::EventQueue;
 use crate::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -26,22 +26,24 @@ use crate::transport::local::Note;
 /// Holds back the ends of transfers of one rank.
 pub(crate) struct Paced {
     /// To the thread that moves time along the links.
-    wire: Sender<Parcel>,
+    wire: Sender<Load>,
     /// Ends of transfers that are reported and not due.
     held: HashMap<TransferKey, Event>,
     /// Arrival times of transfers whose end has not been reported here yet.
     arrived_s: HashMap<TransferKey, f64>,
+    /// Effective bytes for each byte of grouped sends that have not begun.
+    losses: HashMap<TransferKey, f64>,
     stream: fn(&TransferKey) -> Option<Stream>,
 }
 
 impl Paced {
-    pub(crate) fn new(wire: Sender<Parcel>) -> Self {
+    pub(crate) fn new(wire: Sender<Load>) -> Self {
         Self::of_streams(wire, |_| None)
     }
 
     /// A filter for transfers that are parts of streams.
-    pub(crate) fn of_streams(wire: Sender<Parcel>, stream: fn(&TransferKey) -> Option<Stream>) -> Self {
-        Self { wire, held: HashMap::new(), arrived_s: HashMap::new(), stream }
+    pub(crate) fn of_streams(wire: Sender<Load>, stream: fn(&TransferKey) -> Option<Stream>) -> Self {
+        Self { wire, held: HashMap::new(), arrived_s: HashMap::new(), losses: HashMap::new(), stream }
     }
 
     fn hold(&mut self, key: TransferKey, end: Event) -> Option<Event> {
@@ -54,18 +56,28 @@ impl Paced {
 }
 
 impl Filter for Paced {
+    fn begin_group(&mut self, losses: &mut dyn Iterator<Item = (TransferKey, f64)>, _: &mut dyn Transport) {
+        self.losses.extend(losses);
+    }
+
+    fn begin_call(&mut self, call: LibraryCall, _: &mut dyn Transport) -> Result<(), Ended> {
+        self.wire.send(Load::Call(call)).map_err(|_| Ended::Aborted)
+    }
+
     fn pass(&mut self, event: Event, inner: &dyn Transport) -> Result<Option<Event>, Ended> {
         match event {
-            // Links do not know of what a library moves.
+            // Links know of a call as a whole.
             Event::Begun { key, .. } | Event::Sent { key, .. } if is_of_call(&key) => Ok(Some(event)),
             Event::Received(received) if is_of_call(&received.transfer.key) => Ok(Some(event)),
-            // Both ends hear of it, and the receiver tells the links.
-            Event::Begun { key, .. } if key.dst != inner.rank() => Ok(Some(event)),
+            // Both ends hear of it, and the sender tells the links.
+            Event::Begun { key, .. } if key.src != inner.rank() => Ok(Some(event)),
             Event::Begun { key, bytes, at_s } => {
                 // The thread of the links ends before its ranks only when the run is over: somebody has failed, and this rank is
                 // about to hear of it.
                 let stream = (self.stream)(&key);
-                self.wire.send(Parcel { key, bytes, begin_s: at_s, stream }).map_err(|_| Ended::Aborted)?;
+                let loss = self.losses.remove(&key);
+                let parcel = Parcel { key, bytes, begin_s: at_s, stream, loss };
+                self.wire.send(Load::Parcel(parcel)).map_err(|_| Ended::Aborted)?;
                 Ok(Some(event))
             }
             Event::Received(received) => Ok(self.hold(received.transfer.key, event)),
@@ -90,7 +102,14 @@ fn ended_at(event: Event, at_s: f64) -> Event {
     }
 }
 
-/// A transfer whose ends are both on offer, given to the wire by its receiver.
+/// Transfer or call that is given to the wire.
+#[derive(Debug)]
+pub(crate) enum Load {
+    Parcel(Parcel),
+    Call(LibraryCall),
+}
+
+/// A transfer whose ends are both on offer, given to the wire by its sender.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parcel {
     pub(crate) key: TransferKey,
@@ -99,6 +118,8 @@ pub(crate) struct Parcel {
     pub(crate) begin_s: f64,
     /// The stream that it is part of; `None` if it is alone.
     pub(crate) stream: Option<Stream>,
+    /// Effective bytes for each byte of one of a group of sends; `None` if it is no such one.
+    pub(crate) loss: Option<f64>,
 }
 
 /// Transfers between two ranks that follow one another on the wire as if they were one.
@@ -124,10 +145,10 @@ pub(crate) struct Wire<'a> {
     topology: &'a Topology,
     dilation: f64,
     ports: Ports,
-    /// Parcels whose latency is running.
-    launched: EventQueue<Parcel>,
-    /// The parcel of each transfer on the ports.
-    moving: Vec<Option<Parcel>>,
+    /// Parcels and calls whose latency is running.
+    launched: EventQueue<Load>,
+    /// Transfers and calls on the ports.
+    moving: Vec<Option<Load>>,
     /// Parcels that wait for the one before them in their stream; streams that have nothing under way are not there.
     streams: HashMap<(Rank, Rank, u32), VecDeque<Parcel>>,
 }
@@ -149,7 +170,7 @@ impl<'a> Wire<'a> {
     }
 
     /// Serves until all receivers have gone or the run has ended.
-    pub(crate) fn run(mut self, parcels: &Receiver<Parcel>, control: &Control<'_, Note>) {
+    pub(crate) fn run(mut self, loads: &Receiver<Load>, control: &Control<'_, Note>) {
         loop {
             self.catch_up(control);
             let now_s = control.now_s();
@@ -161,8 +182,12 @@ impl<'a> Wire<'a> {
             } else {
                 LOOK
             };
-            match parcels.recv_timeout(wait) {
-                Ok(parcel) => self.take(parcel),
+            match loads.recv_timeout(wait) {
+                Ok(Load::Parcel(parcel)) => self.take(parcel),
+                Ok(Load::Call(call)) => {
+                    self.launched
+                        .push(call.begin_s + call.activity.latency_s * self.dilation, Load::Call(call));
+                }
                 Err(RecvTimeoutError::Timeout) if !control.is_aborted() => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
             }
@@ -183,8 +208,9 @@ impl<'a> Wire<'a> {
     fn launch(&mut self, parcel: Parcel, at_s: f64) {
         let route = self.topology.route(parcel.key.src, parcel.key.dst);
         let follows = parcel.stream.is_some_and(|stream| stream.follows);
-        let latency_s = if follows { 0.0 } else { route.latency_s };
-        self.launched.push(at_s + latency_s * self.dilation, parcel);
+        let has_begun = follows || parcel.loss.is_some();
+        let latency_s = if has_begun { 0.0 } else { route.latency_s };
+        self.launched.push(at_s + latency_s * self.dilation, Load::Parcel(parcel));
     }
 
     /// A parcel is there: the next one of its stream follows.
@@ -208,25 +234,53 @@ impl<'a> Wire<'a> {
         }
         let _span = tracing::info_span!("pace").entered();
         while self.next_s() <= control.now_s() {
-            if let Some((moves_s, parcel)) = self.launched.pop(self.ports.next_s()) {
-                let route = self.topology.route(parcel.key.src, parcel.key.dst);
-                let ports: Vec<usize> = route.links().iter().map(|link| link.index()).collect();
-                let id: ports::Id = self.ports.begin(ports, parcel.bytes, moves_s);
-                if self.moving.len() <= id {
-                    self.moving.resize(id + 1, None);
-                }
-                self.moving[id] = Some(parcel);
+            if let Some((moves_s, load)) = self.launched.pop(self.ports.next_s()) {
+                self.begin(load, moves_s);
                 continue;
             }
             // Bytes that move are progress, however long a transfer takes.
             control.count_progress();
             if let Some((id, at_s)) = self.ports.serve() {
-                let parcel = self.moving[id].take().expect("what is on the ports has a parcel");
-                self.follow(&parcel, at_s);
+                let load = self.moving[id].take().expect("what is on the ports is known");
+                self.end(&load, at_s, control);
+            }
+        }
+    }
+
+    /// Puts something on the ports.
+    fn begin(&mut self, load: Load, at_s: f64) {
+        let id: ports::Id = match &load {
+            Load::Parcel(parcel) => {
+                let route = self.topology.route(parcel.key.src, parcel.key.dst);
+                let ports = route.links().iter().map(|link| link.index()).collect();
+                let effective = parcel.bytes as f64 * parcel.loss.unwrap_or(1.0);
+                self.ports.begin(ports, effective.round() as u64, at_s)
+            }
+            Load::Call(LibraryCall { activity, .. }) => {
+                let demand: Vec<(usize, f64)> =
+                    activity.demand.iter().map(|&(link, bytes)| (link.index(), bytes)).collect();
+                self.ports.begin_spread(&demand, activity.moving_s * self.dilation, at_s)
+            }
+        };
+        if self.moving.len() <= id {
+            self.moving.resize_with(id + 1, || None);
+        }
+        self.moving[id] = Some(load);
+    }
+
+    /// Tells the ranks of what has left the ports. A rank that has gone has failed, and said so.
+    fn end(&mut self, load: &Load, at_s: f64, control: &Control<'_, Note>) {
+        match load {
+            Load::Parcel(parcel) => {
+                self.follow(parcel, at_s);
                 let key = parcel.key;
-                // A rank that has gone has failed, and said so.
                 for end in [key.src, key.dst] {
                     control.send(end, Note::Told(Message::Arrived { key, at_s }));
+                }
+            }
+            Load::Call(LibraryCall { call, .. }) => {
+                for rank in (0..self.topology.ranks()).map(Rank) {
+                    control.send(rank, Note::Told(Message::Moved { call: *call, at_s }));
                 }
             }
         }
@@ -237,11 +291,19 @@ fn stream_of(parcel: &Parcel) -> Option<(Rank, Rank, u32)> {
     parcel.stream.map(|stream| (parcel.key.src, parcel.key.dst, stream.number))
 }
 
+/// Mean raw bytes of a transfer, and of what a rank moves in a call of a library.
 pub(crate) fn mean_bytes(plan: &Plan) -> u64 {
-    let ops = plan.programs.iter().flat_map(|program| &program.ops);
-    let sends = ops.filter_map(|op| op.kind.exchange()).flat_map(|exchange| &exchange.sends);
-    let regions = sends.filter_map(|transfer| transfer.content.region());
-    let (bytes, count) = regions.fold((0, 0), |(bytes, count), region| (bytes + region.len, count + 1));
+    let (mut bytes, mut count) = (0, 0);
+    for op in plan.programs.iter().flat_map(|program| &program.ops) {
+        let sends = op.kind.exchange().map(|exchange| &exchange.sends[..]).unwrap_or_default();
+        for region in sends.iter().filter_map(|transfer| transfer.content.region()) {
+            (bytes, count) = (bytes + region.len, count + 1);
+        }
+        if let Some(call) = op.kind.library() {
+            let shares = call.inputs.iter().filter_map(|share| share.content.region());
+            (bytes, count) = (bytes + shares.map(|region| region.len).sum::<u64>(), count + 1);
+        }
+    }
     bytes / count.max(1)
 }
 
@@ -267,7 +329,7 @@ mod tests {
         let (wire, links) = channel();
         drop(links);
         let key =
-            TransferKey { src: Rank(1), dst: Rank(0), number: 0, segment: SegmentId(0), stage: Stage::Raw };
+            TransferKey { src: Rank(0), dst: Rank(1), number: 0, segment: SegmentId(0), stage: Stage::Raw };
         let begun = Event::Begun { key, bytes: 1, at_s: 0.0 };
         assert_eq!(Paced::new(wire).pass(begun, &local).unwrap_err(), Ended::Aborted);
     }

@@ -4,6 +4,9 @@
 //! under way over the ports of its route; each port hands them on at its bandwidth, first come first served among
 //! transfers, one quantum a turn. Fair shares come out of that, and so agreement with the simulator's max-min rates
 //! means something.
+//!
+//! A call of a library crosses many ports at once: it puts a part of each quantum on every one of them, and a quantum is over when
+//! all ports have served their parts.
 
 use std::collections::VecDeque;
 
@@ -36,6 +39,36 @@ struct Transfer {
     most_under_way: u32,
     /// Quanta that wait in front of each port of the route.
     waiting: Vec<VecDeque<u64>>,
+    /// State of a call, which crosses all its ports at once instead of one after the other, and counts quanta instead of bytes.
+    spread: Option<Spread>,
+}
+
+#[derive(Debug)]
+struct Spread {
+    /// Bytes of a quantum on each port.
+    parts: Vec<f64>,
+    /// Quanta that each port has served.
+    served: Vec<u64>,
+    /// Quanta that all ports have served.
+    over: u64,
+    /// Parts that are still to be served of the quanta under way.
+    open: VecDeque<usize>,
+}
+
+impl Spread {
+    /// A port has served its part of a quantum; how many quanta are over by that.
+    fn serve(&mut self, hop: usize) -> u32 {
+        let quantum = (self.served[hop] - self.over) as usize;
+        self.served[hop] += 1;
+        self.open[quantum] -= 1;
+        let mut count = 0;
+        while self.open.front() == Some(&0) {
+            self.open.pop_front();
+            count += 1;
+        }
+        self.over += u64::from(count);
+        count
+    }
 }
 
 #[derive(Debug)]
@@ -55,6 +88,8 @@ pub(super) struct Ports {
     transfers: Vec<Transfer>,
     /// Ids of transfers that have ended.
     free: Vec<Id>,
+    /// Ports of their own of what has ended.
+    own: Vec<usize>,
     /// Quanta at ports, by when they will have been served.
     served: EventQueue<Quantum>,
 }
@@ -68,17 +103,43 @@ impl Ports {
             is_busy: false,
         };
         let ports = bandwidths.into_iter().map(port).collect();
-        let (transfers, free) = (Vec::new(), Vec::new());
-        Self { quantum, ports, transfers, free, served: EventQueue::new() }
+        let (transfers, free, own) = (Vec::new(), Vec::new(), Vec::new());
+        Self { quantum, ports, transfers, free, own, served: EventQueue::new() }
     }
 
     /// A transfer of `bytes`, at least one, over `ports` begins at `now_s`.
     pub(super) fn begin(&mut self, ports: Vec<usize>, bytes: u64, now_s: f64) -> Id {
         assert!(bytes > 0 && !ports.is_empty(), "an empty transfer has no use for ports");
+        self.launch(ports, bytes, None, now_s)
+    }
+
+    /// Something begins that puts so many bytes on each of several ports, and takes `moving_s` where none of them holds it back.
+    pub(super) fn begin_spread(&mut self, demand: &[(usize, f64)], moving_s: f64, now_s: f64) -> Id {
+        let seconds = |&(port, bytes): &(usize, f64)| bytes * self.ports[port].seconds_per_byte;
+        let fullest = demand.iter().max_by(|a, b| seconds(a).total_cmp(&seconds(b)));
+        let fullest = fullest.expect("it crosses a port").1;
+        let count = (fullest / self.quantum as f64).ceil().max(1.0);
+        // A port of its own is what else holds it back.
+        let own = self.own.pop().unwrap_or(self.ports.len());
+        if own == self.ports.len() {
+            self.ports.push(Port { seconds_per_byte: 0.0, turns: VecDeque::new(), is_busy: false });
+        }
+        self.ports[own].seconds_per_byte = moving_s / count;
+        let (mut ports, mut parts): (Vec<usize>, Vec<f64>) =
+            demand.iter().map(|&(port, bytes)| (port, bytes / count)).unzip();
+        ports.push(own);
+        parts.push(1.0);
+        let served = vec![0; ports.len()];
+        let spread = Spread { parts, served, over: 0, open: VecDeque::new() };
+        self.launch(ports, count as u64, Some(spread), now_s)
+    }
+
+    fn launch(&mut self, ports: Vec<usize>, bytes: u64, spread: Option<Spread>, now_s: f64) -> Id {
         let waiting = vec![VecDeque::new(); ports.len()];
-        let most_under_way = UNDER_WAY.max(UNDER_WAY_PER_PORT * ports.len() as u32);
+        let per_port = if spread.is_some() { 0 } else { UNDER_WAY_PER_PORT * ports.len() as u32 };
+        let most_under_way = UNDER_WAY.max(per_port);
         let (unsent, left, under_way) = (bytes, bytes, 0);
-        let transfer = Transfer { ports, unsent, left, under_way, most_under_way, waiting };
+        let transfer = Transfer { ports, unsent, left, under_way, most_under_way, waiting, spread };
         let id = self.free.pop().unwrap_or(self.transfers.len());
         if id == self.transfers.len() {
             self.transfers.push(transfer);
@@ -101,18 +162,26 @@ impl Ports {
         let (time_s, Quantum { port, transfer: id, hop, bytes }) = self.served.pop(f64::INFINITY)?;
         self.ports[port].is_busy = false;
         let transfer = &mut self.transfers[id];
-        let mut ended = None;
-        if hop + 1 < transfer.ports.len() {
-            self.queue(id, hop + 1, bytes, time_s);
-        } else {
-            transfer.left -= bytes;
-            transfer.under_way -= 1;
-            if transfer.left == 0 {
-                ended = Some((id, time_s));
-                self.free.push(id);
+        let (count, over) = match &mut transfer.spread {
+            Some(spread) => {
+                let count = spread.serve(hop);
+                (count, u64::from(count))
             }
-            self.send_next(id, time_s);
+            None if hop + 1 < transfer.ports.len() => {
+                self.queue(id, hop + 1, bytes, time_s);
+                (0, 0)
+            }
+            None => (1, bytes),
+        };
+        let transfer = &mut self.transfers[id];
+        transfer.left -= over;
+        transfer.under_way -= count;
+        let ended = (count > 0 && transfer.left == 0).then_some((id, time_s));
+        if ended.is_some() {
+            self.free.push(id);
+            self.own.extend(transfer.spread.as_ref().and(transfer.ports.last()));
         }
+        (0..count).for_each(|_| self.send_next(id, time_s));
         self.turn(port, time_s);
         ended
     }
@@ -120,11 +189,18 @@ impl Ports {
     /// Puts the next quantum of a transfer on its way, if there is one and its turn has come.
     fn send_next(&mut self, id: Id, now_s: f64) {
         let transfer = &mut self.transfers[id];
-        let bytes = transfer.unsent.min(self.quantum);
+        let (quantum, hops) = match &mut transfer.spread {
+            Some(_) => (1, 0..transfer.ports.len()),
+            None => (self.quantum, 0..1),
+        };
+        let bytes = transfer.unsent.min(quantum);
         if bytes > 0 && transfer.under_way < transfer.most_under_way {
             transfer.unsent -= bytes;
             transfer.under_way += 1;
-            self.queue(id, 0, bytes, now_s);
+            if let Some(spread) = &mut transfer.spread {
+                spread.open.push_back(hops.len());
+            }
+            hops.for_each(|hop| self.queue(id, hop, bytes, now_s));
         }
     }
 
@@ -146,13 +222,15 @@ impl Ports {
             return;
         }
         let Some((id, hop)) = port.turns.pop_front() else { return };
-        let waiting = &mut self.transfers[id].waiting[hop];
+        let transfer = &mut self.transfers[id];
+        let waiting = &mut transfer.waiting[hop];
         let bytes = waiting.pop_front().expect("a transfer has its turn only while a quantum waits");
         if !waiting.is_empty() {
             port.turns.push_back((id, hop));
         }
         port.is_busy = true;
-        let time_s = now_s + bytes as f64 * port.seconds_per_byte;
+        let part = transfer.spread.as_ref().map_or(bytes as f64, |spread| spread.parts[hop]);
+        let time_s = now_s + part * port.seconds_per_byte;
         self.served.push(time_s, Quantum { port: index, transfer: id, hop, bytes });
     }
 }
@@ -230,6 +308,43 @@ mod tests {
         let ends = play(&[1e9], &[(&[0], 20 * MB, 0.0), (&[0], 10 * MB, half_s)]);
         assert_near(ends[0], (30 * MB) as f64 / 1e9);
         assert_near(ends[1], (30 * MB) as f64 / 1e9);
+    }
+
+    /// Ends of a transfer over the first port, if it has bytes, and of things that put bytes on several ports and are bound to `moving_s`.
+    fn play_spread(bandwidths: &[f64], alone: u64, spread: &[(&[f64], f64)]) -> Vec<f64> {
+        let mut ports = Ports::new(bandwidths.iter().copied(), 16 * 1024);
+        let mut ids: Vec<Id> = Vec::new();
+        if alone > 0 {
+            ids.push(ports.begin(vec![0], alone, 0.0));
+        }
+        for (bytes, moving_s) in spread {
+            let demand: Vec<(usize, f64)> = bytes.iter().copied().enumerate().collect();
+            ids.push(ports.begin_spread(&demand, *moving_s, 0.0));
+        }
+        let mut ends = vec![f64::NAN; ids.len()];
+        while ports.next_s().is_finite() {
+            if let Some((id, time_s)) = ports.serve() {
+                ends[ids.iter().position(|&other| other == id).unwrap()] = time_s;
+            }
+        }
+        ends
+    }
+
+    #[test]
+    fn what_crosses_many_ports_is_as_fast_as_the_fullest_and_shares_it_evenly() {
+        let (bandwidths, bytes) = ([1e9, 4e9, 2e9], [64e6, 64e6, 32e6]);
+        assert_near(play_spread(&bandwidths, 0, &[(&bytes, 0.01)])[0], 0.064);
+        assert_near(play_spread(&bandwidths, 0, &[(&bytes, 0.1)])[0], 0.1);
+        for end_s in play_spread(&bandwidths, 0, &[(&bytes, 0.01), (&bytes, 0.01)]) {
+            assert_near(end_s, 0.128);
+        }
+        // A transfer of as many bytes has an equal share; beside one that is bound to half the port it has the other half.
+        for end_s in play_spread(&bandwidths, 64_000_000, &[(&bytes, 0.01)]) {
+            assert_near(end_s, 0.128);
+        }
+        let ends = play_spread(&bandwidths, 96_000_000, &[(&bytes, 0.128)]);
+        assert_near(ends[0], 0.16);
+        assert_near(ends[1], 0.128);
     }
 
     #[test]

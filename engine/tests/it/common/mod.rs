@@ -64,6 +64,7 @@ pub(crate) fn nodes(nodes: u32, gpus_per_node: u32, bandwidths: [f64; 2], latenc
         latency_intra_s: latency_s,
         latency_inter_s: latency_s,
         fabric: Fabric::Nodes,
+        nodes_per_domain: 1,
         link_bandwidths: [].into(),
     }
 }

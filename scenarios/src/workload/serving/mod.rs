@@ -64,6 +64,7 @@ keys! { static KEYS =
     piece: u32 = integer(1..=PIECE_LIMIT), "tokens of a layer that are coded by themselves; 256 by default";
     pieces: Pieces = choice("way of pieces", &Pieces::ALL, Pieces::name), "whether pieces move while others are coded (`pipelined`, the default), or a part of a cache is coded, moved and decoded one after the other (`sequential`)";
     prefix_cache: u64 = integer(0..=CACHE_LIMIT), "tokens of earlier prompts that each prefill instance keeps, in blocks of a trace; 0 by default";
+    weight_dtype: DType = choice("dtype", &DType::ALL, DType::name), "type of the weights; `BF16` by default";
     kv_dtype: DType = choice("dtype", &DType::ALL, DType::name), "type of keys and values; `BF16` by default";
     handshake: f64 = time(), "time before the first transfer of each request; none by default";
     slo: Slo = custom(read_slo, || table(SLO.all)), "what users are promised, for goodput; nothing by default";
@@ -113,21 +114,21 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     }
     let model = table.need(KEYS.model)?;
     let dtype = table.get(KEYS.kv_dtype)?.unwrap_or(DType::Bf16);
+    let weight_dtype = table.get(KEYS.weight_dtype)?.unwrap_or(DType::Bf16);
     let (prefill, decode) = (table.need(KEYS.prefill)?, table.need(KEYS.decode)?);
-    let (shards, mut geometry) = cache(&model, dtype, [&prefill, &decode], field)?;
-    if let Some(piece) = table.get(KEYS.piece)? {
-        geometry = geometry.with_group_tokens(piece).map_err(|source| {
-            let problem = ServingProblem::Geometry { why: source.to_string() };
-            table.need_field(KEYS.piece).map_or_else(|error| error, |field| field.error(problem.into()))
-        })?;
+    let mut remarks = Vec::new();
+    for (key, pool) in [(KEYS.prefill, &prefill), (KEYS.decode, &decode)] {
+        remarks.extend(pool.check(&table.need_field(key)?, &model, weight_dtype, context.gpu_memory)?);
     }
+    let (shards, geometry) = cache(&model, dtype, [&prefill, &decode], field)?;
+    let geometry = in_pieces(geometry, &table)?;
     let ranks = shards.ranks(decode.instances);
     if ranks > context.ranks {
         let problem = ServingProblem::Ranks { needed: ranks, found: context.ranks };
         return Err(field.error(problem.into()));
     }
     let layer_groups = read_layer_groups(&table, &model)?;
-    let requests = read_requests(&table, context)?;
+    let requests = read_requests(&table, context, &mut remarks)?;
     let block_tokens = u64::from(requests.block_tokens());
     let config = Config {
         prefill: prefill.pool(&model, &shards, dtype),
@@ -147,11 +148,12 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     }
     let troubles = read_troubles(table.field(KEYS.lost), table.field(KEYS.cancelled), &requests, &config)?;
     let compute = context.compute.as_ref().expect("the kind needs it");
-    let compute = pools::read_compute(compute, &model, dtype, [&prefill, &decode])?;
+    let compute = pools::read_compute(compute, &model, [dtype, weight_dtype], [&prefill, &decode])?;
     let planes = geometry.planes();
     let rows = read_payload(table.field(KEYS.payload), planes, dtype, context.files)?;
     let serving = Serving {
         requests: Arc::new(requests),
+        remarks,
         config,
         compute,
         shards,
@@ -175,6 +177,14 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     Ok(Workload { serving: Some(serving), ..workload })
 }
 
+/// The cache in pieces of as many tokens as the table says.
+fn in_pieces(geometry: Geometry, table: &Reader<'_>) -> Result<Geometry> {
+    let Some(field) = table.field(KEYS.piece) else { return Ok(geometry) };
+    let piece = table.need(KEYS.piece)?;
+    let refused = |why: String| problem(&field, ServingProblem::Geometry { why });
+    geometry.with_group_tokens(piece).map_err(|source| refused(source.to_string()))
+}
+
 fn read_layer_groups(table: &Reader<'_>, model: &Architecture) -> Result<u32> {
     let Some(field) = table.field(KEYS.layer_groups) else { return Ok(4.min(model.layers)) };
     let groups = field.integer_u32(1..=GROUP_LIMIT)?;
@@ -185,9 +195,10 @@ fn read_layer_groups(table: &Reader<'_>, model: &Architecture) -> Result<u32> {
     Ok(groups)
 }
 
-fn read_requests(table: &Reader<'_>, context: &Context<'_>) -> Result<Requests> {
+/// Reads the requests; remarks on them go to `remarks`.
+fn read_requests(table: &Reader<'_>, context: &Context<'_>, remarks: &mut Vec<String>) -> Result<Requests> {
     if let Some(field) = table.field(KEYS.trace) {
-        trace::read(&field, context.files)
+        trace::read(&field, context.files, remarks)
     } else if let Some(field) = table.field(KEYS.arrivals) {
         arrivals::read(&field, context.seed)
     } else {
@@ -304,6 +315,9 @@ fn below(field: &Field<'_>, count: u32, what: &str) -> Result<u32> {
 pub struct Serving {
     /// The requests.
     pub requests: Arc<Requests>,
+    /// Remarks for readers of results, each a sentence without a full stop: caches without room, requests that a trace has and that were left
+    /// out, and doubts about a trace.
+    pub remarks: Vec<String>,
     /// Pools and rules.
     pub config: Config,
     /// Compute time of prefill and decode.

@@ -3,14 +3,15 @@
 
 use zipwire_codec::DType;
 use zipwire_kv::Geometry;
-use zipwire_serving::{ComputeTime, DecodeTime, Pool, PrefillTime, Shards};
+use zipwire_serving::{ComputeTime, DecodeTime, Pool, PrefillTime, Shards, WeightTime};
 
 use super::problem;
 use crate::compute::KEYS;
 use crate::error::Result;
 use crate::language::{Condition, Field, Keys, Rule, Schema, custom, integer, keys, schema, table};
-use crate::model::{Architecture, Attention, VALUE_BYTES};
+use crate::model::{Architecture, Attention, check_heads, check_memory};
 use crate::problem::ServingProblem;
+use crate::words::gigabytes;
 
 /// Most instances of a pool.
 const INSTANCE_LIMIT: u32 = 4096;
@@ -62,6 +63,30 @@ impl PoolTable {
         })
     }
 
+    /// Refuses a pool whose ranks cannot share the heads of the model, or have no room for its weights. `field` is that of the pool, and
+    /// `gpu_memory` the bytes of a rank's memory, if they are known. A remark, if there is no room for the caches beside the weights.
+    pub(super) fn check(
+        &self,
+        field: &Field<'_>,
+        model: &Architecture,
+        weight_dtype: DType,
+        gpu_memory: Option<u64>,
+    ) -> Result<Option<String>> {
+        let ranks = field.peek(DECODE.tensor_parallel)?;
+        check_heads(ranks.as_ref().unwrap_or(field), model, self.ranks)?;
+        let weights = model.rank_bytes(weight_dtype.width(), self.ranks);
+        check_memory(field, weights, gpu_memory)?;
+        let room = gpu_memory.map(|memory| memory - weights);
+        Ok(room.filter(|&room| room < self.kv_memory).map(|room| {
+            format!(
+                "`{}.kv_memory` is {}, and beside its weights a GPU has room for {}",
+                field.path,
+                gigabytes(self.kv_memory),
+                gigabytes(room)
+            )
+        }))
+    }
+
     /// The pool, for a cache of these shards.
     pub(super) fn pool(&self, model: &Architecture, shards: &Shards, dtype: DType) -> Pool {
         let token_bytes = rank_bytes(model, dtype, self.ranks);
@@ -75,7 +100,7 @@ fn rank_bytes(model: &Architecture, dtype: DType, ranks: u32) -> u64 {
     let width = dtype.width() as u64;
     let layer = match model.attention {
         Attention::Grouped { kv_heads, head_size, .. } => {
-            2 * u64::from(kv_heads) * u64::from(head_size) * width / u64::from(ranks)
+            2 * u64::from(kv_heads.div_ceil(ranks)) * u64::from(head_size) * width
         }
         Attention::Latent { kv_rank, rotary_size, .. } => u64::from(kv_rank + rotary_size) * width,
     };
@@ -128,41 +153,53 @@ pub(crate) fn compute_schema() -> Schema {
     table(SERVING).with(compute_rules())
 }
 
-/// Reads the table for a model on these pools. Matrices are split over the ranks of an instance, caches of grouped attention, too; what
-/// ranks tell one another on the way is not counted. A step of decoding reads all weights, those of all experts among them: batches are large.
+/// Seconds in which the ranks of an instance, each at a rate, read the weights of the tokens that they compute on. All ranks have a part of
+/// every expert.
+fn weight_time(model: &Architecture, weight_dtype: DType, rate: f64) -> WeightTime {
+    let seconds = |parameters: u128| parameters as f64 * weight_dtype.width() as f64 / rate;
+    let experts = model.expert_parameters();
+    WeightTime {
+        common_s: seconds(model.parameters() - experts),
+        experts_s: seconds(experts),
+        chosen: model.experts.map_or(0.0, |experts| f64::from(experts.top_k) / f64::from(experts.count)),
+    }
+}
+
+/// Reads the table for a model on these pools; types are those of caches and of weights. Matrices are split over the ranks of an instance,
+/// caches of grouped attention, too; what ranks tell one another on the way is not counted.
 pub(super) fn read_compute(
     field: &Field<'_>,
     model: &Architecture,
-    dtype: DType,
+    [dtype, weight_dtype]: [DType; 2],
     [prefill, decode]: [&PoolTable; 2],
 ) -> Result<ComputeTime> {
     let table = field.table(SERVING)?;
     table.check(&compute_rules())?;
-    let dense = table.get(KEYS.dense)?;
+    let (dense, memory) = (table.get(KEYS.dense)?, table.get(KEYS.memory)?);
     let ranks = |pool: &PoolTable| f64::from(pool.ranks);
+    let weights = |pool| weight_time(model, weight_dtype, memory.unwrap_or(f64::INFINITY) * ranks(pool));
     let flops = model.token_flops();
-    let prefill_time = match (dense, table.get(KEYS.prefill_token)?) {
-        (Some(rate), _) => PrefillTime {
-            step_s: table.get(KEYS.prefill_step)?.unwrap_or(0.0),
+    let step_s = table.get(KEYS.prefill_step)?.unwrap_or(0.0);
+    let prefill_time = match dense {
+        Some(rate) => PrefillTime {
+            step_s,
             token_s: flops.token / (rate * ranks(prefill)),
             pair_s: flops.pair / (rate * ranks(prefill)),
+            weights: weights(prefill),
         },
-        (None, token_s) => PrefillTime {
-            step_s: table.get(KEYS.prefill_step)?.unwrap_or(0.0),
-            token_s: token_s.unwrap_or(0.0),
-            pair_s: 0.0,
-        },
+        None => PrefillTime { step_s, token_s: table.need(KEYS.prefill_token)?, ..PrefillTime::default() },
     };
-    let decode_time = match table.get(KEYS.memory)? {
+    let decode_time = match memory {
         Some(rate) => DecodeTime {
-            step_s: model.parameters() as f64 * VALUE_BYTES as f64 / (rate * ranks(decode)),
+            step_s: 0.0,
             sequence_s: dense.map_or(0.0, |dense| flops.token / (dense * ranks(decode))),
             context_token_s: rank_bytes(model, dtype, decode.ranks) as f64 / rate,
+            weights: weights(decode),
         },
         None => DecodeTime {
             step_s: table.need(KEYS.decode_step)?,
             sequence_s: table.get(KEYS.decode_sequence)?.unwrap_or(0.0),
-            context_token_s: 0.0,
+            ..DecodeTime::default()
         },
     };
     Ok(ComputeTime { prefill: prefill_time, decode: decode_time })

@@ -9,7 +9,7 @@ use zipwire_schedule::{Channel, Durations, Job, Rank, Segment, Slot, Work};
 use crate::compute::{Compute, Pass};
 use crate::error::Result;
 use crate::language::{AnyKey, BYTES_LIMIT, Field, Key, Keys, Reader, custom, integer, keys};
-use crate::model::{self, Architecture, Needs, TOKEN_LIMIT, Tokens};
+use crate::model::{self, Architecture, Needs, TOKEN_LIMIT, Tokens, check_heads, check_memory};
 use crate::noise::Noise;
 use crate::payload::Rowset;
 use crate::problem::Problem;
@@ -197,6 +197,7 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) fn read(table: &Reader<'_>, kind: Kind, context: &Context<'_>) -> Result<Self> {
         let model = table.need(model_key(kind))?;
+        check_fit(&table.need_field(model_key(kind))?, &model, kind, context)?;
         let (sequence, sequences) = (table.need(KEYS.sequence)?, table.get(KEYS.micro_batch)?.unwrap_or(1));
         let tokens = Tokens { sequence, sequences };
         // Both are small enough for their product to fit.
@@ -240,6 +241,20 @@ impl Settings {
     pub(super) fn prefix(&self, micro_batch: u32) -> String {
         if self.micro_batches > 1 { format!("M{micro_batch} ") } else { String::new() }
     }
+}
+
+/// Refuses a model whose BF16 weights alone are more than the ranks have memory for, and under `tp` one whose heads they cannot share.
+fn check_fit(field: &Field<'_>, model: &Architecture, kind: Kind, context: &Context<'_>) -> Result<()> {
+    let (width, ranks) = (DType::Bf16.width(), context.ranks);
+    if kind == Kind::Tp {
+        check_heads(field, model, ranks)?;
+    }
+    let weights = match kind {
+        Kind::Dp => model.rank_bytes(width, 1),
+        Kind::MoeTraining => model.rank_bytes_of_experts(width, ranks),
+        _ => model.rank_bytes(width, ranks),
+    };
+    check_memory(field, weights, context.gpu_memory)
 }
 
 fn model_key(kind: Kind) -> &'static Key<Architecture> {

@@ -20,8 +20,8 @@ use crate::payload::{Carried, TENSORS};
 const PARAMETERS: usize = 0;
 const GRADIENTS: usize = 1;
 
-/// When gradients can be summed.
-const WHEN: &[When] = &[When::Overlapped, When::InOrder, When::None];
+/// When gradients can be summed; by default as PyTorch's FSDP does, whose gathers and sums are calls of one communicator, one after the other.
+const WHEN: &[When] = &[When::InOrder, When::Overlapped, When::None];
 
 /// Most layers that are gathered ahead.
 const PREFETCH_LIMIT: u32 = 1024;

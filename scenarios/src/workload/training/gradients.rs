@@ -35,14 +35,15 @@ impl When {
 const DTYPES: [DType; 2] = [DType::Bf16, DType::F32];
 
 keys! { pub(super) static KEYS =
-    gradients: When = choice("time of gradients", &When::ALL, When::name), "when gradients are summed over the ranks: beside the backward pass (the default), beside it in turn with other calls, not at all, or behind it";
+    gradients: When = choice("time of gradients", &When::ALL, When::name), "when gradients are summed over the ranks: beside the backward pass, beside it in turn with other calls, not at all, or behind it; `in-order` of `fsdp`, `overlapped` else";
     gradient_dtype: DType = choice("type of gradients", &DTYPES, DType::name), "type of gradients that travel; `BF16` by default";
 }
 
+/// When gradients are summed: one of `all`, the first of which is the default.
 pub(super) fn read_when(table: &Reader<'_>, all: &[When]) -> Result<When> {
     match table.field(KEYS.gradients) {
         Some(field) => field.choice("time of gradients", all, When::name),
-        None => Ok(When::Overlapped),
+        None => Ok(all[0]),
     }
 }
 

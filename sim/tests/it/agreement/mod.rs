@@ -46,6 +46,7 @@ fn cluster(random: &mut ChaCha8Rng) -> Topology {
         latency_intra_s: *[0.0, 5e-6].choose(random).unwrap(),
         latency_inter_s: *[0.0, 1e-5, 1e-3].choose(random).unwrap(),
         fabric,
+        nodes_per_domain: 1,
         link_bandwidths: BTreeMap::new(),
     };
     if random.random_bool(0.3) {

@@ -54,6 +54,7 @@ pub(crate) fn nodes(
         latency_intra_s,
         latency_inter_s,
         fabric: Fabric::Nodes,
+        nodes_per_domain: 1,
         link_bandwidths: BTreeMap::new(),
     }
 }

@@ -71,6 +71,7 @@ fn all_to_alls_on_flat_and_two_level_topologies() {
             latency_intra_s: 5e-6,
             latency_inter_s: 2e-5,
             fabric: Fabric::Nodes,
+            nodes_per_domain: 1,
             link_bandwidths: BTreeMap::new(),
         };
         let mut capacities = topology.capacities();

@@ -1,5 +1,6 @@
 //! The network against closed forms, fixed cases with their inequalities, and the oracle.
 
+mod activities;
 mod against_oracle;
 
 use rand::{RngExt, SeedableRng};

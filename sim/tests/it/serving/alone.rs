@@ -1,12 +1,13 @@
 //! One request alone: each time is a sum of what it consists of.
 
 use zipwire_cluster::{CodecCost, HostCost};
-use zipwire_serving::{DecodeTime, FirstToken, Move, PrefillTime, Shards};
+use zipwire_serving::{DecodeTime, FirstToken, Move, PrefillTime, Shards, WeightTime};
 use zipwire_sim::serving::Coding;
 
 use super::{BANDWIDTH, Case, LATENCY_S, LAYERS, TOKEN_BYTES, close, request};
 
-const PREFILL: PrefillTime = PrefillTime { step_s: 0.5, token_s: 0.002, pair_s: 1e-6 };
+const PREFILL: PrefillTime =
+    PrefillTime { step_s: 0.5, token_s: 0.002, pair_s: 1e-6, weights: WeightTime::NONE };
 const LAUNCH_S: f64 = 0.01;
 const HANDSHAKE_S: f64 = 0.3;
 const INPUT: u32 = 1000;
@@ -15,7 +16,8 @@ const COST: CodecCost = CodecCost { encode_bytes_per_s: 3e6, decode_bytes_per_s:
 fn case() -> Case {
     let mut case = Case::new(1, 1, vec![request(INPUT, 1)]);
     case.compute.prefill = PREFILL;
-    case.compute.decode = DecodeTime { step_s: 0.25, sequence_s: 0.1, context_token_s: 1e-4 };
+    case.compute.decode =
+        DecodeTime { step_s: 0.25, sequence_s: 0.1, context_token_s: 1e-4, ..DecodeTime::default() };
     case.host = HostCost { launch_s: LAUNCH_S, ..HostCost::default() };
     case.handshake_s = HANDSHAKE_S;
     case

@@ -1,10 +1,11 @@
 //! Steps of a batch, and the times between tokens that follow.
 
-use zipwire_serving::{DecodeTime, Metrics, Slo};
+use zipwire_serving::{DecodeTime, Metrics, Slo, WeightTime};
 
 use super::{Case, close, request};
 
-const DECODE: DecodeTime = DecodeTime { step_s: 0.02, sequence_s: 0.001, context_token_s: 1e-6 };
+const DECODE: DecodeTime =
+    DecodeTime { step_s: 0.02, sequence_s: 0.001, context_token_s: 1e-6, weights: WeightTime::NONE };
 
 /// `count` requests whose caches arrive at the same time: the first of them begins at once, and the others join it in its second step.
 #[test]

@@ -42,8 +42,10 @@ fn random_case(seed: u64) -> Case {
     case.config.layer_groups = pick(random, &[1, 4, 8]);
     case.config.chunk_tokens = pick(random, &[300, 1000, u32::MAX]);
     case.config.cached_blocks = pick(random, &[0, 10]);
-    case.compute.prefill = PrefillTime { step_s: 1e-3, token_s: 1e-4, pair_s: 1e-8 };
-    case.compute.decode = DecodeTime { step_s: 1e-2, sequence_s: 1e-4, context_token_s: 1e-6 };
+    case.compute.prefill =
+        PrefillTime { step_s: 1e-3, token_s: 1e-4, pair_s: 1e-8, ..PrefillTime::default() };
+    case.compute.decode =
+        DecodeTime { step_s: 1e-2, sequence_s: 1e-4, context_token_s: 1e-6, ..DecodeTime::default() };
     case.host = HostCost {
         launch_s: 1e-4,
         compute_slowdown: pick(random, &[Slowdown::default(), Slowdown { codec: 1.2, exchange: 1.1 }]),

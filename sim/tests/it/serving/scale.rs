@@ -29,8 +29,10 @@ fn case(coding: Option<Coding>) -> Case {
     case.config.decode.kv_tokens = 1_000_000;
     case.config.prefill.kv_tokens = 200_000;
     case.config.decode.sequences = 256;
-    case.compute.prefill = PrefillTime { step_s: 0.01, token_s: 7e-5, pair_s: 1e-9 };
-    case.compute.decode = DecodeTime { step_s: 0.02, sequence_s: 5e-5, context_token_s: 2e-8 };
+    case.compute.prefill =
+        PrefillTime { step_s: 0.01, token_s: 7e-5, pair_s: 1e-9, ..PrefillTime::default() };
+    case.compute.decode =
+        DecodeTime { step_s: 0.02, sequence_s: 5e-5, context_token_s: 2e-8, ..DecodeTime::default() };
     case.handshake_s = 1e-4;
     case.coding = coding;
     case
