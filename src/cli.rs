@@ -376,6 +376,9 @@ pub(crate) struct BenchCollectiveArgs {
     /// A preset (`zipwire scenario presets`), or a file with the keys of `[cluster]`, for instance one of `zipwire calibrate`.
     #[arg(long, value_name = "FILE|PRESET")]
     pub(crate) cluster: Option<String>,
+    /// With a file as `--cluster`: the preset that has what the file lacks, as speeds of codecs [default: the one that the file names].
+    #[arg(long, value_name = "PRESET", value_parser = crate::commands::bench_collective::preset)]
+    pub(crate) preset: Option<String>,
     /// Nodes [default: those of the cluster].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) nodes: Option<u32>,

@@ -22,7 +22,7 @@ use crate::tree::Place;
 
 pub(crate) use self::codec_speed::CodecSpeeds;
 pub use self::codec_speed::{DeclaredSpeed, SpeedBasis};
-pub use self::preset::{Preset, presets};
+pub use self::preset::{Preset, check_hardware, presets};
 
 /// Most ranks of a cluster: plans are held whole, and a matrix of rank pairs takes 128 MiB at this size.
 pub(crate) const RANK_LIMIT: u32 = 4096;
@@ -69,6 +69,8 @@ pub(crate) struct Cluster {
     /// At least 2 ranks.
     pub(crate) topology: Topology,
     pub(crate) host: HostCost,
+    /// Most NVLink domains of a log that constants of the library's model are from, if that is known.
+    pub(crate) fitted_domains: Option<u32>,
     /// Bytes of a GPU's memory, if they are known.
     pub(crate) gpu_memory: Option<u64>,
     /// Speeds of codecs on its GPUs, as far as they are stated.
@@ -122,7 +124,7 @@ pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
         nodes_per_domain: 1,
         link_bandwidths: BTreeMap::new(),
     };
-    let host = read_host(&table, topology.hardware())?;
+    let (host, fitted_domains) = read_host(&table, topology.hardware())?;
     if let Some(model) = host.library.model {
         topology.nodes_per_domain = (model.hardware.nvlink_domain / gpus_per_node).clamp(1, nodes);
     }
@@ -133,6 +135,7 @@ pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
         preset,
         topology,
         host,
+        fitted_domains,
         gpu_memory: table.get(KEYS.gpu_memory)?,
         codec_speeds: table.get(KEYS.codec_speed)?.unwrap_or_default(),
         model: table.get(KEYS.model)?.unwrap_or_default(),
@@ -140,15 +143,17 @@ pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
     })
 }
 
-fn read_host(table: &Reader<'_>, hardware: Hardware) -> Result<HostCost> {
+fn read_host(table: &Reader<'_>, hardware: Hardware) -> Result<(HostCost, Option<u32>)> {
     let library = table.field(KEYS.library).map(|field| library::read(&field, hardware)).transpose()?;
-    Ok(HostCost {
+    let (library, fitted_domains) = library.unwrap_or_default();
+    let host = HostCost {
         compute_slowdown: table.get(KEYS.compute_slowdown)?.unwrap_or_default(),
         reduce_bytes_per_s: table.get(KEYS.reduce)?.unwrap_or(HostCost::REDUCE_BYTES_PER_S),
-        library: library.unwrap_or_default(),
+        library,
         launch_s: table.get(KEYS.launch)?.unwrap_or(0.0),
         sync_s: table.get(KEYS.host_sync)?.unwrap_or(0.0),
-    })
+    };
+    Ok((host, fitted_domains))
 }
 
 /// NICs of each node: at most one per GPU. If the scenario takes fewer GPUs than the hardware has, the error points there, and not where the
@@ -176,7 +181,6 @@ pub(crate) fn schema() -> Schema {
     let several = || Some(Fits(KEYS.nodes, schema::integer(2..=RANK_LIMIT)));
     let other_than = |kinds: &[&'static str]| Some(Misfits(KEYS.topology, topology::of_kind(kinds)));
     table(&[preset::KEYS.all, KEYS.all].concat()).with(vec![
-        preset::rule(),
         alone(None, None).needs(&[KEYS.nodes, KEYS.gpus_per_node, KEYS.latency_intra]),
         alone(None, other_than(&["graph"])).needs(&[KEYS.gpu_bandwidth]),
         alone(several(), None).needs(&[KEYS.latency_inter]),

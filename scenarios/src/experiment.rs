@@ -51,6 +51,8 @@ pub struct Experiment {
     pub start: TransferStart,
     /// The cluster's host costs.
     pub host: HostCost,
+    /// Most NVLink domains of a log that constants of the library's model are from, if that is known.
+    pub fitted_domains: Option<u32>,
     /// The codec of coded variants that have none of their own ([`codec_of`](Self::codec_of)).
     pub codec: Option<CodecChoice>,
     /// Segments of an iteration.
@@ -180,7 +182,7 @@ pub(crate) fn resolve(
     let own_seed = table.get(KEYS.seed)?.unwrap_or(0);
     let seed = arguments.seed.unwrap_or(own_seed);
     let cluster_field = table.need_field(KEYS.cluster)?;
-    let Cluster { preset, topology, host, gpu_memory, codec_speeds, model, start } =
+    let Cluster { preset, topology, host, fitted_domains, gpu_memory, codec_speeds, model, start } =
         cluster::read(&cluster_field, files)?;
     let ranks = topology.ranks();
     let iterations = iterations(&table, ranks)?;
@@ -219,6 +221,7 @@ pub(crate) fn resolve(
         model,
         start,
         host,
+        fitted_domains,
         codec: codec.map(|(choice, _)| choice),
         job: workload.job,
         durations: workload.durations,

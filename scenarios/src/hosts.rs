@@ -25,13 +25,14 @@ impl Experiment {
         let mut root = tree::parse(&document)?;
         set::apply(&mut root, set::SET, &format!("nodes={}", self.topology.nodes))?;
         let whole = Field::at("cluster", &root);
-        let Cluster { topology, host, codec_speeds, .. } = cluster::read(&whole, &Files::new(Path::new("")))?;
+        let Cluster { topology, host, fitted_domains, codec_speeds, .. } =
+            cluster::read(&whole, &Files::new(Path::new("")))?;
         if topology.gpus_per_node != self.topology.gpus_per_node {
             let limits = format!("{}, as in the scenario", self.topology.gpus_per_node);
             let problem = Problem::out_of_range("gpus_per_node", topology.gpus_per_node, limits);
             return Err(problem.at(whole.place()));
         }
-        let mut experiment = Self { preset: None, topology, host, ..self.clone() };
+        let mut experiment = Self { preset: None, topology, host, fitted_domains, ..self.clone() };
         let place = whole.place();
         let mut all = self.variants.iter().flat_map(|variant| iter::once(variant).chain(&variant.arms));
         let is_used = all.any(|variant| variant.is_coded() && variant.codec.is_none());

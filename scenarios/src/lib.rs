@@ -61,7 +61,7 @@ mod warnings;
 mod words;
 mod workload;
 
-pub use cluster::{DeclaredSpeed, Preset, SpeedBasis, presets};
+pub use cluster::{DeclaredSpeed, Preset, SpeedBasis, check_hardware, presets};
 pub use codec::CodecChoice;
 pub use drift::{Conditions, Drift};
 pub use error::ScenarioError;

@@ -19,6 +19,10 @@ const NICS: RangeInclusive<f64> = 1.25e9..=200e9;
 /// Bytes per second of a GPU's links, in each direction: from PCIe 3.0 with eight lanes, rounded down, to NVLink of the sixth generation,
 /// 3.6 TB/s in both together.
 const GPU_LINKS: RangeInclusive<f64> = 7.5e9..=1.8e12;
+/// Times as many nodes as logs have, from which on costs that are fitted to them are said to be extrapolated.
+const FAR: u32 = 64;
+/// Most GPUs of what is called a node, and no rack.
+const NODE: f64 = 16.0;
 /// Bits of a byte: what bandwidths are off by when their unit is mistaken.
 const BITS: f64 = 8.0;
 /// How near to eight times, or an eighth, of what a preset says a bandwidth looks mistaken, as a part of it.
@@ -29,10 +33,31 @@ impl Experiment {
     /// a fixed order.
     pub fn warnings(&self) -> Vec<String> {
         let used = self.used_codecs();
-        let own =
-            [self.mistaken_unit(&used), unmeasured(&used), self.borrowed_speed(&used), self.no_differences()];
+        let own = [
+            self.mistaken_unit(&used),
+            self.extrapolated(),
+            unmeasured(&used),
+            self.borrowed_speed(&used),
+            self.no_differences(),
+        ];
         let of_requests = self.serving.iter().flat_map(|serving| serving.remarks.iter().cloned());
         own.into_iter().flatten().chain(of_requests).collect()
+    }
+
+    /// Calls of a library on a cluster that is far larger than those whose logs say what they take.
+    fn extrapolated(&self) -> Option<String> {
+        let (fitted, model) = (self.fitted_domains?, self.host.library.model?);
+        let shape = model.hardware.shape(self.topology.ranks());
+        let is_far = if fitted == 1 { shape.domains > 1 } else { shape.domains > FAR.saturating_mul(fitted) };
+        let unit =
+            if model.hardware.nvlink_domain > 0 || shape.ranks_per_domain > NODE { "racks" } else { "nodes" };
+        is_far.then(|| {
+            format!(
+                "what the library's own calls take between {} {unit} is extrapolated from logs of {fitted}: \
+                 `zipwire calibrate nccl-tests` takes logs of more",
+                shape.domains
+            )
+        })
     }
 
     fn used_codecs(&self) -> Vec<&CodecChoice> {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use zipwire::calibrate::Nics;
 use zipwire::cluster::library::Operation;
 use zipwire::codec::{DType, Layout, Spec};
 use zipwire::{Executor, executors};
@@ -62,6 +63,10 @@ pub(crate) struct CalibrateNcclTestsArgs {
     /// Collective of the logs, where they do not say or say wrong.
     #[arg(long, value_name = "OP", value_parser = crate::commands::calibrate::operation)]
     pub(crate) op: Option<Operation>,
+    /// NICs of a node, and the line rate of each, as `8x200G`, where the logs do not say or say wrong: those of the GPUs of a node that took
+    /// part in the log with the most.
+    #[arg(long, value_name = "NxRATE", value_parser = crate::commands::calibrate::nics)]
+    pub(crate) nics: Option<Nics>,
 }
 
 #[derive(Debug, Args)]

@@ -42,7 +42,7 @@ fn bench(args: &BenchCollectiveArgs) -> Result<CollectiveBench, CliError> {
     let sizes = sizes(args)?;
     Ok(CollectiveBench {
         cluster: CollectiveCluster {
-            source: cluster(args.cluster.as_deref())?,
+            source: cluster(args.cluster.as_deref(), args.preset.as_deref())?,
             nodes: args.nodes,
             gpus_per_node: args.gpus_per_node,
         },
@@ -90,8 +90,18 @@ fn sizes(args: &BenchCollectiveArgs) -> Result<Vec<u64>, CliError> {
     Ok(sizes)
 }
 
-/// A preset by its name, or else a file.
-fn cluster(argument: Option<&str>) -> Result<ClusterSource, CliError> {
+/// The name of a preset.
+pub(crate) fn preset(name: &str) -> Result<String, String> {
+    let names = || presets().iter().map(|preset| preset.name);
+    names().find(|known| *known == name).map(str::to_owned).ok_or_else(|| {
+        let meant =
+            nearest(name, names()).map_or_else(String::new, |near| format!("did you mean `{near}`? "));
+        format!("{meant}expected one of {}", names().collect::<Vec<_>>().join(", "))
+    })
+}
+
+/// A preset by its name, or else a file, with the preset that has what the file lacks.
+fn cluster(argument: Option<&str>, preset: Option<&str>) -> Result<ClusterSource, CliError> {
     let names = || presets().iter().map(|preset| preset.name);
     let help = format!(
         "help: presets are {}; `zipwire calibrate nccl-tests LOGS... -o FILE` writes files of one's own clusters",
@@ -101,11 +111,16 @@ fn cluster(argument: Option<&str>) -> Result<ClusterSource, CliError> {
         return Err(CliError::Usage(format!("`--cluster` names a preset or a file, and is missing\n{help}")));
     };
     if names().any(|name| name == argument) {
+        if preset.is_some() {
+            let message =
+                format!("`--cluster {argument}` is a preset already\nhelp: `--preset` has what a file lacks");
+            return Err(CliError::Usage(message));
+        }
         return Ok(ClusterSource::Preset(argument.to_owned()));
     }
     let path = PathBuf::from(argument);
     if path.is_file() {
-        return Ok(ClusterSource::File(path));
+        return Ok(ClusterSource::File(path, preset.map(str::to_owned)));
     }
     let meant =
         nearest(argument, names()).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));

@@ -9,11 +9,12 @@ use std::path::Path;
 
 use serde::Serialize;
 use zipwire::calibrate::{
-    AffineFit, CLUSTER_FILE_MARK, Calibration, Given, HOSTS_FILE_MARK, Series, calibrate, cluster_file,
+    AffineFit, CLUSTER_FILE_MARK, Calibration, Given, HOSTS_FILE_MARK, Nics, Series, calibrate, cluster_file,
     parse_log,
 };
 use zipwire::cluster::library::{Constant, Operation};
 use zipwire::models::file::stage;
+use zipwire::scenarios::{Source, check_hardware};
 use zipwire::traces::open_bounded;
 use zipwire::{Cancel, ExecuteError};
 
@@ -42,7 +43,8 @@ pub(crate) fn operation(name: &str) -> Result<Operation, String> {
 }
 
 fn nccl_tests(args: &CalibrateNcclTestsArgs, cancel: &Cancel) -> Result<(), CliError> {
-    let given = Given { nodes: args.nodes, gpus_per_node: args.gpus_per_node, operation: args.op };
+    let given =
+        Given { nodes: args.nodes, gpus_per_node: args.gpus_per_node, operation: args.op, nics: args.nics };
     let (mut series, mut notes) = (Vec::<Series>::new(), Vec::new());
     for path in &args.files {
         if cancel.is_cancelled() {
@@ -70,6 +72,24 @@ fn nccl_tests(args: &CalibrateNcclTestsArgs, cancel: &Cancel) -> Result<(), CliE
     Ok(())
 }
 
+/// NICs of a node, as `8x200G`.
+pub(crate) fn nics(text: &str) -> Result<Nics, String> {
+    Nics::parse(text).ok_or_else(|| {
+        "expected the number of NICs of a node and the line rate of each, for instance `8x200G`: at most 128, of 1 to 1600 Gb/s".to_owned()
+    })
+}
+
+/// Refuses a file that scenarios would refuse.
+fn check(path: &Path, text: &str) -> Result<(), CliError> {
+    let name = path.display().to_string();
+    check_hardware(&Source::from_text(&name, text, ".")).map_err(|error| {
+        CliError::Usage(format!(
+            "`{name}` is not written, since scenarios would refuse it: what was measured has values that no cluster has\n{}",
+            error.render(false)
+        ))
+    })
+}
+
 fn read(path: &Path) -> Result<String, CliError> {
     let name = path.display();
     let mut bytes = Vec::new();
@@ -88,6 +108,7 @@ fn read(path: &Path) -> Result<String, CliError> {
 
 /// Writes a cluster file, whole or not at all; over one that a calibration wrote, but over nothing else.
 fn write_file(path: &Path, text: &str) -> Result<(), CliError> {
+    check(path, text)?;
     write_over(path, text, is_cluster_file)
 }
 
@@ -208,15 +229,6 @@ impl<'c> Report<'c> {
     }
 }
 
-/// Share of a time below which its part by size is not seen.
-const SEEN: f64 = 1e-3;
-
-/// Bandwidth of a line in GB/s; none where times do not grow with the size, so that any large one would do.
-fn bandwidth(line: &AffineFit) -> String {
-    let by_size = line.to_bytes as f64 / line.bytes_per_s;
-    if by_size < SEEN * line.alpha_s { "-".to_owned() } else { format!("{:.2}", line.bytes_per_s / 1e9) }
-}
-
 /// Tables: lines by range of sizes, then how well the model of all of them meets each series.
 fn text(calibration: &Calibration) -> String {
     let header = ["op", "nodes x GPUs", "from", "to", "alpha", "GB/s", "R2", "residual"];
@@ -228,9 +240,8 @@ fn text(calibration: &Calibration) -> String {
             table::bytes(line.from_bytes as f64),
             table::bytes(line.to_bytes as f64),
             table::seconds(line.alpha_s),
-            bandwidth(line),
-            // A rounded 0 has no sign.
-            format!("{:.5}", line.r2).replace("-0.00000", "0.00000"),
+            table::or_dash(line.bytes_per_s, |bytes_per_s| format!("{:.2}", bytes_per_s / 1e9)),
+            format!("{:.5}", line.r2),
             format!("{:.1} %", line.residual_pct),
         ]);
     }

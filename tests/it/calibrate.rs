@@ -108,7 +108,10 @@ fn errors_name_the_file_the_line_and_the_remedy() {
     assert!(message.contains("on how many nodes") && message.contains("--nodes 1"), "{message}");
     let message =
         refused("rows.txt", rows.as_bytes(), &["--op", "all_reduce", "--nodes", "1", "--gpus-per-node", "8"]);
-    assert!(message.contains("1 sizes, of 4 that a fit takes at least"), "{message}");
+    assert!(
+        message.contains("rows.txt): 1 sizes") && message.contains("a fit takes at least 4 sizes"),
+        "{message}"
+    );
     let missing = zipwire(&["calibrate", "nccl-tests", folder.path().join("none.txt").to_str().unwrap()]);
     assert_eq!(missing.status.code(), Some(2));
 }
@@ -184,6 +187,68 @@ fn the_cluster_file_replaces_nothing_but_its_like() {
             "as other files"
         );
     }
+}
+
+/// A file of a GPU that has a preset takes what logs do not tell from it, so that coded variants run at once.
+#[test]
+fn the_cluster_file_goes_on_from_a_preset() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cluster.toml");
+    let file = file.to_str().unwrap();
+    let bench = |more: &[&str]| {
+        let args = ["bench", "collective", "--cluster", file, "--nodes", "2", "--op", "all_reduce", "--json"];
+        let sizes = ["--begin", "64M", "--end", "64M", "--variants", "native,size-first", "--ratio", "1.4"];
+        zipwire(&[&args[..], &sizes[..], more].concat())
+    };
+    assert!(calibrate(&["-o", file], &[ONE_NODE, TEN_NODES]).status.success());
+    let text = fs::read_to_string(file).unwrap();
+    assert!(text.contains("\npreset = \"h100-8x\"\n") && text.contains("\nfitted_domains = 10 "), "{text}");
+    let output = bench(&[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["rows"].as_array().unwrap().len(), 2);
+
+    // No preset is of a GH200.
+    let output = calibrate(&["--nics", "1x200G", "-o", file], &["111-gh200-2x1-all_reduce.txt"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = fs::read_to_string(file).unwrap();
+    assert!(text.contains("\n# preset = \"h100-8x\"\n") && !text.contains("\npreset"), "{text}");
+    let output = bench(&["--gpus-per-node", "1"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("zipwire bench gpu"), "{said}");
+    let output = bench(&["--gpus-per-node", "1", "--preset", "h100-8x"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = bench(&["--preset", "h100-9x"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("did you mean `h100-8x`?"));
+}
+
+/// A file that scenarios refuse is not written.
+#[test]
+fn values_that_no_cluster_has_are_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (logs, file) = (folder.path().join("log.txt"), folder.path().join("cluster.toml"));
+    let [logs, file] = [&logs, &file].map(|path| path.to_str().unwrap());
+    let text = fs::read_to_string(log(TEN_NODES)).unwrap();
+    let odd = text.replace("1x400G", "1x9223372036854775808G");
+    assert_ne!(odd, text);
+    fs::write(logs, &odd).unwrap();
+    let output = zipwire(&["calibrate", "nccl-tests", logs, "-o", file]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("log.txt:3: no NICs are such") && said.contains("help: state those"), "{said}");
+    assert!(!Path::new(file).exists());
+    // Times that no network has.
+    let rows = (20..26).map(|shift| format!("{} 1 float none -1 0.000001 0 0 0\n", 1_u64 << shift));
+    fs::write(logs, rows.collect::<String>()).unwrap();
+    let given = ["--op", "all_gather", "--nodes", "2", "--gpus-per-node", "2", "-o", file];
+    let output = zipwire(&[&["calibrate", "nccl-tests", logs][..], &given].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("is not written, since scenarios would refuse it"), "{said}");
+    assert!(!Path::new(file).exists());
+    let stated = zipwire(&["calibrate", "nccl-tests", logs, "--nics", "8"]);
+    assert!(String::from_utf8_lossy(&stated.stderr).contains("for instance `8x200G`"));
 }
 
 #[test]

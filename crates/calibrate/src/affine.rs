@@ -24,13 +24,16 @@ pub struct AffineFit {
     pub to_bytes: u64,
     /// Seconds that do not depend on the size, at least 0.
     pub alpha_s: f64,
-    /// Bytes of size (not of the bus) per second.
-    pub bytes_per_s: f64,
+    /// Bytes of size (not of the bus) per second; none where times do not grow with the size, so that any large number would do.
+    pub bytes_per_s: Option<f64>,
     /// Share of the variance of times that the line explains, weighted as it is.
     pub r2: f64,
     /// Root of the mean square of relative errors, in percent.
     pub residual_pct: f64,
 }
+
+/// Share of a time below which its part by size is not seen.
+const SEEN: f64 = 1e-3;
 
 fn by_name<S: Serializer>(operation: &Operation, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(operation.name())
@@ -75,14 +78,16 @@ fn squares(points: &[Point]) -> f64 {
 
 fn of_range(series: &Series, points: &[Point]) -> AffineFit {
     let Line { alpha_s, bytes_per_s, r2, residual_pct } = line(points);
+    let to_bytes = points[points.len() - 1].bytes;
+    let is_seen = to_bytes as f64 / bytes_per_s >= SEEN * alpha_s;
     AffineFit {
         operation: series.operation,
         nodes: series.nodes,
         gpus_per_node: series.gpus_per_node,
         from_bytes: points[0].bytes,
-        to_bytes: points[points.len() - 1].bytes,
+        to_bytes,
         alpha_s,
-        bytes_per_s,
+        bytes_per_s: is_seen.then_some(bytes_per_s),
         r2,
         residual_pct,
     }
@@ -141,7 +146,7 @@ impl Line {
         Self {
             alpha_s,
             bytes_per_s: 1.0 / s_per_byte,
-            r2: if variance > 0.0 { 1.0 - squares / variance } else { 1.0 },
+            r2: if variance > 0.0 { (1.0 - squares / variance).max(0.0) } else { 1.0 },
             residual_pct: 100.0 * (squares / samples.len() as f64).sqrt(),
         }
     }
@@ -190,7 +195,9 @@ mod tests {
     fn a_line_is_found_again() {
         let fits = affine(&series(|bytes| 1e-5 + bytes / 2e9, 12));
         assert_eq!(fits.len(), 1);
-        assert!((fits[0].alpha_s - 1e-5).abs() < 1e-12 && (fits[0].bytes_per_s / 2e9 - 1.0).abs() < 1e-9);
+        assert!(
+            (fits[0].alpha_s - 1e-5).abs() < 1e-12 && (fits[0].bytes_per_s.unwrap() / 2e9 - 1.0).abs() < 1e-9
+        );
         assert!(fits[0].r2 > 0.999_999 && fits[0].residual_pct < 1e-6);
     }
 
@@ -199,7 +206,17 @@ mod tests {
         let two = |bytes: f64| if bytes < 1e5 { 1e-5 + bytes / 1e9 } else { 5e-5 + bytes / 1e10 };
         let fits = affine(&series(two, 14));
         assert_eq!(fits.len(), 2, "{fits:?}");
-        assert!((fits[0].bytes_per_s / 1e9 - 1.0).abs() < 1e-6 && (fits[1].alpha_s - 5e-5).abs() < 1e-9);
+        assert!(
+            (fits[0].bytes_per_s.unwrap() / 1e9 - 1.0).abs() < 1e-6 && (fits[1].alpha_s - 5e-5).abs() < 1e-9
+        );
+    }
+
+    #[test]
+    fn flat_times_have_no_bandwidth() {
+        let fits = affine(&series(|_| 2e-5, 6));
+        assert_eq!((fits.len(), fits[0].bytes_per_s), (1, None));
+        let json = serde_json::to_value(fits[0]).unwrap();
+        assert!(json["bytes_per_s"].is_null() && json["r2"].as_f64() >= Some(0.0), "{json}");
     }
 
     #[test]

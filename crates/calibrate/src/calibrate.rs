@@ -59,43 +59,116 @@ pub fn calibrate(series: &[Series]) -> Result<Calibration, CalibrateError> {
     let kept = without_outliers(&site, &all, &start, &mut notes);
     let fit = fit_of(&site, &kept, &start);
     notes.extend(undetermined(&site, &kept, &fit));
-    notes.extend(above_line_rate(&site, &fit.constants));
+    notes.extend(above_line_rate(&site, &fit));
     let held = held_out(&site, &kept, &start);
     let scores = kept.iter().map(|series| {
         let model = model(site.hardware(series.nodes, series.gpus_per_node), fit.constants);
         ((*series).clone(), score(series, &model))
     });
     let lines = series.iter().flat_map(affine).collect();
-    Ok(Calibration { site, lines, scores: scores.collect(), held, notes, fit })
+    let mut calibration = Calibration { site, lines, scores: scores.collect(), held, notes, fit };
+    calibration.notes.extend(calibration.unlike());
+    Ok(calibration)
 }
 
-/// Series with enough sizes. Integers are left out where the same was measured with floating-point values: their sums are slower.
+/// Logarithm of a time over what constants of the generation say, from which on these say nothing of the cluster.
+const UNLIKE: f64 = 0.15;
+
+impl Calibration {
+    /// Why the calibration does not predict an operation on so many nodes and GPUs of each, if it does not: nothing like it was measured,
+    /// and what was measured is unlike other GPUs of the generation.
+    pub fn not_predicted(&self, operation: Operation, nodes: u32, gpus_per_node: u32) -> Option<String> {
+        let crosses = |nodes, gpus_per_node| {
+            let hardware = self.site.hardware(nodes, gpus_per_node);
+            hardware.shape(hardware.ranks()).domains > 1
+        };
+        let is_across = crosses(nodes, gpus_per_node);
+        let series = self.scores.iter().map(|(one, _)| one);
+        let alike: Vec<&Series> =
+            series.filter(|one| crosses(one.nodes, one.gpus_per_node) == is_across).collect();
+        if is_across && alike.is_empty() {
+            return Some(
+                "no log is of several nodes, or racks, so nothing is known of the network".to_owned(),
+            );
+        }
+        if alike.iter().any(|one| kind(one.operation) == kind(operation)) {
+            return None;
+        }
+        if is_across && self.site.gpu.nvlink_domain > 0 {
+            return Some(
+                "no log is of it or its like between racks, and none of other clusters is".to_owned(),
+            );
+        }
+        let generation = self.site.gpu.generation.name();
+        if self.site.gpu.is_stand_in {
+            return Some(format!(
+                "no log is of it or its like, and constants of `{generation}` are of other GPUs"
+            ));
+        }
+        let factor = alike.iter().map(|one| self.factor_of_generation(one));
+        let unlike = factor.reduce(|most, factor| {
+            if libm::fabs(libm::log(factor)) > libm::fabs(libm::log(most)) { factor } else { most }
+        });
+        let unlike = unlike.filter(|factor| libm::fabs(libm::log(*factor)) > UNLIKE)?;
+        Some(format!(
+            "no log is of it or its like, and what was measured takes {unlike:.2} times what constants of `{generation}` say"
+        ))
+    }
+
+    /// Time of a series' largest size, over what constants of the generation say.
+    fn factor_of_generation(&self, series: &Series) -> f64 {
+        let hardware = self.site.hardware(series.nodes, series.gpus_per_node);
+        let largest = series.points.last().filter(|point| point.bytes >= LARGE_BYTES);
+        largest.map_or(1.0, |largest| {
+            let cost = model(hardware, self.site.constants()).cost(series.operation, series.ranks());
+            largest.seconds / cost.seconds(largest.bytes as f64)
+        })
+    }
+
+    /// Remarks on operations that nothing like was measured of, on nodes that were measured.
+    fn unlike(&self) -> Vec<String> {
+        let gpus = self.site.gpus_per_node;
+        let is_measured = |nodes: &u32| {
+            let is_several = |nodes: u32| nodes > 1;
+            self.scores.iter().any(|(one, _)| is_several(one.nodes) == is_several(*nodes))
+        };
+        let remark = |nodes: u32| {
+            let reason = |operation: &Operation| self.not_predicted(*operation, nodes, gpus);
+            let operations: Vec<Operation> =
+                Operation::ALL.into_iter().filter(|operation| reason(operation).is_some()).collect();
+            let names: Vec<&str> = operations.iter().map(|operation| operation.name()).collect();
+            let why = operations.first().and_then(reason)?;
+            Some(format!(
+                "{} on {nodes} x {gpus} GPUs: do not rely on what is predicted: {why}; measure with `{}_perf`",
+                names.join(", "),
+                names[0]
+            ))
+        };
+        let several = Some(self.site.nodes).filter(|nodes| *nodes > 1);
+        [Some(1), several].into_iter().flatten().filter(is_measured).filter_map(remark).collect()
+    }
+}
+
+/// Series that count. Integers are left out where the same was measured with floating-point values: their sums are slower.
 fn usable(series: &[Series], notes: &mut Vec<String>) -> Result<Vec<Series>, CalibrateError> {
     let is_integer = |series: &Series| is_integer(&series.dtype);
     let same = |a: &Series, b: &Series| {
         (a.operation, a.nodes, a.gpus_per_node) == (b.operation, b.nodes, b.gpus_per_node)
     };
     let mut kept = Vec::new();
-    let mut few = Vec::new();
-    for one in series {
-        if one.points.len() < LEAST_SIZES {
-            let sizes = one.points.len();
-            few.push(format!(
-                "{} ({}): {sizes} sizes, of {LEAST_SIZES} that a fit takes at least",
-                one.name(),
-                one.file
-            ));
-        } else if is_integer(one) && series.iter().any(|other| !is_integer(other) && same(one, other)) {
+    for one in series.iter().filter(|one| !one.points.is_empty()) {
+        if is_integer(one) && series.iter().any(|other| !is_integer(other) && same(one, other)) {
             let (name, file, dtype) = (one.name(), &one.file, &one.dtype);
             notes.push(format!("{name} ({file}): `{dtype}` is left out, as there are floating-point values"));
         } else {
             kept.push(one.clone());
         }
     }
-    if kept.is_empty() {
-        return Err(CalibrateError::TooFew { reasons: few.join("; ") });
+    let sizes: usize = kept.iter().map(|one| one.points.len()).sum();
+    if sizes < LEAST_SIZES {
+        let few = kept.iter().map(|one| format!("{} ({}): {} sizes", one.name(), one.file, one.points.len()));
+        return Err(CalibrateError::TooFew { reasons: few.collect::<Vec<_>>().join("; ") });
     }
-    notes.extend(few.into_iter().map(|text| format!("{text}: left out")));
     Ok(kept)
 }
 
@@ -149,9 +222,8 @@ fn without_outliers<'s>(
 fn kind(operation: Operation) -> u8 {
     match operation {
         Operation::AllReduce => 0,
-        Operation::AllGather | Operation::ReduceScatter => 1,
+        Operation::AllGather | Operation::ReduceScatter | Operation::Broadcast | Operation::Reduce => 1,
         Operation::AllToAll | Operation::SendRecv => 2,
-        Operation::Broadcast | Operation::Reduce => 3,
     }
 }
 

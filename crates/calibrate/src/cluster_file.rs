@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use zipwire_cluster::library::{Constant, ConstantUnit, Constants, LibraryModel};
+use zipwire_cluster::library::{Constant, ConstantUnit, Constants, Generation, LibraryModel};
 
 use crate::calibrate::Calibration;
-use crate::site::Site;
+use crate::fit::Fit;
+use crate::site::{Gpu, Site};
 
 /// Text in the first line of every such file.
 pub const CLUSTER_FILE_MARK: &str = "fitted to nccl-tests";
@@ -13,7 +14,7 @@ pub const CLUSTER_FILE_MARK: &str = "fitted to nccl-tests";
 /// The file, with the source of each constant as a comment. Bandwidths of links and NICs are those that were reached, and shares of
 /// them follow.
 pub fn cluster_file(calibration: &Calibration) -> String {
-    let parts = [header(calibration), hardware(calibration), library(calibration)];
+    let parts = [header(calibration), rest(calibration), hardware(calibration), library(calibration)];
     parts.iter().flatten().flat_map(|line| [line.as_str(), "\n"]).collect()
 }
 
@@ -33,6 +34,13 @@ fn header(calibration: &Calibration) -> Vec<String> {
         "#".to_owned(),
         "# Fitted: to the logs below. Of the generation: no log determines it, so it is as of other GPUs of this kind.".to_owned(),
     ];
+    let gpu = &site.gpu;
+    if gpu.is_stand_in {
+        lines.push(format!(
+            "# Assumed: what these logs did not measure is as on other GPUs of `{}`; no public log is of such GPUs.",
+            gpu.generation.name()
+        ));
+    }
     lines.extend(calibration.scores.iter().map(|(series, score)| {
         let large = score
             .large
@@ -44,16 +52,61 @@ fn header(calibration: &Calibration) -> Vec<String> {
     lines
 }
 
+/// Preset of hardware with a GPU, and whether its GPU is the same one.
+fn preset(gpu: &Gpu) -> (&'static str, bool) {
+    match gpu.name {
+        "A100" | "A800" => ("a100-8x", true),
+        "H100" | "H800" if !gpu.is_stand_in => ("h100-8x", true),
+        "H200" => ("h200-8x", true),
+        "B200" => ("b200-8x", true),
+        "GB200" => ("gb200-nvl72", true),
+        _ => match gpu.generation {
+            Generation::Blackwell => ("b200-8x", false),
+            Generation::Hopper => ("h100-8x", false),
+            Generation::Ampere | Generation::Pcie => ("a100-8x", false),
+        },
+    }
+}
+
+/// The preset that has what no log of a library measures, as a key where it is of this GPU, and else as a proposal.
+fn rest(calibration: &Calibration) -> Vec<String> {
+    let gpu = &calibration.site.gpu;
+    let missing = "`launch`, `host_sync`, `reduce`, `gpu_memory` and the speeds of codecs";
+    let mut lines = match preset(gpu) {
+        (name, true) => vec![
+            format!("# No such log tells {missing}: they are those of this preset, with their sources"),
+            format!("# (`zipwire scenario presets {name}`). Keys of this file go before it."),
+            format!("preset = \"{name}\""),
+        ],
+        (name, false) => vec![
+            format!(
+                "# No such log tells {missing}, and no preset is of {}: state them here, or take",
+                gpu.name
+            ),
+            format!("# them from a GPU that is like it (`zipwire scenario presets {name}`) by this line:"),
+            format!("# preset = \"{name}\""),
+        ],
+    };
+    lines.push(String::new());
+    lines
+}
+
+/// Most ranks that scenarios take.
+const MOST_RANKS: u32 = 4096;
+
 /// Numbers of nodes, GPUs and NICs, bandwidths and latencies.
 fn hardware(calibration: &Calibration) -> Vec<String> {
     let (site, constants) = (&calibration.site, &calibration.fit.constants);
     let source = |constant| source(calibration, constant);
     let link_share = constants.get(Constant::LinkShare);
-    let nic_share = nic_share(constants);
+    let nic_share = constants.get(Constant::NicShare);
+    let nodes = site.nodes.min(MOST_RANKS / site.gpus_per_node).max(1);
     let mut lines = vec![
-        format!("nodes = {}                   # the most that were measured", site.nodes),
+        format!("nodes = {nodes}                   # the most that were measured, and that scenarios take"),
         format!("gpus_per_node = {}           # the most that took part", site.gpus_per_node),
         format!("nics_per_node = {}           # NICs of these GPUs", site.nics_per_node),
+        "topology = \"nodes\"          # logs do not tell of switches: nothing between NICs limits"
+            .to_owned(),
         format!(
             "# What rings reach of {} GB/s of each GPU's link: {}.",
             significant(site.gpu.bytes_per_s / 1e9),
@@ -91,6 +144,14 @@ fn library(calibration: &Calibration) -> Vec<String> {
     if gpu.nvlink_domain > 0 {
         lines.push(format!("nvlink_domain = {}         # a rack", gpu.nvlink_domain));
     }
+    lines.push(format!(
+        "fitted_domains = {}        # {} of a log, at most",
+        domains(calibration),
+        match gpu.nvlink_domain {
+            0 => "nodes",
+            _ => "racks",
+        }
+    ));
     lines.extend([String::new(), "[library.constants]".to_owned()]);
     let constants = rescaled(&calibration.fit.constants);
     lines.extend(Constant::ALL.into_iter().map(|constant| {
@@ -105,21 +166,26 @@ fn library(calibration: &Calibration) -> Vec<String> {
     lines
 }
 
-/// Share of their line rate that rings reach of NICs: all of it at most, since nothing is faster than its line. The fit may take
-/// more, where trees or sums in switches move fewer bytes than rings do.
-fn nic_share(constants: &Constants) -> f64 {
-    constants.get(Constant::NicShare).min(1.0)
+/// Most NVLink domains of a log that is in the fit.
+fn domains(calibration: &Calibration) -> u32 {
+    let of_series = calibration.scores.iter().map(|(series, _)| {
+        let hardware = calibration.site.hardware(series.nodes, series.gpus_per_node);
+        hardware.shape(series.ranks()).domains
+    });
+    of_series.max().unwrap_or(1).min(MOST_RANKS)
 }
 
-/// Remark on NICs that the fit has faster than their line rate.
-pub(crate) fn above_line_rate(site: &Site, constants: &Constants) -> Option<String> {
-    let share = constants.get(Constant::NicShare);
-    (share > nic_share(constants)).then(|| {
+/// Remark on NICs that measurements would have faster than their line rate.
+pub(crate) fn above_line_rate(site: &Site, fit: &Fit) -> Option<String> {
+    let shares = [Constant::NicShare, Constant::TreeNicShare, Constant::PeerNicShare, Constant::LlNicShare];
+    let above: Vec<&str> =
+        shares.into_iter().filter(|share| fit.at_most.contains(share)).map(Constant::key).collect();
+    (!above.is_empty()).then(|| {
         format!(
-            "the fit has {} GB/s for each NIC, above its line rate of {} GB/s, and `nic_bandwidth` is the line rate; if NICs are faster, a \
-             comment in a log says so, `# interconnect: 8x400G`",
-            significant(site.nic_bytes_per_s * share / 1e9),
-            significant(site.nic_bytes_per_s / 1e9)
+            "these logs would have {} above what NICs of {} Gb/s can carry, and the fit has it at that: paths within nodes, or more NICs than \
+             stated; `--nics 8x400G` states what a node has",
+            above.join(", "),
+            significant(site.nic_bytes_per_s * 8e-9)
         )
     })
 }
@@ -140,7 +206,7 @@ fn rescaled(constants: &Constants) -> Constants {
         Constant::LlNicShare,
         Constant::SharpShare,
     ];
-    divide(nic_share(constants), &of_nics);
+    divide(constants.get(Constant::NicShare), &of_nics);
     rescaled
 }
 

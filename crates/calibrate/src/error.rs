@@ -103,6 +103,28 @@ pub enum LogError {
         spread: String,
     },
     #[error(
+        "{file}:{line}: the communicators of NCCL_TESTS_SPLIT are unlike: {}; {}\n\
+         help: measure with a split into equal groups, as `NCCL_TESTS_SPLIT=\"MOD 8\"`, or state what one of them was with `--nodes` and \
+         `--gpus-per-node`", groups[0], groups[1]
+    )]
+    Groups {
+        file: String,
+        /// Line of the first row, from 1.
+        line: usize,
+        /// Ranks of two of them by host.
+        groups: [String; 2],
+    },
+    #[error(
+        "{file}:{line}: no NICs are such: `{text}`\n\
+         help: state those of a node with `--nics 8x200G`: their number, and the line rate of each"
+    )]
+    OddNics {
+        file: String,
+        /// Line that says so, from 1.
+        line: usize,
+        text: String,
+    },
+    #[error(
         "{file}:{line}: several ranks of host `{host}` are on one GPU: several hosts seem to have this name\n\
          help: say how many with `--nodes`"
     )]
@@ -150,8 +172,8 @@ fn operations() -> String {
 #[allow(missing_docs, reason = "fields are named by the messages")]
 pub enum CalibrateError {
     #[error(
-        "nothing to fit: {reasons}\nhelp: a fit takes at least {least} sizes of one operation on one cluster; measure with \
-         `-b 32M -e 8G -f 2`", least = crate::series::LEAST_SIZES
+        "nothing to fit: {reasons}\nhelp: a fit takes at least {least} sizes, over all logs of the cluster; measure with `-b 32M -e 8G -f 2`",
+        least = crate::series::LEAST_SIZES
     )]
     TooFew { reasons: String },
     #[error(

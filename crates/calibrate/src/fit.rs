@@ -28,6 +28,8 @@ pub struct Fit {
     pub constants: Constants,
     /// Constants that the measurements determine: their uncertainty is less than 0.7 of what it was before.
     pub determined: Vec<Constant>,
+    /// Constants that measurements would have larger than anything can be.
+    pub at_most: Vec<Constant>,
 }
 
 /// Fits constants to series, each with the hardware that it ran on, beginning from `start`.
@@ -39,7 +41,8 @@ pub fn fit(series: &[(&Series, Hardware)], start: &Constants) -> Fit {
     let mut sum = problem.sum(&problem.residuals(&x), &x);
     let mut damping = 1e-2;
     for _ in 0..ITERATIONS {
-        let (matrix, right) = problem.normal(&x);
+        let (mut matrix, mut right) = problem.normal(&x);
+        problem.hold(&x, &mut matrix, &mut right);
         let mut is_better = false;
         while damping < 1e8 {
             let mut damped = matrix.clone();
@@ -47,7 +50,12 @@ pub fn fit(series: &[(&Series, Hardware)], start: &Constants) -> Fit {
                 row[index] *= 1.0 + damping;
             }
             let Some((step, _)) = solve(&damped, &right) else { break };
-            let tried: Vec<f64> = x.iter().zip(&step).map(|(x, step)| x - step).collect();
+            let tried: Vec<f64> = x
+                .iter()
+                .zip(&step)
+                .zip(problem.most())
+                .map(|((x, step), most)| (x - step).min(most))
+                .collect();
             let tried_sum = problem.sum(&problem.residuals(&tried), &tried);
             if tried_sum < sum {
                 is_better = sum - tried_sum > DONE * sum;
@@ -61,11 +69,14 @@ pub fn fit(series: &[(&Series, Hardware)], start: &Constants) -> Fit {
             break;
         }
     }
-    let (matrix, right) = problem.normal(&x);
+    let (mut matrix, mut right) = problem.normal(&x);
     let variances = solve(&matrix, &right).map(|(_, diagonal)| diagonal).unwrap_or_default();
+    let held = problem.hold(&x, &mut matrix, &mut right);
     let is_determined = |(constant, variance): &(&Constant, &f64)| variance.sqrt() < 0.7 * prior(**constant);
     let determined = problem.free.iter().zip(&variances).filter(is_determined).map(|(constant, _)| *constant);
-    Fit { constants: problem.constants(&x), determined: determined.collect() }
+    let at_most =
+        problem.free.iter().zip(held).filter_map(|(constant, is_held)| is_held.then_some(*constant));
+    Fit { constants: problem.constants(&x), determined: determined.collect(), at_most: at_most.collect() }
 }
 
 struct Problem<'a> {
@@ -81,6 +92,24 @@ impl Problem<'_> {
             constants.set(*constant, self.start.get(*constant) * libm::exp(*x));
         }
         constants
+    }
+
+    /// Largest logarithm of each constant over its start.
+    fn most(&self) -> impl Iterator<Item = f64> {
+        self.free.iter().map(|constant| libm::log(most(*constant) / self.start.get(*constant)).max(0.0))
+    }
+
+    /// Takes the constants out of a step that are as large as they can be and would grow, and says which.
+    fn hold(&self, x: &[f64], matrix: &mut [Vec<f64>], right: &mut [f64]) -> Vec<bool> {
+        let would_grow =
+            x.iter().zip(self.most()).zip(right.iter()).map(|((x, most), right)| *x >= most && *right < 0.0);
+        let held: Vec<bool> = would_grow.collect();
+        for index in (0..x.len()).filter(|index| held[*index]) {
+            matrix.iter_mut().for_each(|row| row[index] = 0.0);
+            matrix[index].fill(0.0);
+            (matrix[index][index], right[index]) = (1.0, 0.0);
+        }
+        held
     }
 
     /// How far each time is off, in weighted steps; positive where the model is slower.
@@ -136,6 +165,21 @@ impl Problem<'_> {
             right[index] += weight * x[index];
         }
         (matrix, right)
+    }
+}
+
+/// Largest value of a constant: nothing is faster than its line, and LL sends a flag with every value.
+fn most(constant: Constant) -> f64 {
+    use Constant as C;
+    match constant {
+        C::NicShare
+        | C::TreeNicShare
+        | C::PeerNicShare
+        | C::SharpShare
+        | C::Ll128Share
+        | C::TreeLl128Share => 1.0,
+        C::LlNicShare => 0.5,
+        _ => f64::INFINITY,
     }
 }
 

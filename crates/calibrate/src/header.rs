@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use zipwire_cluster::library::Operation;
 
-use crate::series::Nics;
+use crate::error::LogError;
+use crate::log::Given;
+use crate::series::{Nics, line_rate};
 
 /// Program of nccl-tests or rccl-tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +81,8 @@ pub(crate) enum Naming {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rank {
     pub(crate) number: Option<u32>,
+    /// Its communicator, of which there are several with `NCCL_TESTS_SPLIT`.
+    pub(crate) group: u32,
     pub(crate) host: String,
     /// Number and bus of its GPU, as printed.
     pub(crate) device: Option<String>,
@@ -95,6 +99,8 @@ pub(crate) struct Header {
     pub(crate) gpu: Option<String>,
     /// NICs of a node, or of a GPU where the flag is set.
     pub(crate) nics: Option<(Nics, bool)>,
+    /// Line and text of NICs that nobody makes.
+    pub(crate) odd_nics: Option<(usize, String)>,
     /// Line and number of wrong values, if the programs say that the run failed.
     pub(crate) failed: Option<(usize, String)>,
 }
@@ -104,6 +110,9 @@ impl Header {
     /// of another one holds but the NICs.
     pub(crate) fn fill(&mut self, other: &Self) {
         self.nics = self.nics.or(other.nics);
+        if self.odd_nics.is_none() {
+            self.odd_nics.clone_from(&other.odd_nics);
+        }
         if self.ranks.is_empty() {
             self.nodes = self.nodes.or(other.nodes);
             self.gpus_per_node = self.gpus_per_node.or(other.gpus_per_node);
@@ -175,7 +184,10 @@ impl Header {
         words.iter().for_each(|word| self.read_program(word));
         pairs(comment).for_each(|(key, value)| self.read_pair(key, value));
         if comment.trim_start().starts_with("interconnect:") {
-            self.nics = nics(&words);
+            (self.nics, self.odd_nics) = match nics(&words) {
+                Some((nics, _)) if !nics.is_made() => (None, Some((line, comment.trim().to_owned()))),
+                nics => (nics, None),
+            };
         }
     }
 
@@ -233,9 +245,47 @@ impl Header {
 
     /// Whether a rank is listed twice, as where several runs have written at once.
     pub(crate) fn has_rank_twice(&self) -> bool {
-        let mut numbers: Vec<u32> = self.ranks.iter().filter_map(|rank| rank.number).collect();
+        let of_group = |rank: &Rank| Some((rank.group, rank.number?));
+        let mut numbers: Vec<(u32, u32)> = self.ranks.iter().filter_map(of_group).collect();
         numbers.sort_unstable();
         numbers.windows(2).any(|pair| pair[0] == pair[1])
+    }
+
+    /// Refuses NICs that nobody makes, unless the user states others.
+    pub(crate) fn refuse_odd_nics(&self, file: &str, given: Given) -> Result<(), LogError> {
+        match &self.odd_nics {
+            Some((line, text)) if given.nics.is_none() => {
+                Err(LogError::OddNics { file: file.to_owned(), line: *line, text: text.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps the ranks of the first communicator, where several had one test each at the same time, and gives their number and the GPUs
+    /// of a node that took part in all of them.
+    ///
+    /// # Errors
+    /// With the numbers of ranks of each host in two communicators that are unlike.
+    pub(crate) fn take_group(&mut self) -> Result<Option<(usize, u32)>, [String; 2]> {
+        let mut groups: BTreeMap<u32, BTreeMap<&str, usize>> = BTreeMap::new();
+        for rank in &self.ranks {
+            *groups.entry(rank.group).or_default().entry(&rank.host).or_insert(0) += 1;
+        }
+        let spread = |hosts: &BTreeMap<&str, usize>| {
+            let mut counts: Vec<usize> = hosts.values().copied().collect();
+            counts.sort_unstable();
+            counts
+        };
+        let mut all = groups.iter().map(|(group, hosts)| (*group, spread(hosts)));
+        let Some((first, of_first)) = all.next().filter(|_| groups.len() > 1) else { return Ok(None) };
+        if let Some((other, of_other)) = all.find(|(_, counts)| *counts != of_first) {
+            return Err([(first, of_first), (other, of_other)]
+                .map(|(group, counts)| format!("group {group} has {counts:?} ranks on its hosts")));
+        }
+        let of_node = self.hosts().values().copied().max().unwrap_or(1);
+        let count = groups.len();
+        self.ranks.retain(|rank| rank.group == first);
+        Ok(Some((count, u32::try_from(of_node).unwrap_or(u32::MAX))))
     }
 
     /// NICs of a node of so many GPUs.
@@ -257,21 +307,18 @@ fn rank(comment: &str) -> Option<Rank> {
     let on = words.iter().position(|word| *word == "on").filter(|_| words[0] == "Rank")?;
     let host = (*words.get(on + 1)?).to_owned();
     let device = words.get(on + 3..on + 5).filter(|_| words[on + 2] == "device");
-    Some(Rank { number: words[1].parse().ok(), host, device: device.map(<[&str]>::concat) })
+    let group = words.iter().position(|word| *word == "Group").and_then(|at| words.get(at + 1)?.parse().ok());
+    let (number, device) = (words[1].parse().ok(), device.map(<[&str]>::concat));
+    Some(Rank { number, group: group.unwrap_or(0), host, device })
 }
 
 /// `8x200G`, or `4x Slingshot-11 200G`, and whether `per GPU` follows.
 fn nics(words: &[&str]) -> Option<(Nics, bool)> {
-    let speed = |word: &str| -> Option<f64> {
-        let digits: String = word.chars().take_while(char::is_ascii_digit).collect();
-        let rest = word[digits.len()..].trim_end_matches([',', ';', ')']);
-        (rest == "G" || rest == "Gb/s").then(|| digits.parse().ok())?
-    };
     words.iter().enumerate().find_map(|(index, word)| {
         let (count, same_word) = word.split_once('x')?;
-        let count: u32 = count.trim_start_matches('(').parse().ok().filter(|count| *count > 0)?;
-        let (gigabits, last) = match speed(same_word) {
-            Some(gigabits) => (gigabits, index),
+        let per_node: u32 = count.trim_start_matches('(').parse().ok().filter(|count| *count > 0)?;
+        let (bytes_per_s, last) = match line_rate(same_word) {
+            Some(rate) => (rate, index),
             // A few words for the kind of NIC; another item of the list is not of this one.
             None if same_word.is_empty() => {
                 let next = words.iter().enumerate().skip(index + 1).take(4);
@@ -280,12 +327,12 @@ fn nics(words: &[&str]) -> Option<(Nics, bool)> {
                     *ended |= word.ends_with([';', ',']);
                     taken
                 });
-                item.find_map(|(at, word)| Some((speed(word)?, at)))?
+                item.find_map(|(at, word)| Some((line_rate(word)?, at)))?
             }
             None => return None,
         };
         let is_per_gpu = words.get(last + 1..last + 3).is_some_and(|next| next == ["per", "GPU"]);
-        Some((Nics { per_node: count, bytes_per_s: gigabits * 1e9 / 8.0 }, is_per_gpu))
+        Some((Nics { per_node, bytes_per_s }, is_per_gpu))
     })
 }
 
@@ -379,5 +426,7 @@ mod tests {
         assert_eq!(nics("inferred 1x400G per GPU used", 2), Some((2, 50e9)));
         assert_eq!(nics("PCIe; 1x NIC RoCE, CX-7", 2), None);
         assert_eq!(nics("4x H100 SXM, NVLink4, one node", 4), None);
+        let odd = of(&[" interconnect: 1x9223372036854775808G"]);
+        assert_eq!((odd.nics, odd.odd_nics.map(|(line, _)| line)), (None, Some(1)));
     }
 }

@@ -69,7 +69,8 @@ fn header(value: &Value, line: usize) -> Header {
         if let Some(host) = part("hostname").and_then(Value::as_str) {
             let number = part("rank").and_then(number).map(|rank| rank as u32);
             let bus = part("device").zip(part("device_hex")).map(|(device, bus)| format!("{device}{bus}"));
-            header.ranks.push(Rank { number, host: host.to_owned(), device: bus });
+            let group = part("group").and_then(self::number).map_or(0, |group| group as u32);
+            header.ranks.push(Rank { number, group, host: host.to_owned(), device: bus });
         }
         if let Some(name) = part("device_info").and_then(Value::as_str) {
             header.gpu.get_or_insert_with(|| name.to_owned());

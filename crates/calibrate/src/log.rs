@@ -12,10 +12,10 @@ use crate::label::without_labels;
 use crate::rccl;
 use crate::row::parse_row;
 use crate::run::Run;
-use crate::series::{Series, Timed, points};
+use crate::series::{Nics, Series, Timed, points};
 
 /// Facts that the user states about a log; they override the log's own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Given {
     /// Number of nodes.
     pub nodes: Option<u32>,
@@ -23,6 +23,8 @@ pub struct Given {
     pub gpus_per_node: Option<u32>,
     /// Operation that was measured.
     pub operation: Option<Operation>,
+    /// NICs of a node: those of the GPUs that took part.
+    pub nics: Option<Nics>,
 }
 
 /// Contents of a log.
@@ -249,6 +251,7 @@ fn parse_table(file: &str, text: &str, given: Given) -> Result<Log, LogError> {
     if rows.is_empty() {
         return Err(LogError::Empty { file: file.to_owned(), lines: text.lines().count().max(1) });
     }
+    header.refuse_odd_nics(file, given)?;
     let is_wanted = |(operation, nodes, gpus, _): &Key| {
         given.operation.is_none_or(|wanted| wanted == *operation)
             && given.nodes.is_none_or(|wanted| wanted == *nodes)
@@ -261,7 +264,7 @@ fn parse_table(file: &str, text: &str, given: Given) -> Result<Log, LogError> {
         nodes,
         gpus_per_node,
         gpu: header.gpu.clone(),
-        nics: header.nics_of(gpus_per_node),
+        nics: given.nics.or_else(|| header.nics_of(gpus_per_node)),
         dtype,
         points: points(rows),
     });

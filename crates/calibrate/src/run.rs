@@ -52,6 +52,8 @@ impl Run {
         if self.header.has_rank_twice() {
             return Err(LogError::Mixed { file: file.to_owned(), line: self.line() });
         }
+        self.header.refuse_odd_nics(file, given)?;
+        let gpus_of_node = self.take_group(file, given, notes)?;
         let shape = shape(file, self.line(), &self.header, given);
         let operation = self.operation(file, shape.as_ref().ok().copied(), given, notes)?;
         let (nodes, gpus_per_node) = shape?;
@@ -59,7 +61,9 @@ impl Run {
         check(file, &self.rows, operation, nodes * gpus_per_node, notes)?;
         self.remark_odd_bandwidths(file, notes);
         self.leave_out_other_sums(file, notes);
-        let nics = self.header.nics_of(gpus_per_node);
+        let gpus_of_node = gpus_of_node.unwrap_or(gpus_per_node);
+        let nics = given.nics.or_else(|| self.header.nics_of(gpus_of_node));
+        let nics = nics.map(|nics| nics.of_part(gpus_per_node, gpus_of_node));
         let gpu = self.header.gpu;
         let mut kinds: Vec<(String, Vec<Row>)> = Vec::new();
         for row in self.rows {
@@ -77,6 +81,30 @@ impl Run {
             Series { file, operation, nodes, gpus_per_node, gpu, nics, dtype, points }
         });
         Ok(series.collect())
+    }
+
+    /// Keeps the ranks of one communicator, where `NCCL_TESTS_SPLIT` made several that ran at the same time, and gives the GPUs of a node
+    /// in all of them. What the user states is that of one.
+    fn take_group(
+        &mut self,
+        file: &str,
+        given: Given,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<u32>, LogError> {
+        let line = self.line();
+        match self.header.take_group() {
+            Err(_) if given.nodes.is_some() && given.gpus_per_node.is_some() => Ok(None),
+            Err(groups) => Err(LogError::Groups { file: file.to_owned(), line, groups }),
+            Ok(None) => Ok(None),
+            Ok(Some((count, gpus_of_node))) => {
+                notes.push(format!(
+                    "{file}:{line}: {count} communicators of {} ranks each ran the test at the same time (NCCL_TESTS_SPLIT): it counts as \
+                     that of one of them, with its GPUs' part of each node's NICs",
+                    self.header.ranks.len()
+                ));
+                Ok(Some(gpus_of_node))
+            }
+        }
     }
 
     /// The operation: of the user, of the log, or what the file's name or the rows tell.

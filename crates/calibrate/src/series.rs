@@ -2,7 +2,7 @@
 
 use zipwire_cluster::library::Operation;
 
-/// Least number of sizes that anything is fitted to.
+/// Least number of sizes that anything is fitted to: of all series for the model, and of one for a line.
 pub(crate) const LEAST_SIZES: usize = 4;
 
 /// Time of one size.
@@ -24,6 +24,45 @@ pub struct Nics {
     pub per_node: u32,
     /// Nominal bytes per second of each, in each direction.
     pub bytes_per_s: f64,
+}
+
+/// Most NICs of a node, and most bits per second of each: two ports of 800 Gb/s.
+const MOST_NICS: u32 = 128;
+const MOST_GIGABITS: f64 = 1600.0;
+
+impl Nics {
+    /// NICs of a node, as `8x200G`: their number, and the line rate of each in Gb/s. None of other texts, and of NICs that nobody makes.
+    ///
+    /// ```
+    /// use zipwire_calibrate::Nics;
+    ///
+    /// assert_eq!(Nics::parse("8x200G"), Some(Nics { per_node: 8, bytes_per_s: 25e9 }));
+    /// assert_eq!(Nics::parse("200G"), None);
+    /// ```
+    pub fn parse(text: &str) -> Option<Self> {
+        let (count, speed) = text.split_once(['x', 'X'])?;
+        let nics = Self { per_node: count.trim().parse().ok()?, bytes_per_s: line_rate(speed.trim())? };
+        nics.is_made().then_some(nics)
+    }
+
+    /// NICs of some GPUs of a node, where others of its GPUs use the rest at the same time; at least one.
+    pub(crate) fn of_part(self, gpus: u32, gpus_of_node: u32) -> Self {
+        let part = |count: u32| u64::from(count) * u64::from(gpus) / u64::from(gpus_of_node.max(1));
+        Self { per_node: part(self.per_node).max(1) as u32, ..self }
+    }
+
+    /// Whether nodes have so many NICs, and NICs such a line rate.
+    pub(crate) fn is_made(self) -> bool {
+        (1..=MOST_NICS).contains(&self.per_node) && (1.0..=MOST_GIGABITS).contains(&(self.bytes_per_s * 8e-9))
+    }
+}
+
+/// Bytes per second of a line rate, as `200G` or `200Gb/s`.
+pub(crate) fn line_rate(word: &str) -> Option<f64> {
+    let digits: String = word.chars().take_while(char::is_ascii_digit).collect();
+    let rest = word[digits.len()..].trim_end_matches([',', ';', ')']);
+    let gigabits: f64 = digits.parse().ok().filter(|_| matches!(rest, "G" | "Gb/s" | "Gbps" | "Gbit/s"))?;
+    Some(gigabits * 1e9 / 8.0)
 }
 
 /// One operation on one shape of cluster, over sizes.

@@ -23,6 +23,7 @@ keys! { static KEYS =
     gpus: Generation = choice("generation of GPUs", &Generation::ALL, Generation::name), "generation of the GPUs, whose constants the model takes where `constants` says nothing", example = "\"hopper\"";
     nvlink_domain: u32 = integer(1..=RANK_LIMIT), "GPUs that NVLink connects, where these are those of several nodes; those of a node by default";
     constants: Raw = raw(constants_schema), "constants of the model, fitted to this cluster";
+    fitted_domains: u32 = integer(1..=RANK_LIMIT), "most nodes, or racks that NVLink connects, of a log that the constants are from, for a warning where a cluster has many more; not known by default";
 }
 
 keys! { static COST =
@@ -32,7 +33,7 @@ keys! { static COST =
 }
 
 fn rules() -> Vec<Rule> {
-    let of_model: Keys<'_> = &[KEYS.gpus, KEYS.nvlink_domain, KEYS.constants];
+    let of_model: Keys<'_> = &[KEYS.gpus, KEYS.nvlink_domain, KEYS.constants, KEYS.fitted_domains];
     vec![
         Condition::Has(KEYS.model).needs(&[KEYS.gpus]),
         Condition::Lacks(KEYS.model).refuses(of_model, "no `model` is chosen"),
@@ -46,19 +47,21 @@ const SHARES_OR_NONE: std::ops::RangeInclusive<f64> = 0.0..=10.0;
 /// Example cost, as TOML, for messages about a missing one.
 pub(crate) const EXAMPLE: &str = r#"{ latency = "30 us", per_rank = "6 us", bandwidth = "22 GB/s" }"#;
 
-/// Reads the table, for a cluster of that hardware; what it says of NVLink domains is not looked at.
-pub(super) fn read(field: &Field<'_>, hardware: Hardware) -> Result<LibraryCost> {
+/// Reads the table, for a cluster of that hardware; what it says of NVLink domains is not looked at. And the domains of logs that constants
+/// of the model are from.
+pub(super) fn read(field: &Field<'_>, hardware: Hardware) -> Result<(LibraryCost, Option<u32>)> {
     let table = field.table(KEYS.all)?;
     let cost = |key| table.field(key).map_or(Ok(None), |field| read_cost(&field, hardware.gpus_per_node));
     table.check(&rules())?;
     let model = table.field(KEYS.model).map(|field| read_model(&field, &table, hardware)).transpose()?;
-    Ok(LibraryCost {
+    let cost = LibraryCost {
         all_gather: cost(KEYS.all_gather)?,
         reduce_scatter: cost(KEYS.reduce_scatter)?,
         all_reduce: cost(KEYS.all_reduce)?,
         broadcast: cost(KEYS.broadcast)?,
         model,
-    })
+    };
+    Ok((cost, table.get(KEYS.fitted_domains)?))
 }
 
 fn read_model(field: &Field<'_>, table: &Reader<'_>, mut hardware: Hardware) -> Result<LibraryModel> {

@@ -9,7 +9,7 @@ use zipwire_cluster::Topology;
 use super::{Cluster, DeclaredSpeed};
 use crate::error::Result;
 use crate::files::Files;
-use crate::language::{Condition, Field, Keys, Rule, choice, keys, text};
+use crate::language::{AnyKey, Field, Keys, choice, keys, text};
 use crate::origin::Source;
 use crate::problem::Problem;
 use crate::tree::{self, Document, Entry, Node, Table, Value};
@@ -73,45 +73,57 @@ pub fn presets() -> &'static [Preset] {
 }
 
 keys! { pub(super) static KEYS =
-    preset: Preset = choice("preset", &PRESETS, |preset| preset.name), "hardware that comes with zipwire, for the keys that are left out";
-    file: String = text(), "a hardware file with the keys that are left out, relative to the scenario";
+    preset: Preset = choice("preset", &PRESETS, |preset| preset.name), "hardware that comes with zipwire, for the keys that are left out here and in `file`";
+    file: String = text(), "a hardware file with the keys that are left out, relative to the scenario; it may name a `preset`, too";
 }
 
-pub(super) fn rule() -> Rule {
-    Condition::Has(KEYS.preset).refuses(&[KEYS.file], "`preset` names the hardware")
+/// Reads a hardware file on its own, as scenarios would that name it and nothing else of the cluster.
+///
+/// # Errors
+/// The first thing that is wrong, with the place in the file.
+pub fn check_hardware(file: &Source) -> Result<()> {
+    let tree = tree::parse(&Document::file(file.name.clone(), file.text.clone()))?;
+    super::read(&Field::at("cluster", &tree), &Files::new(Path::new(""))).map(|_| ())
 }
 
-/// The table with what its preset or file says where the table itself says nothing, without `preset` and `file`; and the preset. `keys`
-/// are those of hardware.
+/// The table with what its file says where the table itself says nothing, and its preset where neither does, without `preset` and `file`;
+/// and the preset. `keys` are those of hardware.
 pub(super) fn merge(field: &Field<'_>, keys: Keys<'_>, files: &Files) -> Result<(Node, Option<Preset>)> {
     let own = field.table(&[KEYS.all, keys].concat())?;
-    own.check(&[rule()])?;
-    let preset = own.get(KEYS.preset)?;
-    let hardware = match (preset, own.field(KEYS.file)) {
-        (Some(preset), _) => Some(Document::file(preset.path(), preset.text.to_owned())),
-        (None, Some(file)) => {
-            let name = file.string()?;
-            let unreadable = |source| file.error(Problem::Unreadable { path: files.path(name), source });
-            Some(files.text(name).map_err(unreadable)?)
-        }
-        (None, None) => None,
-    };
+    let mut preset = own.get(KEYS.preset)?;
     let mut merged = field.node().clone();
     if let Value::Table(table) = &mut merged.value {
         table.entries.retain(|entry| KEYS.all.iter().all(|key| key.name() != entry.key));
     }
-    if let Some(document) = hardware {
-        let hardware = tree::parse(&document)?;
-        Field::at(&field.path, &hardware).table(keys)?;
-        if let (Value::Table(own), Value::Table(hardware)) = (&mut merged.value, hardware.value) {
-            let whole = hardware.get("gpus_per_node").and_then(integer);
-            let left_out = hardware.entries.into_iter().filter(|entry| own.get(&entry.key).is_none());
-            let mut left_out: Vec<_> = left_out.collect();
-            scale_nics(own, &mut left_out, whole);
-            own.entries.extend(left_out);
+    if let Some(file) = own.field(KEYS.file) {
+        let name = file.string()?;
+        let unreadable = |source| file.error(Problem::Unreadable { path: files.path(name), source });
+        let mut hardware = tree::parse(&files.text(name).map_err(unreadable)?)?;
+        let may_have = [&[KEYS.preset as &dyn AnyKey], keys].concat();
+        let named = Field::at(&field.path, &hardware).table(&may_have)?.get(KEYS.preset)?;
+        preset = preset.or(named);
+        if let Value::Table(table) = &mut hardware.value {
+            table.entries.retain(|entry| entry.key != KEYS.preset.name);
         }
+        fill(&mut merged, hardware);
+    }
+    if let Some(preset) = preset {
+        let hardware = tree::parse(&Document::file(preset.path(), preset.text.to_owned()))?;
+        Field::at(&field.path, &hardware).table(keys)?;
+        fill(&mut merged, hardware);
     }
     Ok((merged, preset))
+}
+
+/// Adds what hardware has and the table lacks.
+fn fill(merged: &mut Node, hardware: Node) {
+    if let (Value::Table(own), Value::Table(hardware)) = (&mut merged.value, hardware.value) {
+        let whole = hardware.get("gpus_per_node").and_then(integer);
+        let left_out = hardware.entries.into_iter().filter(|entry| own.get(&entry.key).is_none());
+        let mut left_out: Vec<_> = left_out.collect();
+        scale_nics(own, &mut left_out, whole);
+        own.entries.extend(left_out);
+    }
 }
 
 /// Where only some GPUs of each node take part, only their NICs do: as many as NICs there are for them in whole nodes, rounded up.

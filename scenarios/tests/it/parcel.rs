@@ -37,6 +37,7 @@ fn assert_same(received: &Experiment, own: &Experiment) {
         model,
         start,
         host,
+        fitted_domains,
         codec,
         job,
         durations,
@@ -55,6 +56,7 @@ fn assert_same(received: &Experiment, own: &Experiment) {
     assert_eq!((iterations, points_left_out), (&own.iterations, &own.points_left_out), "{name}");
     assert_eq!((preset, topology), (&own.preset, &own.topology), "{name}");
     assert_eq!((model, start, host), (&own.model, &own.start, &own.host), "{name}");
+    assert_eq!(fitted_domains, &own.fitted_domains, "{name}");
     assert_eq!(cycle, &own.cycle, "{name}");
     assert_eq!(serving, &own.serving, "{name}");
     assert_eq!((codec, sums, variants), (&own.codec, &own.sums, &own.variants), "{name}");

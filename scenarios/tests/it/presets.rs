@@ -3,7 +3,7 @@
 use crate::common::{Folder, VALID};
 use insta::assert_snapshot;
 use zipwire_cluster::library::{Constant, Generation, Operation};
-use zipwire_cluster::{DeclaredCost, Fabric};
+use zipwire_cluster::{DeclaredCost, Fabric, HostCost};
 use zipwire_scenarios::{SpeedBasis, is_scenario_file, presets};
 use zipwire_schedule::Rank;
 
@@ -284,6 +284,49 @@ fn the_scenario_goes_before_its_preset() {
 
 const FILE: &str = "# Measured here.\nnodes = 2\ngpus_per_node = 2\ngpu_bandwidth = \"20 GB/s\"\nnic_bandwidth = \"10 GB/s\"\n\
     latency_intra = \"3 us\"\nlatency_inter = \"7 us\"\nlinks = { \"nic 1 up\" = \"9 GB/s\" }\n";
+
+/// The scenario goes before its file, and that before the preset, which either may name.
+#[test]
+fn a_preset_fills_in_what_a_file_lacks() {
+    let preset = Folder::new().load(&on("preset = \"h100-8x\"\nnodes = 2"));
+    let named = format!("preset = \"h100-8x\"\ntopology = \"nodes\"\n{FILE}");
+    for (file, cluster) in [
+        (FILE.to_owned(), "file = \"mine.toml\"\npreset = \"h100-8x\"\ntopology = \"nodes\""),
+        (named.clone(), "file = \"mine.toml\""),
+        (named.replace("h100-8x", "a100-8x"), "preset = \"h100-8x\"\nfile = \"mine.toml\""),
+    ] {
+        let folder = Folder::new().with("mine.toml", &file);
+        let experiment = folder.load(&on(cluster));
+        let topology = &experiment.topology;
+        assert_eq!((topology.nodes, topology.gpus_per_node, topology.nics_per_node), (2, 2, 2), "{cluster}");
+        assert_eq!((topology.gpu_bandwidth, topology.latency_inter_s), (20e9, 7e-6), "{cluster}");
+        assert_eq!(experiment.host.reduce_bytes_per_s, preset.host.reduce_bytes_per_s, "{cluster}");
+        let costs = |host: &HostCost| (host.launch_s, host.sync_s);
+        assert_eq!(costs(&experiment.host), costs(&preset.host), "{cluster}");
+        assert_eq!(experiment.preset.unwrap().name, "h100-8x");
+        let coded = folder.load(&coded(cluster, "window7"));
+        assert_eq!(coded.codec.unwrap().declared.unwrap().basis, SpeedBasis::Scaled);
+    }
+    let own = Folder::new().with("mine.toml", format!("reduce = \"1 GB/s\"\n{named}"));
+    assert_eq!(own.load(&on("file = \"mine.toml\"")).host.reduce_bytes_per_s, 1e9);
+}
+
+/// A fit that is asked of more nodes than any log had is said to be extrapolated.
+#[test]
+fn calls_far_outside_of_what_was_fitted() {
+    let warnings = |cluster: &str| Folder::new().load(&on(cluster)).warnings().join("\n");
+    assert_eq!(warnings("preset = \"gb200-nvl72\""), "");
+    assert_snapshot!(warnings("preset = \"gb200-nvl72\"\nnodes = 2"), @"what the library's own calls take between 2 racks is extrapolated from logs of 1: `zipwire calibrate nccl-tests` takes logs of more");
+    let fitted = |nodes: u32, domains: u32| {
+        let library =
+            format!("library = {{ model = \"nccl-2.30\", gpus = \"hopper\", fitted_domains = {domains} }}");
+        warnings(&format!("preset = \"h100-8x\"\nnodes = {nodes}\n{library}"))
+    };
+    assert_eq!(fitted(1, 1), "");
+    assert_snapshot!(fitted(2, 1), @"what the library's own calls take between 2 nodes is extrapolated from logs of 1: `zipwire calibrate nccl-tests` takes logs of more");
+    assert_eq!(fitted(128, 2), "");
+    assert_snapshot!(fitted(129, 2), @"what the library's own calls take between 129 nodes is extrapolated from logs of 2: `zipwire calibrate nccl-tests` takes logs of more");
+}
 
 #[test]
 fn a_file_is_relative_to_the_scenario() {

@@ -59,8 +59,9 @@ fn without_nvls_a_node_reduces_around_a_ring() {
 #[test]
 fn all_to_alls_share_nics_by_what_leaves_the_node() {
     // 72 of 79 peers are on other nodes: the bus bandwidth is more than that of a NIC's share by as much.
-    let reached = bus(&hopper(10, 8), Operation::AllToAll, 16.0 * GIB);
-    let share = Generation::Hopper.constants().get(Constant::PeerNicShare);
+    let nodes = hopper(10, 8);
+    let reached = bus(&nodes, Operation::AllToAll, 16.0 * GIB);
+    let share = nodes.peer_nic_share(80, 72);
     let limit = 50e9 * share * 79.0 / 72.0;
     assert!(reached < limit && reached > 0.97 * limit, "{reached} of {limit}");
 }

@@ -446,17 +446,18 @@ fn as_sent(
     algorithm: Algorithm,
 ) -> Topology {
     let mut sent = topology.clone();
-    let Some(LibraryModel { hardware, constants }) = model else { return sent };
+    let Some(model) = model else { return sent };
     if algorithm == Algorithm::Library {
         return sent;
     }
+    let LibraryModel { hardware, constants } = model;
     let shape = hardware.shape(topology.ranks());
     sent.gpu_bandwidth *= constants.get(Constant::LinkShare) * constants.get(Constant::PeerLinkShare);
     if shape.ranks_per_domain == 2.0 {
         sent.gpu_bandwidth *= constants.get(Constant::PairShare);
     }
-    sent.nic_bandwidth *= constants.get(Constant::PeerNicShare);
     let peers = peers_beyond(topology, operation, algorithm);
+    sent.nic_bandwidth *= model.peer_nic_share(topology.ranks(), peers);
     sent.latency_inter_s += f64::from(peers) * constants.get(Constant::PeerHop);
     sent
 }

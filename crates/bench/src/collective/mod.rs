@@ -215,8 +215,8 @@ pub enum CollectiveBenchError {
 pub enum ClusterSource {
     /// A preset of this name.
     Preset(String),
-    /// A file with the keys of `[cluster]`.
-    File(PathBuf),
+    /// A file with the keys of `[cluster]`, and the preset that has what it lacks, if the file does not name it.
+    File(PathBuf, Option<String>),
 }
 
 /// Cluster that all rows share.
@@ -264,7 +264,10 @@ fn text(&OneCall { cluster, codec, operation, bytes, protocol, iterations }: &On
     let quoted = |text: &str| toml::Value::from(text).to_string();
     let source = match &cluster.source {
         ClusterSource::Preset(name) => format!("preset = {}", quoted(name)),
-        ClusterSource::File(path) => format!("file = {}", quoted(&path.to_string_lossy())),
+        ClusterSource::File(path, preset) => {
+            let preset = preset.as_ref().map(|name| format!("preset = {}\n", quoted(name)));
+            format!("{}file = {}", preset.unwrap_or_default(), quoted(&path.to_string_lossy()))
+        }
     };
     let number = |key: &str, value: Option<u32>| value.map_or_else(String::new, |n| format!("{key} = {n}\n"));
     let (collective, key) = match operation {

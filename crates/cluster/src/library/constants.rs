@@ -1,7 +1,7 @@
 //! Constants of the model: their names and units, and their values by generation of GPUs, fitted to public logs of nccl-tests.
 //!
 //! Constants about GPUs of a node come from logs of one node, and those about the network from logs of several nodes with InfiniBand or
-//! Ethernet NICs that do RDMA: [validation](../../../../docs/validation-library.md) lists them, and says how well each is met. Constants
+//! Ethernet NICs that do RDMA: [validation](../../../../docs/accuracy.md) lists them, and says how well each is met. Constants
 //! that no log determines are near those of NCCL 2.30 (`src/graph/tuning.cc`).
 
 /// Unit of a constant.
@@ -240,7 +240,7 @@ const TABLE: [(Constant, [f64; 4]); COUNT] = [
     (Constant::PeerChannelShare, [0.045, 0.045, 0.045, 0.045]),
     (Constant::PeerLag, [23.6 * US, 7.78 * US, 2.92 * US, 4.29 * US]),
     (Constant::PeerHop, [2.91 * US, 2.91 * US, 2.91 * US, 2.91 * US]),
-    (Constant::PeerNicShare, [0.922, 0.922, 0.922, 0.922]),
+    (Constant::PeerNicShare, [0.967, 0.967, 0.967, 0.967]),
 ];
 
 #[cfg(test)]

@@ -18,6 +18,24 @@ const CHANNEL_BYTES: f64 = 16.0 * 1024.0 * 1024.0;
 /// Channels of sends on a GPU, which all its peers share.
 const CHANNELS: f64 = 32.0;
 
+/// GPUs of a domain beyond the first that slow the steps of its rings: as many as nodes have from whose logs [`Constant::RingCrowd`] is. A
+/// library has no more channels for larger domains.
+const CROWD: f64 = 7.0;
+
+/// Bytes per second that all channels of trees carry out of a domain at most, in each direction. Nodes have no NICs for more; racks do, and
+/// logs of 2 racks of GB300 and of 20 of GB200 show about this, whatever their NICs.
+const TREES_BYTES_PER_S: f64 = 450e9;
+
+/// Share of bandwidth that grouped sends lose with each doubling of the domains beyond two, as flows of more senders meet: fitted to logs of
+/// 2 and 10 nodes of H100.
+const PEERS_MEET: f64 = 0.021;
+
+/// Share of a NIC that sends to one rank alone reach of what sends to several do, having fewer channels: fitted to logs of 2 nodes of H100.
+const ONE_PEER: f64 = 0.9;
+
+/// Share of its nominal link that a GPU reaches on the way to a NIC: over PCIe, 14.7 of 32 GB/s. NVLink is no limit.
+const ALONE: f64 = 0.46;
+
 /// The model on a cluster: what every operation takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LibraryModel {
@@ -39,6 +57,11 @@ impl LibraryModel {
         assert!(ranks >= 2, "an operation of a library is one among several ranks");
         let ways = Ways::new(&self.constants, self.hardware.shape(ranks));
         ModelledCost::new(operation, ranks, ways.of(operation))
+    }
+
+    /// Share of a NIC's line rate that sends reach among `ranks` ranks, of which each sends to `peers` of other NVLink domains at a time.
+    pub fn peer_nic_share(&self, ranks: u32, peers: u32) -> f64 {
+        Ways::new(&self.constants, self.hardware.shape(ranks)).peer_share(f64::from(peers))
     }
 
     /// Grouped sends of a rank that has so many bytes for all others together, and something for `beyond` ranks of other domains. An
@@ -175,7 +198,7 @@ impl<'a> Ways<'a> {
         let (crowd_s, lag_s) = if self.is_one_domain() {
             (0.0, self.get(Constant::Lag))
         } else {
-            let crowd_s = self.get(Constant::RingCrowd) * (self.g - 1.0);
+            let crowd_s = self.get(Constant::RingCrowd) * (self.g - 1.0).min(CROWD);
             (crowd_s, self.get(Constant::Lag) + self.get(Constant::NicLag))
         };
         let way = |protocol, base_s: f64, step_s: f64, hop_s, bus: f64, own_s: f64, lag_s| {
@@ -263,7 +286,7 @@ impl<'a> Ways<'a> {
     /// Bytes per second of values that the NICs of a domain carry through two trees. Between two domains each sends half of what
     /// it has and of what it gets; in larger trees a domain has two children in one of the two.
     fn tree_nics(&self) -> f64 {
-        let nics = self.nics(Constant::TreeNicShare);
+        let nics = self.shape.domain_bytes_per_s.min(TREES_BYTES_PER_S) * self.get(Constant::TreeNicShare);
         if self.shape.domains == 2 { nics } else { nics / 2.0 }
     }
 
@@ -290,6 +313,21 @@ impl<'a> Ways<'a> {
         Some(Candidate { latency_s, s_per_byte: 1.0 / rate, lag_s: self.get(Constant::NvlsLag), ..way })
     }
 
+    /// Share of a NIC's line rate that grouped sends of a rank to so many ranks of other domains reach.
+    fn peer_share(&self, peers: f64) -> f64 {
+        let share = self.get(Constant::PeerNicShare);
+        if peers == 1.0 {
+            ONE_PEER * share
+        } else {
+            share / (1.0 + PEERS_MEET * (self.levels - 1.0).max(0.0))
+        }
+    }
+
+    /// Bytes per second of these.
+    fn peer_nic(&self, peers: f64) -> f64 {
+        self.shape.domain_bytes_per_s / self.g * self.peer_share(peers)
+    }
+
     /// Sends to all peers at the same time: within the domain over its links, beyond it over NICs.
     fn all_to_all(&self) -> [Candidate; 2] {
         let peers_s = (self.n - self.g) * self.get(Constant::PeerHop);
@@ -306,8 +344,7 @@ impl<'a> Ways<'a> {
         let (beyond_s, own_s) = if self.is_one_domain() {
             (0.0, self.get(Constant::OwnShare) / self.n / self.link)
         } else {
-            let nic = self.nics(Constant::PeerNicShare) / self.g;
-            ((self.domains - 1.0) / self.domains / nic, 0.0)
+            ((self.domains - 1.0) / self.domains / self.peer_nic(self.n - self.g), 0.0)
         };
         let within_s = |link: f64| (self.g - 1.0) / self.n / link;
         let way = |protocol, base, lag_s| {
@@ -333,8 +370,7 @@ impl<'a> Ways<'a> {
     /// Each rank sends to the next: the last one of a domain over the NIC that is nearest to it.
     fn send_recv(&self) -> [Candidate; 2] {
         let link = self.link * self.get(Constant::PeerLinkShare);
-        let rate =
-            if self.is_one_domain() { link } else { link.min(self.nics(Constant::PeerNicShare) / self.g) };
+        let rate = if self.is_one_domain() { link } else { link.min(self.peer_nic(1.0)) };
         let channel = self.get(Constant::PeerChannelShare) * self.shape.gpu_bytes_per_s;
         let fewest = (CHANNELS / self.n).max(1.0);
         let few_channels =
@@ -363,10 +399,10 @@ impl<'a> Ways<'a> {
         ]
     }
 
-    /// Bandwidth of what needs links within domains and NICs between them at the same time; without links if each rank is
-    /// alone in its domain.
+    /// Bandwidth of what needs links within domains and NICs between them at the same time. Of a rank that is alone in its domain, the link
+    /// only leads to its NIC, which matters where it is PCIe.
     fn across(&self, within: f64, between: f64) -> f64 {
-        if self.g > 1.0 { together(within, between) } else { between }
+        if self.g > 1.0 { together(within, between) } else { between.min(self.shape.gpu_bytes_per_s * ALONE) }
     }
 }
 
@@ -437,6 +473,7 @@ impl Hardware {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Generation;
     use super::*;
 
     fn rack(nodes: u32) -> Hardware {
@@ -464,5 +501,78 @@ mod tests {
         let all = hardware.shape(hardware.ranks());
         assert_eq!((all.domains, all.ranks_per_domain, all.domain_bytes_per_s), (3, 4.0, 200e9));
         assert_eq!(hardware.shape(4).domains, 1);
+    }
+
+    fn model(hardware: Hardware, generation: Generation) -> LibraryModel {
+        LibraryModel { hardware, constants: generation.constants() }
+    }
+
+    fn bus(model: &LibraryModel, operation: Operation, bytes: f64) -> f64 {
+        let ranks = model.hardware.ranks();
+        operation.bus_factor(ranks) * bytes / model.cost(operation, ranks).seconds(bytes)
+    }
+
+    /// Two racks of GB300 reach 739 GB/s of bus bandwidth at 16 GiB, and twenty of GB200 406 GB/s.
+    #[test]
+    fn trees_of_racks_have_no_more_channels_than_those_of_nodes() {
+        let size = 16.0 * 1024.0 * 1024.0 * 1024.0;
+        let racks = |nodes| bus(&model(rack(nodes), Generation::Blackwell), Operation::AllReduce, size) / 1e9;
+        assert!((racks(32) / 739.0 - 1.0).abs() < 0.1, "{}", racks(32));
+        assert!((racks(360) / 406.0 - 1.0).abs() < 0.1, "{}", racks(360));
+        let slower = Hardware { node_bytes_per_s: 100e9, ..rack(360) };
+        let nics = bus(&model(slower, Generation::Blackwell), Operation::AllReduce, size) / 1e9;
+        assert!((nics / racks(360) - 1.0).abs() < 1e-3, "NICs of racks limit nothing: {nics}");
+    }
+
+    /// 64 MiB of each of 144 GPUs in two racks: 13 ms at 720 GB/s, and 143 steps.
+    #[test]
+    fn steps_of_rings_do_not_slow_down_with_all_gpus_of_a_rack() {
+        let model = model(rack(36), Generation::Blackwell);
+        let seconds = model.cost(Operation::AllGather, 144).seconds(144.0 * f64::from(64 << 20));
+        assert!((0.0134..0.018).contains(&seconds), "{seconds}");
+    }
+
+    #[test]
+    fn sends_to_one_rank_and_among_many_nodes_reach_less_of_a_nic() {
+        let of = |nodes, gpus_per_node| Hardware {
+            nodes,
+            gpus_per_node,
+            gpu_bytes_per_s: 450e9,
+            node_bytes_per_s: 50e9 * f64::from(gpus_per_node),
+            nvlink_domain: 0,
+        };
+        let size = 16.0 * 1024.0 * 1024.0 * 1024.0;
+        let nic = |nodes, gpus, operation| {
+            let (n, g) = (f64::from(nodes * gpus), f64::from(gpus));
+            let bus = bus(&model(of(nodes, gpus), Generation::Hopper), operation, size) / 1e9;
+            if operation == Operation::AllToAll { bus * (n - g) / (n - 1.0) } else { bus }
+        };
+        // Logs of H100 with a NIC of 400 Gb/s for each GPU, whose pairs are up to 10 % apart: 43.8, 38.9, 47.9, 45.2.
+        for (measured, modelled) in [
+            (43.8, nic(2, 1, Operation::SendRecv)),
+            (38.9, nic(2, 1, Operation::AllToAll)),
+            (47.9, nic(2, 2, Operation::AllToAll)),
+            (45.2, nic(10, 2, Operation::AllToAll)),
+        ] {
+            assert!((modelled / measured - 1.0_f64).abs() < 0.13, "{measured} {modelled}");
+        }
+        assert!(nic(2, 2, Operation::AllToAll) > nic(10, 2, Operation::AllToAll));
+    }
+
+    /// A GPU alone in its node has its link only on the way to the NIC.
+    #[test]
+    fn a_link_that_is_slower_than_the_nic_limits_rings() {
+        let hardware = Hardware {
+            nodes: 2,
+            gpus_per_node: 1,
+            gpu_bytes_per_s: 32e9,
+            node_bytes_per_s: 25e9,
+            nvlink_domain: 0,
+        };
+        let size = 8.0 * 1024.0 * 1024.0 * 1024.0;
+        let pcie = bus(&model(hardware, Generation::Pcie), Operation::AllReduce, size) / 1e9;
+        assert!((10.0..15.0).contains(&pcie), "{pcie}");
+        let nvlink = Hardware { gpu_bytes_per_s: 450e9, ..hardware };
+        assert!(bus(&model(nvlink, Generation::Hopper), Operation::AllGather, size) / 1e9 > 23.0);
     }
 }
