@@ -372,12 +372,25 @@ fn straight(experiment: &Experiment, operation: Operation, ratio: f64) -> Option
         return None;
     };
     let (cluster, model) = (&experiment.topology, experiment.host.library.model.as_ref());
+    let moves = bytes.indexed_iter().filter(|((src, dst), len)| src != dst && **len > 0);
+    let moves = moves.map(|((src, dst), &len)| (Rank(src as u32), Rank(dst as u32), len));
+    if let Some(model) = model.filter(|_| operation == Operation::AllToAll) {
+        // A group of the library's sends, of each rank alike.
+        let of_rank = moves.clone().filter(|(src, ..)| src.0 == 0);
+        let beyond = of_rank.clone().filter(|&(src, dst, _)| !cluster.is_near(src, dst)).count();
+        let is_split = experiment.variants[0].protocol.layout() == Some(Layout::Split);
+        let stages = if is_split { 2.0 } else { 1.0 };
+        let sent = of_rank.map(|(.., len)| len as f64 / ratio / stages).sum::<f64>();
+        let sends = model.sends(cluster, sent as u64, beyond as u32);
+        let load = Load::of(cluster, moves, |src, dst| sends.loss(cluster, src, dst));
+        let latency_s = sends.latency_s - experiment.host.launch_s;
+        return Some((cluster.clone(), Load { latency_s, ..load }));
+    }
     let topology = match operation {
         Operation::SendRecv => as_single_sends(cluster, model, bytes[(0, 1)] as f64 / ratio),
         _ => as_sent(cluster, model, operation, Algorithm::Direct),
     };
-    let moves = bytes.indexed_iter().filter(|((src, dst), len)| src != dst && **len > 0);
-    let load = Load::of(&topology, moves.map(|((src, dst), &len)| (src as u32, dst as u32, len)));
+    let load = Load::of(&topology, moves, |_, _| 1.0);
     Some((topology, load))
 }
 
@@ -399,22 +412,26 @@ struct Load {
 }
 
 impl Load {
-    /// That of so many bytes from one rank to another each.
-    fn of(topology: &Topology, moves: impl Iterator<Item = (u32, u32, u64)>) -> Self {
+    /// Load of so many bytes from one rank to another each, which count as many times as much on links.
+    fn of(
+        topology: &Topology,
+        moves: impl Iterator<Item = (Rank, Rank, u64)>,
+        loss: impl Fn(Rank, Rank) -> f64,
+    ) -> Self {
         let capacities = topology.capacities();
-        let mut on_link = vec![0_u64; capacities.len()];
+        let mut on_link = vec![0.0; capacities.len()];
         let mut ends = vec![(0, 0); topology.ranks() as usize];
         let mut latency_s = 0.0_f64;
         for (src, dst, len) in moves {
-            let route = topology.route(Rank(src), Rank(dst));
+            let (route, effective) = (topology.route(src, dst), len as f64 * loss(src, dst));
             latency_s = latency_s.max(route.latency_s);
             for link in route.links() {
-                on_link[link.index()] += len;
+                on_link[link.index()] += effective;
             }
-            ends[src as usize].0 += len;
-            ends[dst as usize].1 += len;
+            ends[src.index()].0 += len;
+            ends[dst.index()].1 += len;
         }
-        let seconds = on_link.iter().zip(capacities).map(|(&bytes, capacity)| bytes as f64 / capacity);
+        let seconds = on_link.iter().zip(capacities).map(|(bytes, capacity)| bytes / capacity);
         Self { latency_s, moving_s: seconds.fold(0.0, f64::max), ends }
     }
 

@@ -7,13 +7,14 @@ use std::path::Path;
 use toml::{Table, Value};
 use zipwire_scenarios::presets;
 
-/// Keys that are no constants: names, kinds, and the variants that are compared.
-const SUBJECTS: [&str; 8] = [
+/// Keys that are no constants: names, kinds, limits, and the variants that are compared.
+const SUBJECTS: [&str; 9] = [
     "name",
     "workload.kind",
     "workload.collective",
     "codec.id",
     "cluster.preset",
+    "cluster.gpu_memory",
     "workload.model.preset",
     "cluster.topology.kind",
     "variant",
