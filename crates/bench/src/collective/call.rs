@@ -378,13 +378,12 @@ fn straight(experiment: &Experiment, operation: Operation, ratio: f64) -> Option
         // A group of the library's sends, of each rank alike.
         let of_rank = moves.clone().filter(|(src, ..)| src.0 == 0);
         let beyond = of_rank.clone().filter(|&(src, dst, _)| !cluster.is_near(src, dst)).count();
-        let is_split = experiment.variants[0].protocol.layout() == Some(Layout::Split);
-        let stages = if is_split { 2.0 } else { 1.0 };
-        let sent = of_rank.map(|(.., len)| len as f64 / ratio / stages).sum::<f64>();
+        let sent = of_rank.map(|(.., len)| len as f64 / ratio).sum::<f64>();
         let sends = model.sends(cluster, sent as u64, beyond as u32);
         let load = Load::of(cluster, moves, |src, dst| sends.loss(cluster, src, dst));
         let latency_s = sends.latency_s - experiment.host.launch_s;
-        return Some((cluster.clone(), Load { latency_s, ..load }));
+        let short_s = model.sends(cluster, 0, beyond as u32).latency_s - experiment.host.launch_s;
+        return Some((cluster.clone(), Load { latency_s, short_s, ..load }));
     }
     let topology = match operation {
         Operation::SendRecv => as_single_sends(cluster, model, bytes[(0, 1)] as f64 / ratio),
@@ -405,6 +404,8 @@ fn of_broadcast(codec: CodecCost, bytes: u64, ranks: u32) -> f64 {
 struct Load {
     /// Seconds before the last transfer moves.
     latency_s: f64,
+    /// The same of exchanges of few bytes: sizes, and what is left when most has been sent.
+    short_s: f64,
     /// Seconds in which the fullest link moves raw bytes.
     moving_s: f64,
     /// Bytes that each rank sends and receives.
@@ -432,16 +433,17 @@ impl Load {
             ends[dst.index()].1 += len;
         }
         let seconds = on_link.iter().zip(capacities).map(|(bytes, capacity)| bytes / capacity);
-        Self { latency_s, moving_s: seconds.fold(0.0, f64::max), ends }
+        Self { latency_s, short_s: latency_s, moving_s: seconds.fold(0.0, f64::max), ends }
     }
 
     /// Seconds of moving, with the sizes that travel besides.
     fn exchange_s(&self, host: &HostCost, protocol: Protocol, ratio: f64) -> f64 {
         let HostCost { launch_s, sync_s, .. } = *host;
-        let begin_s = launch_s + self.latency_s;
-        let stages = if protocol.layout() == Some(Layout::Split) { 2.0 } else { 1.0 };
-        let (sizes_s, ratio) = if protocol.is_coded() { (begin_s + sync_s, ratio) } else { (0.0, 1.0) };
-        stages * begin_s + sizes_s + self.moving_s / ratio
+        let (begin_s, short_s) = (launch_s + self.latency_s, launch_s + self.short_s);
+        // Nearly all bytes are in the first of two stages.
+        let second_s = if protocol.layout() == Some(Layout::Split) { short_s } else { 0.0 };
+        let (sizes_s, ratio) = if protocol.is_coded() { (short_s + sync_s, ratio) } else { (0.0, 1.0) };
+        begin_s + second_s + sizes_s + self.moving_s / ratio
     }
 
     /// Seconds of coding at the busiest rank.
