@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use zipwire_cluster::{CallCost, Fabric, Topology};
+use zipwire_cluster::{CallCost, Topology};
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::Plan;
 use zipwire_traces::Executors;
@@ -55,12 +55,11 @@ fn fast_calls(prepared: &Prepared<'_>) -> Option<String> {
                 return None;
             }
             let mut activity = host.library.activity(call.collective, &nominal, 1 << 30)?;
-            let has_hosts = matches!(nominal.fabric, Fabric::Host { .. });
-            activity.demand.retain(|(link, _)| has_hosts || nominal.is_port(*link));
+            activity.demand.retain(|(link, _)| nominal.is_port(*link));
             let (declared_s, ports_s) = (activity.moving_s, activity.alone_s(&capacities) - activity.latency_s);
             (ports_s > declared_s * (1.0 + NOTHING)).then(|| {
                 format!(
-                    "`{}` takes {:.2} times as long as `cluster.library.{name}.bandwidth` says: GPUs, hosts and NICs of this cluster carry no more",
+                    "`{}` takes {:.2} times as long as `cluster.library.{name}.bandwidth` says: GPUs and NICs of this cluster carry no more",
                     variant.name,
                     ports_s / declared_s
                 )

@@ -48,11 +48,11 @@ fn rings_of_the_library_are_those_of_the_fit() {
     let experiment = Folder::new().load(&on("preset = \"a6000-8x8\""));
     let library = experiment.host.library;
     let seconds = |cost: Option<DeclaredCost>, ring_bytes| cost.unwrap().seconds(64, ring_bytes);
-    assert!((seconds(library.all_gather, 57_000_000) - (0.01 + 0.000_408)).abs() < 1e-12);
+    assert!((seconds(library.all_gather, 63_000_000) - (0.0105 + 0.000_408)).abs() < 1e-12);
     assert_eq!(library.reduce_scatter, library.all_gather);
     // A Reduce-Scatter and an All-Gather: the same bytes and steps, but one latency less.
-    let both = 2.0 * seconds(library.all_gather, 57_000_000);
-    assert!((both - seconds(library.all_reduce, 114_000_000) - 30e-6).abs() < 1e-12);
+    let both = 2.0 * seconds(library.all_gather, 63_000_000);
+    assert!((both - seconds(library.all_reduce, 126_000_000) - 30e-6).abs() < 1e-12);
     let h800 = Folder::new().load(&on("preset = \"h800-2x8\"")).host.library;
     assert_eq!(h800.all_gather.map(|cost| cost.bytes_per_s), Some(44e9));
     assert_eq!((h800.all_reduce.is_some(), h800.model), (true, None));

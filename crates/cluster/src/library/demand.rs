@@ -107,12 +107,16 @@ impl<'a> Traffic<'a> {
     /// Effective bytes of all links that are crossed.
     fn demand(self, losses: &Losses) -> Vec<(LinkId, f64)> {
         let Topology { gpu_bandwidth, nic_bandwidth, .. } = *self.topology;
+        let host_bytes = match self.topology.fabric {
+            Fabric::Host { bandwidth } => bandwidth * losses.moving_s,
+            _ => f64::INFINITY,
+        };
         let links = self.topology.links().zip(self.bytes).filter(|&(_, bytes)| bytes > 0.0);
         let effective = links.map(|(link, bytes)| {
             let (loss, bytes_per_s) = match self.topology.nic_of(link) {
                 Some(_) => (losses.nic, nic_bandwidth),
                 None if self.topology.is_port(link) => (losses.gpu, gpu_bandwidth),
-                None => (1.0, 0.0),
+                None => return (link, bytes.min(host_bytes)),
             };
             (link, (bytes * loss).min(bytes_per_s * losses.moving_s).max(bytes))
         });
@@ -174,7 +178,8 @@ impl<'a> Traffic<'a> {
         self.bytes[..ports].iter_mut().for_each(|port| *port += bytes);
     }
 
-    /// Bytes that cross the host of each node, if GPUs have nothing better between them.
+    /// Bytes that cross the host of each node, if GPUs have nothing better between them: at the most, as neighbours may have a switch of their own
+    /// below it. So a call is never slower on a nominal host than its cost says, which was measured with those switches.
     fn at_hosts(&mut self, bytes: f64) {
         let gpus = self.topology.gpus_per_node;
         if matches!(self.topology.fabric, Fabric::Host { .. }) && gpus > 1 {

@@ -128,7 +128,7 @@ fn calls_that_are_declared_faster_than_links() {
     assert_eq!(
         library("250 GB/s"),
         [
-            "`native` takes 2.50 times as long as `cluster.library.all-gather.bandwidth` says: GPUs, hosts and NICs of this cluster carry no more"
+            "`native` takes 2.50 times as long as `cluster.library.all-gather.bandwidth` says: GPUs and NICs of this cluster carry no more"
         ]
     );
 }
