@@ -495,12 +495,12 @@ fn as_single_sends(topology: &Topology, model: Option<&LibraryModel>, bytes: f64
 
 /// Peers in other nodes to which a rank sends in one exchange.
 fn peers_beyond(topology: &Topology, operation: Operation, algorithm: Algorithm) -> u32 {
-    if topology.nodes == 1 {
+    if topology.nodes <= topology.nodes_per_domain {
         return 0;
     }
     match (operation, algorithm) {
         (Operation::SendRecv, _) => 1,
-        (_, Algorithm::Direct) => topology.ranks() - topology.gpus_per_node,
+        (_, Algorithm::Direct) => topology.ranks() - topology.gpus_per_node * topology.nodes_per_domain,
         (_, Algorithm::Hierarchical) => topology.nodes - 1,
         (_, Algorithm::Library) => 0,
         // Around rings and along trees it sends to one at a time.

@@ -151,16 +151,8 @@ fn notes(bench: &CollectiveBench, cluster: &Experiment, rows: &[CollectiveRow]) 
             "times are this machine's, means of {REAL_ITERATIONS} runs {compared}, and not the cluster's"
         ));
     }
-    let Some(model) = cluster.host.library.model.filter(|_| has(By::Simulation) || has(By::ClosedForm))
-    else {
-        return notes;
-    };
-    notes.push("transfers of plans are as fast as sends of the cluster's library".to_owned());
-    if model.hardware.shape(cluster.topology.ranks()).domains < cluster.topology.nodes {
-        notes.push(
-            "NVLink connects several nodes here: the library knows it, plans send between nodes over NICs"
-                .to_owned(),
-        );
+    if cluster.host.library.model.is_some() && (has(By::Simulation) || has(By::ClosedForm)) {
+        notes.push("transfers of plans are as fast as sends of the cluster's library".to_owned());
     }
     notes
 }
