@@ -291,12 +291,11 @@ impl<'a> Iteration<'a> {
             OpKind::Exchange(exchange) => {
                 let bytes = |transfer: &Transfer| machine.transfer_bytes(transfer);
                 let sends = setup.costs.sends(exchange, rank, setup.topology, bytes);
-                if setup.capabilities.transfer_order == TransferOrder::Library {
-                    let transfers = library_transfers(machine, op, exchange);
-                    self.host(rank).grouped.extend(sends.map(|sends| (op, sends)));
+                let is_whole = setup.capabilities.transfer_order == TransferOrder::Library;
+                let transfers = is_whole.then(|| library_transfers(machine, op, exchange));
+                self.host(rank).grouped.extend(sends.map(|sends| (op, sends)));
+                if let Some(transfers) = transfers {
                     self.start_library(rank, op, &transfers);
-                } else {
-                    self.host(rank).grouped.extend(sends.map(|sends| (op, sends)));
                 }
                 if self.barriers.is_some() {
                     self.when_open(rank, Event::Opened { rank, op }, op);

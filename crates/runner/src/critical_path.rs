@@ -162,7 +162,11 @@ impl Walk<'_> {
 
     fn launch_s(&self, rank: Rank, op: OpId) -> f64 {
         let kind = self.kind(rank, op);
-        let bytes = |send: &Transfer| self.index.sent_bytes(rank, op, send);
+        if !kind.exchange().is_some_and(|exchange| exchange.grouped) {
+            return self.costs.of(kind).launch_s;
+        }
+        let sent = self.index.sent_bytes(rank, op);
+        let bytes = |send: &Transfer| sent.get(&(send.peer, send.number)).copied().unwrap_or(0);
         let sends = kind.exchange().and_then(|of| self.costs.sends(of, rank, self.index.topology, bytes));
         sends.map_or_else(|| self.costs.of(kind).launch_s, |sends| sends.latency_s)
     }
@@ -433,12 +437,12 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Bytes that a send of an exchange has moved.
-    fn sent_bytes(&self, rank: Rank, op: OpId, send: &Transfer) -> u64 {
+    /// Bytes of the sends of an exchange, by peer and number.
+    fn sent_bytes(&self, rank: Rank, op: OpId) -> HashMap<(Rank, u32), u64> {
         let of_exchange = self.of_exchange.get(&(rank, op)).into_iter().flatten();
         let moved = of_exchange.map(|&number| &self.transfers[number]);
-        let is_it = |moved: &&Moved| (moved.src, moved.dst, moved.number) == (rank, send.peer, send.number);
-        moved.filter(is_it).map(|moved| moved.bytes).sum()
+        let sent = moved.filter(|moved| moved.src == rank);
+        sent.map(|moved| ((moved.dst, moved.number), moved.bytes)).collect()
     }
 
     /// An op of the plan.

@@ -72,7 +72,9 @@ fn fast_calls(prepared: &Prepared<'_>) -> Option<String> {
 fn idle_nics(prepared: &Prepared<'_>) -> Option<String> {
     let experiment = prepared.experiment();
     let topology = &experiment.topology;
-    if topology.nodes < 2 || topology.nics_per_node < 2 || !topology.fabric.has_nics() {
+    // Inside a domain of several nodes nobody wants their NICs.
+    let has_one_use = topology.nodes > 1 && topology.nodes_per_domain == 1;
+    if !has_one_use || topology.nics_per_node < 2 || !topology.fabric.has_nics() {
         return None;
     }
     let count = (topology.nodes * topology.nics_per_node) as usize;

@@ -309,7 +309,8 @@ impl<'a> Network<'a> {
             Fabric::Flat | Fabric::Nodes | Fabric::Host { .. } => true,
             Fabric::Rail(_) | Fabric::FatTree(_) | Fabric::Graph(_) => false,
         };
-        let is_uniform = topology.link_bandwidths.is_empty() && shares_no_link;
+        let are_alike = topology.nodes.is_multiple_of(topology.nodes_per_domain);
+        let is_uniform = topology.link_bandwidths.is_empty() && shares_no_link && are_alike;
         Self { topology, capacities: topology.capacities(), is_uniform, pairs: OnceCell::new() }
     }
 

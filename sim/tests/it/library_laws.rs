@@ -5,21 +5,22 @@
 //! reach the latter.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ndarray::Array2;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_cluster::library::{Generation, Hardware, LibraryModel};
 use zipwire_cluster::{
-    Collective, CrossRail, DeclaredCost, Fabric, FatTree, HostCost, LibraryCost, LinkId, NetworkModel, Pods,
-    Rail, Topology, Uplink,
+    Collective, CrossRail, DeclaredCost, Fabric, FatTree, Graph, GraphLink, HostCost, LibraryCost, LinkId,
+    NetworkModel, Pods, Rail, Topology, Uplink, Vertex,
 };
 use zipwire_codec::DType;
 use zipwire_schedule::{
     Algorithm, CallKind, Choice, CostModel, Durations, Protocol, Rank, RankRange, Slot, Work, plan,
 };
 
-use crate::common::{assert_close, job, log_uniform, seconds, setup};
+use crate::common::{assert_close, job, log_uniform, nodes, seconds, setup};
 
 const CASES: u64 = 3000;
 
@@ -290,4 +291,50 @@ fn grouped_s(topology: &Topology, model: &LibraryModel, bytes: Array2<u64>) -> f
     let library = LibraryCost { model: Some(*model), ..LibraryCost::default() };
     let costs = CostModel { host: HostCost { library, ..HostCost::default() }, codec: None };
     seconds(&zipwire_sim::SimSetup { costs, ..setup(&plan, topology, &durations) })
+}
+
+/// Hopper's library on a topology, whatever that has become since.
+fn hopper(topology: &Topology) -> LibraryCost {
+    let hardware = Hardware {
+        nodes: topology.nodes,
+        gpus_per_node: topology.gpus_per_node,
+        gpu_bytes_per_s: 450e9,
+        node_bytes_per_s: 50e9 * f64::from(topology.nics_per_node),
+        nvlink_domain: 0,
+    };
+    let constants = Generation::Hopper.constants();
+    LibraryCost { model: Some(LibraryModel { hardware, constants }), ..LibraryCost::default() }
+}
+
+/// GPUs in a row without a switch: sums in switches are what the library would take, and links of GPUs are where they cross.
+#[test]
+fn calls_on_graphs_cross_the_links_of_gpus() {
+    let link = |src: u32, dst: u32| GraphLink {
+        src: Vertex::Gpu(Rank(src)),
+        dst: Vertex::Gpu(Rank(dst)),
+        bandwidth: 50e9,
+        latency_s: 0.0,
+    };
+    let links = (0..7).flat_map(|rank| [link(rank, rank + 1), link(rank + 1, rank)]).collect();
+    let fabric = Fabric::Graph(Arc::new(Graph::new(8, Vec::new(), links).unwrap()));
+    let topology = Topology { fabric, ..nodes(1, 8, [450e9; 2], [5e-6; 2]) };
+    for collective in Collective::ALL {
+        let shard = 1 << 27;
+        let [seconds, cost_s] = call_s(&topology, hopper(&topology), collective, shard, NetworkModel::MaxMin);
+        assert!(seconds >= cost_s && seconds >= shard as f64 / 50e9, "{collective:?}: {seconds}");
+    }
+}
+
+/// A NIC that has become slower than the hardware of the model makes a call slower by as much, losses and all.
+#[test]
+fn losses_do_not_give_way_to_slow_nics() {
+    let shard = 1 << 26;
+    let call_s = |nic: f64| {
+        let topology = Topology { nics_per_node: 8, ..nodes(4, 8, [450e9, nic], [5e-6; 2]) };
+        let collective = Collective::AllGather;
+        call_s(&topology, hopper(&topology), collective, shard, NetworkModel::MaxMin)[0]
+    };
+    // A quarter of the speed, and an eighth.
+    let (slow_s, slower_s) = (call_s(50e9 / 4.0), call_s(50e9 / 8.0));
+    assert!((1.9..2.1).contains(&(slower_s / slow_s)) && slow_s > 3.0 * call_s(50e9), "{slow_s} {slower_s}");
 }

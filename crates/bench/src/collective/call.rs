@@ -501,7 +501,7 @@ fn peers_beyond(topology: &Topology, operation: Operation, algorithm: Algorithm)
     match (operation, algorithm) {
         (Operation::SendRecv, _) => 1,
         (_, Algorithm::Direct) => topology.ranks() - topology.gpus_per_node * topology.nodes_per_domain,
-        (_, Algorithm::Hierarchical) => topology.nodes - 1,
+        (_, Algorithm::Hierarchical) => topology.nodes - topology.nodes_per_domain,
         (_, Algorithm::Library) => 0,
         // Around rings and along trees it sends to one at a time.
         _ => 1,

@@ -1,11 +1,14 @@
 //! Demand of one call of a library: the links that it crosses, with how many bytes, and how fast it goes at most.
 //!
 //! A call is one activity on the network, and not the flows of its steps. Bytes over each link follow in closed form from the algorithm
-//! that the library would take: rings and trees of all ranks in their order, domain by domain, and between domains over all NICs alike.
+//! that the library would take: rings and trees of all ranks in their order, domain by domain, and between domains over all NICs alike, of as
+//! many nodes as both have. A broadcast counts as a closed ring, with one hop more than its chain has.
 //! What a protocol adds, and what the library never fills of a link, counts as bytes of the call: nobody else gets it.
 
 use super::constants::Constant;
-use super::{Algorithm, Candidate, Collective, DeclaredCost, LibraryModel, Operation, WireProtocol};
+use super::{
+    Algorithm, Candidate, Collective, DeclaredCost, Hardware, LibraryModel, Operation, WireProtocol,
+};
 use crate::{Fabric, LinkId, Rank, Topology};
 
 /// A call as the network sees it.
@@ -33,7 +36,7 @@ impl DeclaredCost {
         let moving_s = ring_bytes as f64 / self.bytes_per_s;
         let mut traffic = Traffic::new(topology);
         traffic.ring(ring_bytes as f64);
-        let demand = traffic.demand(&Losses { gpu: 1.0, nic: 1.0, moving_s });
+        let demand = traffic.demand(&Losses { gpu: 1.0, nic: 1.0, gpu_bytes: 0.0, nic_bytes: 0.0, moving_s });
         Activity { latency_s: self.seconds(topology.ranks(), 0), moving_s, demand }
     }
 }
@@ -59,11 +62,11 @@ impl LibraryModel {
                 traffic.around(size);
             }
         }
-        let demand = traffic.demand(&self.losses(way, moving_s));
+        let demand = traffic.demand(&self.losses(way, topology, moving_s));
         Activity { latency_s: way.latency_s, moving_s, demand }
     }
 
-    fn losses(&self, way: &Candidate, moving_s: f64) -> Losses {
+    fn losses(&self, way: &Candidate, topology: &Topology, moving_s: f64) -> Losses {
         let get = |constant| self.constants.get(constant);
         let wire = match way.protocol {
             WireProtocol::Ll => 2.0,
@@ -79,15 +82,25 @@ impl LibraryModel {
             }
             Algorithm::NvlsSharp => (link * get(Constant::NvlsShare), get(Constant::SharpShare)),
         };
-        Losses { gpu: wire / gpu, nic: wire / nic, moving_s }
+        let Hardware { gpu_bytes_per_s, node_bytes_per_s, .. } = self.hardware;
+        let nic_bytes = node_bytes_per_s / f64::from(topology.nics_per_node) * moving_s;
+        Losses {
+            gpu: wire / gpu,
+            nic: wire / nic,
+            gpu_bytes: gpu_bytes_per_s * moving_s,
+            nic_bytes,
+            moving_s,
+        }
     }
 }
 
-/// Effective bytes over links of GPUs and of NICs for each byte that moves. They are no reason for a call to take longer than `moving_s`
-/// on nominal links.
+/// Effective bytes over links of GPUs and of NICs for each byte that moves, up to those that the links of the model's own hardware carry in
+/// `moving_s`: losses are no reason for a call to take longer there.
 struct Losses {
     gpu: f64,
     nic: f64,
+    gpu_bytes: f64,
+    nic_bytes: f64,
     moving_s: f64,
 }
 
@@ -106,19 +119,21 @@ impl<'a> Traffic<'a> {
 
     /// Effective bytes of all links that are crossed.
     fn demand(self, losses: &Losses) -> Vec<(LinkId, f64)> {
-        let Topology { gpu_bandwidth, nic_bandwidth, .. } = *self.topology;
+        let is_graph = matches!(self.topology.fabric, Fabric::Graph(_));
         let host_bytes = match self.topology.fabric {
             Fabric::Host { bandwidth } => bandwidth * losses.moving_s,
             _ => f64::INFINITY,
         };
         let links = self.topology.links().zip(self.bytes).filter(|&(_, bytes)| bytes > 0.0);
         let effective = links.map(|(link, bytes)| {
-            let (loss, bytes_per_s) = match self.topology.nic_of(link) {
-                Some(_) => (losses.nic, nic_bandwidth),
-                None if self.topology.is_port(link) => (losses.gpu, gpu_bandwidth),
+            let (loss, most) = match self.topology.nic_of(link) {
+                Some(_) => (losses.nic, losses.nic_bytes),
+                // Links of a graph are of whatever speed it says.
+                None if is_graph => (1.0, bytes),
+                None if self.topology.is_port(link) => (losses.gpu, losses.gpu_bytes),
                 None => return (link, bytes.min(host_bytes)),
             };
-            (link, (bytes * loss).min(bytes_per_s * losses.moving_s).max(bytes))
+            (link, (bytes * loss).min(most).max(bytes))
         });
         effective.collect()
     }
@@ -174,6 +189,17 @@ impl<'a> Traffic<'a> {
     }
 
     fn at_gpus(&mut self, bytes: f64) {
+        if matches!(self.topology.fabric, Fabric::Graph(_)) {
+            let ranks = self.topology.ranks();
+            for rank in 0..ranks {
+                let route = self.topology.route(Rank(rank), Rank((rank + 1) % ranks));
+                let (first, last) = (route.links().first(), route.links().last());
+                for link in first.into_iter().chain(last.filter(|last| Some(*last) != first)) {
+                    self.bytes[link.index()] += bytes;
+                }
+            }
+            return;
+        }
         let ports = 2 * self.topology.ranks() as usize;
         self.bytes[..ports].iter_mut().for_each(|port| *port += bytes);
     }

@@ -65,8 +65,8 @@ impl LibraryModel {
     }
 
     /// Grouped sends of a rank that has so many bytes for all others together, and something for `beyond` ranks of other domains. An
-    /// All-to-All of equal parts takes what [`cost`](Self::cost) says of it on nominal links, and any other one what its fullest link then
-    /// takes: each rank may use its whole links for whomever it wants.
+    /// All-to-All of equal parts takes what [`cost`](Self::cost) says of it on nominal links, unless a GPU's port, which what stays in a domain and
+    /// what leaves it share, takes longer; and any other one what its fullest link then takes: each rank may use its whole links for whomever it wants.
     pub fn sends(&self, topology: &Topology, bytes: u64, beyond: u32) -> Sends {
         let ranks = topology.ranks();
         let ways = Ways::new(&self.constants, self.hardware.shape(ranks));
@@ -81,7 +81,7 @@ impl LibraryModel {
         let seconds = |(grouped, _, moving_s): &(Grouped, f64, f64)| grouped.way.latency_s + moving_s;
         let (grouped, full_s, moving_s) = if seconds(&simple) < seconds(&ll) { simple } else { ll };
         // What links take for each byte of the size if they lose nothing.
-        let gpu_s = 1.0 / topology.gpu_bandwidth;
+        let gpu_s = 1.0 / self.hardware.gpu_bytes_per_s;
         let host_s = match topology.fabric {
             Fabric::Host { bandwidth } => f64::from(topology.gpus_per_node) / bandwidth,
             _ => 0.0,
@@ -441,7 +441,7 @@ pub struct Shape {
     pub ranks: u32,
     /// Bytes per second of a GPU's link within its domain, in each direction.
     pub gpu_bytes_per_s: f64,
-    /// Bytes per second of all NICs of a domain together, in each direction; infinite if there is one domain.
+    /// Bytes per second of all NICs of the smallest domain together, in each direction; infinite if there is one domain.
     pub domain_bytes_per_s: f64,
 }
 
@@ -454,7 +454,8 @@ impl Hardware {
         let domains = nodes.div_ceil(nodes_per_domain);
         let domain_bytes_per_s = match domains {
             1 => f64::INFINITY,
-            _ => self.node_bytes_per_s * f64::from(nodes) / f64::from(domains),
+            // Those of the smallest one: what goes round passes all of them.
+            _ => self.node_bytes_per_s * f64::from(nodes - (domains - 1) * nodes_per_domain),
         };
         Shape {
             domains,

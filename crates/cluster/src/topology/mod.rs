@@ -29,9 +29,9 @@ pub struct Topology {
     pub gpu_bandwidth: f64,
     /// Bytes per second of one NIC, each direction.
     pub nic_bandwidth: f64,
-    /// Seconds before the first byte moves between GPUs of one node.
+    /// Seconds before the first byte moves between GPUs of one domain.
     pub latency_intra_s: f64,
-    /// Seconds before the first byte moves between nodes.
+    /// Seconds before the first byte moves between domains.
     pub latency_inter_s: f64,
     /// Fabric between GPUs and nodes. A graph has its own links and as many ranks as the cluster.
     pub fabric: Fabric,
@@ -45,9 +45,9 @@ impl Topology {
         self.nodes * self.gpus_per_node
     }
 
-    /// The rings of a collective that use all NICs of a node alike: as many as these, or one where all ranks are of one node.
+    /// The rings of a collective that use all NICs of a node alike: as many as these, or one where all ranks are of one domain.
     pub fn ring_channels(&self) -> u32 {
-        if self.nodes > 1 && self.fabric.has_nics() { self.nics_per_node } else { 1 }
+        if self.nodes > self.nodes_per_domain && self.fabric.has_nics() { self.nics_per_node } else { 1 }
     }
 
     /// Nominal hardware for a model of a library: without links that differ, and each node a domain.
