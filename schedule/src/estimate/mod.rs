@@ -2,7 +2,7 @@
 //!
 //! All ranks are taken to come at the same time. Where blocks are alike, so are all steps of a ring, and a ring of
 //! thousands of ranks costs as much as one of its steps. Chains and trees, whose steps differ, are gone through step by step (`Lockstep`), and
-//! so are calls whose blocks differ ([`uneven`]), each rank at its own pace.
+//! so are calls whose blocks differ (`uneven`), each rank at its own pace.
 //! A step takes the latency of its flows and the time in which the fullest link moves what crosses it; so what is predicted is exact where
 //! the flows on that link are equal and begin together. What a simulation knows besides, skew and neighbours, is left out.
 //! `cargo test -p zipwire-sim --test it algorithms::` holds both against one another.
