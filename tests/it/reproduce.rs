@@ -59,7 +59,7 @@ fn splitzip_comes_near_and_says_what_depends_on_what() {
 }
 
 /// Numbers known to be beyond their tolerance: one more, or one fewer, belongs into docs/paper-notes.md.
-const ZIPCCL_BEYOND: [&str; 14] = [
+const ZIPCCL_BEYOND: [&str; 16] = [
     "eq5-offset",
     "fig9-deepseek-16",
     "fig9-deepseek-64",
@@ -72,6 +72,9 @@ const ZIPCCL_BEYOND: [&str; 14] = [
     "fig13-all-to-all-small",
     "fig13-all-gather-small",
     "fig14-iteration-most",
+    // A ring is no faster than the NIC that All-to-Alls were fitted to.
+    "fig15-6",
+    "fig15-mean",
     "fig16-activation-gradients",
     "fig16-gradients",
 ];
@@ -115,7 +118,7 @@ fn zipccl_says_what_it_misses_and_what_it_has_to_beat() {
     for (id, ours) in [("fig8-early", 3.0), ("fig8-waiting", 5.0)] {
         assert!((row(&report, id)["ours"].as_f64().unwrap() - ours).abs() < 1e-9, "{id}");
     }
-    // The switcher gains in (1) to (5), and in (7) it leaves the library alone, where zipping everything would lose.
+    // The switcher gains in (1) to (6), and in (7) it leaves the library alone, where zipping everything would lose.
     let curves = report["curves"].as_array().unwrap();
     let switcher = curves.iter().find(|curve| curve["name"] == "Fig. 15 by configuration").unwrap();
     let points = switcher["points"]
@@ -124,8 +127,8 @@ fn zipccl_says_what_it_misses_and_what_it_has_to_beat() {
         .iter()
         .map(|point| [1, 3].map(|at| point[at].as_f64().unwrap()));
     let points: Vec<[f64; 2]> = points.collect();
-    assert!(points[..5].iter().all(|[native, zipped]| *native > 1.02 && *zipped == 1.0), "{points:?}");
-    assert!((points[5][0] - 1.0).abs() <= 0.02 && points[6][0] == 1.0 && points[6][1] > 1.0, "{points:?}");
+    assert!(points[..6].iter().all(|[native, zipped]| *native > 1.02 && *zipped == 1.0), "{points:?}");
+    assert!(points[6][0] == 1.0 && points[6][1] > 1.0, "{points:?}");
     assert!(report["constants"].as_array().unwrap().iter().any(|constant| constant["origin"] == "fitted"));
 }
 
