@@ -16,6 +16,7 @@ mod uneven;
 use std::cell::OnceCell;
 
 use zipwire_cluster::{CodecCost, Fabric, HostCost, LinkId, Route, Topology};
+use zipwire_codec::{DType, FrameShape, Layout, Spec};
 
 use crate::planner::{Choice, PART_ALIGN, range};
 use crate::rank_order::{Members, RankOrder};
@@ -260,11 +261,29 @@ impl Call<'_> {
             .work
             .collective(self.ranks())
             .expect("libraries have the collectives that have this algorithm");
-        let ring_bytes = (block * blocks as f64 / self.stages()) as u64;
-        let activity = self.costs.host.library.activity(collective, self.costs.topology, ring_bytes);
-        let activity = activity.expect("it is a candidate only where there is a cost");
-        self.stages() * activity.alone_s(&self.network.capacities)
+        let of_stage = |share: f64| {
+            let ring_bytes = (block * blocks as f64 * share) as u64;
+            let activity = self.costs.host.library.activity(collective, self.costs.topology, ring_bytes);
+            let activity = activity.expect("it is a candidate only where there is a cost");
+            activity.alone_s(&self.network.capacities)
+        };
+        stages(self.choice, self.work.dtype(), self.costs.ratio).into_iter().map(of_stage).sum()
     }
+}
+
+/// Shares of the bytes of a call that its stages move, of frames of a ratio: of `static-first` the static sections, which depend on the number of
+/// values alone, and what is left; half of it each if the codec is not known.
+pub fn stages(choice: &Choice, dtype: Option<DType>, ratio: f64) -> Vec<f64> {
+    const VALUES: usize = 1 << 20;
+    if choice.protocol != Protocol::StaticFirst {
+        return vec![1.0];
+    }
+    let codec = choice.codec.as_ref().map(Spec::codec).zip(dtype).filter(|(codec, of)| codec.supports(*of));
+    let first = codec.map_or(0.5, |(codec, dtype)| {
+        let len = codec.static_len(FrameShape::new(Layout::Split, dtype, VALUES));
+        len as f64 * ratio / (VALUES * dtype.width()) as f64
+    });
+    vec![first, (1.0 - first).max(0.0)]
 }
 
 fn longest(bytes: &[u64]) -> u64 {

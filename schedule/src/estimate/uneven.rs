@@ -1,9 +1,9 @@
 //! All-Gathers and Reduce-Scatters whose blocks differ in length: each rank goes at its own pace, and each block takes what it has.
 
-use zipwire_codec::{DType, FrameShape, Layout, Spec};
+use zipwire_codec::DType;
 
 use super::rounds::Rounds;
-use super::{Call, Flow, Lockstep, longest};
+use super::{Call, Flow, Lockstep, longest, stages};
 use crate::planner::{PART_ALIGN, range};
 use crate::{Algorithm, Protocol, Rank};
 
@@ -210,16 +210,6 @@ impl Call<'_> {
         pace.work(|rank| if read(rank) > 0.0 { self.sum_s(read(rank)) } else { 0.0 });
     }
 
-    /// Bytes of static sections over those of frames that have the ratio; half if the codec is not known. They depend on the number of values
-    /// alone, and may be more than such frames.
-    fn static_share(&self, dtype: DType) -> f64 {
-        const VALUES: usize = 1 << 20;
-        let codec = self.choice.codec.as_ref().map(Spec::codec).filter(|codec| codec.supports(dtype));
-        let Some(codec) = codec else { return 0.5 };
-        let len = codec.static_len(FrameShape::new(Layout::Split, dtype, VALUES));
-        len as f64 * self.costs.ratio / (VALUES * dtype.width()) as f64
-    }
-
     /// The stages of a protocol, each with its share of the bytes, and the exchange of sizes.
     fn travel<'n, I: Iterator<Item = Flow>>(
         &self,
@@ -232,19 +222,13 @@ impl Call<'_> {
             pace.exchange(sizes(), self.costs.host.launch_s);
             pace.work(|_| self.costs.host.sync_s);
         };
-        match self.choice.protocol {
-            Protocol::SizeFirst => {
-                announce(pace);
-                stage(pace, 1.0);
-            }
-            Protocol::StaticFirst => {
-                let share = self.static_share(dtype);
-                stage(pace, share);
-                announce(pace);
-                stage(pace, (1.0 - share).max(0.0));
-            }
-            _ => stage(pace, 1.0),
+        let shares = stages(self.choice, Some(dtype), self.costs.ratio);
+        let (last, before) = shares.split_last().expect("a call has a stage");
+        before.iter().for_each(|share| stage(pace, *share));
+        if matches!(self.choice.protocol, Protocol::SizeFirst | Protocol::StaticFirst) {
+            announce(pace);
         }
+        stage(pace, *last);
     }
 
     /// Every rank and each other one.

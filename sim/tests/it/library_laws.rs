@@ -10,7 +10,7 @@ use std::sync::Arc;
 use ndarray::Array2;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_cluster::library::{Generation, Hardware, LibraryModel};
+use zipwire_cluster::library::{Generation, LibraryModel};
 use zipwire_cluster::{
     Collective, CrossRail, DeclaredCost, Fabric, FatTree, Graph, GraphLink, HostCost, LibraryCost, LinkId,
     NetworkModel, Pods, Rail, Topology, Uplink, Vertex,
@@ -129,6 +129,15 @@ fn cluster(random: &mut ChaCha8Rng) -> Topology {
     topology
 }
 
+/// One whose links are all as its constants say.
+fn nominal(random: &mut ChaCha8Rng) -> Topology {
+    let mut topology =
+        Topology { fabric: Fabric::Nodes, link_bandwidths: BTreeMap::new(), ..cluster(random) };
+    // The model of a GPU alone in its node asks its NIC only.
+    topology.gpu_bandwidth = topology.gpu_bandwidth.max(topology.nic_bandwidth);
+    topology
+}
+
 fn library(random: &mut ChaCha8Rng, topology: &Topology) -> LibraryCost {
     if random.random_bool(0.25) {
         let bytes_per_s = log_uniform(random, 1e9, 1e12);
@@ -141,15 +150,11 @@ fn library(random: &mut ChaCha8Rng, topology: &Topology) -> LibraryCost {
             model: None,
         };
     }
-    let hardware = Hardware {
-        nodes: topology.nodes,
-        gpus_per_node: topology.gpus_per_node,
-        gpu_bytes_per_s: topology.gpu_bandwidth,
-        node_bytes_per_s: topology.nic_bandwidth * f64::from(topology.nics_per_node),
-        nvlink_domain: 0,
-    };
     let constants = Generation::ALL[random.random_range(0..4)].constants();
-    LibraryCost { model: Some(LibraryModel { hardware, constants }), ..LibraryCost::default() }
+    LibraryCost {
+        model: Some(LibraryModel { hardware: topology.hardware(), constants }),
+        ..LibraryCost::default()
+    }
 }
 
 /// One whose cost is known.
@@ -221,10 +226,7 @@ fn no_native_call_ends_before_the_bytes_that_must_cross_each_link_could() {
 fn alone_on_nominal_links_a_call_takes_what_its_cost_says() {
     for seed in 0..CASES / 5 {
         let random = &mut ChaCha8Rng::seed_from_u64(seed);
-        let mut topology =
-            Topology { fabric: Fabric::Nodes, link_bandwidths: BTreeMap::new(), ..cluster(random) };
-        // The model of a GPU alone in its node asks its NIC only.
-        topology.gpu_bandwidth = topology.gpu_bandwidth.max(topology.nic_bandwidth);
+        let topology = nominal(random);
         let library = library(random, &topology);
         if library.model.is_none() {
             continue;
@@ -243,9 +245,7 @@ fn alone_on_nominal_links_a_call_takes_what_its_cost_says() {
 fn grouped_sends_take_what_the_model_says() {
     for seed in 0..CASES / 10 {
         let random = &mut ChaCha8Rng::seed_from_u64(seed);
-        let mut topology =
-            Topology { fabric: Fabric::Nodes, link_bandwidths: BTreeMap::new(), ..cluster(random) };
-        topology.gpu_bandwidth = topology.gpu_bandwidth.max(topology.nic_bandwidth);
+        let mut topology = nominal(random);
         // NICs are shared evenly.
         topology.nics_per_node = if topology.gpus_per_node.is_multiple_of(topology.nics_per_node) {
             topology.nics_per_node
@@ -293,17 +293,10 @@ fn grouped_s(topology: &Topology, model: &LibraryModel, bytes: Array2<u64>) -> f
     seconds(&zipwire_sim::SimSetup { costs, ..setup(&plan, topology, &durations) })
 }
 
-/// Hopper's library on a topology, whatever that has become since.
-fn hopper(topology: &Topology) -> LibraryCost {
-    let hardware = Hardware {
-        nodes: topology.nodes,
-        gpus_per_node: topology.gpus_per_node,
-        gpu_bytes_per_s: 450e9,
-        node_bytes_per_s: 50e9 * f64::from(topology.nics_per_node),
-        nvlink_domain: 0,
-    };
-    let constants = Generation::Hopper.constants();
-    LibraryCost { model: Some(LibraryModel { hardware, constants }), ..LibraryCost::default() }
+/// Hopper's library, fitted on a topology.
+fn hopper(fitted: &Topology) -> LibraryCost {
+    let model = LibraryModel { hardware: fitted.hardware(), constants: Generation::Hopper.constants() };
+    LibraryCost { model: Some(model), ..LibraryCost::default() }
 }
 
 /// GPUs in a row without a switch: sums in switches are what the library would take, and links of GPUs are where they cross.
@@ -317,10 +310,11 @@ fn calls_on_graphs_cross_the_links_of_gpus() {
     };
     let links = (0..7).flat_map(|rank| [link(rank, rank + 1), link(rank + 1, rank)]).collect();
     let fabric = Fabric::Graph(Arc::new(Graph::new(8, Vec::new(), links).unwrap()));
-    let topology = Topology { fabric, ..nodes(1, 8, [450e9; 2], [5e-6; 2]) };
+    let fitted = nodes(1, 8, [450e9; 2], [5e-6; 2]);
+    let topology = Topology { fabric, ..fitted.clone() };
     for collective in Collective::ALL {
         let shard = 1 << 27;
-        let [seconds, cost_s] = call_s(&topology, hopper(&topology), collective, shard, NetworkModel::MaxMin);
+        let [seconds, cost_s] = call_s(&topology, hopper(&fitted), collective, shard, NetworkModel::MaxMin);
         assert!(seconds >= cost_s && seconds >= shard as f64 / 50e9, "{collective:?}: {seconds}");
     }
 }
@@ -329,10 +323,10 @@ fn calls_on_graphs_cross_the_links_of_gpus() {
 #[test]
 fn losses_do_not_give_way_to_slow_nics() {
     let shard = 1 << 26;
-    let call_s = |nic: f64| {
-        let topology = Topology { nics_per_node: 8, ..nodes(4, 8, [450e9, nic], [5e-6; 2]) };
-        let collective = Collective::AllGather;
-        call_s(&topology, hopper(&topology), collective, shard, NetworkModel::MaxMin)[0]
+    let fitted = Topology { nics_per_node: 8, ..nodes(4, 8, [450e9, 50e9], [5e-6; 2]) };
+    let call_s = |nic_bandwidth: f64| {
+        let topology = Topology { nic_bandwidth, ..fitted.clone() };
+        call_s(&topology, hopper(&fitted), Collective::AllGather, shard, NetworkModel::MaxMin)[0]
     };
     // A quarter of the speed, and an eighth.
     let (slow_s, slower_s) = (call_s(50e9 / 4.0), call_s(50e9 / 8.0));

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use zipwire_cluster::library::{Constant, LibraryModel, Operation, WireProtocol};
 use zipwire_cluster::{CodecCost, HostCost, Topology};
-use zipwire_codec::Layout;
 use zipwire_runner::executors::{self, SIM};
 use zipwire_runner::mpi_job::{self, MpiCollective};
 use zipwire_runner::{Cancel, ExecuteError, Prepared, Shared, split};
 use zipwire_scenarios::Experiment;
-use zipwire_schedule::estimate::{Costs, Way, best};
+use zipwire_schedule::estimate::{Costs, Way, best, stages};
 use zipwire_schedule::{Algorithm, CallKind, Choice, Collective, Protocol, Rank, WHOLE_PLAN_RANKS, Work};
 use zipwire_timeline::Metrics;
 
@@ -304,7 +303,7 @@ pub(super) fn plan(experiment: &Experiment, operation: Operation, ratio: f64) ->
     if let Some((topology, load)) = straight(experiment, operation, ratio) {
         let is_coded = variant.protocol.is_coded();
         let codec_s = codec.filter(|_| is_coded).map_or(0.0, |codec| load.codec_s(codec));
-        let seconds = load.exchange_s(&experiment.host, variant.protocol, ratio) + codec_s;
+        let seconds = load.exchange_s(&experiment.host, variant.protocol) + codec_s;
         return Planned { way: None, topology, seconds, codec_s };
     }
     // As `best` does: a library's own rings and trees are what it makes of its calls.
@@ -319,7 +318,7 @@ pub(super) fn plan(experiment: &Experiment, operation: Operation, ratio: f64) ->
         let choice = Choice {
             algorithm: Some(algorithm),
             sums: experiment.sums,
-            ..Choice::of(variant.protocol, None)
+            ..Choice::of(variant.protocol, experiment.codec_of(variant).map(|codec| codec.spec.clone()))
         };
         let rings = (variant.channels, variant.slices);
         // What cannot be pinned is not what comes out.
@@ -352,7 +351,7 @@ pub(super) fn uncompressed(
 ) -> (Topology, f64) {
     let (work, variant) = (&experiment.job.segments[0].work, &experiment.variants[0]);
     if let Some((topology, load)) = straight(experiment, operation, 1.0) {
-        return (topology, load.exchange_s(&experiment.host, variant.protocol, 1.0));
+        return (topology, load.exchange_s(&experiment.host, variant.protocol));
     }
     let way = way.expect("all others have several ways");
     let library = experiment.host.library.model.as_ref();
@@ -360,7 +359,8 @@ pub(super) fn uncompressed(
     let costs =
         Costs { topology: &topology, host: &experiment.host, codec: Some(CodecCost::FREE), ratio: 1.0 };
     let pinned = Some(way.algorithm);
-    let choice = Choice { algorithm: pinned, sums: experiment.sums, ..Choice::of(variant.protocol, None) };
+    let spec = experiment.codec_of(variant).map(|codec| codec.spec.clone());
+    let choice = Choice { algorithm: pinned, sums: experiment.sums, ..Choice::of(variant.protocol, spec) };
     let (_, seconds) = best(work, &choice, &costs, (Some(way.channels), Some(way.slices)), true)
         .expect("the way is one of the operation's");
     (topology, seconds)
@@ -372,6 +372,10 @@ fn straight(experiment: &Experiment, operation: Operation, ratio: f64) -> Option
         return None;
     };
     let (cluster, model) = (&experiment.topology, experiment.host.library.model.as_ref());
+    let variant = &experiment.variants[0];
+    let spec = experiment.codec_of(variant).map(|codec| codec.spec.clone());
+    let work = &experiment.job.segments[0].work;
+    let shares = stages(&Choice::of(variant.protocol, spec), work.dtype(), ratio);
     let moves = bytes.indexed_iter().filter(|((src, dst), len)| src != dst && **len > 0);
     let moves = moves.map(|((src, dst), &len)| (Rank(src as u32), Rank(dst as u32), len));
     if let Some(model) = model.filter(|_| operation == Operation::AllToAll) {
@@ -379,17 +383,29 @@ fn straight(experiment: &Experiment, operation: Operation, ratio: f64) -> Option
         let of_rank = moves.clone().filter(|(src, ..)| src.0 == 0);
         let beyond = of_rank.clone().filter(|&(src, dst, _)| !cluster.is_near(src, dst)).count();
         let sent = of_rank.map(|(.., len)| len as f64 / ratio).sum::<f64>();
-        let sends = model.sends(cluster, sent as u64, beyond as u32);
-        let load = Load::of(cluster, moves, |src, dst| sends.loss(cluster, src, dst));
-        let latency_s = sends.latency_s - experiment.host.launch_s;
-        let short_s = model.sends(cluster, 0, beyond as u32).latency_s - experiment.host.launch_s;
-        return Some((cluster.clone(), Load { latency_s, short_s, ..load }));
+        let group = |share: f64| {
+            let sends = model.sends(cluster, (sent * share) as u64, beyond as u32);
+            let load =
+                Load::of(cluster, moves.clone(), |src, dst| sends.loss(cluster, src, dst) * share / ratio);
+            Load { begin_s: sends.latency_s, ..load }
+        };
+        let sizes_s = group(0.0).begin_s;
+        let groups = shares.iter().map(|share| group(*share));
+        let all = groups.reduce(|a, b| Load {
+            begin_s: a.begin_s + b.begin_s,
+            moving_s: a.moving_s + b.moving_s,
+            ..a
+        });
+        let load = all.expect("a call has a stage");
+        return Some((cluster.clone(), Load { sizes_s, ..load }));
     }
     let topology = match operation {
         Operation::SendRecv => as_single_sends(cluster, model, bytes[(0, 1)] as f64 / ratio),
         _ => as_sent(cluster, model, operation, Algorithm::Direct),
     };
-    let load = Load::of(&topology, moves, |_, _| 1.0);
+    let load = Load::of(&topology, moves, |_, _| 1.0 / ratio);
+    let begin_s = experiment.host.launch_s + load.begin_s;
+    let load = Load { begin_s: shares.len() as f64 * begin_s, sizes_s: begin_s, ..load };
     Some((topology, load))
 }
 
@@ -402,11 +418,11 @@ fn of_broadcast(codec: CodecCost, bytes: u64, ranks: u32) -> f64 {
 
 /// Load of an exchange in which every transfer goes straight to its receiver.
 struct Load {
-    /// Seconds before the last transfer moves.
-    latency_s: f64,
-    /// The same of exchanges of few bytes: sizes, and what is left when most has been sent.
-    short_s: f64,
-    /// Seconds in which the fullest link moves raw bytes.
+    /// Seconds before the last transfer moves, of all stages.
+    begin_s: f64,
+    /// The same of the exchange of sizes.
+    sizes_s: f64,
+    /// Seconds in which the fullest link moves all bytes.
     moving_s: f64,
     /// Bytes that each rank sends and receives.
     ends: Vec<(u64, u64)>,
@@ -433,17 +449,13 @@ impl Load {
             ends[dst.index()].1 += len;
         }
         let seconds = on_link.iter().zip(capacities).map(|(bytes, capacity)| bytes / capacity);
-        Self { latency_s, short_s: latency_s, moving_s: seconds.fold(0.0, f64::max), ends }
+        Self { begin_s: latency_s, sizes_s: latency_s, moving_s: seconds.fold(0.0, f64::max), ends }
     }
 
     /// Seconds of moving, with the sizes that travel besides.
-    fn exchange_s(&self, host: &HostCost, protocol: Protocol, ratio: f64) -> f64 {
-        let HostCost { launch_s, sync_s, .. } = *host;
-        let (begin_s, short_s) = (launch_s + self.latency_s, launch_s + self.short_s);
-        // Nearly all bytes are in the first of two stages.
-        let second_s = if protocol.layout() == Some(Layout::Split) { short_s } else { 0.0 };
-        let (sizes_s, ratio) = if protocol.is_coded() { (short_s + sync_s, ratio) } else { (0.0, 1.0) };
-        begin_s + second_s + sizes_s + self.moving_s / ratio
+    fn exchange_s(&self, host: &HostCost, protocol: Protocol) -> f64 {
+        let sizes_s = if protocol.is_coded() { self.sizes_s + host.sync_s } else { 0.0 };
+        self.begin_s + sizes_s + self.moving_s
     }
 
     /// Seconds of coding at the busiest rank.

@@ -3,7 +3,7 @@
 //! A call is one activity on the network, and not the flows of its steps. Bytes over each link follow in closed form from the algorithm
 //! that the library would take: rings and trees of all ranks in their order, domain by domain, and between domains over all NICs alike, of as
 //! many nodes as both have. A broadcast counts as a closed ring, with one hop more than its chain has.
-//! What a protocol adds, and what the library never fills of a link, counts as bytes of the call: nobody else gets it.
+//! Flags of a protocol, and the part of a link that the library never fills, count as bytes of the call: nobody else gets them.
 
 use super::constants::Constant;
 use super::{
