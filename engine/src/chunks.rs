@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use zipwire_payload::ChunkId;
 use zipwire_schedule::OpId;
-use zipwire_schedule::plan::{Effects, Local, Op, OpKind, Program, Region};
+use zipwire_schedule::plan::{Effects, Local, Op, OpKind, Program, Region, Values};
 
 /// Fills memory that nobody has written yet. Not zero: zeros are valid payload.
 pub(crate) const POISON: u8 = 0xA5;
@@ -45,7 +45,7 @@ impl Chunks {
             |op: usize, region: &Region| effects[op].writes.iter().any(|write| write.overlaps(region));
         let rank = program.rank;
         for op in &program.ops {
-            let Effects { takes, sums, .. } = &effects[op.id.index()];
+            let Values { takes, sums, .. } = &op.kind.values();
             for &(chunk, region) in takes.iter().filter(|(chunk, _)| chunk.origin == rank) {
                 let chunk = Chunk { id: ChunkId { segment: op.segment, chunk }, region };
                 let producer = (0..op.id.index()).rev().find(|&earlier| touches(earlier, &region));

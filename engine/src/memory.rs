@@ -338,8 +338,7 @@ fn spare_bytes(program: &Program, channel: Channel) -> u64 {
     let own = |op: &OpKind| {
         let is_meant = |library: &&Library| library.channel == channel && library.collective.is_reduction();
         let library = op.library().filter(is_meant)?;
-        let mut given = library.inputs.iter().filter(|share| share.chunk.shard() == program.rank);
-        Some(given.next()?.content.values()?.len)
+        Some(library.inputs.of(program.rank)?.content.values()?.len)
     };
     program.ops.iter().filter_map(|op| own(&op.kind)).max().unwrap_or(0)
 }

@@ -5,6 +5,7 @@
 //! regions of static capacity, so memory is planned although lengths are not.
 
 mod local;
+mod shares;
 mod transfer;
 
 use std::borrow::Cow;
@@ -16,7 +17,8 @@ use zipwire_codec::Spec;
 use crate::{BufferId, Lane, OpId, Protocol, Rank, SegmentId, SizeId, Stage, Sum};
 
 pub use self::local::{Addition, Batch, Block, Gather, GatherRows, Local, LocalKind, Reduce, Term};
-pub use self::transfer::{CallKey, Content, Exchange, Library, Share, Transfer, TransferKey};
+pub use self::shares::{Lens, Row, Share, Shares};
+pub use self::transfer::{CallKey, Content, Exchange, Library, Transfer, TransferKey};
 pub(crate) use self::transfer::{Misnumbered, Numbers};
 
 /// Programs of all ranks for one iteration.
@@ -148,6 +150,16 @@ impl OpKind {
         }
     }
 
+    /// Values that it takes, delivers and adds up, by chunk.
+    pub fn values(&self) -> Values {
+        match self {
+            Self::Compute(_) => Values::default(),
+            Self::Local(local) => local.values(),
+            Self::Exchange(exchange) => exchange.values(),
+            Self::Library(library) => library.values(),
+        }
+    }
+
     /// The exchange, if it is one.
     pub fn exchange(&self) -> Option<&Exchange> {
         if let Self::Exchange(exchange) = self { Some(exchange) } else { None }
@@ -206,7 +218,7 @@ impl OpKind {
                 let transfers = exchange.sends.iter().chain(&exchange.receives);
                 transfers.filter_map(|t| t.content.measured_by()).collect()
             }
-            Self::Library(library) => library.shares().filter_map(|s| s.content.measured_by()).collect(),
+            Self::Library(library) => library.measured_by().collect(),
         }
     }
 
@@ -222,13 +234,13 @@ impl OpKind {
 
     /// The values that it gives to the model of `rank`, which carries it out, and where it puts them.
     pub fn delivered(&self, rank: Rank) -> Vec<(Chunk, Region)> {
-        let mut values = self.effects().delivers;
+        let mut values = self.values().delivers;
         values.retain(|(chunk, _)| chunk.is_delivered(rank));
         values
     }
 }
 
-/// Everything that hazards, checks, verification and estimates need to know about an op; each kind of op states it once.
+/// Everything that hazards and checks need to know about an op; each kind of op states it once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Effects {
     /// Regions whose content it needs.
@@ -241,6 +253,11 @@ pub struct Effects {
     pub uses: Vec<SizeId>,
     /// Ranks that it names, whether it moves something to them or codes it for them.
     pub peers: Vec<Rank>,
+}
+
+/// Values that an op works on, chunk by chunk: what verification fills and compares.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Values {
     /// Values that it takes from the model, or hands on, and where they are.
     pub takes: Vec<(Chunk, Region)>,
     /// Values of other ranks that it puts where the rank, or a gateway, wants them, and where that is.
@@ -301,7 +318,13 @@ impl Plan {
     }
 
     fn bytes_delivered(&self) -> u64 {
-        self.programs.iter().flat_map(|program| program.delivered()).map(|(_, region)| region.len).sum()
+        let delivered = |rank, kind: &OpKind| match kind {
+            OpKind::Library(library) => library.bytes_delivered(),
+            kind => kind.delivered(rank).iter().map(|(_, region)| region.len).sum(),
+        };
+        let of_rank =
+            |program: &Arc<Program>| program.ops.iter().map(|op| delivered(program.rank, &op.kind)).sum::<u64>();
+        self.programs.iter().map(of_rank).sum()
     }
 
     fn ops(&self) -> impl Iterator<Item = &Op> {
@@ -310,7 +333,11 @@ impl Plan {
 
     /// Bytes of sums that all ranks compute in one iteration.
     pub fn bytes_reduced(&self) -> u64 {
-        self.ops().flat_map(|op| op.kind.effects().sums).map(|(_, region)| region.len).sum()
+        let reduced = |kind: &OpKind| match kind {
+            OpKind::Library(library) => library.bytes_reduced(),
+            kind => kind.values().sums.iter().map(|(_, region)| region.len).sum(),
+        };
+        self.ops().map(|op| reduced(&op.kind)).sum()
     }
 }
 
@@ -321,7 +348,7 @@ pub struct PlanSize {
     pub ends: u64,
     /// Blocks that are coded, at all who code them.
     pub blocks: u64,
-    /// Inputs and outputs of calls of a library.
+    /// Inputs and outputs of calls of a library; rows of all ranks count as one.
     pub shares: u64,
     /// Spans of an iteration: of ops, of ends of transfers, and two of each call of a library. Overflow of slots is counted as if
     /// it happened.
@@ -354,7 +381,7 @@ impl PlanSize {
                 self.spans += moves.count() as u64;
             }
             OpKind::Library(library) => {
-                self.shares += library.shares().count() as u64;
+                self.shares += (library.inputs.entries() + library.outputs.entries()) as u64;
                 self.spans += 2;
             }
             OpKind::Local(local) => {
@@ -459,14 +486,19 @@ pub enum PlanError {
         stage = .key.stage.name(), part = .key.part, segment = .key.segment.0
     )]
     UnmatchedCall { key: CallKey, rank: Rank },
-    /// Ranks depend on one another in a circle.
-    #[error("ranks wait for one another for ever: op `{op}` of rank {rank} is part of a cycle")]
-    Cycle { rank: Rank, op: OpId },
+    /// Ranks depend on one another in a circle: each op waits for the one before it, and the first for the last.
+    #[error("ranks wait for one another for ever, in a circle: {}", circle(.ops))]
+    Cycle { ops: Vec<(Rank, OpId)> },
     /// The windows let no transfer through.
     #[error(
         "ranks wait for one another for ever: no window admits both ends of a transfer; rank {rank} is in `{op}`"
     )]
     Blocked { rank: Rank, op: OpId },
+}
+
+fn circle(ops: &[(Rank, OpId)]) -> String {
+    let named: Vec<String> = ops.iter().map(|(rank, op)| format!("`{op}` of rank {rank}")).collect();
+    named.join(", ")
 }
 
 /// Identity of a piece of values: origin, destination and place. A payload is drawn for it and checked against it, whatever the

@@ -122,8 +122,8 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
         }
         OpKind::Local(local) => local.write_body(f),
         OpKind::Library(library) => {
-            library.inputs.iter().try_for_each(|share| write_share(f, rank, "gives", share))?;
-            library.outputs.iter().try_for_each(|share| write_share(f, rank, "gets", share))
+            library.inputs.iter().try_for_each(|share| write_share(f, rank, "gives", &share))?;
+            library.outputs.iter().try_for_each(|share| write_share(f, rank, "gets", &share))
         }
         OpKind::Exchange(exchange) => {
             let sends = exchange.sends.iter().map(|t| ("to", t, Chunk::between(rank, t.peer)));

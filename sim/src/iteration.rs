@@ -507,12 +507,12 @@ impl Iteration<'_> {
     /// The sizes that a rank gets in a call, as those know them who give them.
     fn sizes_for(&self, (rank, op): (Rank, OpId), issued: &[(Rank, OpId)]) -> Vec<(SizeId, u64)> {
         let library = self.hosts[rank.index()].machine.library(op);
-        let received =
-            library.outputs.iter().filter_map(|share| Some((share.chunk, share.content.brings()?)));
+        let received = library.outputs.listed().iter();
+        let received = received.filter_map(|share| Some((share.chunk, share.content.brings()?)));
         let sizes = received.filter_map(|(chunk, size)| {
             issued.iter().find_map(|&(origin, op)| {
                 let machine = &self.hosts[origin.index()].machine;
-                let given = machine.library(op).inputs.iter().find(|share| share.chunk == chunk)?;
+                let given = machine.library(op).inputs.listed().iter().find(|share| share.chunk == chunk)?;
                 Some((size, machine.size(given.content.brings()?)?))
             })
         });

@@ -81,14 +81,14 @@ impl Adding {
     /// # Errors
     /// If there is no memory for it.
     fn begin(machine: &Machine, op: OpId, rank: Rank) -> Result<Option<Self>, Failure> {
-        let own = of_shard(&machine.library(op).outputs, rank);
-        let Some(own) = own.into_iter().find(|share| machine.content_bytes(&share.content) > 0) else {
+        let own = machine.library(op).outputs.of(rank);
+        let Some(own) = own.filter(|share| machine.content_bytes(&share.content) > 0) else {
             return Ok(None);
         };
         let (total, to) = own.chunk.sum.zip(own.content.values()).expect("reductions move sums of values");
         let sums = zeros(machine, op, to.len / total.dtype().width() as u64)?;
         let left = total.origins().collect();
-        Ok(Some(Self { own: *own, sums, left, is_begun: false, work_s: 0.0, waiting_s: 0.0 }))
+        Ok(Some(Self { own, sums, left, is_begun: false, work_s: 0.0, waiting_s: 0.0 }))
     }
 }
 
@@ -223,7 +223,7 @@ impl HostBackend<'_> {
     fn begin_round(&mut self, machine: &Machine, key: CallKey, round: Round) -> Result<(), Failure> {
         let op = self.calls.ongoing[&key].op;
         let (given, got) = handed_over(machine.library(op), self.rank, round);
-        let moves = |(_, share): &(Rank, &Share)| machine.content_bytes(&share.content) > 0;
+        let moves = |(_, share): &(Rank, Share)| machine.content_bytes(&share.content) > 0;
         let outgoing: Vec<Outgoing> = given
             .into_iter()
             .filter(moves)
@@ -278,7 +278,7 @@ impl HostBackend<'_> {
         }
         if let Some(word) = word {
             let outputs = &machine.library(ongoing.op).outputs;
-            let share = outputs.iter().find(|share| share.chunk.origin == key.src);
+            let share = outputs.listed().iter().find(|share| share.chunk.origin == key.src);
             ongoing.sizes.extend(share.and_then(|share| share.content.brings()).map(|size| (size, word)));
         }
         let is_contribution = ongoing.sum.as_ref().is_some_and(|sum| sum.left.front() == Some(&key.src));
@@ -381,36 +381,32 @@ impl HostBackend<'_> {
 }
 
 /// Shares of a call, each with the other rank that it goes to, or comes from.
-type Handed<'a> = Vec<(Rank, &'a Share)>;
+type Handed = Vec<(Rank, Share)>;
 
 /// Shares that a rank sends in a round, and those that it receives. Contributions to its own sum are not among these: it asks for them one by one.
-fn handed_over(library: &Library, rank: Rank, round: Round) -> (Handed<'_>, Handed<'_>) {
+fn handed_over(library: &Library, rank: Rank, round: Round) -> (Handed, Handed) {
     let peers = || (0..library.ranks).map(Rank).filter(|peer| *peer != rank);
-    let to = |peer: Rank, shares: Vec<_>| shares.into_iter().map(move |share| (peer, share));
+    let to = |peer: Rank, share: Option<Share>| Some((peer, share?));
     match round {
         Round::Gather => {
             let given = peers().flat_map(|peer| library.inputs.iter().map(move |share| (peer, share)));
             (given.collect(), library.outputs.iter().map(|share| (share.chunk.origin, share)).collect())
         }
         Round::Sum => {
-            let given = peers().flat_map(|peer| to(peer, of_shard(&library.inputs, peer)));
+            let given = peers().filter_map(|peer| to(peer, library.inputs.of(peer)));
             (given.collect(), Vec::new())
         }
         Round::GatherSums => {
-            let given = peers().flat_map(|peer| to(peer, of_shard(&library.outputs, rank)));
-            let got = peers().flat_map(|peer| to(peer, of_shard(&library.outputs, peer)));
+            let given = peers().filter_map(|peer| to(peer, library.outputs.of(rank)));
+            let got = peers().filter_map(|peer| to(peer, library.outputs.of(peer)));
             (given.collect(), got.collect())
         }
     }
 }
 
-fn of_shard(shares: &[Share], rank: Rank) -> Vec<&Share> {
-    shares.iter().filter(|share| share.chunk.shard() == rank).collect()
-}
-
 /// Region of a rank's contribution to its own shard; every rank contributes as many bytes.
 fn own_values(library: &Library, rank: Rank) -> Region {
-    let own = of_shard(&library.inputs, rank).first().and_then(|share| share.content.values());
+    let own = library.inputs.of(rank).and_then(|share| share.content.values());
     own.expect("plans are checked: all contribute to what is added up")
 }
 

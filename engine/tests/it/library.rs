@@ -102,7 +102,7 @@ fn wrong_bytes_are_noticed() {
     let work = Work::of_call(DType::Bf16, [Slot(0), Slot(1)], CallKind::ReduceScatter { bytes });
     let mut plan = planned(work, Protocol::Native);
     tamper(&mut plan, 2, 2, |kind| match kind {
-        OpKind::Library(call) => call.inputs[0].content = call.inputs[1].content,
+        OpKind::Library(call) => call.inputs.list()[0].content = call.inputs.list()[1].content,
         other => panic!("{other:?} calls no library"),
     });
     let error = run_gaussian(&plan).unwrap_err();

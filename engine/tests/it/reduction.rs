@@ -124,7 +124,7 @@ fn a_sum_of_other_terms_or_in_another_order_is_noticed() {
 /// The last sum that a rank makes in a segment, whether as an op or in a call of a library.
 fn last_sum(plan: &Plan, rank: usize, segment: u32) -> Option<(Chunk, Region)> {
     let of_segment = plan.programs[rank].ops.iter().filter(|op| op.segment.0 == segment);
-    of_segment.flat_map(|op| op.kind.effects().sums).last()
+    of_segment.flat_map(|op| op.kind.values().sums).last()
 }
 
 fn bytes(payload: &Payload, segment: SegmentId, chunk: Chunk, len: u64) -> Vec<u8> {

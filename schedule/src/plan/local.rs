@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use zipwire_codec::{DType, Layout};
 
-use super::{Chunk, Effects, Region};
+use super::{Chunk, Effects, Region, Values};
 use crate::{SizeId, Sum};
 
 /// Work of a rank on its own bytes. All of it is on the codec's lane.
@@ -138,6 +138,20 @@ impl Local {
             Self::Reduce(reduce) => reduce.effects(),
         }
     }
+
+    pub(super) fn values(&self) -> Values {
+        match self {
+            Self::Split(batch) | Self::Encode(batch) => {
+                Values { takes: batch.values(), ..Values::default() }
+            }
+            Self::Decode(batch) => Values { delivers: batch.values(), ..Values::default() },
+            Self::GatherRows(rows) => {
+                let made = rows.gathers.iter().map(|gather| (gather.chunk, gather.to));
+                Values { delivers: made.collect(), ..Values::default() }
+            }
+            Self::Reduce(reduce) => reduce.values(),
+        }
+    }
 }
 
 impl LocalKind {
@@ -185,7 +199,6 @@ impl GatherRows {
         Effects {
             reads: self.gathers.iter().map(|gather| gather.from).collect(),
             writes: self.gathers.iter().map(|gather| gather.to).collect(),
-            delivers: self.gathers.iter().map(|gather| (gather.chunk, gather.to)).collect(),
             ..Effects::default()
         }
     }
@@ -250,19 +263,27 @@ pub struct Term {
 impl Reduce {
     /// Bytes that are read: what the cost of a sum is proportional to.
     pub fn bytes_read(&self) -> u64 {
-        self.additions.iter().flat_map(|addition| &addition.terms).map(|term| term.values.len).sum()
+        self.terms().map(|term| term.values.len).sum()
     }
 
     pub(super) fn effects(&self) -> Effects {
-        let terms = || self.additions.iter().flat_map(|addition| &addition.terms);
-        let sums = || self.additions.iter().map(|addition| (addition.chunk, addition.values));
         Effects {
-            reads: terms().map(|term| term.values).collect(),
-            writes: sums().map(|(_, region)| region).collect(),
-            takes: terms().map(|term| (term.chunk, term.values)).collect(),
-            sums: sums().collect(),
+            reads: self.terms().map(|term| term.values).collect(),
+            writes: self.additions.iter().map(|addition| addition.values).collect(),
             ..Effects::default()
         }
+    }
+
+    fn values(&self) -> Values {
+        Values {
+            takes: self.terms().map(|term| (term.chunk, term.values)).collect(),
+            sums: self.additions.iter().map(|addition| (addition.chunk, addition.values)).collect(),
+            ..Values::default()
+        }
+    }
+
+    fn terms(&self) -> impl Iterator<Item = &Term> {
+        self.additions.iter().flat_map(|addition| &addition.terms)
     }
 
     pub(super) fn write_body(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -350,13 +371,11 @@ impl Batch {
     }
 
     pub(super) fn decode_effects(&self) -> Effects {
-        let values = || self.blocks.iter().map(|block| (block.chunk, block.values));
         Effects {
             reads: self.sign_mantissa().chain(self.frames()).collect(),
-            writes: values().map(|(_, region)| region).collect(),
+            writes: self.blocks.iter().map(|block| block.values).collect(),
             uses: self.blocks.iter().map(|block| block.size).collect(),
             peers: self.blocks.iter().map(|block| block.chunk.origin).collect(),
-            delivers: values().collect(),
             ..Effects::default()
         }
     }
@@ -365,9 +384,12 @@ impl Batch {
         Effects {
             reads: self.blocks.iter().map(|block| block.values).collect(),
             peers: self.blocks.iter().filter_map(|block| block.chunk.destination).collect(),
-            takes: self.blocks.iter().map(|block| (block.chunk, block.values)).collect(),
             ..Effects::default()
         }
+    }
+
+    fn values(&self) -> Vec<(Chunk, Region)> {
+        self.blocks.iter().map(|block| (block.chunk, block.values)).collect()
     }
 
     /// Whether the sections of all frames, and the signs and mantissas in front of them, follow one another in their buffer.

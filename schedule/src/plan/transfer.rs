@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 
 use zipwire_cluster::library::Collective;
 
-use super::{Chunk, Effects, Plan, PlanError, Region};
+use super::{Chunk, Effects, Plan, PlanError, Region, Share, Shares, Values};
 use crate::{Channel, Order, Rank, SegmentId, SizeId, Stage, Window};
 
 /// A set of transfers that are opened together.
@@ -41,20 +41,22 @@ impl Exchange {
         let Self { sends, receives, .. } = self;
         let sizes = sends.iter().filter_map(|t| t.content.brings().or(t.content.measured_by()));
         let measured = |t: &Transfer| t.content.measured_by();
-        let values = |transfers: &[Transfer]| {
-            transfers.iter().filter_map(|t| Some((t.chunk, t.content.values()?))).collect()
-        };
         Effects {
             reads: sends.iter().filter_map(|t| t.content.region()).collect(),
             writes: receives.iter().filter_map(|t| t.content.region()).collect(),
             defines: receives.iter().filter_map(|t| t.content.brings()).collect(),
             uses: sizes.chain(receives.iter().filter_map(measured)).collect(),
             peers: sends.iter().chain(receives).map(|t| t.peer).collect(),
-            takes: values(sends),
-            delivers: values(receives),
-            ..Effects::default()
         }
     }
+
+    pub(super) fn values(&self) -> Values {
+        let values = |transfers: &[Transfer]| {
+            transfers.iter().filter_map(|t| Some((t.chunk, t.content.values()?))).collect()
+        };
+        Values { takes: values(&self.sends), delivers: values(&self.receives), ..Values::default() }
+    }
+
     /// The key of a transfer that leaves `rank` in this exchange, which belongs to `segment`.
     pub fn key_of_send(&self, rank: Rank, segment: SegmentId, send: &Transfer) -> TransferKey {
         TransferKey { segment, stage: self.stage, src: rank, dst: send.peer, number: send.number }
@@ -201,19 +203,10 @@ pub struct Library {
     /// Which part of a collective that is cut into parts it moves, counted from 0.
     pub part: u32,
     /// Shares of this rank that go in: into an All-Gather its own block, if it has one; into a reduction its values of each shard.
-    pub inputs: Vec<Share>,
+    pub inputs: Shares,
     /// Shares that come out: of an All-Gather the blocks of all other ranks; of a reduction the sums of this rank's shard, or of
     /// all. Sums are over all ranks, from rank 0 on, in FP32.
-    pub outputs: Vec<Share>,
-}
-
-/// Input or output of a call.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Share {
-    /// The chunk that the content belongs to.
-    pub chunk: Chunk,
-    /// Bytes that move.
-    pub content: Content,
+    pub outputs: Shares,
 }
 
 /// Identity of a call, on which all its ranks agree.
@@ -234,18 +227,19 @@ impl Library {
     }
 
     /// All that goes in or comes out.
-    pub fn shares(&self) -> impl Iterator<Item = &Share> {
-        self.inputs.iter().chain(&self.outputs)
+    pub fn shares(&self) -> impl Iterator<Item = Share> + '_ {
+        self.inputs.iter().chain(self.outputs.iter())
     }
 
     /// Bytes that the call counts, equal on all ranks: of an All-Gather the longest of what ranks give, to which the others are
     /// padded; of a Reduce-Scatter the longest shard; of an All-Reduce all shards. `value` is asked for sizes.
     pub fn count(&self, value: impl Fn(SizeId) -> u64) -> u64 {
-        let bytes = |share: &Share| share.content.bytes(&value);
         match self.collective {
-            Collective::AllGather | Collective::Broadcast => self.shares().map(bytes).max().unwrap_or(0),
-            Collective::ReduceScatter => self.inputs.iter().map(bytes).max().unwrap_or(0),
-            Collective::AllReduce => self.inputs.iter().map(bytes).sum(),
+            Collective::AllGather | Collective::Broadcast => {
+                self.inputs.longest(&value).max(self.outputs.longest(&value))
+            }
+            Collective::ReduceScatter => self.inputs.longest(&value),
+            Collective::AllReduce => self.inputs.bytes(&value),
         }
     }
 
@@ -272,33 +266,55 @@ impl Library {
             Collective::AllGather | Collective::Broadcast => 0,
             // Partial sums of all shards but that of the rank before, whose sum begins here.
             Collective::ReduceScatter => {
-                let before = |share: &Share| Rank((share.chunk.origin.0 + self.ranks - 1) % self.ranks);
-                let passing = self.inputs.iter().filter(|share| share.chunk.shard() != before(share));
-                passing.filter_map(|share| share.content.values()).map(|values| values.len).sum()
+                let known = |size| unreachable!("values have no size `{size}`");
+                let origin = self.inputs.iter().next().map_or(Rank(0), |share| share.chunk.origin);
+                let begun = self.inputs.of(Rank((origin.0 + self.ranks - 1) % self.ranks));
+                self.inputs.bytes(known) - begun.map_or(0, |share| share.content.bytes(known))
             }
             Collective::AllReduce => self.ring_bytes(|size| unreachable!("values have no size `{size}`")),
         }
     }
 
+    /// Bytes of values of other ranks that come out.
+    pub(super) fn bytes_delivered(&self) -> u64 {
+        if self.collective.is_reduction() { 0 } else { self.outputs.bytes_of_values() }
+    }
+
+    /// Bytes of sums that come out.
+    pub(super) fn bytes_reduced(&self) -> u64 {
+        if self.collective.is_reduction() { self.outputs.bytes_of_values() } else { 0 }
+    }
+
+    /// Sizes on which lengths depend.
+    pub(super) fn measured_by(&self) -> impl Iterator<Item = SizeId> + '_ {
+        let listed = self.inputs.listed().iter().chain(self.outputs.listed());
+        listed.filter_map(|share| share.content.measured_by())
+    }
+
     pub(super) fn effects(&self) -> Effects {
         let Self { inputs, outputs, .. } = self;
-        let given = inputs.iter().filter_map(|s| s.content.brings().or(s.content.measured_by()));
-        let measured = |share: &Share| share.content.measured_by();
-        let values =
-            |shares: &[Share]| shares.iter().filter_map(|s| Some((s.chunk, s.content.values()?))).collect();
-        let made = values(outputs);
-        let (delivers, sums) =
-            if self.collective.is_reduction() { (Vec::new(), made) } else { (made, Vec::new()) };
+        let brings = |shares: &Shares| -> Vec<SizeId> {
+            shares.listed().iter().filter_map(|share| share.content.brings()).collect()
+        };
         Effects {
-            reads: inputs.iter().filter_map(|s| s.content.region()).collect(),
-            writes: outputs.iter().filter_map(|s| s.content.region()).collect(),
-            defines: outputs.iter().filter_map(|s| s.content.brings()).collect(),
-            uses: given.chain(outputs.iter().filter_map(measured)).collect(),
+            reads: inputs.regions(),
+            writes: outputs.regions(),
+            defines: brings(outputs),
+            uses: brings(inputs).into_iter().chain(self.measured_by()).collect(),
             // It names all ranks, its own too.
             peers: Vec::new(),
-            takes: values(inputs),
-            delivers,
-            sums,
+        }
+    }
+
+    pub(super) fn values(&self) -> Values {
+        let values = |shares: &Shares| -> Vec<(Chunk, Region)> {
+            shares.iter().filter_map(|s| Some((s.chunk, s.content.values()?))).collect()
+        };
+        let (takes, made) = (values(&self.inputs), values(&self.outputs));
+        if self.collective.is_reduction() {
+            Values { takes, sums: made, ..Values::default() }
+        } else {
+            Values { takes, delivers: made, ..Values::default() }
         }
     }
 }

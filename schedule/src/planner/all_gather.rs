@@ -1,36 +1,57 @@
 //! All-Gather: the shard of every rank to all others (ZipCCL sec. 3.1). A shard is encoded once, where it comes from,
 //! travels on as it is, and is decoded once wherever it arrives.
 
+use std::sync::Arc;
+
 use zipwire_codec::DType;
 
 use super::Choice;
-use super::call::{Buffers, Call, Hop, PART_ALIGN, Piece, Rings, Step, place, range};
+use super::call::{Buffers, Call, Hop, PART_ALIGN, Phase, Piece, Rings, Step, range};
 use crate::builder::ProgramBuilder;
-use crate::plan::{Chunk, Region};
-use crate::{Algorithm, Collective, Order, Rank, Window};
+use crate::plan::{Chunk, Content, Lens, Library, Region, Row, Share, Shares};
+use crate::{Algorithm, Channel, Collective, Order, Rank, Stage, Window};
 
 /// # Panics
 /// If the algorithm is none of an All-Gather, or pads what is not coded.
-pub(super) fn call(
+pub(super) fn phase(
     builder: &mut ProgramBuilder,
     choice: &Choice,
     dtype: DType,
-    bytes: &[u64],
+    lens: &Arc<Lens>,
     Buffers { input, output }: Buffers,
-) -> Call {
+) -> Phase {
     let algorithm = choice.algorithm_of("an All-Gather", Algorithm::OF_ALL_GATHER);
-    let rank = builder.rank();
+    let (rank, bytes) = (builder.rank(), lens.bytes());
     let rank_count = u32::try_from(bytes.len()).expect("ranks are counted in 32 bits");
-    let shard = |origin: Rank| bytes[origin.index()];
-    builder.reserve(input, shard(rank));
-    let (mut values, end) = place(rank, rank_count, output, shard);
-    builder.reserve(output, end);
-    values[rank.index()] = Region { buffer: input, offset: 0, len: shard(rank) };
-    let shards = Shards { dtype, bytes, values: &values, slices: 1 };
-    among(rank, choice, algorithm, &shards)
+    let own = Region { buffer: input, offset: 0, len: bytes[rank.index()] };
+    let others = Row {
+        chunk: Chunk::for_all(Rank(0)),
+        buffer: output,
+        lens: Arc::clone(lens),
+        without: Some(rank),
+    };
+    builder.reserve(input, own.len);
+    builder.reserve(output, others.region().end());
+    if algorithm == Algorithm::Library && !choice.protocol.is_coded() {
+        let given = (own.len > 0)
+            .then_some(Share { chunk: Chunk::for_all(rank), content: Content::Values(own) });
+        return Phase::Library(Library {
+            collective: Collective::AllGather,
+            ranks: rank_count,
+            channel: Channel::Main,
+            stage: Stage::Raw,
+            part: 0,
+            inputs: Shares::Listed(given.into_iter().collect()),
+            outputs: Shares::Row(others),
+        });
+    }
+    let place = |origin: Rank| if origin == rank { own } else { others.place(origin) };
+    let values: Vec<Region> = (0..rank_count).map(|origin| place(Rank(origin))).collect();
+    let shards = Blocks { dtype, bytes, values: &values, slices: 1 };
+    Phase::Call(among(rank, choice, algorithm, &shards), Vec::new())
 }
 
-pub(super) struct Shards<'a> {
+pub(super) struct Blocks<'a> {
     pub(super) dtype: DType,
     /// Bytes of each, by origin.
     pub(super) bytes: &'a [u64],
@@ -44,8 +65,8 @@ pub(super) struct Shards<'a> {
 ///
 /// # Panics
 /// If the algorithm pads what is not coded.
-pub(super) fn among(rank: Rank, choice: &Choice, algorithm: Algorithm, shards: &Shards<'_>) -> Call {
-    let &Shards { dtype, bytes, slices, .. } = shards;
+pub(super) fn among(rank: Rank, choice: &Choice, algorithm: Algorithm, shards: &Blocks<'_>) -> Call {
+    let &Blocks { dtype, bytes, slices, .. } = shards;
     let rank_count = u32::try_from(bytes.len()).expect("ranks are counted in 32 bits");
     // A library takes equal counts. Frames have the room to be padded to the longest; the padding of values is only counted.
     let is_library = algorithm == Algorithm::Library;
@@ -108,7 +129,7 @@ pub(super) fn among(rank: Rank, choice: &Choice, algorithm: Algorithm, shards: &
 
 /// The parts of all blocks that travel, and the position of each among them, by origin and part.
 fn cut(
-    shards: &Shards<'_>,
+    shards: &Blocks<'_>,
     parts: u32,
     origins: impl Iterator<Item = Rank>,
     travels: impl Fn(Rank, u32) -> bool,

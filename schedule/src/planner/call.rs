@@ -8,7 +8,7 @@ use zipwire_codec::{CHUNK_ALIGN, DType};
 use super::Selection;
 use super::dedup::Forward;
 use crate::builder::ProgramBuilder;
-use crate::plan::{Chunk, Content, Exchange, Library, OpKind, Reduce, Region, Share, Transfer};
+use crate::plan::{Chunk, Content, Exchange, Library, OpKind, Reduce, Region, Share, Shares, Transfer};
 use crate::rank_order::RankOrder;
 use crate::{BufferId, Channel, Collective, Order, Rank, Stage, Window};
 
@@ -145,7 +145,9 @@ impl Call {
             Some(Share { chunk: piece.chunk, content: (*content)? })
         };
         let shares = self.pieces.iter().zip(contents).filter_map(share);
-        let (inputs, outputs) = shares.partition(|share| share.chunk.origin == builder.rank());
+        let (inputs, outputs): (Vec<Share>, _) =
+            shares.partition(|share| share.chunk.origin == builder.rank());
+        let (inputs, outputs) = (Shares::Listed(inputs), Shares::Listed(outputs));
         Library { collective, ranks, channel, stage, part: builder.part(), inputs, outputs }
     }
 

@@ -14,7 +14,7 @@ mod reduction;
 
 use std::sync::Arc;
 
-use zipwire_codec::{Codec, DType, Layout, Spec};
+use zipwire_codec::{CHUNK_ALIGN, Codec, DType, Layout, Spec};
 
 use self::call::{Buffers, Call, Phase};
 use self::dedup::Forward;
@@ -22,7 +22,7 @@ use self::flows::FlowsByRank;
 use self::frames::{FrameBuffers, Frames, Scratch, Shape};
 use self::reduction::Operands;
 use crate::builder::ProgramBuilder;
-use crate::plan::{Batch, Compute, Library, Local, OpKind, Plan, PlanSize, Reduce, Region};
+use crate::plan::{Batch, Compute, Lens, Library, Local, OpKind, Plan, PlanSize, Reduce, Region};
 use crate::rank_order::Members;
 use crate::{Algorithm, BufferId, CallKind, Job, Order, Protocol, Rank, Segment, SegmentId, Slot, Work};
 
@@ -71,6 +71,8 @@ struct Planner<'a> {
     spec: Option<&'a Spec>,
     codec: Option<Box<dyn Codec>>,
     flows: Vec<FlowsByRank<'a>>,
+    /// Bytes of each rank's block or shard, by segment; none where there are no such.
+    lens: Vec<Arc<Lens>>,
 }
 
 /// Whether a codec may code what a segment moves.
@@ -143,7 +145,12 @@ impl<'a> Planner<'a> {
             }
             Work::Call { .. } | Work::Compute { .. } => FlowsByRank::default(),
         });
-        Self { job, choices, spec, codec: spec.map(Spec::codec), flows: flows.collect() }
+        let lens = |segment: &Segment| match segment.work.call() {
+            Some(CallKind::AllGather { bytes }) => Lens::new(bytes.clone(), CHUNK_ALIGN as u64),
+            _ => Lens::new(segment.work.shards(job.rank_count), CHUNK_ALIGN as u64),
+        };
+        let lens = job.segments.iter().map(lens).collect();
+        Self { job, choices, spec, codec: spec.map(Spec::codec), flows: flows.collect(), lens }
     }
 
     fn build_program(&self, builder: &mut ProgramBuilder) {
@@ -152,9 +159,9 @@ impl<'a> Planner<'a> {
         let (mut main, mut background) = (Scratch::new(false), Scratch::new(true));
         // All memory is laid out before the first op, because compute phases claim whole buffers.
         let mut calls: Vec<Option<Vec<Planned>>> = Vec::with_capacity(job.segments.len());
-        for ((segment, choice), flows) in job.segments.iter().zip(*choices).zip(&self.flows) {
+        for (((segment, choice), flows), lens) in job.segments.iter().zip(*choices).zip(&self.flows).zip(&self.lens) {
             let scratch = if segment.channel.is_background() { &mut background } else { &mut main };
-            calls.push(self.place(builder, choice, (segment, flows), &slots, scratch));
+            calls.push(self.place(builder, choice, (segment, flows, lens), &slots, scratch));
         }
         let exclusive = exclusive_slots(job);
         let segments = job.segments.iter().zip(*choices).zip(&self.flows);
@@ -189,11 +196,11 @@ impl<'a> Planner<'a> {
         &self,
         builder: &mut ProgramBuilder,
         choice: &Choice,
-        (segment, flows): (&Segment, &FlowsByRank<'_>),
+        (segment, flows, lens): (&Segment, &FlowsByRank<'_>, &Arc<Lens>),
         slots: &[BufferId],
         scratch: &mut Scratch,
     ) -> Option<Vec<Planned>> {
-        let phases = lay_out(builder, self.job, choice, (segment, flows), slots, scratch)?;
+        let phases = lay_out(builder, self.job, choice, (segment, flows, lens), slots, scratch)?;
         // Flows that are open together have memory of their own each.
         let mut shared: Option<(FrameBuffers, (u64, u64))> = None;
         let phase = |phase: Phase| match phase {
@@ -290,7 +297,7 @@ fn lay_out(
     builder: &mut ProgramBuilder,
     job: &Job,
     choice: &Choice,
-    (segment, flows): (&Segment, &FlowsByRank<'_>),
+    (segment, flows, lens): (&Segment, &FlowsByRank<'_>, &Arc<Lens>),
     slots: &[BufferId],
     scratch: &mut Scratch,
 ) -> Option<Vec<Phase>> {
@@ -312,7 +319,7 @@ fn lay_out(
     };
     let mut operands = |builder: &mut ProgramBuilder| Operands {
         dtype,
-        shards: work.shards(job.rank_count),
+        shards: Arc::clone(lens),
         ends,
         summands: scratch.summands(builder, choice.arenas),
         algorithm: work.algorithm(choice.protocol, choice.algorithm).expect("reductions have algorithms"),
@@ -330,7 +337,7 @@ fn lay_out(
             }
             all_to_all::call(builder, choice, dtype, bytes, ends)
         }
-        CallKind::AllGather { bytes } => all_gather::call(builder, choice, dtype, bytes, ends),
+        CallKind::AllGather { .. } => return Some(vec![all_gather::phase(builder, choice, dtype, lens, ends)]),
         CallKind::Broadcast { bytes, root, to } => {
             let members = Members::new(*root, *to);
             broadcast::call(builder, choice, job.rank_count, dtype, *bytes, members, ends)

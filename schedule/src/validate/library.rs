@@ -1,9 +1,10 @@
 //! Calls of a library: what goes in and comes out is that of the collective, and all ranks call alike.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::transfers::{Shape, Sizes, shape};
-use crate::plan::{CallKey, Chunk, Library, Plan, PlanError, Share};
+use crate::plan::{CallKey, Chunk, Lens, Library, Plan, PlanError, Row, Share, Shares};
 use crate::{Channel, Collective, OpId, Rank, Sum};
 
 /// The op of each rank, by call.
@@ -16,37 +17,81 @@ pub(super) fn is_collective(rank: Rank, library: &Library) -> bool {
 
 /// A rank gives what is its own, and gets what is that of others, of each once.
 fn is_gather(rank: Rank, Library { ranks, inputs, outputs, .. }: &Library) -> bool {
-    let is_for_all = |share: &Share| share.chunk.destination.is_none() && share.chunk.sum.is_none();
-    let is_own = |share: &Share| share.chunk.origin == rank;
-    let is_of_another = |share: &Share| !is_own(share) && share.chunk.origin.0 < *ranks;
-    inputs.len() <= 1
-        && inputs.iter().all(|share| is_own(share) && is_for_all(share))
-        && outputs.iter().all(|share| is_of_another(share) && is_for_all(share))
-        && are_distinct(outputs.iter().map(|share| share.chunk.origin))
+    let is_for_all = |chunk: Chunk| chunk.destination.is_none() && chunk.sum.is_none();
+    let is_given = inputs.row().is_none()
+        && inputs.listed().len() <= 1
+        && inputs.listed().iter().all(|share| share.chunk.origin == rank && is_for_all(share.chunk));
+    let is_of_another = |share: &Share| share.chunk.origin != rank && share.chunk.origin.0 < *ranks;
+    is_given
+        && match outputs {
+            // Each rank is in a row once.
+            Shares::Row(row) => {
+                is_of_all(row, *ranks) && is_for_all(row.chunk) && row.without == Some(rank)
+            }
+            Shares::Listed(outputs) => {
+                outputs.iter().all(|share| is_of_another(share) && is_for_all(share.chunk))
+                    && are_distinct(outputs.iter().map(|share| share.chunk.origin))
+            }
+        }
+}
+
+fn is_of_all(row: &Row, ranks: u32) -> bool {
+    row.lens.bytes().len() == ranks as usize
 }
 
 /// A rank gives its own values of each shard once, and gets the sums of all ranks: of its shard, or of all shards.
 fn is_reduction(rank: Rank, library: &Library) -> bool {
     let Library { collective, ranks, inputs, outputs, .. } = library;
-    let values = |share: &Share| share.content.values().map(|region| region.len);
-    let is_contribution = |share: &Share| {
+    let is_contribution = |chunk: Chunk| {
         let is_own = |sum: Sum| sum == Sum::one(rank, *ranks, sum.dtype());
-        share.chunk.origin == rank && share.chunk.sum.is_some_and(is_own) && values(share).is_some()
+        chunk.origin == rank && chunk.sum.is_some_and(is_own)
     };
-    // As many values of the same type as are contributed to the same shard.
-    let is_total_of = |share: &Share, input: &Share| {
-        let total = input.chunk.sum.map(|sum| Sum::all(*ranks, sum.dtype()));
-        share.chunk.shard() == input.chunk.shard()
-            && share.chunk.sum == total
-            && values(share) == values(input)
+    let are_contributions = match inputs {
+        Shares::Row(row) => {
+            is_of_all(row, *ranks)
+                && row.without.is_none()
+                && row.chunk.destination.is_some()
+                && is_contribution(row.chunk)
+        }
+        Shares::Listed(inputs) => {
+            let is_sound = |s: &Share| is_contribution(s.chunk) && s.content.values().is_some();
+            inputs.iter().all(is_sound) && are_distinct(inputs.iter().map(|share| share.chunk.shard()))
+        }
     };
-    let is_wanted = |input: &&Share| *collective == Collective::AllReduce || input.chunk.shard() == rank;
-    let wanted: Vec<&Share> = inputs.iter().filter(is_wanted).collect();
-    inputs.iter().all(is_contribution)
-        && are_distinct(inputs.iter().map(|share| share.chunk.shard()))
-        && are_distinct(outputs.iter().map(|share| share.chunk.shard()))
-        && outputs.len() == wanted.len()
-        && outputs.iter().all(|share| wanted.iter().any(|input| is_total_of(share, input)))
+    are_contributions
+        && match (collective, inputs, outputs) {
+            (Collective::AllReduce, Shares::Row(given), Shares::Row(sums)) => {
+                sums.lens == given.lens
+                    && sums.without.is_none()
+                    && sums.chunk.destination.is_none()
+                    && sums.chunk.sum == total(given.chunk, *ranks)
+            }
+            _ => are_totals(rank, library),
+        }
+}
+
+/// The sum of what all ranks contribute with a chunk.
+fn total(contribution: Chunk, ranks: u32) -> Option<Sum> {
+    contribution.sum.map(|sum| Sum::all(ranks, sum.dtype()))
+}
+
+/// Whether the outputs are the sums of all inputs that the rank waits for, as many values of the same type as are contributed.
+fn are_totals(rank: Rank, library: &Library) -> bool {
+    let Library { collective, ranks, inputs, outputs, .. } = library;
+    let values = |share: &Share| share.content.values().map(|region| region.len);
+    let is_total_of = |share: Share, input: Share| {
+        share.chunk.sum == total(input.chunk, *ranks) && values(&share) == values(&input)
+    };
+    let wanted = match collective {
+        Collective::AllReduce => inputs.iter().count(),
+        _ => inputs.of(rank).iter().count(),
+    };
+    let is_wanted = |share: &Share| *collective == Collective::AllReduce || share.chunk.shard() == rank;
+    are_distinct(outputs.iter().map(|share| share.chunk.shard()))
+        && outputs.iter().count() == wanted
+        && outputs.iter().all(|share| {
+            is_wanted(&share) && inputs.of(share.chunk.shard()).is_some_and(|input| is_total_of(share, input))
+        })
 }
 
 fn are_distinct(ranks: impl Iterator<Item = Rank>) -> bool {
@@ -63,25 +108,51 @@ struct Agreed {
     ranks: u32,
     channel: Channel,
     /// Blocks of each origin in an All-Gather; shards that are added up in a reduction.
-    shares: Vec<Shape>,
+    moved: Moved,
+}
+
+#[derive(PartialEq)]
+enum Moved {
+    Shapes(Vec<Shape>),
+    /// Values of all ranks, with what is added up in the first of them.
+    Row(Arc<Lens>, Option<Sum>),
 }
 
 impl Agreed {
-    fn of(library: &Library, sizes: &[Option<usize>]) -> Self {
-        let Library { collective, ranks, channel, inputs, .. } = library;
-        let contributed = |share: &Share| {
+    fn of(rank: Rank, library: &Library, sizes: &[Option<usize>]) -> Self {
+        let &Library { collective, ranks, channel, .. } = library;
+        let moved = Moved::in_row(rank, library).unwrap_or_else(|| Moved::listed(library, sizes));
+        Self { collective, ranks, channel, moved }
+    }
+}
+
+impl Moved {
+    /// What moves, if it is a row on each rank: that it gives, or that it gets beside its own values.
+    fn in_row(rank: Rank, library: &Library) -> Option<Self> {
+        let Library { collective, inputs, outputs, .. } = library;
+        if collective.is_reduction() {
+            let row = inputs.row()?;
+            return Some(Self::Row(Arc::clone(&row.lens), row.chunk.sum.map(Sum::of_first)));
+        }
+        let row = outputs.row()?;
+        let given = inputs.listed().first().map_or(Some(0), |share| Some(share.content.values()?.len));
+        let is_own = row.lens.bytes().get(rank.index()).copied() == given;
+        is_own.then(|| Self::Row(Arc::clone(&row.lens), None))
+    }
+
+    fn listed(library: &Library, sizes: &[Option<usize>]) -> Self {
+        let contributed = |share: Share| {
             // Whoever contributes.
             let chunk = Chunk { origin: Rank(0), sum: share.chunk.sum.map(Sum::of_first), ..share.chunk };
             shape(chunk, &share.content, sizes)
         };
-        let mut shares: Vec<Shape> = match collective {
-            Collective::AllGather | Collective::Broadcast => {
-                library.shares().map(|share| shape(share.chunk, &share.content, sizes)).collect()
-            }
-            Collective::ReduceScatter | Collective::AllReduce => inputs.iter().map(contributed).collect(),
+        let mut shapes: Vec<Shape> = if library.collective.is_reduction() {
+            library.inputs.iter().map(contributed).collect()
+        } else {
+            library.shares().map(|share| shape(share.chunk, &share.content, sizes)).collect()
         };
-        shares.sort_unstable();
-        Self { collective: *collective, ranks: *ranks, channel: *channel, shares }
+        shapes.sort_unstable();
+        Self::Shapes(shapes)
     }
 }
 
@@ -97,7 +168,7 @@ pub(crate) fn pair(plan: &Plan) -> Result<Calls, PlanError> {
         for op in &program.ops {
             let Some(library) = op.kind.library() else { continue };
             let key = library.key(op.segment);
-            let own = Agreed::of(library, &sizes);
+            let own = Agreed::of(rank, library, &sizes);
             if own.ranks != plan.rank_count() {
                 return Err(PlanError::BadCall { rank, op: op.id });
             }

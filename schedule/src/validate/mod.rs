@@ -8,11 +8,12 @@ mod transfers;
 pub(crate) use library::pair as pair_calls;
 pub(crate) use transfers::{Pair, pair as pair_transfers};
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::hazards::Hazards;
 use crate::plan::{
-    Chunk, Content, Effects, Exchange, Local, Maximum, Op, OpKind, Plan, PlanError, Program, Region, Transfer,
+    Chunk, Content, Effects, Exchange, Local, Maximum, Op, OpKind, Plan, PlanError, Program, Region, Row,
+    Transfer, Values,
 };
 use crate::rank_order::Members;
 use crate::validate::library::is_collective;
@@ -113,7 +114,7 @@ fn check_program(
     check_sizes(program, &effects)?;
     check_forwards(program)?;
     if let Some(deliveries) = deliveries {
-        deliveries.check(program, &effects)?;
+        deliveries.check(program)?;
     }
     check_dependencies(program, effects)?;
     transfers::check_numbers(program)
@@ -224,46 +225,97 @@ fn check_dependencies(program: &Program, effects: Vec<Effects>) -> Result<(), Pl
 /// Bytes that the ranks of a job wait for: a plan must bring each exactly these, whatever the way.
 struct Deliveries<'a> {
     job: &'a Job,
-    /// Flows that each rank gets, by segment; none for collectives.
-    flows: Vec<Vec<Vec<(Rank, u64)>>>,
+    segments: Vec<Awaited<'a>>,
+}
+
+/// Bytes that ranks wait for in a segment, by the rank that has them or, in reductions, whose shard they are.
+enum Awaited<'a> {
+    /// Of every other rank what the call says, as of the column of a matrix.
+    Call(&'a CallKind),
+    /// Sums of all shards, or only of the own one; in reductions.
+    Sums { shards: Vec<u64>, all: bool },
+    /// Flows, by the rank that gets them.
+    Flows(Vec<Vec<(Rank, u64)>>),
+}
+
+impl<'a> Awaited<'a> {
+    fn new(segment: &'a Segment, rank_count: u32) -> Self {
+        let work = &segment.work;
+        match work {
+            Work::Compute { .. } => Self::Flows(Vec::new()),
+            Work::Transfers { flows, .. } => {
+                let mut by_rank = vec![Vec::new(); rank_count as usize];
+                flows.iter().for_each(|&Flow { src, dst, bytes, .. }| by_rank[dst.index()].push((src, bytes)));
+                Self::Flows(by_rank)
+            }
+            Work::Call { kind: CallKind::ReduceScatter { .. }, .. } => {
+                Self::Sums { shards: work.shards(rank_count), all: false }
+            }
+            Work::Call { kind: CallKind::AllReduce { .. }, .. } => {
+                Self::Sums { shards: work.shards(rank_count), all: true }
+            }
+            Work::Call { kind, .. } => Self::Call(kind),
+        }
+    }
+
+    /// What a rank waits for, in the order of ranks, without those of which it waits for nothing.
+    fn of(&self, rank: Rank) -> Vec<(Rank, u64)> {
+        let by_rank = |bytes: &mut dyn Iterator<Item = u64>| (0..).map(Rank).zip(bytes).collect::<Vec<_>>();
+        let mut awaited = match self {
+            Self::Call(CallKind::AllToAll { bytes, .. }) => {
+                by_rank(&mut bytes.column(rank.index()).iter().copied())
+            }
+            Self::Call(CallKind::AllGather { bytes }) => by_rank(&mut bytes.iter().copied()),
+            Self::Call(CallKind::Broadcast { bytes, root, to }) => {
+                if Members::new(*root, *to).gets(rank) { vec![(*root, *bytes)] } else { Vec::new() }
+            }
+            Self::Call(_) => unreachable!("reductions wait for sums"),
+            Self::Sums { shards, all: true } => by_rank(&mut shards.iter().copied()),
+            Self::Sums { shards, all: false } => vec![(rank, shards[rank.index()])],
+            Self::Flows(by_rank) => {
+                let mut sums: BTreeMap<Rank, u64> = BTreeMap::new();
+                let flows = by_rank.get(rank.index()).into_iter().flatten();
+                flows.for_each(|&(src, bytes)| *sums.entry(src).or_default() += bytes);
+                sums.into_iter().collect()
+            }
+        };
+        let is_of_another = |origin: Rank| !matches!(self, Self::Call(_)) || origin != rank;
+        awaited.retain(|&(origin, bytes)| bytes > 0 && is_of_another(origin));
+        awaited
+    }
+
+    /// Whether a row of values or sums brings a rank all that it waits for.
+    fn is_row(&self, row: &Row) -> bool {
+        match self {
+            Self::Call(CallKind::AllGather { bytes }) => {
+                row.chunk.sum.is_none() && row.lens.bytes() == &bytes[..]
+            }
+            // Sums of a library are as wide as what it adds up.
+            Self::Sums { shards, all: true } => row.chunk.sum.is_some() && row.lens.bytes() == &shards[..],
+            Self::Sums { all: false, .. } | Self::Call(_) | Self::Flows(_) => false,
+        }
+    }
 }
 
 impl<'a> Deliveries<'a> {
     fn new(job: &'a Job) -> Self {
-        let by_rank = |segment: &Segment| {
-            let Work::Transfers { flows, .. } = &segment.work else { return Vec::new() };
-            let mut by_rank = vec![Vec::new(); job.rank_count as usize];
-            flows.iter().for_each(|&Flow { src, dst, bytes, .. }| by_rank[dst.index()].push((src, bytes)));
-            by_rank
-        };
-        Self { job, flows: job.segments.iter().map(by_rank).collect() }
+        let segments = job.segments.iter().map(|segment| Awaited::new(segment, job.rank_count));
+        Self { job, segments: segments.collect() }
     }
 
     /// Checks that a program fills, of each output, as many bytes as the job wants, each of the rank that has them; a
-    /// reduction, with sums of what all ranks contribute. `effects` are those of its ops.
-    fn check(&self, program: &Program, effects: &[Effects]) -> Result<(), PlanError> {
+    /// reduction, with sums of what all ranks contribute.
+    fn check(&self, program: &Program) -> Result<(), PlanError> {
         let segments = &self.job.segments;
-        let mut brought: Vec<Vec<(Rank, Region)>> = vec![Vec::new(); segments.len()];
-        for (op, Effects { delivers, sums, .. }) in program.ops.iter().zip(effects) {
+        let mut brought: Vec<Brought<'_>> = segments.iter().map(|_| Brought::default()).collect();
+        for op in &program.ops {
             let Some(Segment { work, .. }) = segments.get(op.segment.index()) else { continue };
             let Some([_, output]) = work.slots() else { continue };
-            let values = delivers.iter().chain(sums).filter(|(chunk, region)| {
-                region.buffer.index() == output.index() && chunk.is_delivered(program.rank)
-            });
             let brought = &mut brought[op.segment.index()];
-            if work.is_reduction() {
-                // Partial sums are on their way.
-                let in_full = |count: usize| count == self.job.rank_count as usize;
-                let totals = values.filter_map(|&(chunk, region)| Some((chunk.shard(), chunk.sum?, region)));
-                let totals = totals.filter(|(_, sum, _)| in_full(sum.count()));
-                // Sums may be wider than what is added up.
-                let dtype = work.dtype().expect("reductions have values");
-                brought.extend(totals.map(|(shard, sum, Region { buffer, offset, len })| {
-                    let as_given = |bytes: u64| bytes / sum.dtype().width() as u64 * dtype.width() as u64;
-                    (shard, Region { buffer, offset: as_given(offset), len: as_given(len) })
-                }));
-            } else {
-                brought.extend(values.map(|(chunk, region)| (chunk.origin, *region)));
+            let row = op.kind.library().and_then(|library| library.outputs.row());
+            match row.filter(|row| row.buffer.index() == output.index()) {
+                Some(row) => brought.rows.push((op, row)),
+                None => brought.add(program.rank, op, work, self.job.rank_count),
             }
         }
         for (index, (segment, brought)) in segments.iter().zip(brought).enumerate() {
@@ -277,57 +329,80 @@ impl<'a> Deliveries<'a> {
         rank: Rank,
         index: usize,
         segment: &Segment,
-        brought: Vec<(Rank, Region)>,
+        mut brought: Brought<'_>,
     ) -> Result<(), PlanError> {
-        let (expected, found) = (self.expected(rank, index), bytes_by_rank(brought, self.job.rank_count));
-        match (0..).map(Rank).zip(expected.into_iter().zip(found)).find(|(_, (e, f))| e != f) {
-            None => Ok(()),
-            Some((of, (expected, found))) => {
-                let segment = segment.name.to_string();
-                Err(PlanError::Undelivered { rank, segment, of, expected, found })
-            }
+        let awaited = &self.segments[index];
+        if brought.regions.is_empty()
+            && let [(_, row)] = brought.rows[..]
+            && awaited.is_row(row)
+        {
+            return Ok(());
         }
-    }
-
-    /// Bytes that a rank waits for in a segment, by the rank that has them or, in reductions, whose shard they are.
-    fn expected(&self, rank: Rank, segment: usize) -> Vec<u64> {
-        let job = self.job;
-        let mut expected = vec![0; job.rank_count as usize];
-        let work = &job.segments[segment].work;
-        let Some(call) = work.call() else {
-            let flows = self.flows[segment].get(rank.index()).into_iter().flatten();
-            flows.for_each(|&(src, bytes)| expected[src.index()] += bytes);
-            return expected;
+        for (op, _) in std::mem::take(&mut brought.rows) {
+            brought.add(rank, op, &segment.work, self.job.rank_count);
+        }
+        let (expected, found) = (awaited.of(rank), bytes_by_rank(brought.regions));
+        if expected == found {
+            return Ok(());
+        }
+        let bytes_of = |list: &[(Rank, u64)], of| {
+            list.iter().find(|(rank, _)| *rank == of).map_or(0, |(_, bytes)| *bytes)
         };
-        match call {
-            CallKind::AllToAll { bytes, .. } => {
-                expected.iter_mut().zip(bytes.column(rank.index())).for_each(|(all, &bytes)| *all = bytes);
-                expected[rank.index()] = 0;
-            }
-            CallKind::AllGather { bytes } => {
-                expected.copy_from_slice(bytes);
-                expected[rank.index()] = 0;
-            }
-            CallKind::Broadcast { bytes, root, to } => {
-                expected[root.index()] = if Members::new(*root, *to).gets(rank) { *bytes } else { 0 };
-            }
-            CallKind::ReduceScatter { bytes } => expected[rank.index()] = bytes[rank.index()],
-            CallKind::AllReduce { .. } => expected = work.shards(job.rank_count),
-        }
-        expected
+        let ranks = (0..self.job.rank_count).map(Rank);
+        let both = ranks.map(|of| (of, bytes_of(&expected, of), bytes_of(&found, of)));
+        let differs = both.into_iter().find(|(_, expected, found)| expected != found);
+        let (of, expected, found) = differs.expect("the lists differ for a rank of the job");
+        Err(PlanError::Undelivered { rank, segment: segment.name.to_string(), of, expected, found })
     }
 }
 
-/// Bytes of each rank's regions; those that it has several times count once.
-fn bytes_by_rank(mut regions: Vec<(Rank, Region)>, rank_count: u32) -> Vec<u64> {
+/// What a program brings its rank in a segment.
+#[derive(Default)]
+struct Brought<'a> {
+    /// Calls of a library whose outputs are a row in the segment's output.
+    rows: Vec<(&'a Op, &'a Row)>,
+    /// All else, by the rank that has it or, in reductions, whose shard it is.
+    regions: Vec<(Rank, Region)>,
+}
+
+impl Brought<'_> {
+    /// Adds what an op brings to the segment's output.
+    fn add(&mut self, rank: Rank, op: &Op, work: &Work, rank_count: u32) {
+        let Some([_, output]) = work.slots() else { return };
+        let Values { delivers, sums, .. } = op.kind.values();
+        let values = delivers
+            .iter()
+            .chain(&sums)
+            .filter(|(chunk, region)| region.buffer.index() == output.index() && chunk.is_delivered(rank));
+        if !work.is_reduction() {
+            self.regions.extend(values.map(|(chunk, region)| (chunk.origin, *region)));
+            return;
+        }
+        // Partial sums are on their way.
+        let in_full = |count: usize| count == rank_count as usize;
+        let totals = values.filter_map(|&(chunk, region)| Some((chunk.shard(), chunk.sum?, region)));
+        let totals = totals.filter(|(_, sum, _)| in_full(sum.count()));
+        // Sums may be wider than what is added up.
+        let dtype = work.dtype().expect("reductions have values");
+        self.regions.extend(totals.map(|(shard, sum, Region { buffer, offset, len })| {
+            let as_given = |bytes: u64| bytes / sum.dtype().width() as u64 * dtype.width() as u64;
+            (shard, Region { buffer, offset: as_given(offset), len: as_given(len) })
+        }));
+    }
+}
+
+/// Bytes of each rank's regions, in the order of ranks; those that it has several times count once.
+fn bytes_by_rank(mut regions: Vec<(Rank, Region)>) -> Vec<(Rank, u64)> {
     regions.sort_unstable_by_key(|(rank, region)| (*rank, region.offset));
-    let mut bytes = vec![0; rank_count as usize];
+    let mut by_rank = Vec::new();
     for of_one in regions.chunk_by(|(first, _), (second, _)| first == second) {
-        let mut end = 0;
-        for (rank, region) in of_one {
-            bytes[rank.index()] += region.end().saturating_sub(end.max(region.offset));
+        let (mut bytes, mut end) = (0, 0);
+        for (_, region) in of_one {
+            bytes += region.end().saturating_sub(end.max(region.offset));
             end = end.max(region.end());
         }
+        by_rank.push((of_one[0].0, bytes));
     }
-    bytes
+    by_rank.retain(|(_, bytes)| *bytes > 0);
+    by_rank
 }

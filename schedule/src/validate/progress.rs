@@ -1,6 +1,6 @@
 //! All ranks get to their ends: no cycle among what begins and ends, and no window that lets nothing through.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -22,11 +22,11 @@ pub(super) fn find_cycle(
     transfers: &BTreeMap<TransferKey, Pair>,
     calls: &Calls,
 ) -> Result<(), PlanError> {
-    let mut graph: DiGraph<(Rank, OpId), ()> = DiGraph::new();
+    let mut graph: DiGraph<Option<(Rank, OpId)>, ()> = DiGraph::new();
     let mut begins: Vec<Vec<NodeIndex>> = Vec::new();
     let mut ends: Vec<Vec<NodeIndex>> = Vec::new();
     for program in &plan.programs {
-        let mut nodes = || program.ops.iter().map(|op| graph.add_node((program.rank, op.id))).collect();
+        let mut nodes = || program.ops.iter().map(|op| graph.add_node(Some((program.rank, op.id)))).collect();
         begins.push(nodes());
         ends.push(nodes());
         let (begins, ends) = (&begins[program.rank.index()], &ends[program.rank.index()]);
@@ -50,7 +50,7 @@ pub(super) fn find_cycle(
         graph.add_edge(begins[dst][receive.index()], ends[src][send.index()], ());
     }
     for ops in calls.values() {
-        let met = graph.add_node((Rank(0), ops[0]));
+        let met = graph.add_node(None);
         for (rank, op) in ops.iter().enumerate() {
             graph.add_edge(begins[rank][op.index()], met, ());
             graph.add_edge(met, ends[rank][op.index()], ());
@@ -58,11 +58,30 @@ pub(super) fn find_cycle(
     }
     match petgraph::algo::toposort(&graph, None) {
         Ok(_) => Ok(()),
-        Err(cycle) => {
-            let (rank, op) = graph[cycle.node_id()];
-            Err(PlanError::Cycle { rank, op })
+        Err(cycle) => Err(PlanError::Cycle { ops: circle(&graph, cycle.node_id()) }),
+    }
+}
+
+/// Ops on a shortest circle through a node, in the order in which each waits for the one before; each once.
+fn circle(graph: &DiGraph<Option<(Rank, OpId)>, ()>, node: NodeIndex) -> Vec<(Rank, OpId)> {
+    let mut before: HashMap<NodeIndex, NodeIndex> = HashMap::new();
+    let mut queue = VecDeque::from([node]);
+    while let Some(from) = queue.pop_front().filter(|_| !before.contains_key(&node)) {
+        for to in graph.neighbors(from) {
+            before.entry(to).or_insert_with(|| {
+                queue.push_back(to);
+                from
+            });
         }
     }
+    let steps = std::iter::successors(before.get(&node), |at| before.get(at).filter(|_| **at != node));
+    let mut ops: Vec<(Rank, OpId)> = steps.filter_map(|step| graph[*step]).collect();
+    ops.reverse();
+    ops.dedup();
+    if ops.len() > 1 && ops.first() == ops.last() {
+        ops.pop();
+    }
+    ops
 }
 
 /// Plays the plan with machines that are never late and transfers that take no time. What stands still here stands

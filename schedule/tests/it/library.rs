@@ -141,18 +141,18 @@ fn calls_read_as_written() {
 fn what_is_no_collective_is_found() {
     type Change = fn(&mut Library);
     let changes: [(&str, Work, Change); 7] = [
-        ("a rank twice", all_gather(&[40; 3]), |call| call.outputs[0].chunk = call.outputs[1].chunk),
-        ("its own", all_gather(&[40; 3]), |call| call.outputs[0].chunk.origin = Rank(1)),
-        ("another's", all_gather(&[40; 3]), |call| call.inputs[0].chunk.origin = Rank(2)),
+        ("a rank twice", all_gather(&[40; 3]), |call| call.outputs.list()[0].chunk = call.outputs.list()[1].chunk),
+        ("its own", all_gather(&[40; 3]), |call| call.outputs.list()[0].chunk.origin = Rank(1)),
+        ("another's", all_gather(&[40; 3]), |call| call.inputs.list()[0].chunk.origin = Rank(2)),
         ("another order", reduce_scatter(DType::F32, &[40; 3]), |call| {
-            call.outputs[0].chunk.sum = Some(Sum::run(Rank(1), 3, 3, DType::F32));
+            call.outputs.list()[0].chunk.sum = Some(Sum::run(Rank(1), 3, 3, DType::F32));
         }),
         ("another shard", reduce_scatter(DType::F32, &[40; 3]), |call| {
-            call.outputs[0].chunk.destination = Some(Rank(2));
+            call.outputs.list()[0].chunk.destination = Some(Rank(2));
         }),
-        ("a sum less", all_reduce(DType::F32, 120), |call| call.outputs.truncate(2)),
+        ("a sum less", all_reduce(DType::F32, 120), |call| call.outputs.list().truncate(2)),
         ("another length", all_reduce(DType::F32, 120), |call| {
-            let Content::Values(region) = &mut call.outputs[0].content else { panic!("values") };
+            let Content::Values(region) = &mut call.outputs.list()[0].content else { panic!("values") };
             region.len -= 4;
         }),
     ];
@@ -172,17 +172,39 @@ fn ranks_that_call_otherwise_are_found() {
     };
     // Rank 2 has less to add up than the others.
     let mut plan = planned(reduce_scatter(DType::F32, &[40, 80, 40]), Protocol::Native);
-    library(&mut plan, 2, 0).inputs.remove(1);
+    library(&mut plan, 2, 0).inputs.list().remove(1);
     assert_eq!(unmatched(&plan), (0, Rank(2)));
     // Rank 1 calls once.
     let mut plan = planned(all_gather(&[40; 3]), Protocol::Native);
     Arc::make_mut(&mut plan.programs[1]).ops.truncate(1);
     assert_eq!(unmatched(&plan), (1, Rank(1)));
+    // Rank 1 waits for more of rank 2 than rank 2 gives.
+    for work in [all_gather as fn(&[u64]) -> Work, |bytes: &[u64]| reduce_scatter(DType::F32, bytes)] {
+        let mut plan = planned(work(&[40; 3]), Protocol::Native);
+        let other = library(&mut planned(work(&[40, 40, 44]), Protocol::Native), 1, 0).clone();
+        *library(&mut plan, 1, 0) = other;
+        let Err(PlanError::OutOfBuffer { .. }) = plan.validate() else { panic!("buffers are as planned") };
+        Arc::make_mut(&mut plan.programs[1]).buffers.iter_mut().for_each(|buffer| buffer.capacity *= 2);
+        assert_eq!(unmatched(&plan), (0, Rank(1)));
+    }
     // Rank 1 gets more of rank 0 than rank 0 gives.
     let mut plan = planned(all_gather(&[40; 3]), Protocol::Native);
-    let Content::Values(region) = &mut library(&mut plan, 0, 0).inputs[0].content else { panic!("values") };
+    let Content::Values(region) = &mut library(&mut plan, 0, 0).inputs.list()[0].content else { panic!("values") };
     region.len = 38;
     assert_eq!(unmatched(&plan), (0, Rank(1)));
+}
+
+/// A plan that brings other bytes than the job says, from one rank too few or too many.
+#[test]
+fn rows_of_other_lengths_are_undelivered() {
+    let works: [fn(u64) -> Work; 2] =
+        [|bytes| all_gather(&[40, bytes, 0]), |bytes| all_reduce(DType::F32, bytes)];
+    for work in works {
+        let plan = planned(work(120), Protocol::Native);
+        assert_eq!(plan.validate_for(&job(work(120))), Ok(()));
+        let error = plan.validate_for(&job(work(132))).unwrap_err();
+        assert!(matches!(error, PlanError::Undelivered { .. }), "{error}");
+    }
 }
 
 /// One rank calls in another order: each waits for the other for ever.
@@ -192,7 +214,11 @@ fn calls_in_another_order_are_a_circle() {
     let program = Arc::make_mut(&mut plan.programs[2]);
     let [first, second] = &mut program.ops[..] else { panic!("two calls") };
     std::mem::swap(&mut first.segment, &mut second.segment);
-    assert!(matches!(plan.validate().unwrap_err(), PlanError::Cycle { .. }));
+    let error = plan.validate().unwrap_err().to_string();
+    insta::assert_snapshot!(
+        error,
+        @"ranks wait for one another for ever, in a circle: `%0` of rank 1, `%1` of rank 1, `%0` of rank 2, `%1` of rank 2"
+    );
 }
 
 #[test]

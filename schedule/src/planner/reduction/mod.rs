@@ -4,12 +4,14 @@
 
 mod tree;
 
+use std::sync::Arc;
+
 use zipwire_codec::DType;
 
 use super::call::{Around, Buffers, Call, Hop, PART_ALIGN, Phase, Piece, Rings, Step, align, range};
 use super::{Choice, all_gather};
 use crate::builder::ProgramBuilder;
-use crate::plan::{Addition, Chunk, Content, Library, Reduce, Region, Share, Term};
+use crate::plan::{Addition, Chunk, Content, Lens, Library, Reduce, Region, Row, Share, Shares, Term};
 use crate::rank_order::RankOrder;
 use crate::{Algorithm, BufferId, Channel, Collective, Order, Rank, Stage, Sum, Window};
 
@@ -17,7 +19,7 @@ pub(super) struct Operands {
     /// Type of the contributions: BF16 or FP32.
     pub(super) dtype: DType,
     /// Bytes of each shard, as contributions.
-    pub(super) shards: Vec<u64>,
+    pub(super) shards: Arc<Lens>,
     pub(super) ends: Buffers,
     pub(super) summands: BufferId,
     pub(super) algorithm: Algorithm,
@@ -32,7 +34,7 @@ pub(super) fn reduce_scatter(
     operands: &Operands,
 ) -> Vec<Phase> {
     let Operands { shards, ends, .. } = operands;
-    let len = operands.len_in(operands.sums, shards[builder.rank().index()]);
+    let len = operands.len_in(operands.sums, shards.bytes()[builder.rank().index()]);
     let output = Region { buffer: ends.output, offset: 0, len };
     builder.reserve(ends.output, len);
     let mut scatter = Scatter::new(builder, operands, operands.sums, output);
@@ -45,20 +47,22 @@ pub(super) fn reduce_scatter(
 
 pub(super) fn all_reduce(builder: &mut ProgramBuilder, choice: &Choice, operands: &Operands) -> Vec<Phase> {
     let Operands { dtype, shards, ends, algorithm, .. } = operands;
-    let sums = place_all(builder, ends.output, shards);
-    let output = sums[builder.rank().index()];
+    builder.reserve(ends.output, shards.end());
+    let output = shards.region(builder.rank(), ends.output);
     let mut scatter = Scatter::new(builder, operands, *dtype, output);
     match algorithm {
         Algorithm::Library => {
             assert!(!choice.protocol.is_coded(), "a library adds up no frames");
-            return vec![scatter.all_by_library(&sums)];
+            return vec![scatter.all_by_library()];
         }
         Algorithm::Tree => {
             assert!(!choice.protocol.is_coded(), "partial sums are not coded");
-            return scatter.tree(builder, choice, &sums);
+            return scatter.tree(builder, choice);
         }
         _ => {}
     }
+    let ranks = (0..operands.rank_count()).map(Rank);
+    let sums: Vec<Region> = ranks.map(|shard| shards.region(shard, ends.output)).collect();
     let mut phases = scatter.phases(builder, choice);
     let way = match algorithm {
         Algorithm::Ring => Algorithm::Ring,
@@ -67,7 +71,7 @@ pub(super) fn all_reduce(builder: &mut ProgramBuilder, choice: &Choice, operands
     };
     // Sums are gathered in the slices in which they were made.
     let slices = if way == Algorithm::Ring { choice.slices } else { 1 };
-    let shards = all_gather::Shards { dtype: *dtype, bytes: shards, values: &sums, slices };
+    let shards = all_gather::Blocks { dtype: *dtype, bytes: shards.bytes(), values: &sums, slices };
     let mut gather = all_gather::among(builder.rank(), choice, way, &shards);
     let rings = Rings::new(choice.channels, choice.ranks_per_node, operands.rank_count());
     for Piece { chunk, .. } in &mut gather.pieces {
@@ -89,7 +93,7 @@ pub(super) fn all_reduce(builder: &mut ProgramBuilder, choice: &Choice, operands
 
 impl Operands {
     fn rank_count(&self) -> u32 {
-        u32::try_from(self.shards.len()).expect("ranks are counted in 32 bits")
+        u32::try_from(self.shards.bytes().len()).expect("ranks are counted in 32 bits")
     }
 
     /// Whether there are both nodes and ranks within them; else two levels are one.
@@ -131,8 +135,6 @@ struct Scatter<'a> {
     operands: &'a Operands,
     rank: Rank,
     rank_count: u32,
-    /// Contributions of this rank, by shard.
-    own: Vec<Region>,
     /// Where the sum of its shard goes, and its type.
     output: Region,
     sum_dtype: DType,
@@ -142,9 +144,14 @@ struct Scatter<'a> {
 
 impl<'a> Scatter<'a> {
     fn new(builder: &mut ProgramBuilder, operands: &'a Operands, sum_dtype: DType, output: Region) -> Self {
-        let own = place_all(builder, operands.ends.input, &operands.shards);
+        builder.reserve(operands.ends.input, operands.shards.end());
         let (rank, rank_count) = (builder.rank(), operands.rank_count());
-        Self { operands, rank, rank_count, own, output, sum_dtype, end: 0 }
+        Self { operands, rank, rank_count, output, sum_dtype, end: 0 }
+    }
+
+    /// What this rank contributes to a shard.
+    fn own(&self, shard: Rank) -> Region {
+        self.operands.shards.region(shard, self.operands.ends.input)
     }
 
     fn phases(&mut self, builder: &mut ProgramBuilder, choice: &Choice) -> Vec<Phase> {
@@ -180,7 +187,7 @@ impl<'a> Scatter<'a> {
 
     fn contribution(&self, shard: Rank) -> Term {
         let chunk = Chunk::between(self.rank, shard).with_sum(self.one(self.rank));
-        Term { chunk, values: self.own[shard.index()] }
+        Term { chunk, values: self.own(shard) }
     }
 
     /// A part of this rank's contribution to a shard.
@@ -242,25 +249,12 @@ fn exchange_in_kernel(
     Call { goes_on, ..call }
 }
 
-/// Regions of all shards in a buffer, that of the rank included.
-fn place_all(builder: &mut ProgramBuilder, buffer: BufferId, shards: &[u64]) -> Vec<Region> {
-    let mut end = 0;
-    let place = |&len: &u64| {
-        let region = Region { buffer, offset: align(end), len };
-        end = region.end();
-        region
-    };
-    let regions = shards.iter().map(place).collect();
-    builder.reserve(buffer, end);
-    regions
-}
-
 impl Scatter<'_> {
     /// All contributions as they are, each to the rank whose shard it is for, which adds them up in rank order.
     fn straight(&mut self, choice: &Choice) -> Vec<Phase> {
         let Self { rank, rank_count, .. } = *self;
         let order = choice.order;
-        let len = |shard: Rank| self.own[shard.index()].len;
+        let len = |shard: Rank| self.own(shard).len;
         let (receivers, own_len) = (order.sends(rank, rank_count, len), len(rank));
         let senders = order.receives(rank, rank_count, |_| own_len);
         let mut terms: Vec<Term> = (0..rank_count).map(|_| self.contribution(rank)).collect();
@@ -371,7 +365,7 @@ impl Scatter<'_> {
             let peer = at(node, other);
             for (&shard, terms) in shards.iter().zip(&mut terms) {
                 let chunk = Chunk::between(peer, shard).with_sum(self.one(peer));
-                let term = Term { chunk, values: self.reserve(self.own[shard.index()].len) };
+                let term = Term { chunk, values: self.reserve(self.own(shard).len) };
                 terms[other as usize] = term;
                 receives.push((peer, term));
             }
@@ -383,7 +377,7 @@ impl Scatter<'_> {
             .iter()
             .zip(terms)
             .map(|(&shard, terms)| {
-                let len = self.operands.len_in(sums_in, self.own[shard.index()].len);
+                let len = self.operands.len_in(sums_in, self.own(shard).len);
                 let chunk = Chunk::between(rank, shard).with_sum(of_node(node));
                 Addition { terms, chunk, values: self.reserve(len) }
             })
@@ -397,7 +391,7 @@ impl Scatter<'_> {
             let (next, previous) = ((node + step) % node_count, (node + node_count - step) % node_count);
             sends.push((at(next, place), sums[next as usize]));
             let peer = at(previous, place);
-            let len = self.operands.len_in(sums_in, self.own[rank.index()].len);
+            let len = self.operands.len_in(sums_in, self.own(rank).len);
             let chunk = Chunk::between(peer, rank).with_sum(of_node(previous));
             let term = Term { chunk, values: self.reserve(len) };
             terms[previous as usize] = term;
@@ -412,40 +406,53 @@ impl Scatter<'_> {
     /// A Reduce-Scatter. A library adds up what it is given and gives sums of the same type, so what is summed up in FP32 is
     /// widened before.
     fn by_library(&mut self, builder: &mut ProgramBuilder) -> Vec<Phase> {
-        let mut contributions = self.contributions();
         let mut phases = Vec::new();
-        if self.operands.dtype != self.operands.sums {
-            let additions: Vec<Addition> = contributions.iter().map(|&term| self.widened(term)).collect();
-            contributions = additions.iter().map(Addition::as_term).collect();
+        let given = if self.operands.dtype == self.operands.sums {
+            self.given()
+        } else {
+            let additions: Vec<Addition> =
+                self.contributions().iter().map(|&term| self.widened(term)).collect();
+            let given = shares(additions.iter().map(Addition::as_term));
             phases.extend(reduce(additions));
             builder.reserve(self.operands.summands, self.end);
-        }
+            given
+        };
         let total = self.operands.total().as_dtype(self.operands.sums);
         let chunk = Chunk::between(self.rank, self.rank).with_sum(total);
-        let sum = Term { chunk, values: self.output };
-        phases.push(library(Collective::ReduceScatter, self.rank_count, &contributions, &[sum]));
+        let sum = shares([Term { chunk, values: self.output }].into_iter());
+        phases.push(library(Collective::ReduceScatter, self.rank_count, given, sum));
         phases
     }
 
-    /// An All-Reduce whose sums lie at `sums`, by shard.
-    fn all_by_library(&self, sums: &[Region]) -> Phase {
+    /// An All-Reduce whose sums lie in the output.
+    fn all_by_library(&self) -> Phase {
         let total = self.operands.total().as_dtype(self.operands.dtype);
-        let sum = |(shard, &values): (u32, &Region)| Term {
-            chunk: Chunk::for_all(Rank(shard)).with_sum(total),
-            values,
-        };
-        let sums: Vec<Term> = (0..).zip(sums).map(sum).collect();
-        library(Collective::AllReduce, self.rank_count, &self.contributions(), &sums)
+        let chunk = Chunk::for_all(Rank(0)).with_sum(total);
+        let sums = self.row(chunk, self.operands.ends.output);
+        library(Collective::AllReduce, self.rank_count, self.given(), sums)
+    }
+
+    /// All contributions of this rank.
+    fn given(&self) -> Shares {
+        let chunk = Chunk::between(self.rank, Rank(0)).with_sum(self.one(self.rank));
+        self.row(chunk, self.operands.ends.input)
+    }
+
+    fn row(&self, chunk: Chunk, buffer: BufferId) -> Shares {
+        Shares::Row(Row { chunk, buffer, lens: Arc::clone(&self.operands.shards), without: None })
     }
 }
 
-/// One call that adds up what ranks contribute; empty shards are left out.
-fn library(collective: Collective, ranks: u32, contributions: &[Term], sums: &[Term]) -> Phase {
-    let shares = |terms: &[Term]| -> Vec<Share> {
-        let moving = terms.iter().filter(|term| term.values.len > 0);
-        moving.map(|term| Share { chunk: term.chunk, content: Content::Values(term.values) }).collect()
-    };
-    let (inputs, outputs) = (shares(contributions), shares(sums));
+/// Values that move, one by one; empty shards are left out.
+fn shares(terms: impl Iterator<Item = Term>) -> Shares {
+    let moving = terms.filter(|term| term.values.len > 0);
+    Shares::Listed(
+        moving.map(|term| Share { chunk: term.chunk, content: Content::Values(term.values) }).collect(),
+    )
+}
+
+/// One call that adds up what ranks contribute.
+fn library(collective: Collective, ranks: u32, inputs: Shares, outputs: Shares) -> Phase {
     let (channel, stage) = (Channel::Main, Stage::Raw);
     Phase::Library(Library { collective, ranks, channel, stage, part: 0, inputs, outputs })
 }

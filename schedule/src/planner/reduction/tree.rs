@@ -67,13 +67,8 @@ struct Tick {
 }
 
 impl Scatter<'_> {
-    /// The sums lie at `sums`, by shard.
-    pub(super) fn tree(
-        &mut self,
-        builder: &mut ProgramBuilder,
-        choice: &Choice,
-        sums: &[Region],
-    ) -> Vec<Phase> {
+    /// The sums lie in the output.
+    pub(super) fn tree(&mut self, builder: &mut ProgramBuilder, choice: &Choice) -> Vec<Phase> {
         let Self { rank, rank_count, .. } = *self;
         let tree = |order| Tree::new(order, rank, rank_count);
         let orders = RankOrder::of_trees(choice.channels, choice.ranks_per_node, rank_count);
@@ -85,7 +80,8 @@ impl Scatter<'_> {
         // How far the lowest rank is from the root.
         let depth = rank_count.ilog2();
         let mut ticks: Vec<Tick> = (0..slices + 2 * depth).map(|_| Tick::default()).collect();
-        for (shard, &output) in (0..rank_count).zip(sums) {
+        for shard in 0..rank_count {
+            let output = self.operands.shards.region(Rank(shard), self.operands.ends.output);
             let tree = &trees[(shard % tree_count) as usize];
             let slice = shard / tree_count * slices / per_tree;
             // In the first one the lowest ranks send this slice up; in the last one they get its sum.

@@ -391,7 +391,7 @@ impl<'p> World<'p> {
                 brought.collect()
             }
             OpKind::Library(library) => {
-                let brought = library.outputs.iter().filter_map(|s| Some((s.content.brings()?, of(s.chunk))));
+                let brought = library.outputs.listed().iter().filter_map(|s| Some((s.content.brings()?, of(s.chunk))));
                 brought.collect()
             }
             _ => Vec::new(),
@@ -433,7 +433,7 @@ impl<'p> World<'p> {
         for (rank, op) in there {
             let state = &mut self.ranks[rank];
             let library = state.machine.library(op);
-            for share in &library.outputs {
+            for share in library.outputs.iter() {
                 if let Some(region) = share.content.region() {
                     state.memory.write(&region, tag((key, share.chunk, &inputs)));
                 }
