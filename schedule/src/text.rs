@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Write};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::plan::{
-    Chunk, Content, Exchange, Library, Maximum, Op, OpKind, Plan, Program, Region, Share, Transfer,
+    Chunk, Content, Exchange, Library, Maximum, Op, OpKind, Plan, Program, Region, Share, Shares, Transfer,
 };
 use crate::{Channel, FlowChannel, Protocol, Rank};
 
@@ -122,8 +122,8 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
         }
         OpKind::Local(local) => local.write_body(f),
         OpKind::Library(library) => {
-            library.inputs.iter().try_for_each(|share| write_share(f, rank, "gives", &share))?;
-            library.outputs.iter().try_for_each(|share| write_share(f, rank, "gets", &share))
+            write_shares(f, rank, "gives", &library.inputs)?;
+            write_shares(f, rank, "gets", &library.outputs)
         }
         OpKind::Exchange(exchange) => {
             let sends = exchange.sends.iter().map(|t| ("to", t, Chunk::between(rank, t.peer)));
@@ -163,6 +163,13 @@ fn write_content(f: &mut fmt::Formatter<'_>, content: &Content) -> fmt::Result {
         Content::Size(size) => write!(f, "size {size}"),
         Content::Announced(region, size) => write!(f, "{region} with size {size}"),
         Content::Overflow { region, slot, size } => write!(f, "{size} - {slot} bytes of {region}"),
+    }
+}
+
+fn write_shares(f: &mut fmt::Formatter<'_>, rank: Rank, word: &str, shares: &Shares) -> fmt::Result {
+    match shares {
+        Shares::Listed(shares) => shares.iter().try_for_each(|share| write_share(f, rank, word, share)),
+        Shares::Row(row) => row.write_line(f, word),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What one rank gives to a call of a library, or gets from it.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::{Chunk, Content, Region};
@@ -43,6 +44,8 @@ pub struct Lens {
     align: u64,
     total: u64,
     longest: u64,
+    /// How many successive ranks have so many bytes.
+    runs: Vec<(usize, u64)>,
 }
 
 impl Lens {
@@ -56,7 +59,8 @@ impl Lens {
         };
         let offsets = bytes.iter().map(place).collect();
         let (total, longest) = (bytes.iter().sum(), bytes.iter().copied().max().unwrap_or(0));
-        Arc::new(Self { bytes, offsets, align, total, longest })
+        let runs = bytes.chunk_by(|one, next| one == next).map(|run| (run.len(), run[0])).collect();
+        Arc::new(Self { bytes, offsets, align, total, longest, runs })
     }
 
     /// Bytes by rank.
@@ -85,7 +89,32 @@ impl Lens {
     }
 }
 
+impl fmt::Display for Lens {
+    /// Bytes by rank, for instance `100, 3 x 96`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (count, bytes)) in self.runs.iter().enumerate() {
+            write!(f, "{}", if index == 0 { "" } else { ", " })?;
+            if *count > 1 {
+                write!(f, "{count} x ")?;
+            }
+            write!(f, "{bytes}")?;
+        }
+        Ok(())
+    }
+}
+
 impl Row {
+    /// Writes the line of a plan's text that has them.
+    pub(crate) fn write_line(&self, f: &mut fmt::Formatter<'_>, word: &str) -> fmt::Result {
+        let Self { chunk, lens, without, .. } = self;
+        write!(f, "    {word} {} of {lens} bytes", self.region())?;
+        if let Some(rank) = without {
+            write!(f, " but for rank {rank}")?;
+        }
+        chunk.sum.map_or(Ok(()), |sum| write!(f, ", {sum}"))?;
+        writeln!(f)
+    }
+
     /// The share of a rank, unless that is empty or left out.
     fn share(&self, rank: Rank) -> Option<Share> {
         let is_there = rank.index() < self.lens.bytes.len() && self.without != Some(rank);

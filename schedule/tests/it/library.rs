@@ -113,7 +113,7 @@ fn calls_read_as_written() {
     plan collective, native, 3 ranks
     segment 0 call
     segment 1 again
-    digest c33164da26b093e4af5a0ad1f8605fe2
+    digest 293e47573fa88bea510fc34b2030d892
 
     rank 1
       b0 input 260 bytes
@@ -121,19 +121,11 @@ fn calls_read_as_written() {
       b2 summands-0 0 bytes
       b3 summands-1 0 bytes
       %0 [0] library all-reduce, raw
-        gives b0[0..6], shard 0, BF16 of 1 from rank 1
-        gives b0[128..132], shard 1, BF16 of 1 from rank 1
-        gives b0[256..260], shard 2, BF16 of 1 from rank 1
-        gets b1[0..6], shard 0, BF16 of 3 from rank 0
-        gets b1[128..132], shard 1, BF16 of 3 from rank 0
-        gets b1[256..260], shard 2, BF16 of 3 from rank 0
+        gives b0[0..260] of 6, 2 x 4 bytes, BF16 of 1 from rank 1
+        gets b1[0..260] of 6, 2 x 4 bytes, BF16 of 3 from rank 0
       %1 [1] library all-reduce, raw, after %0
-        gives b0[0..6], shard 0, BF16 of 1 from rank 1
-        gives b0[128..132], shard 1, BF16 of 1 from rank 1
-        gives b0[256..260], shard 2, BF16 of 1 from rank 1
-        gets b1[0..6], shard 0, BF16 of 3 from rank 0
-        gets b1[128..132], shard 1, BF16 of 3 from rank 0
-        gets b1[256..260], shard 2, BF16 of 3 from rank 0
+        gives b0[0..260] of 6, 2 x 4 bytes, BF16 of 1 from rank 1
+        gets b1[0..260] of 6, 2 x 4 bytes, BF16 of 3 from rank 0
     ");
 }
 
