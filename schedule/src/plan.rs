@@ -322,8 +322,9 @@ impl Plan {
             OpKind::Library(library) => library.bytes_delivered(),
             kind => kind.delivered(rank).iter().map(|(_, region)| region.len).sum(),
         };
-        let of_rank =
-            |program: &Arc<Program>| program.ops.iter().map(|op| delivered(program.rank, &op.kind)).sum::<u64>();
+        let of_rank = |program: &Arc<Program>| {
+            program.ops.iter().map(|op| delivered(program.rank, &op.kind)).sum::<u64>()
+        };
         self.programs.iter().map(of_rank).sum()
     }
 

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use zipwire_cluster::{CallCost, Topology};
+use zipwire_cluster::{CallCost, Fabric, Rank, Topology};
 use zipwire_scenarios::{Experiment, Variant};
-use zipwire_schedule::Plan;
+use zipwire_schedule::{Algorithm, Plan};
 use zipwire_traces::Executors;
 
 use crate::executors::SIM;
@@ -35,6 +35,7 @@ pub fn warnings(
     if experiment.variants.iter().any(|variant| executors.get(SIM.name(), &variant.name).is_some()) {
         warnings.extend(fast_calls(prepared));
         warnings.extend(idle_nics(prepared));
+        warnings.extend(crossed_gpus(prepared));
         let free_look = free_look(executors, prepared, may_simulate, cancel)?;
         warnings.extend(free_look.or_else(|| free_launch(experiment)));
         warnings.extend(stated_ratio(experiment));
@@ -66,6 +67,23 @@ fn fast_calls(prepared: &Prepared<'_>) -> Option<String> {
             })
         })
     })
+}
+
+/// Steps of a ring in rank order that cross other GPUs, in a mesh without switches.
+fn crossed_gpus(prepared: &Prepared<'_>) -> Option<String> {
+    let topology = &prepared.experiment().topology;
+    let Fabric::Graph(graph) = &topology.fabric else { return None };
+    let ranks = topology.ranks();
+    let ends = (0..ranks).map(|rank| (Rank(rank), Rank((rank + 1) % ranks)));
+    let (src, dst) = ends.into_iter().find(|&(src, dst)| graph.crosses_gpus(src, dst))?;
+    let is_ring =
+        |variant: &Variant| variant.ways.iter().flatten().any(|way| way.algorithm == Algorithm::Ring);
+    let (variant, _) = prepared.variants().find(|(variant, _)| is_ring(variant))?;
+    Some(format!(
+        "`{}` sends from `gpu {src}` to `gpu {dst}` over links of other GPUs: rings go in the order of the ranks, where a library \
+         searches for rings along links and is faster; number the GPUs along such a ring",
+        variant.name
+    ))
 }
 
 /// NICs that a library would use: those over which the rings, trees and levels of a variant move next to nothing.

@@ -141,9 +141,7 @@ impl Local {
 
     pub(super) fn values(&self) -> Values {
         match self {
-            Self::Split(batch) | Self::Encode(batch) => {
-                Values { takes: batch.values(), ..Values::default() }
-            }
+            Self::Split(batch) | Self::Encode(batch) => Values { takes: batch.values(), ..Values::default() },
             Self::Decode(batch) => Values { delivers: batch.values(), ..Values::default() },
             Self::GatherRows(rows) => {
                 let made = rows.gathers.iter().map(|gather| (gather.chunk, gather.to));

@@ -210,9 +210,7 @@ impl Shares {
     /// Bytes of the longest; of a row, that which it leaves out included. `value` is asked for sizes.
     pub(crate) fn longest(&self, value: impl Fn(SizeId) -> u64) -> u64 {
         match self {
-            Self::Listed(shares) => {
-                shares.iter().map(|share| share.content.bytes(&value)).max().unwrap_or(0)
-            }
+            Self::Listed(shares) => shares.iter().map(|share| share.content.bytes(&value)).max().unwrap_or(0),
             Self::Row(row) => row.lens.longest,
         }
     }

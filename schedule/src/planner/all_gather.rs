@@ -24,17 +24,13 @@ pub(super) fn phase(
     let (rank, bytes) = (builder.rank(), lens.bytes());
     let rank_count = u32::try_from(bytes.len()).expect("ranks are counted in 32 bits");
     let own = Region { buffer: input, offset: 0, len: bytes[rank.index()] };
-    let others = Row {
-        chunk: Chunk::for_all(Rank(0)),
-        buffer: output,
-        lens: Arc::clone(lens),
-        without: Some(rank),
-    };
+    let others =
+        Row { chunk: Chunk::for_all(Rank(0)), buffer: output, lens: Arc::clone(lens), without: Some(rank) };
     builder.reserve(input, own.len);
     builder.reserve(output, others.region().end());
     if algorithm == Algorithm::Library && !choice.protocol.is_coded() {
-        let given = (own.len > 0)
-            .then_some(Share { chunk: Chunk::for_all(rank), content: Content::Values(own) });
+        let given =
+            (own.len > 0).then_some(Share { chunk: Chunk::for_all(rank), content: Content::Values(own) });
         return Phase::Library(Library {
             collective: Collective::AllGather,
             ranks: rank_count,

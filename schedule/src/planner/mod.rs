@@ -159,7 +159,9 @@ impl<'a> Planner<'a> {
         let (mut main, mut background) = (Scratch::new(false), Scratch::new(true));
         // All memory is laid out before the first op, because compute phases claim whole buffers.
         let mut calls: Vec<Option<Vec<Planned>>> = Vec::with_capacity(job.segments.len());
-        for (((segment, choice), flows), lens) in job.segments.iter().zip(*choices).zip(&self.flows).zip(&self.lens) {
+        for (((segment, choice), flows), lens) in
+            job.segments.iter().zip(*choices).zip(&self.flows).zip(&self.lens)
+        {
             let scratch = if segment.channel.is_background() { &mut background } else { &mut main };
             calls.push(self.place(builder, choice, (segment, flows, lens), &slots, scratch));
         }
@@ -337,7 +339,9 @@ fn lay_out(
             }
             all_to_all::call(builder, choice, dtype, bytes, ends)
         }
-        CallKind::AllGather { .. } => return Some(vec![all_gather::phase(builder, choice, dtype, lens, ends)]),
+        CallKind::AllGather { .. } => {
+            return Some(vec![all_gather::phase(builder, choice, dtype, lens, ends)]);
+        }
         CallKind::Broadcast { bytes, root, to } => {
             let members = Members::new(*root, *to);
             broadcast::call(builder, choice, job.rank_count, dtype, *bytes, members, ends)

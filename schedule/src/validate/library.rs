@@ -25,9 +25,7 @@ fn is_gather(rank: Rank, Library { ranks, inputs, outputs, .. }: &Library) -> bo
     is_given
         && match outputs {
             // Each rank is in a row once.
-            Shares::Row(row) => {
-                is_of_all(row, *ranks) && is_for_all(row.chunk) && row.without == Some(rank)
-            }
+            Shares::Row(row) => is_of_all(row, *ranks) && is_for_all(row.chunk) && row.without == Some(rank),
             Shares::Listed(outputs) => {
                 outputs.iter().all(|share| is_of_another(share) && is_for_all(share.chunk))
                     && are_distinct(outputs.iter().map(|share| share.chunk.origin))

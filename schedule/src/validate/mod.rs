@@ -245,7 +245,9 @@ impl<'a> Awaited<'a> {
             Work::Compute { .. } => Self::Flows(Vec::new()),
             Work::Transfers { flows, .. } => {
                 let mut by_rank = vec![Vec::new(); rank_count as usize];
-                flows.iter().for_each(|&Flow { src, dst, bytes, .. }| by_rank[dst.index()].push((src, bytes)));
+                flows
+                    .iter()
+                    .for_each(|&Flow { src, dst, bytes, .. }| by_rank[dst.index()].push((src, bytes)));
                 Self::Flows(by_rank)
             }
             Work::Call { kind: CallKind::ReduceScatter { .. }, .. } => {
@@ -261,24 +263,25 @@ impl<'a> Awaited<'a> {
     /// What a rank waits for, in the order of ranks, without those of which it waits for nothing.
     fn of(&self, rank: Rank) -> Vec<(Rank, u64)> {
         let by_rank = |bytes: &mut dyn Iterator<Item = u64>| (0..).map(Rank).zip(bytes).collect::<Vec<_>>();
-        let mut awaited = match self {
-            Self::Call(CallKind::AllToAll { bytes, .. }) => {
-                by_rank(&mut bytes.column(rank.index()).iter().copied())
-            }
-            Self::Call(CallKind::AllGather { bytes }) => by_rank(&mut bytes.iter().copied()),
-            Self::Call(CallKind::Broadcast { bytes, root, to }) => {
-                if Members::new(*root, *to).gets(rank) { vec![(*root, *bytes)] } else { Vec::new() }
-            }
-            Self::Call(_) => unreachable!("reductions wait for sums"),
-            Self::Sums { shards, all: true } => by_rank(&mut shards.iter().copied()),
-            Self::Sums { shards, all: false } => vec![(rank, shards[rank.index()])],
-            Self::Flows(by_rank) => {
-                let mut sums: BTreeMap<Rank, u64> = BTreeMap::new();
-                let flows = by_rank.get(rank.index()).into_iter().flatten();
-                flows.for_each(|&(src, bytes)| *sums.entry(src).or_default() += bytes);
-                sums.into_iter().collect()
-            }
-        };
+        let mut awaited =
+            match self {
+                Self::Call(CallKind::AllToAll { bytes, .. }) => {
+                    by_rank(&mut bytes.column(rank.index()).iter().copied())
+                }
+                Self::Call(CallKind::AllGather { bytes }) => by_rank(&mut bytes.iter().copied()),
+                Self::Call(CallKind::Broadcast { bytes, root, to }) => {
+                    if Members::new(*root, *to).gets(rank) { vec![(*root, *bytes)] } else { Vec::new() }
+                }
+                Self::Call(_) => unreachable!("reductions wait for sums"),
+                Self::Sums { shards, all: true } => by_rank(&mut shards.iter().copied()),
+                Self::Sums { shards, all: false } => vec![(rank, shards[rank.index()])],
+                Self::Flows(by_rank) => {
+                    let mut sums: BTreeMap<Rank, u64> = BTreeMap::new();
+                    let flows = by_rank.get(rank.index()).into_iter().flatten();
+                    flows.for_each(|&(src, bytes)| *sums.entry(src).or_default() += bytes);
+                    sums.into_iter().collect()
+                }
+            };
         let is_of_another = |origin: Rank| !matches!(self, Self::Call(_)) || origin != rank;
         awaited.retain(|&(origin, bytes)| bytes > 0 && is_of_another(origin));
         awaited

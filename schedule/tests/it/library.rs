@@ -133,7 +133,9 @@ fn calls_read_as_written() {
 fn what_is_no_collective_is_found() {
     type Change = fn(&mut Library);
     let changes: [(&str, Work, Change); 7] = [
-        ("a rank twice", all_gather(&[40; 3]), |call| call.outputs.list()[0].chunk = call.outputs.list()[1].chunk),
+        ("a rank twice", all_gather(&[40; 3]), |call| {
+            call.outputs.list()[0].chunk = call.outputs.list()[1].chunk
+        }),
         ("its own", all_gather(&[40; 3]), |call| call.outputs.list()[0].chunk.origin = Rank(1)),
         ("another's", all_gather(&[40; 3]), |call| call.inputs.list()[0].chunk.origin = Rank(2)),
         ("another order", reduce_scatter(DType::F32, &[40; 3]), |call| {
@@ -181,7 +183,9 @@ fn ranks_that_call_otherwise_are_found() {
     }
     // Rank 1 gets more of rank 0 than rank 0 gives.
     let mut plan = planned(all_gather(&[40; 3]), Protocol::Native);
-    let Content::Values(region) = &mut library(&mut plan, 0, 0).inputs.list()[0].content else { panic!("values") };
+    let Content::Values(region) = &mut library(&mut plan, 0, 0).inputs.list()[0].content else {
+        panic!("values")
+    };
     region.len = 38;
     assert_eq!(unmatched(&plan), (0, Rank(1)));
 }

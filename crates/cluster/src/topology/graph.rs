@@ -131,6 +131,13 @@ impl Graph {
         self.routes[src.index() * self.ranks as usize + dst.index()]
     }
 
+    /// Whether the route between two ranks leads through other GPUs.
+    pub fn crosses_gpus(&self, src: Rank, dst: Rank) -> bool {
+        let route = self.route(src, dst);
+        let mut ends = route.links().iter().map(|link| self.links[link.index()].dst);
+        ends.any(|end| matches!(end, Vertex::Gpu(rank) if rank != dst))
+    }
+
     fn all_routes(&self) -> Result<Vec<Route>, GraphError> {
         let graph = self.petgraph();
         let count = self.ranks as usize;

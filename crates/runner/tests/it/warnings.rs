@@ -74,6 +74,30 @@ fn a_ring_that_leaves_nics_idle() {
     assert_eq!(of(&[ring, "variant.0.channels=4"], true), [""; 0]);
 }
 
+/// Four GPUs around a square whose links follow other ranks than one another: a ring in rank order crosses GPUs, and along the square none.
+#[test]
+fn a_ring_across_other_gpus() {
+    let square = |ring: [u32; 4]| {
+        let edge = |at: usize| {
+            let (src, dst) = (ring[at], ring[(at + 1) % 4]);
+            format!("{{ between = [\"gpu {src}\", \"gpu {dst}\"], bandwidth = \"50 GB/s\" }}")
+        };
+        let edges: Vec<String> = (0..4).map(edge).collect();
+        format!(
+            "name = \"square\"\n[cluster]\nnodes = 1\ngpus_per_node = 4\nlatency_intra = \"5 us\"\n[cluster.topology]\nkind = \"graph\"\nswitches = []\n\
+             edges = [{}]\n[workload]\nkind = \"collective\"\ncollective = \"all-reduce\"\nbytes_per_rank = \"1 MiB\"\n\
+             [[variant]]\nname = \"native\"\nalgorithm = \"ring\"\n",
+            edges.join(", ")
+        )
+    };
+    let crossed = of_text(&square([0, 2, 1, 3]), &[], false);
+    assert!(
+        crossed[0].starts_with("`native` sends from `gpu 0` to `gpu 1` over links of other GPUs"),
+        "{crossed:?}"
+    );
+    assert!(!of_text(&square([0, 1, 2, 3]), &[], false).iter().any(|warning| warning.contains("other GPUs")));
+}
+
 /// The look at sizes takes no time; the loss that the warning states is that of a run with the time set.
 #[test]
 fn a_look_at_sizes_that_takes_no_time() {

@@ -391,7 +391,8 @@ impl<'p> World<'p> {
                 brought.collect()
             }
             OpKind::Library(library) => {
-                let brought = library.outputs.listed().iter().filter_map(|s| Some((s.content.brings()?, of(s.chunk))));
+                let brought =
+                    library.outputs.listed().iter().filter_map(|s| Some((s.content.brings()?, of(s.chunk))));
                 brought.collect()
             }
             _ => Vec::new(),
