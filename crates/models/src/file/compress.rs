@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
-use std::io::{self, BufReader};
 use std::ops::Range;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
-use zip::{CompressionMethod, ZipArchive};
 use zipwire_codec::{DType, Spec};
 
+use crate::file::archive::{Member, members};
 use crate::file::encode::{Kept, write_parts};
-use crate::file::header::{Foreign, Header};
+use crate::file::foreign::Foreign;
+use crate::file::header::Header;
 use crate::file::model::Model;
 use crate::file::note::{Archive, FORMAT_VERSION, KEY, Note, PartNote};
 use crate::file::output::Output;
@@ -52,7 +52,7 @@ pub struct Compressed {
 /// `base` is a file with earlier values of the same tensors, which the codec then takes differences from; it is needed to read the result.
 /// Memory is about 3 MiB for each thread, whatever the file has, and the headers.
 ///
-/// A zip archive, as PyTorch writes its `.pt` and `.bin` files, is taken, too: each member that was stored as it is, has 4 KiB or more and is
+/// Zip archives, as PyTorch writes its `.pt`, `.bin` and `.distcp` files, and GGUF files are taken, too: each member or tensor that was stored as it is, has 4 KiB or more and is
 /// worth it is such a tensor, of the type that codes a sample of it shortest. It has no base.
 ///
 /// # Errors
@@ -70,7 +70,9 @@ pub fn compress(
         Ok(header) => header,
         Err(source) => {
             return match Foreign::of(&file) {
-                Some(Foreign::Zip) => compress_archive((&file, input), output, compression, base, watch),
+                Some(format) if format.has_parts() => {
+                    compress_archive((&file, input), format, output, compression, base, watch)
+                }
                 Some(foreign) => Err(foreign.refused(input)),
                 None => Err(FileError::Header { path: input.to_owned(), source }),
             };
@@ -109,9 +111,10 @@ pub fn compress(
     })
 }
 
-/// Compresses a zip archive into a safetensors file: members that compress well become coded tensors, and the bytes between them are kept.
+/// Compresses an archive into a safetensors file: members that compress well become coded tensors, and the bytes between them are kept.
 fn compress_archive(
     (file, input): (&File, &Path),
+    format: Foreign,
     output: &Path,
     compression: &Compression,
     base: Option<&Model>,
@@ -121,7 +124,8 @@ fn compress_archive(
         return Err(FileError::ArchiveBase { path: input.to_owned() });
     }
     let bytes = file.metadata().map_err(FileError::io("read", input))?.len();
-    let parts = archive_parts((file, input), bytes, &Codecs::new(&compression.spec, None)?, watch)?;
+    let members = members(file, input, format)?;
+    let parts = archive_parts((file, input), members, bytes, &Codecs::new(&compression.spec, None)?, watch)?;
     let none = Header::none();
     let outline = Outline { notes: none.notes(), archive: Some(Archive::Zip), base: None, parts };
     let kept = outline.write((file, input), None, output, compression.force, watch)?;
@@ -271,6 +275,7 @@ const TYPES: [DType; 5] = DType::ALL;
 /// Only members that were stored as they are get coded, one by one.
 fn archive_parts(
     (file, path): (&File, &Path),
+    members: Vec<Member>,
     bytes: u64,
     codecs: &Codecs<'_>,
     watch: &Watch<'_>,
@@ -283,7 +288,7 @@ fn archive_parts(
             parts.push(Part { tensor, at: range.start, bytes: range.end - range.start, how: How::Bytes });
         }
     };
-    for (name, range) in members((file, path), bytes)? {
+    for Member { name, range, dtype } in members {
         if (watch.cancelled)() {
             return Err(FileError::Cancelled);
         }
@@ -291,7 +296,7 @@ fn archive_parts(
         if range.start < end || range.end - range.start < LEAST_BYTES {
             continue;
         }
-        let Some(coding) = choose_for_member((file, path), &range, codecs)? else { continue };
+        let Some(coding) = choose_for_member((file, path), &range, dtype, codecs)? else { continue };
         between(&mut parts, end..range.start);
         let mut tensor = name;
         while tensor.starts_with(BETWEEN) || !names.insert(tensor.clone()) {
@@ -306,34 +311,16 @@ fn archive_parts(
     Ok(parts)
 }
 
-/// Names of members whose bytes are in the file as they are, and where, in the order of their places.
-fn members((file, path): (&File, &Path), bytes: u64) -> Result<Vec<(String, Range<u64>)>, FileError> {
-    let read = FileError::io("read", path);
-    let unfit = |error: zip::result::ZipError| match error {
-        zip::result::ZipError::Io(source) if source.kind() != io::ErrorKind::UnexpectedEof => read(source),
-        error => FileError::Archive { path: path.to_owned(), reason: error.to_string() },
-    };
-    let mut archive = ZipArchive::new(BufReader::new(file)).map_err(unfit)?;
-    let mut members = Vec::new();
-    for number in 0..archive.len() {
-        let member = archive.by_index_raw(number).map_err(unfit)?;
-        let (Some(start), len) = (member.data_start(), member.compressed_size()) else { continue };
-        let is_plain = member.compression() == CompressionMethod::Stored && !member.encrypted();
-        let Some(end) = start.checked_add(len).filter(|end| *end <= bytes && is_plain) else { continue };
-        members.push((member.name().to_owned(), start..end));
-    }
-    members.sort_by_key(|(_, range)| range.start);
-    Ok(members)
-}
-
 /// How a member is coded: by the type that makes its sample shortest, as bytes if that is shorter; `None` if none is worth it.
 fn choose_for_member(
     (file, path): (&File, &Path),
     range: &Range<u64>,
+    dtype: Option<DType>,
     codecs: &Codecs<'_>,
 ) -> Result<Option<Coding>, FileError> {
     let mut best: Option<(f64, Coding)> = None;
-    let plain = TYPES.into_iter().filter(|dtype| codecs.plain.codec().supports(*dtype));
+    let types = TYPES.into_iter().filter(|other| dtype.is_none_or(|dtype| dtype == *other));
+    let plain = types.filter(|dtype| codecs.plain.codec().supports(*dtype));
     let codings = plain.map(|dtype| Coding { spec: codecs.plain.clone(), dtype, base: None });
     for coding in codings.chain([for_bytes()]) {
         let share = share_of_sample((file, path), range, &coding, None)?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use zipwire_codec::{ContainerError, DecodeError, EncodeError, SpecError};
 
 use crate::file::container::in_tensor;
+use crate::file::foreign::Foreign;
 use crate::file::header::HeaderError;
 
 /// Why a file is not compressed, restored or read.
@@ -20,18 +21,14 @@ pub enum FileError {
     Same { path: PathBuf },
     #[error("`{}` is not read as safetensors: {source}\nhelp: {}", path.display(), help_for_header(source))]
     Header { path: PathBuf, source: HeaderError },
-    #[error("`{0}` is a zip archive and not compressed\nhelp: `zipwire compress {0}`; its parts are read from the result", path.display())]
-    PlainArchive { path: PathBuf },
-    /// It begins as a zip archive and is none.
-    #[error("`{}` is not read as a zip archive: {reason}\nhelp: it was cut or damaged: fetch it again", path.display())]
-    Archive { path: PathBuf, reason: String },
-    #[error("`{}` is a pickle of Python, as PyTorch wrote before version 1.6, and no archive\nhelp: load it and save it anew, as safetensors or by `torch.save`", path.display())]
-    Pickle { path: PathBuf },
-    #[error("`{}` is a zip archive, and differences from a base are coded of safetensors only\nhelp: leave the base out, or store the checkpoint as safetensors", path.display())]
+    /// A file of another format, which is not read, or not before it is compressed.
+    #[error("`{}` is {}\nhelp: {}", path.display(), format.name(), format.help(path))]
+    Foreign { path: PathBuf, format: Foreign },
+    /// It begins or ends as a file of another format, and goes on otherwise.
+    #[error("`{}` is not read as {what}: {reason}\nhelp: it was cut or damaged: fetch it again", path.display())]
+    Archive { path: PathBuf, what: &'static str, reason: String },
+    #[error("`{}` is an archive, and differences from a base are coded of safetensors only\nhelp: leave the base out, or store the checkpoint as safetensors", path.display())]
     ArchiveBase { path: PathBuf },
-    /// A file of ZipNN, which is recognised and not read.
-    #[error("`{0}` is a file of ZipNN, which is not read here\nhelp: `python3 zipnn_decompress_file.py {0}` converts it, a script of https://github.com/zipnn/zipnn (folder `scripts`)", path.display())]
-    ZipNn { path: PathBuf },
     #[error("`{}` is compressed already", path.display())]
     Compressed { path: PathBuf },
     #[error("`{}` is not compressed by zipwire: its metadata have no key `zipwire`", path.display())]

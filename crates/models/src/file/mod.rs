@@ -3,11 +3,13 @@
 //! A compressed safetensors file is a safetensors file still. Every reader opens it; tensors that were coded are bytes (`U8`) to those
 //! that do not know zipwire. `docs/files.md` has recipes, `docs/format.md` every byte.
 
+mod archive;
 pub mod at;
 mod compress;
 mod container;
 mod encode;
 mod error;
+mod foreign;
 mod header;
 mod model;
 mod note;
@@ -21,7 +23,8 @@ pub use compress::{Compressed, Compression, compress, compress_values};
 pub use container::Values;
 pub use encode::Frames;
 pub use error::{FileError, help_for_version};
-pub use header::{Header, HeaderError, TensorInfo, is_archive};
+pub use foreign::{Foreign, is_archive};
+pub use header::{Header, HeaderError, TensorInfo};
 pub use model::{Model, nearest, nearest_names};
 pub use note::FORMAT_VERSION;
 pub use output::{Output, OutputFolder, STAGED, files_below, folder, mirror, stage, sync_folder};

@@ -10,7 +10,8 @@ use std::sync::{Arc, OnceLock};
 use zipwire_codec::{ContainerIndex, DType};
 
 use crate::file::container::{Chunks, in_tensor, read_index};
-use crate::file::header::{Foreign, Header, TensorInfo};
+use crate::file::foreign::Foreign;
+use crate::file::header::{Header, TensorInfo};
 use crate::file::note::{Digest, Note, PIECE, PartNote};
 use crate::file::{FileError, at, buffer, open_input};
 
@@ -83,8 +84,8 @@ impl Model {
     fn begin(path: &Path) -> Result<(File, Header, Option<Note>), FileError> {
         let file = open_input(path).map_err(FileError::io("read", path))?;
         let outer = Header::read(&file).map_err(|source| match Foreign::of(&file) {
-            Some(foreign @ (Foreign::Zip | Foreign::ZipNn)) => foreign.refused(path),
-            _ => FileError::Header { path: path.to_owned(), source },
+            Some(foreign) => foreign.refused(path),
+            None => FileError::Header { path: path.to_owned(), source },
         })?;
         let note = Note::of(&outer, path)?;
         Ok((file, outer, note))

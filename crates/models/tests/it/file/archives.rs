@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::common::{Folder, archive, compressed, noise, weights};
-use zipwire_models::file::{FileError, Model, Watch, compress, restore, verify};
+use zipwire_models::file::{FileError, Foreign, Model, Watch, compress, restore, verify};
 
 fn members() -> Vec<(&'static str, Vec<u8>)> {
     let floats: Vec<u8> = weights(150_000, 1)
@@ -80,13 +80,12 @@ fn odd_archives_come_back_too() {
     let mut long = file.clone();
     long[at(b'a') + 20..at(b'a') + 28].copy_from_slice(&[100_000_u32.to_le_bytes(); 2].concat());
     let empty = archive(&[]);
-    for (number, (bytes, coded)) in [(file, 3), (twice, 2), (long, 2), (empty, 0)].into_iter().enumerate() {
+    let prefixed = [&b"#!/bin/sh\n"[..], &file].concat();
+    for (number, (bytes, coded)) in
+        [(file, 3), (twice, 2), (long, 2), (empty, 0), (prefixed, 3)].into_iter().enumerate()
+    {
         let [plain, packed, back] = ["", ".zw", ".back"].map(|end| folder.path(&format!("{number}{end}")));
         fs::write(&plain, &bytes).unwrap();
-        if bytes.starts_with(b"PK\x05\x06") {
-            assert!(matches!(compressed("rans", &plain, &packed), Err(FileError::Header { .. })));
-            continue;
-        }
         let report = compressed("rans", &plain, &packed).unwrap();
         assert_eq!(report.tensors.0, coded, "{number}");
         restore(&Model::open(&packed).unwrap(), &back, false, &Watch::default()).unwrap();
@@ -102,7 +101,7 @@ fn what_is_no_archive_or_has_no_base_is_said() {
     fs::write(&plain, &file[..file.len() / 2]).unwrap();
     assert!(matches!(compressed("rans", &plain, &packed), Err(FileError::Archive { .. })));
     fs::write(&plain, &file).unwrap();
-    assert!(matches!(Model::open(&plain), Err(FileError::PlainArchive { .. })));
+    assert!(matches!(Model::open(&plain), Err(FileError::Foreign { format: Foreign::Zip, .. })));
     compressed("rans", &plain, &packed).unwrap();
     let base = Model::open(&packed).unwrap();
     let compression = zipwire_models::file::Compression { spec: "delta+rans".parse().unwrap(), force: true };
@@ -110,6 +109,96 @@ fn what_is_no_archive_or_has_no_base_is_said() {
     assert!(matches!(error, FileError::ArchiveBase { .. }), "{error}");
     let old = folder.path("old.pt");
     fs::write(&old, b"\x80\x02}q\x00.").unwrap();
-    assert!(matches!(compressed("rans", &old, &folder.path("x")), Err(FileError::Pickle { .. })));
+    assert!(matches!(
+        compressed("rans", &old, &folder.path("x")),
+        Err(FileError::Foreign { format: Foreign::Pickle, .. })
+    ));
     assert_eq!(folder.names(), ["m.pt", "m.pt.zw", "old.pt"]);
+}
+
+/// torch.distributed.checkpoint writes an archive for each tensor, one behind another: all of them are coded, a short one among them.
+#[test]
+fn archives_behind_one_another() {
+    let folder = Folder::new();
+    let (plain, packed, back) = (folder.path("a.distcp"), folder.path("a.distcp.zw"), folder.path("back"));
+    let one = |count, seed| {
+        archive(&[("archive/data.pkl", noise(300, seed)), ("archive/data/0", weights(count, seed))])
+    };
+    let file = [one(30_000, 1), one(60_000, 2), one(2, 3)].concat();
+    fs::write(&plain, &file).unwrap();
+    assert_eq!(compressed("rans", &plain, &packed).unwrap().tensors.0, 2);
+    let model = Model::open(&packed).unwrap();
+    assert_eq!(model.tensor("1/archive/data/0").unwrap().shape, [60_000]);
+    restore(&model, &back, false, &Watch::default()).unwrap();
+    assert!(fs::read(&back).unwrap() == file);
+    // A cut one is none, and is said.
+    fs::write(&plain, &file[..file.len() - 1]).unwrap();
+    assert!(matches!(compressed("rans", &plain, &folder.path("x")), Err(FileError::Archive { .. })));
+}
+
+/// A GGUF file of one key, and tensors of BF16, a quantised type, and F32 that begin at multiples of 32.
+#[test]
+fn tensors_of_gguf_files() {
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+    let (weights, floats) = (weights(30_000, 1), noise(4 * 3000, 2));
+    let tensor = |name: &str, shape: &[u64], kind: u32, offset: u64| {
+        let shape: Vec<u8> = [
+            &(shape.len() as u32).to_le_bytes()[..],
+            &shape.iter().flat_map(|len| len.to_le_bytes()).collect::<Vec<u8>>(),
+        ]
+        .concat();
+        [text(name), shape, kind.to_le_bytes().to_vec(), offset.to_le_bytes().to_vec()].concat()
+    };
+    let vocabulary = [&8_u32.to_le_bytes()[..], &2_u64.to_le_bytes(), &text("a"), &text("bc")].concat();
+    let mut file = [
+        &b"GGUF"[..],
+        &3_u32.to_le_bytes(),
+        &3_u64.to_le_bytes(),
+        &2_u64.to_le_bytes(),
+        &[text("general.name"), 8_u32.to_le_bytes().to_vec(), text("small")].concat(),
+        &[text("tokenizer.ggml.tokens"), 9_u32.to_le_bytes().to_vec(), vocabulary].concat(),
+        &tensor("embed", &[300, 100], 30, 0),
+        &tensor("quantised", &[256], 8, 60_000),
+        &tensor("norm", &[3000], 0, 60_288),
+    ]
+    .concat();
+    file.resize(file.len().next_multiple_of(32), 0);
+    file.extend([&weights[..], &noise(272, 3), &[0; 16], &floats].concat());
+    let folder = Folder::new();
+    let (plain, packed, back) = (folder.path("m.gguf"), folder.path("m.gguf.zw"), folder.path("back"));
+    fs::write(&plain, &file).unwrap();
+    compressed("rans", &plain, &packed).unwrap();
+    let model = Model::open(&packed).unwrap();
+    assert_eq!(model.tensor("embed").unwrap().dtype, "BF16");
+    assert!(model.read("embed").unwrap() == weights);
+    restore(&model, &back, false, &Watch::default()).unwrap();
+    assert!(fs::read(&back).unwrap() == file);
+    // Every place at which it may be cut: an error, or all of the header is there.
+    for len in (5..400).chain([file.len() - 1]) {
+        fs::write(&plain, &file[..len]).unwrap();
+        assert!(
+            matches!(compressed("rans", &plain, &folder.path("x")), Err(FileError::Archive { .. })),
+            "{len}"
+        );
+    }
+}
+
+/// Each format is called by its name, with what to do.
+#[test]
+fn files_of_other_formats_are_named() {
+    let folder = Folder::new();
+    let file = folder.path("x");
+    for (bytes, said) in [
+        (&b""[..], "is empty"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "a pointer of Git LFS"),
+        (b"<!DOCTYPE html><html>404</html>", "a page of a web server"),
+        (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+        (b"\x1f\x8b\x08\0", "compressed by another program"),
+        (b"ZN\x01\x02", "a file of ZipNN"),
+    ] {
+        fs::write(&file, bytes).unwrap();
+        let error = compressed("rans", &file, &folder.path("y")).unwrap_err().to_string();
+        assert!(error.contains(said) && error.contains("help: "), "{error}");
+        assert_eq!(Model::open(&file).unwrap_err().to_string(), error);
+    }
 }
