@@ -1,4 +1,4 @@
-//! What one rank gives to a call of a library, or gets from it.
+//! Inputs and outputs of a call of a library on one rank.
 
 use std::fmt;
 use std::sync::Arc;
@@ -186,7 +186,7 @@ impl Shares {
         }
     }
 
-    /// Those of a list: of these alone lengths may be known only when they are coded.
+    /// Shares of a list, whose lengths may be known only when they are coded.
     pub fn listed(&self) -> &[Share] {
         if let Self::Listed(shares) = self { shares } else { &[] }
     }

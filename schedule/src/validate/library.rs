@@ -125,7 +125,7 @@ impl Agreed {
 }
 
 impl Moved {
-    /// What moves, if it is a row on each rank: that it gives, or that it gets beside its own values.
+    /// The row that moves, if it is one on each rank: that it gives, or that it gets beside its own values.
     fn in_row(rank: Rank, library: &Library) -> Option<Self> {
         let Library { collective, inputs, outputs, .. } = library;
         if collective.is_reduction() {

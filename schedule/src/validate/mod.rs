@@ -230,7 +230,7 @@ struct Deliveries<'a> {
 
 /// Bytes that ranks wait for in a segment, by the rank that has them or, in reductions, whose shard they are.
 enum Awaited<'a> {
-    /// Of every other rank what the call says, as of the column of a matrix.
+    /// Bytes of every other rank, as the call says.
     Call(&'a CallKind),
     /// Sums of all shards, or only of the own one; in reductions.
     Sums { shards: Vec<u64>, all: bool },
@@ -260,7 +260,7 @@ impl<'a> Awaited<'a> {
         }
     }
 
-    /// What a rank waits for, in the order of ranks, without those of which it waits for nothing.
+    /// Bytes that a rank waits for, in the order of ranks, without those of which it waits for nothing.
     fn of(&self, rank: Rank) -> Vec<(Rank, u64)> {
         let by_rank = |bytes: &mut dyn Iterator<Item = u64>| (0..).map(Rank).zip(bytes).collect::<Vec<_>>();
         let mut awaited =
@@ -359,7 +359,7 @@ impl<'a> Deliveries<'a> {
     }
 }
 
-/// What a program brings its rank in a segment.
+/// Regions that a program brings its rank in a segment.
 #[derive(Default)]
 struct Brought<'a> {
     /// Calls of a library whose outputs are a row in the segment's output.

@@ -87,7 +87,7 @@ impl Foreign {
         }
     }
 
-    /// What to do with a file of it, called `path`, where safetensors are wanted.
+    /// Advice for a file of it, called `path`, where safetensors are wanted.
     pub(crate) fn help(self, path: &Path) -> String {
         let path = path.display();
         match self {
