@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 VENV = TARGET / "bench-venv"
-PACKAGES = ["numpy==2.4.6", "zstandard==0.25.0", "lz4==4.4.5", "lmzip==1.3.0", "openzl==0.3.0"]
+PACKAGES = ["numpy==2.4.6", "ml_dtypes==0.5.4", "zstandard==0.25.0", "lz4==4.4.5", "lmzip==1.3.0", "openzl==0.3.0"]
 # Without its dependencies: it would install PyTorch with CUDA for functions that are not called here.
 ALONE = ["zipnn==0.5.4"]
 
