@@ -20,8 +20,9 @@ use zipwire::{Executor, SIMD_VARIABLE, executors};
 
 pub(crate) use self::calibrate::{CalibrateCommand, CalibrateNcclTestsArgs, CalibrateTableArgs, ProbeArgs};
 pub(crate) use self::files::{
-    CatArgs, CompressArgs, DecompressArgs, LsArgs, StoreAddArgs, StoreCommand, StoreInitArgs, StoreListArgs,
-    StorePruneArgs, StoreRestoreArgs, StoreVerifyArgs, VerifyArgs, WorkArgs,
+    CatArgs, CompressArgs, DecompressArgs, LsArgs, RemovalArgs, StoreAddArgs, StoreCommand, StoreInitArgs,
+    StoreListArgs, StorePinArgs, StorePruneArgs, StoreRestoreArgs, StoreRmArgs, StoreVerifyArgs, VerifyArgs,
+    WorkArgs,
 };
 pub(crate) use self::scenario::{RoutesArgs, ScenarioCommand};
 

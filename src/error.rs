@@ -251,6 +251,8 @@ fn exit_code_of_file(error: &FileError) -> u8 {
 
 fn exit_code_of_store(error: &StoreError) -> u8 {
     match error {
+        StoreError::File(error) => exit_code_of_file(error),
+        StoreError::Unfinished { source, .. } => exit_code_of_store(source),
         StoreError::Manifest { .. }
         | StoreError::Blocked { .. }
         | StoreError::Object { .. }

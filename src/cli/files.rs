@@ -121,8 +121,14 @@ pub(crate) enum StoreCommand {
     List(StoreListArgs),
     /// Write the files of a checkpoint, byte for byte as they were.
     Restore(StoreRestoreArgs),
-    /// Remove old checkpoints, and the objects that no other one needs.
+    /// Remove old checkpoints, and the objects that no other one needs; not those that are pinned.
     Prune(StorePruneArgs),
+    /// Remove these checkpoints, and the objects that no other one needs.
+    Rm(StoreRmArgs),
+    /// Pin a checkpoint: neither `prune` nor `rm` removes it.
+    Pin(StorePinArgs),
+    /// Let a checkpoint go that is pinned.
+    Unpin(StorePinArgs),
     /// Say what is damaged, and which checkpoints can be restored; ends with 0 if all can.
     Verify(StoreVerifyArgs),
     /// Say what the store has, and what it takes.
@@ -158,6 +164,9 @@ pub(crate) struct StoreAddArgs {
     /// Decode what was stored, and compare it with its hashes.
     #[arg(long)]
     pub(crate) verify: bool,
+    /// Store what is there, though an index (`*.index.json`) names shards that are not.
+    #[arg(long)]
+    pub(crate) allow_missing: bool,
     #[command(flatten)]
     pub(crate) work: WorkArgs,
 }
@@ -181,6 +190,9 @@ pub(crate) struct StoreRestoreArgs {
     /// The folder for its files.
     #[arg(short = 'o', long, value_name = "OUT")]
     pub(crate) out: PathBuf,
+    /// Write zeros for tensors that are damaged, and name them; ends with 1 if there are any.
+    #[arg(long)]
+    pub(crate) keep_going: bool,
     #[command(flatten)]
     pub(crate) write: WriteArgs,
 }
@@ -192,12 +204,41 @@ pub(crate) struct StorePruneArgs {
     /// Keep so many of the newest checkpoints [default: 1].
     #[arg(long, value_name = "N", required_unless_present = "every")]
     pub(crate) keep: Option<NonZero<usize>>,
-    /// Also keep the oldest checkpoint and each K-th behind it.
+    /// Also keep the oldest checkpoint and each K-th that was added behind it.
     #[arg(long, value_name = "K")]
     pub(crate) every: Option<NonZero<usize>>,
+    #[command(flatten)]
+    pub(crate) removal: RemovalArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RemovalArgs {
+    /// Say what would be removed, and remove nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     /// Print the result as JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StoreRmArgs {
+    /// The store.
+    pub(crate) store: PathBuf,
+    /// Names of checkpoints.
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+    #[command(flatten)]
+    pub(crate) removal: RemovalArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StorePinArgs {
+    /// The store.
+    pub(crate) store: PathBuf,
+    /// Name of the checkpoint.
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
 }
 
 #[derive(Debug, Args)]

@@ -8,14 +8,15 @@ use serde_json::{Value, json};
 use zipwire::Cancel;
 use zipwire::models::file::Watch;
 use zipwire::models::store::{
-    Added, Addition, Keep, Manifest, Store, Swept, Verified, Writer, add, list, prune, restore, stats, verify,
+    Added, Addition, Keep, Manifest, Pruned, Salvaged, Selection, Store, StoreError, Swept, Unread, Verified,
+    Writer, add, list, plan_prune, prune, restore, salvage, set_pinned, stats, verify,
 };
 
 use super::files::watched;
 use super::{print, print_json};
 use crate::cli::{
-    StoreAddArgs, StoreCommand, StoreInitArgs, StoreListArgs, StorePruneArgs, StoreRestoreArgs,
-    StoreVerifyArgs,
+    RemovalArgs, StoreAddArgs, StoreCommand, StoreInitArgs, StoreListArgs, StorePinArgs, StorePruneArgs,
+    StoreRestoreArgs, StoreRmArgs, StoreVerifyArgs,
 };
 use crate::error::CliError;
 use crate::table;
@@ -27,6 +28,9 @@ pub(crate) fn run(command: &StoreCommand, cancel: &Cancel) -> Result<(), CliErro
         StoreCommand::List(args) => run_list(args),
         StoreCommand::Restore(args) => run_restore(args, cancel),
         StoreCommand::Prune(args) => run_prune(args, cancel),
+        StoreCommand::Rm(args) => run_rm(args, cancel),
+        StoreCommand::Pin(args) => run_pin(args, true, cancel),
+        StoreCommand::Unpin(args) => run_pin(args, false, cancel),
         StoreCommand::Verify(args) => run_verify(args, cancel),
         StoreCommand::Stats(args) => run_stats(args),
     }
@@ -52,6 +56,7 @@ fn run_add(args: &StoreAddArgs, cancel: &Cancel) -> Result<(), CliError> {
         parent: args.parent.clone(),
         spec: args.codec.clone(),
         chain: args.chain,
+        allow_missing: args.allow_missing,
     };
     // Each byte is looked at and then stored.
     let bytes = 2 * args.files.iter().map(|file| bytes_below(file)).sum::<u64>();
@@ -110,7 +115,8 @@ fn table_of(added: &Added, seconds: f64) -> String {
 }
 
 fn run_list(args: &StoreListArgs) -> Result<(), CliError> {
-    let rows = list(&Store::open(&args.store)?)?;
+    let listing = list(&Store::open(&args.store)?)?;
+    let rows = &listing.checkpoints;
     if args.json {
         let rows: Vec<Value> = rows
             .iter()
@@ -119,83 +125,170 @@ fn run_list(args: &StoreListArgs) -> Result<(), CliError> {
                     "id": row.id,
                     "parent": row.parent,
                     "created_unix_s": row.created_unix_s,
+                    "pinned": row.is_pinned,
                     "bytes_raw": row.bytes_raw,
                     "bytes_stored": row.bytes_stored,
                     "chain": row.chain,
                 })
             })
             .collect();
-        return print_json(&json!({ "checkpoints": rows }));
+        print_json(&json!({ "checkpoints": rows, "unread": json_of_unread(&listing.unread) }))?;
+    } else {
+        let columns = ["checkpoint", "parent", "raw", "stored", "size", "chain", "pinned"];
+        let mut table = table::new(&columns, &[0, 1]);
+        for row in rows {
+            table.add_row(vec![
+                row.id.clone(),
+                row.parent.clone().unwrap_or_default(),
+                table::bytes(row.bytes_raw as f64),
+                table::bytes(row.bytes_stored as f64),
+                format!("{:.2} %", percent(row.bytes_stored, row.bytes_raw)),
+                row.chain.map_or_else(|| "damaged".to_owned(), |chain| chain.to_string()),
+                if row.is_pinned { "yes" } else { "" }.to_owned(),
+            ]);
+        }
+        print(table::text(&table) + "\n")?;
     }
-    let mut table = table::new(&["checkpoint", "parent", "raw", "stored", "size", "chain"], &[0, 1]);
-    for row in &rows {
-        table.add_row(vec![
-            row.id.clone(),
-            row.parent.clone().unwrap_or_default(),
-            table::bytes(row.bytes_raw as f64),
-            table::bytes(row.bytes_stored as f64),
-            format!("{:.2} %", percent(row.bytes_stored, row.bytes_raw)),
-            row.chain.map_or_else(|| "damaged".to_owned(), |chain| chain.to_string()),
-        ]);
+    end_of_findings(&listing.unread, listing.is_sound())
+}
+
+fn json_of_unread(unread: &[Unread]) -> Vec<Value> {
+    unread.iter().map(|unread| json!({ "id": unread.id, "error": unread.error })).collect()
+}
+
+/// Names manifests that are damaged, and ends with 1 unless all is sound.
+fn end_of_findings(unread: &[Unread], is_sound: bool) -> Result<(), CliError> {
+    for Unread { id, error } in unread {
+        say!("checkpoint `{id}`: {error}");
     }
-    print(table::text(&table) + "\n")
+    if is_sound {
+        return Ok(());
+    }
+    say!("help: `zipwire store verify` says what is damaged, and which checkpoints can be restored");
+    Err(CliError::Said(1))
 }
 
 fn run_restore(args: &StoreRestoreArgs, cancel: &Cancel) -> Result<(), CliError> {
     let begun = Instant::now();
     let store = Store::open(&args.store)?;
     let raw = store.manifest(&args.id)?.bytes_raw();
-    let manifest = watched(&args.write.work, cancel, (&args.out, raw), |watch| {
-        restore(&store, &args.id, &args.out, args.write.force, watch)
-    })?;
+    let Salvaged { manifest, missing } =
+        watched(&args.write.work, cancel, (&args.out, raw), |watch| match args.keep_going {
+            true => salvage(&store, &args.id, &args.out, args.write.force, watch),
+            false => restore(&store, &args.id, &args.out, args.write.force, watch)
+                .map(|manifest| Salvaged { manifest, missing: Vec::new() }),
+        })?;
     let seconds = begun.elapsed().as_secs_f64();
+    for part in &missing {
+        say!("`{}` of `{}` is damaged, and its {} bytes are zeros", part.tensor, part.file, part.bytes);
+    }
     if args.write.work.json {
-        return print_json(&json!({
+        let missing: Vec<Value> = missing
+            .iter()
+            .map(|part| {
+                json!({
+                    "file": part.file,
+                    "tensor": part.tensor,
+                    "at": part.at,
+                    "bytes": part.bytes,
+                    "error": part.error.to_string(),
+                })
+            })
+            .collect();
+        print_json(&json!({
             "id": manifest.id,
             "out": args.out,
             "files": manifest.files.len(),
             "bytes_raw": raw,
             "seconds": seconds,
             "gbps": raw as f64 / 1e9 / seconds,
-        }));
+            "zeros": missing,
+        }))?;
+    } else {
+        let mut table = table::new(&["checkpoint", "out", "files", "raw", "time", "GB/s"], &[0, 1]);
+        table.add_row(vec![
+            manifest.id,
+            args.out.display().to_string(),
+            manifest.files.len().to_string(),
+            table::bytes(raw as f64),
+            format!("{seconds:.2} s"),
+            format!("{:.2}", raw as f64 / 1e9 / seconds),
+        ]);
+        print(table::text(&table) + "\n")?;
     }
-    let mut table = table::new(&["checkpoint", "out", "files", "raw", "time", "GB/s"], &[0, 1]);
-    table.add_row(vec![
-        manifest.id,
-        args.out.display().to_string(),
-        manifest.files.len().to_string(),
-        table::bytes(raw as f64),
-        format!("{seconds:.2} s"),
-        format!("{:.2}", raw as f64 / 1e9 / seconds),
-    ]);
-    print(table::text(&table) + "\n")
+    if missing.is_empty() { Ok(()) } else { Err(CliError::Said(1)) }
 }
 
 fn run_prune(args: &StorePruneArgs, cancel: &Cancel) -> Result<(), CliError> {
+    let keep = Keep { newest: args.keep.unwrap_or(NonZero::<usize>::MIN), every: args.every };
+    remove(&args.store, keep.into(), &args.removal, cancel)
+}
+
+fn run_rm(args: &StoreRmArgs, cancel: &Cancel) -> Result<(), CliError> {
+    remove(&args.store, Selection::Ids(args.ids.clone()), &args.removal, cancel)
+}
+
+fn remove(path: &Path, selection: Selection, args: &RemovalArgs, cancel: &Cancel) -> Result<(), CliError> {
+    let store = Store::open(path)?;
+    let _hold = cancel.hold();
+    let cancelled = || cancel.is_cancelled();
+    let watch = Watch { cancelled: &cancelled, ..Watch::default() };
+    let say = |pruned: &Pruned| match args.json {
+        true => print_json(&json_of_pruned(pruned)),
+        false => print(text_of_pruned(pruned, args.dry_run)),
+    };
+    if args.dry_run {
+        return say(&plan_prune(&store, selection, &watch)?);
+    }
+    let writer = Writer::begin(&store)?;
+    say_swept(writer.swept());
+    match prune(&writer, selection, &watch) {
+        Ok(pruned) => say(&pruned),
+        Err(error) => {
+            if let (StoreError::Unfinished { done, .. }, true) = (&error, args.json) {
+                say(done)?;
+            }
+            Err(error.into())
+        }
+    }
+}
+
+fn json_of_pruned(pruned: &Pruned) -> Value {
+    json!({
+        "removed": pruned.removed,
+        "kept": pruned.kept,
+        "pinned": pruned.pinned,
+        "rebased": pruned.rebased,
+        "left": pruned.left,
+        "objects": pruned.swept.objects,
+        "bytes": pruned.swept.bytes,
+        "bytes_before": pruned.bytes_before,
+        "bytes_after": pruned.bytes_after,
+    })
+}
+
+fn text_of_pruned(pruned: &Pruned, is_planned: bool) -> String {
+    let Pruned { removed, kept, rebased, swept, bytes_before, bytes_after, .. } = pruned;
+    let list = if is_planned { removed.iter().map(|id| format!("{id}\n")).collect() } else { String::new() };
+    let [removes, takes, about] =
+        if is_planned { ["would remove", "would then take", "about "] } else { ["removed", "take", ""] };
+    format!(
+        "{list}{removes} {} of {} checkpoints, and {} objects of {}; of the others {rebased} written anew: all objects took {}, and {takes} {about}{}\n",
+        removed.len(),
+        removed.len() + kept.len(),
+        swept.objects,
+        table::bytes(swept.bytes as f64),
+        table::bytes(*bytes_before as f64),
+        table::bytes(*bytes_after as f64),
+    )
+}
+
+fn run_pin(args: &StorePinArgs, is_pinned: bool, cancel: &Cancel) -> Result<(), CliError> {
     let store = Store::open(&args.store)?;
     let _hold = cancel.hold();
     let writer = Writer::begin(&store)?;
     say_swept(writer.swept());
-    let keep = Keep { newest: args.keep.unwrap_or(NonZero::<usize>::MIN), every: args.every };
-    let cancelled = || cancel.is_cancelled();
-    let pruned = prune(&writer, keep, &Watch { cancelled: &cancelled, ..Watch::default() })?;
-    if args.json {
-        return print_json(&json!({
-            "removed": pruned.removed,
-            "kept": pruned.kept,
-            "rebased": pruned.rebased,
-            "objects": pruned.swept.objects,
-            "bytes": pruned.swept.bytes,
-        }));
-    }
-    print(format!(
-        "removed {} of {} checkpoints, and {} objects of {}; {} are no differences from these any more\n",
-        pruned.removed.len(),
-        pruned.removed.len() + pruned.kept.len(),
-        pruned.swept.objects,
-        table::bytes(pruned.swept.bytes as f64),
-        pruned.rebased
-    ))
+    Ok(set_pinned(&writer, &args.id, is_pinned)?)
 }
 
 fn run_verify(args: &StoreVerifyArgs, cancel: &Cancel) -> Result<(), CliError> {
@@ -271,8 +364,9 @@ fn verdicts_text(verified: &Verified) -> String {
 fn run_stats(args: &StoreListArgs) -> Result<(), CliError> {
     let stats = stats(&Store::open(&args.store)?)?;
     if args.json {
-        return print_json(&json!({
+        print_json(&json!({
             "checkpoints": stats.checkpoints,
+            "unread": json_of_unread(&stats.unread),
             "objects": {
                 "raw": stats.raw,
                 "full": stats.full,
@@ -285,7 +379,8 @@ fn run_stats(args: &StoreListArgs) -> Result<(), CliError> {
             "size_pct": percent(stats.bytes_stored, stats.bytes_raw),
             "bytes_unneeded": stats.bytes_unneeded,
             "chain": stats.chain,
-        }));
+        }))?;
+        return end_of_findings(&stats.unread, stats.is_sound());
     }
     let mut table = table::new(&["store", ""], &[0]);
     let objects = stats.raw + stats.full + stats.delta;
@@ -302,8 +397,11 @@ fn run_stats(args: &StoreListArgs) -> Result<(), CliError> {
     row("of these for differences only", stats.bases_only.to_string());
     row("damaged objects", stats.damaged.to_string());
     row("longest chain", stats.chain.to_string());
-    row("needed by none", table::bytes(stats.bytes_unneeded as f64));
-    print(table::text(&table) + "\n")
+    row("damaged checkpoints", stats.unread.len().to_string());
+    let unneeded = stats.bytes_unneeded.map_or("unknown".to_owned(), |bytes| table::bytes(bytes as f64));
+    row("needed by none", unneeded);
+    print(table::text(&table) + "\n")?;
+    end_of_findings(&stats.unread, stats.is_sound())
 }
 
 fn percent(part: u64, whole: u64) -> f64 {

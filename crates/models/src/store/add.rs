@@ -9,9 +9,11 @@ use zipwire_codec::Spec;
 
 use crate::file::{FileError, Header, Watch, files_below, open_input};
 use crate::store::address::{NO_DTYPE, PIECE, PieceHash, address_of, hash_of_piece, pieces_of};
-use crate::store::encode::{Codecs, Job, Plan, choose, read_source, staged_path, write_objects};
+use crate::store::encode::{
+    Bases, Codecs, Job, Origin, Plan, choose, read_source, staged_path, write_objects,
+};
 use crate::store::manifest::{Manifest, Part, StoredFile, folder_that_is_a_file, is_within};
-use crate::store::object::LONGEST_WRITTEN;
+use crate::store::object::{Chain, LONGEST_WRITTEN};
 use crate::store::writer::Headers;
 use crate::store::{Address, FORMAT_VERSION, Store, StoreError, Writer, check_id};
 
@@ -43,6 +45,8 @@ pub struct Addition {
     pub spec: Spec,
     /// Objects of a chain at the most: so many are decoded to restore a tensor.
     pub chain: usize,
+    /// Whether files may be left out that an index of shards names.
+    pub allow_missing: bool,
 }
 
 /// Result of adding a checkpoint.
@@ -76,8 +80,8 @@ pub struct Parts {
 /// `watch` is told of all bytes twice: when they have been looked at and when they are stored.
 ///
 /// # Errors
-/// [`StoreError::IdTaken`], [`StoreError::NoCheckpoint`] for a parent that is not there, [`StoreError::Changed`] if a file is being written; if a file
-/// cannot be read or is damaged, the system refuses something, or `watch` says to stop. Then the checkpoint is not there.
+/// [`StoreError::IdTaken`], [`StoreError::NoCheckpoint`] for a parent that is not there, [`StoreError::MissingShard`],
+/// [`StoreError::Changed`] if a file is being written; if a file cannot be read or is damaged, the system refuses something, or `watch` says to stop. Then the checkpoint is not there.
 pub fn add(
     writer: &Writer<'_>,
     inputs: &[PathBuf],
@@ -94,6 +98,9 @@ pub fn add(
     }
     let codecs = Codecs::new(&addition.spec)?;
     let (sources, items) = gather(inputs)?;
+    if !addition.allow_missing {
+        sources.iter().try_for_each(|source| check_index(source, &sources))?;
+    }
     let (sequence, parent) = find_parent(writer, &addition.parent, &items)?;
     let before = parent.as_ref().map(Before::of).unwrap_or_default();
     let hashes = hash_all(&sources, &items, watch)?;
@@ -104,7 +111,8 @@ pub fn add(
         plan_all(writer, &sources, &items, &addresses, &new, &before, &codecs, addition, watch)?;
     let job = |(&number, plan): (&usize, Plan)| {
         let (item, address) = (&items[number], addresses[number]);
-        Job { source: &sources[item.source], item, address, hashes: &hashes[number], plan }
+        let origin = sources[item.source].origin(item);
+        Job { origin, item, address, hashes: &hashes[number], plan }
     };
     let jobs: Vec<Job<'_>> = new.iter().zip(plans).map(job).collect();
     let staged = writer.stage()?;
@@ -132,19 +140,21 @@ pub fn add(
         chain = chain.max(headers.chain_len(address)?.unwrap_or(0));
     }
     let bytes_stored = stored.iter().sum::<u64>() + manifest.to_text().len() as u64;
+    // A pin of a checkpoint that had this name and is gone is not this one's.
+    writer.set_pinned(&manifest.id, false)?;
     writer.publish(&staged, &manifest)?;
     // The checkpoint is there. Where the mark stays, the next writer looks once in vain.
     let _ = writer.set_unswept(false);
     Ok(Added { manifest, bytes_stored, parts, chain, troubles })
 }
 
-/// Indices of the items whose objects are to be made: each object once, and those that are there and can be read are not. The bytes of all
-/// others count as done.
+/// Indices of the items whose objects are to be made: each object once, and not those that are there, with all that they are differences from,
+/// as far as their headers and lengths tell. The bytes of all others count as done.
 fn new_objects(store: &Store, items: &[Item], addresses: &[Address], watch: &Watch<'_>) -> Vec<usize> {
     let mut seen = HashSet::new();
     let mut new = Vec::new();
     for (number, (item, address)) in items.iter().zip(addresses).enumerate() {
-        if seen.insert(*address) && store.open_object(*address).is_err() {
+        if seen.insert(*address) && Chain::open(store, *address).is_err() {
             new.push(number);
         } else {
             (watch.done)(item.bytes);
@@ -192,16 +202,16 @@ fn find_parent(
     Ok((sequence, parent))
 }
 
-/// Tensors of the parent.
+/// Tensors of a checkpoint that differences are taken from.
 #[derive(Default)]
-struct Before<'a> {
+pub(crate) struct Before<'a> {
     /// By file and name; of files that were cut in another way, by name.
     of_file: HashMap<(&'a str, &'a str), &'a Part>,
     anywhere: HashMap<&'a str, Vec<&'a Part>>,
 }
 
 impl<'a> Before<'a> {
-    fn of(manifest: &'a Manifest) -> Self {
+    pub(crate) fn of(manifest: &'a Manifest) -> Self {
         let mut before = Self::default();
         for file in &manifest.files {
             for part in &file.parts {
@@ -213,11 +223,11 @@ impl<'a> Before<'a> {
         before
     }
 
-    /// The parent's object for a tensor: same name, type and length.
-    fn find(&self, source: &Source, item: &Item) -> Option<Address> {
-        let name = item.tensor.as_deref()?;
-        let fits = |part: &&&Part| part.dtype == item.dtype && part.bytes == item.bytes;
-        let found = self.of_file.get(&(source.name.as_str(), name)).filter(fits);
+    /// The object for a tensor of the same name, type and length: in the file of the same path, or anywhere.
+    pub(crate) fn find(&self, path: &str, tensor: Option<&str>, dtype: &str, bytes: u64) -> Option<Address> {
+        let name = tensor?;
+        let fits = |part: &&&Part| part.dtype == dtype && part.bytes == bytes;
+        let found = self.of_file.get(&(path, name)).filter(fits);
         found.or_else(|| self.anywhere.get(name)?.iter().find(fits)).map(|part| part.object)
     }
 }
@@ -266,10 +276,20 @@ fn plan_all(
         let source = &sources[item.source];
         // One that is damaged is replaced by one that is by itself: others may be differences from it.
         let is_damaged = writer.store().object_path(addresses[new[number]]).exists();
-        let parent = before.find(source, item).filter(|_| !is_damaged);
-        let (plan, trouble) = choose(writer.store(), (source, item), parent, codecs, addition.chain)?;
-        plans[number].get_or_init(|| plan);
-        troubles.lock().unwrap_or_else(PoisonError::into_inner).extend(trouble);
+        let parent = before.find(&source.name, item.tensor.as_deref(), &item.dtype, item.bytes);
+        let parent = parent.filter(|_| !is_damaged);
+        let (chain, trouble) = match parent.map(|parent| Chain::open(writer.store(), parent)).transpose() {
+            Ok(chain) => (chain, None),
+            Err(error) => (None, Some(error)),
+        };
+        let bases = chain.as_ref().map(|chain| Bases {
+            links: chain.addresses().collect(),
+            visit: Box::new(|chunk, scratch, visit| chain.visit_chunk(chunk, scratch, visit)),
+        });
+        let choice = choose(source.origin(item), item, bases, codecs, addition.chain)?;
+        plans[number].get_or_init(|| choice.plan);
+        let found = [trouble, choice.trouble].into_iter().flatten();
+        troubles.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
         Ok::<_, StoreError>(())
     })?;
     let plans = plans.into_iter().map(|plan| plan.into_inner().expect("all of them were made"));
@@ -296,12 +316,48 @@ fn stored_files(sources: &[Source], items: &[Item], addresses: &[Address]) -> Ve
 
 /// Ending of the names of files with tensors.
 const SAFETENSORS: &str = ".safetensors";
+/// Ending of the names of files that say which shard has which tensor.
+const INDEX: &str = ".index.json";
+/// Longest index that is read: those of models with a million tensors have less.
+const LONGEST_INDEX: u64 = 256 << 20;
 
 #[derive(Debug)]
-pub(crate) struct Source {
-    pub(crate) path: PathBuf,
-    pub(crate) name: String,
-    pub(crate) bytes: u64,
+struct Source {
+    path: PathBuf,
+    name: String,
+    bytes: u64,
+}
+
+impl Source {
+    fn origin(&self, item: &Item) -> Origin<'_> {
+        Origin::File { path: &self.path, at: item.at }
+    }
+}
+
+/// Refuses an index that names a file beside it which is not among those that are stored. What is no index by its content names none.
+fn check_index(index: &Source, sources: &[Source]) -> Result<(), StoreError> {
+    #[derive(serde::Deserialize)]
+    struct Index {
+        weight_map: HashMap<String, String>,
+    }
+    if !index.name.ends_with(INDEX) || index.bytes > LONGEST_INDEX {
+        return Ok(());
+    }
+    let text = std::fs::read(&index.path).map_err(FileError::io("read", &index.path))?;
+    let Ok(Index { weight_map }) = serde_json::from_slice(&text) else { return Ok(()) };
+    let folder = index.name.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+    let known: HashSet<&str> =
+        sources.iter().filter_map(|source| source.name.strip_prefix(&folder)).collect();
+    let named: BTreeSet<&str> = weight_map.values().map(String::as_str).collect();
+    let mut missing = named.into_iter().filter(|shard| !known.contains(shard));
+    match missing.next() {
+        Some(shard) => Err(StoreError::MissingShard {
+            index: index.path.clone(),
+            shard: shard.to_owned(),
+            more: missing.count(),
+        }),
+        None => Ok(()),
+    }
 }
 
 /// Successive bytes of a file.

@@ -14,17 +14,51 @@ use zipwire_codec::{
 };
 
 use crate::file::{FOR_BYTES, FileError, Frames, LEAST_BYTES, LEAST_SAVING, Watch, at};
-use crate::store::add::{Item, Source};
+use crate::store::add::Item;
 use crate::store::address::{
     NO_DTYPE, PIECE, PieceHash, dtype_bytes, hash_of_piece, hash_of_pieces, pieces_of,
 };
-use crate::store::object::{Chain, HEADER_BYTES, ObjectHeader, Scratch, chunk_len, frame_dtype};
+use crate::store::object::{Chain, HEADER_BYTES, OTHER_HASH, ObjectHeader, Scratch, chunk_len, frame_dtype};
 use crate::store::{Address, Store, StoreError};
+
+/// The values of an item, wherever they are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin<'a> {
+    /// A file, from its byte `at` on.
+    File { path: &'a Path, at: u64 },
+    /// An object that is there already, with what it is differences from.
+    Object(&'a Chain),
+}
+
+impl Origin<'_> {
+    /// Fills `out` with whole chunks from byte `at` of the values on.
+    fn read(&self, at: u64, out: &mut [u8], scratch: &mut Scratch) -> Result<(), StoreError> {
+        match self {
+            Self::File { path, at: start } => read_source(path, start + at, out),
+            Self::Object(chain) => chain.read(at, out, scratch),
+        }
+    }
+
+    /// The values are not those that were hashed.
+    fn changed(&self) -> StoreError {
+        match self {
+            Self::File { path, .. } => StoreError::Changed { path: (*path).to_owned() },
+            Self::Object(chain) => StoreError::object(chain.header().address, OTHER_HASH),
+        }
+    }
+
+    fn unfit(&self, error: EncodeError) -> StoreError {
+        match self {
+            Self::File { path, .. } => FileError::Encode { path: (*path).to_owned(), source: error }.into(),
+            Self::Object(chain) => StoreError::object(chain.header().address, error.to_string()),
+        }
+    }
+}
 
 /// An object that is to be made.
 #[derive(Debug)]
 pub(crate) struct Job<'a> {
-    pub(crate) source: &'a Source,
+    pub(crate) origin: Origin<'a>,
     pub(crate) item: &'a Item,
     pub(crate) address: Address,
     pub(crate) hashes: &'a [PieceHash],
@@ -146,12 +180,11 @@ fn chain_of(
 
 impl Piece {
     fn read(&mut self, job: &Job<'_>, within: u64) -> Result<(), StoreError> {
-        let path = &job.source.path;
         let start = within * PIECE;
         self.raw.resize(PIECE.min(job.item.bytes - start) as usize, 0);
-        read_source(path, job.item.at + start, &mut self.raw)?;
+        job.origin.read(start, &mut self.raw, &mut self.scratch)?;
         if hash_of_piece(&self.raw) != job.hashes[within as usize] {
-            return Err(StoreError::Changed { path: path.clone() });
+            return Err(job.origin.changed());
         }
         Ok(())
     }
@@ -170,8 +203,8 @@ impl Piece {
                 }
                 None => spec.clone(),
             };
-            let unfit = |source| FileError::Encode { path: job.source.path.clone(), source };
-            self.frames.push(&*spec.codec(), *dtype, values).map_err(unfit)?;
+            let pushed = self.frames.push(&*spec.codec(), *dtype, values);
+            pushed.map_err(|error| job.origin.unfit(error))?;
         }
         Ok(())
     }
@@ -341,74 +374,93 @@ pub(crate) fn encode(
     encode_to_vec(&*codec, Layout::Compact, dtype, values)
 }
 
-/// Chooses the plan that takes the fewest bytes on a sample of an item's chunks. `parent` has the same tensor as it was before.
+/// Objects that differences may be taken from: those of a chain, from the one that is by itself on.
+pub(crate) struct Bases<'a> {
+    pub(crate) links: Vec<Address>,
+    /// Gives the values of a chunk of the links, with their numbers: of those that [`Bases::is_wanted`] names, or of more.
+    #[expect(clippy::type_complexity, reason = "a function that calls one for each link")]
+    pub(crate) visit:
+        Box<dyn Fn(u64, &mut Scratch, &mut dyn FnMut(usize, &[u8])) -> Result<(), StoreError> + 'a>,
+}
+
+impl Bases<'_> {
+    /// Whether differences from a link are measured: from the last one, or, if the chain takes no more behind it, from all.
+    pub(crate) fn is_wanted(link: usize, len: usize, longest: usize) -> bool {
+        link + 1 == len || (len >= longest && link + 1 < longest)
+    }
+}
+
+/// A plan, and what a sample says of it.
+#[derive(Debug)]
+pub(crate) struct Choice {
+    pub(crate) plan: Plan,
+    /// Bytes that the object will take, its header included, if the rest is like the sample.
+    pub(crate) estimate: u64,
+    /// Why no differences are taken, if the bases are damaged.
+    pub(crate) trouble: Option<StoreError>,
+}
+
+/// Chooses the plan that takes the fewest bytes on a sample of an item's chunks, in a chain of `longest` objects at the most.
 ///
 /// # Errors
-/// If the file cannot be read. A parent that is damaged is none; then its error is given beside.
+/// If the values cannot be read. Bases that are damaged are none; then their error is given beside.
 pub(crate) fn choose(
-    store: &Store,
-    (source, item): (&Source, &Item),
-    parent: Option<Address>,
+    origin: Origin<'_>,
+    item: &Item,
+    mut bases: Option<Bases<'_>>,
     codecs: &Codecs,
     longest: usize,
-) -> Result<(Plan, Option<StoreError>), StoreError> {
+) -> Result<Choice, StoreError> {
+    let whole = item.bytes + HEADER_BYTES as u64;
+    let as_it_is = |trouble| Choice { plan: Plan::default(), estimate: whole, trouble };
     let Some((plain, dtype)) = codecs.of(item).filter(|_| item.bytes > 0) else {
-        return Ok((Plan::default(), None));
+        return Ok(as_it_is(None));
     };
-    let mut scratch = Scratch::default();
-    let mut trouble = None;
-    let mut chain = match parent.map(|parent| Chain::open(store, parent)).transpose() {
-        Ok(chain) => chain,
-        Err(error) => {
-            trouble = Some(error);
-            None
-        }
-    };
+    let (mut scratch, mut base_scratch, mut trouble) = (Scratch::default(), Scratch::default(), None);
     let chunk_len = chunk_len(dtype);
     let chunks = item.bytes.div_ceil(chunk_len);
     let count = SAMPLES.min(chunks);
     let (mut raw, mut full) = (0, AROUND);
+    let len = bases.as_ref().map_or(0, |bases| bases.links.len());
     // By the number of the link that differences are taken from.
-    let mut differing = vec![AROUND; chain.as_ref().map_or(0, Chain::len)];
+    let mut differing = vec![None; len];
     for number in 0..count {
         let chunk = (2 * number + 1) * chunks / (2 * count);
         let start = chunk * chunk_len;
         let mut values = vec![0; chunk_len.min(item.bytes - start) as usize];
-        read_source(&source.path, item.at + start, &mut values)?;
-        let unfit = |error| FileError::Encode { path: source.path.clone(), source: error };
+        origin.read(start, &mut values, &mut scratch)?;
         raw += values.len();
-        full += encode(&plain, dtype, &values, None).map_err(unfit)?.len();
-        let Some(open) = &chain else { continue };
+        full += encode(&plain, dtype, &values, None).map_err(|error| origin.unfit(error))?.len();
+        let Some(open) = &bases else { continue };
         let mut failed = None;
-        let last = open.len() - 1;
-        let is_full = open.len() >= longest;
-        let visited = open.visit_chunk(chunk, &mut scratch, |link, base| {
-            // All of a chain matter where it takes no more behind its last one.
-            if link == last || (is_full && link + 1 < longest) {
+        let visited = (open.visit)(chunk, &mut base_scratch, &mut |link, base| {
+            if Bases::is_wanted(link, len, longest) {
                 match encode(&codecs.delta, dtype, &values, Some(base.to_vec())) {
-                    Ok(frame) => differing[link] += frame.len(),
+                    Ok(frame) => *differing[link].get_or_insert(AROUND) += frame.len(),
                     Err(error) => failed = Some(error),
                 }
             }
         });
         if let Some(error) = failed {
-            return Err(unfit(error).into());
+            return Err(origin.unfit(error));
         }
         if let Err(error) = visited {
             trouble = Some(error);
-            chain = None;
+            bases = None;
         }
     }
-    let base = chain.as_ref().and_then(|chain| {
-        let addresses: Vec<Address> = chain.addresses().collect();
-        pick(full, &differing, longest).map(|link| (addresses[link], differing[link]))
+    let base = bases.and_then(|bases| {
+        // Links that are not given are no choice.
+        let differing: Vec<usize> = differing.iter().map(|size| size.unwrap_or(usize::MAX)).collect();
+        pick(full, &differing, longest).map(|link| (bases.links[link], differing[link]))
     });
     let (base, taken) = base.map_or((None, full), |(base, taken)| (Some(base), taken));
     if taken as f64 > (1.0 - LEAST_SAVING) * raw as f64 {
-        return Ok((Plan::default(), trouble));
+        return Ok(as_it_is(trouble));
     }
     let spec = if base.is_some() { codecs.delta.clone() } else { plain };
-    Ok((Plan { coding: Some((spec, dtype)), base }, trouble))
+    let estimate = HEADER_BYTES as u64 + (taken as f64 / raw as f64 * item.bytes as f64) as u64;
+    Ok(Choice { plan: Plan { coding: Some((spec, dtype)), base }, estimate, trouble })
 }
 
 /// Which link of a chain to take differences from, if any: `full` is the size without, and `differing` that of the differences from each link.

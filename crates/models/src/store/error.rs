@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::file::{FileError, help_for_version};
 use zipwire_codec::SpecError;
 
-use crate::store::Address;
+use crate::store::{Address, Pruned};
 
 /// Why something is not stored, restored, listed or removed.
 #[derive(Debug, thiserror::Error)]
@@ -38,13 +38,30 @@ pub enum StoreError {
     NoCheckpoint { path: PathBuf, id: String, nearest: Vec<String> },
     #[error("checkpoint `{id}` was removed while it was read")]
     Removed { id: String },
+    #[error("checkpoint `{id}` is pinned\nhelp: `zipwire store unpin` lets it go")]
+    Pinned { id: String },
+    /// A file or folder of a store that leads elsewhere: whoever writes would change what is there.
+    #[error(
+        "`{}` is a symbolic link, and a store has none of its own\nhelp: put what it leads to in its place; the store itself may be behind a link",
+        path.display()
+    )]
+    Link { path: PathBuf },
     #[error("`{}` is damaged: {what}", path.display())]
     Manifest { path: PathBuf, what: String },
     /// Nothing is removed while it is not known what all checkpoints need.
     #[error(
-        "{source}\nhelp: nothing was removed, as it is not known which objects it needs; remove that file if the checkpoint is to go"
+        "{source}\nhelp: nothing was removed, as it is not known which objects it needs; `zipwire store rm` removes that checkpoint if it is to go"
     )]
     Blocked { source: Box<StoreError> },
+    /// Checkpoints are removed, and not all of what they leave.
+    #[error(
+        "{source}\nhelp: {done}; checkpoints that are left are whole, and the same command goes on from here"
+    )]
+    Unfinished {
+        /// Counts of what was done.
+        done: Box<Pruned>,
+        source: Box<StoreError>,
+    },
     /// An object is not what was written, or is gone.
     #[error("object {address} is damaged: {what}")]
     Object { address: Address, what: String },
@@ -60,6 +77,17 @@ pub enum StoreError {
     },
     #[error("there are no files in what is to be stored")]
     NoFiles,
+    #[error(
+        "`{}` names `{shard}`{}, which is not among the files\nhelp: store it when all shards are there, or as it is by `--allow-missing`",
+        index.display(),
+        and_more(*more)
+    )]
+    MissingShard {
+        index: PathBuf,
+        shard: String,
+        /// Other files that it names and that are not there.
+        more: usize,
+    },
     #[error("`{}` cannot be stored: {why}", path.display())]
     BadPath { path: PathBuf, why: &'static str },
     #[error(
@@ -78,6 +106,21 @@ impl StoreError {
     pub(crate) fn object(address: Address, what: impl Into<String>) -> Self {
         Self::Object { address, what: what.into() }
     }
+
+    /// Whether an object is not what was written, and not only out of reach now.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(self, Self::Object { .. } | Self::Version { .. })
+    }
+
+    /// Whether the disk, or what the user may take of it, is full.
+    pub(crate) fn is_full(&self) -> bool {
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self, Self::File(FileError::Io { source, .. }) if matches!(source.kind(), StorageFull | QuotaExceeded))
+    }
+}
+
+fn and_more(more: usize) -> String {
+    if more == 0 { String::new() } else { format!(" and {more} more") }
 }
 
 fn holder(pid: Option<u32>) -> String {
@@ -90,4 +133,19 @@ fn nearest_ids(nearest: &[String]) -> String {
     }
     let names: Vec<String> = nearest.iter().map(|name| format!("`{name}`")).collect();
     format!("\nhelp: it has {}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_known() {
+        let error = |kind: std::io::ErrorKind| -> StoreError {
+            FileError::io("write", std::path::Path::new("x"))(kind.into()).into()
+        };
+        assert!(error(std::io::ErrorKind::StorageFull).is_full());
+        assert!(error(std::io::ErrorKind::QuotaExceeded).is_full());
+        assert!(!error(std::io::ErrorKind::NotFound).is_full());
+    }
 }

@@ -27,6 +27,8 @@ const CHECKPOINTS: &str = "checkpoints";
 const STAGED: &str = "staged";
 /// Ending of the names of manifests.
 const JSON: &str = ".json";
+/// Ending of the name of the empty file that is beside the manifest of a checkpoint that is pinned.
+const PIN: &str = ".pin";
 
 /// A folder with checkpoints. Readers need no lock; writers take it ([`crate::store::Writer`]).
 #[derive(Clone, Debug)]
@@ -63,6 +65,7 @@ impl Store {
         let store = Self { root: root.to_owned() };
         for folder in [OBJECTS, CHECKPOINTS, STAGED] {
             let path = root.join(folder);
+            refuse_link(&path)?;
             fs::create_dir_all(&path).map_err(FileError::io("create", &path))?;
         }
         let about = About { format: FORMAT.to_owned(), version: FORMAT_VERSION };
@@ -145,21 +148,39 @@ impl Store {
     /// # Errors
     /// The first one that a manifest has. One that was removed meanwhile is left out.
     pub fn manifests(&self) -> Result<Vec<Manifest>, StoreError> {
-        let mut manifests = Vec::new();
+        let Manifests { sound, damaged } = self.all_manifests()?;
+        damaged.into_iter().next().map_or(Ok(sound), |(_, error)| Err(error))
+    }
+
+    /// All checkpoints, oldest first, and those whose manifest is damaged. One that was removed meanwhile is left out.
+    ///
+    /// # Errors
+    /// If something cannot be read now.
+    pub(crate) fn all_manifests(&self) -> Result<Manifests, StoreError> {
+        let mut found = Manifests::default();
         for id in self.ids()? {
             match self.manifest(&id) {
-                Ok(manifest) => manifests.push(manifest),
+                Ok(manifest) => found.sound.push(manifest),
                 Err(StoreError::NoCheckpoint { .. }) => {}
+                Err(error @ (StoreError::Manifest { .. } | StoreError::Version { .. })) => {
+                    found.damaged.push((id, error));
+                }
                 Err(error) => return Err(error),
             }
         }
-        manifests.sort_by(|a, b| (a.sequence, &a.id).cmp(&(b.sequence, &b.id)));
-        Ok(manifests)
+        found.sound.sort_by(|a, b| (a.sequence, &a.id).cmp(&(b.sequence, &b.id)));
+        found.damaged.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(found)
     }
 
     /// Whether there is such a checkpoint, damaged or not.
     pub(crate) fn has(&self, id: &str) -> bool {
         self.manifest_path(id).symlink_metadata().is_ok()
+    }
+
+    /// Whether [`crate::store::prune`] leaves this checkpoint where it is.
+    pub fn is_pinned(&self, id: &str) -> bool {
+        self.pin_path(id).symlink_metadata().is_ok()
     }
 
     pub(crate) fn open_object(&self, address: Address) -> Result<Object, StoreError> {
@@ -179,6 +200,10 @@ impl Store {
         self.checkpoints().join(format!("{id}{JSON}"))
     }
 
+    pub(crate) fn pin_path(&self, id: &str) -> PathBuf {
+        self.checkpoints().join(format!("{id}{PIN}"))
+    }
+
     pub(crate) fn objects(&self) -> PathBuf {
         self.root.join(OBJECTS)
     }
@@ -191,27 +216,59 @@ impl Store {
         self.root.join(STAGED)
     }
 
-    /// Addresses of all objects, whether a checkpoint has them or not. Files with other names are passed over.
+    /// Addresses of all objects, whether a checkpoint has them or not. Files with other names are passed over, and so are folders that are links.
     pub(crate) fn addresses(&self) -> Result<Vec<Address>, StoreError> {
         let root = self.objects();
         let mut addresses = Vec::new();
-        for folder in names(&root)? {
-            let path = root.join(&folder);
-            if path.is_dir() {
-                let within = names(&path)?;
-                addresses.extend(within.iter().filter_map(|name| Address::of_place(&folder, name)));
+        for (folder, kind) in names(&root)? {
+            if kind.is_dir() {
+                let within = names(&root.join(&folder))?;
+                addresses.extend(within.iter().filter_map(|(name, _)| Address::of_place(&folder, name)));
             }
         }
         Ok(addresses)
     }
+
+    /// Refuses links in places that writers go to.
+    ///
+    /// # Errors
+    /// [`StoreError::Link`], and if a folder cannot be read.
+    pub(crate) fn refuse_links(&self) -> Result<(), StoreError> {
+        for name in [LOCK, UNSWEPT, STAGED, OBJECTS, CHECKPOINTS] {
+            refuse_link(&self.root.join(name))?;
+        }
+        let objects = self.objects();
+        let linked = names(&objects)?.into_iter().find(|(_, kind)| kind.is_symlink());
+        linked.map_or(Ok(()), |(name, _)| Err(StoreError::Link { path: objects.join(name) }))
+    }
 }
 
-/// Names in a folder that are text.
-fn names(folder: &Path) -> Result<Vec<String>, StoreError> {
+/// Checkpoints as they are found.
+#[derive(Debug, Default)]
+pub(crate) struct Manifests {
+    /// Oldest first.
+    pub(crate) sound: Vec<Manifest>,
+    /// Names of the others, in order, each with what is wrong.
+    pub(crate) damaged: Vec<(String, StoreError)>,
+}
+
+/// Refuses a place of a store that is a symbolic link.
+///
+/// # Errors
+/// [`StoreError::Link`].
+pub(crate) fn refuse_link(path: &Path) -> Result<(), StoreError> {
+    let is_link = path.symlink_metadata().is_ok_and(|metadata| metadata.file_type().is_symlink());
+    if is_link { Err(StoreError::Link { path: path.to_owned() }) } else { Ok(()) }
+}
+
+/// Names in a folder that are text, each with its kind: that of a link, where it is one.
+fn names(folder: &Path) -> Result<Vec<(String, fs::FileType)>, StoreError> {
     let read = FileError::io("read folder", folder);
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(&read)? {
-        names.extend(entry.map_err(&read)?.file_name().into_string().ok());
+        let entry = entry.map_err(&read)?;
+        let kind = entry.file_type().map_err(&read)?;
+        names.extend(entry.file_name().into_string().ok().map(|name| (name, kind)));
     }
     Ok(names)
 }

@@ -2,9 +2,28 @@
 
 use std::collections::HashSet;
 
+use crate::store::layout::Manifests;
 use crate::store::object::HEADER_BYTES;
 use crate::store::writer::{Headers, needed};
 use crate::store::{Store, StoreError};
+
+/// Checkpoints of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Those whose manifest is sound, oldest first.
+    pub checkpoints: Vec<Listed>,
+    /// The others, by name.
+    pub unread: Vec<Unread>,
+}
+
+/// A checkpoint whose manifest is damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// Its name.
+    pub id: String,
+    /// The error of its manifest.
+    pub error: String,
+}
 
 /// A checkpoint and what it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +34,8 @@ pub struct Listed {
     pub parent: Option<String>,
     /// When it was added, in seconds since 1970.
     pub created_unix_s: u64,
+    /// Whether it is pinned.
+    pub is_pinned: bool,
     /// Bytes of its files.
     pub bytes_raw: u64,
     /// Bytes of its manifest, and of the objects that it needs and no older checkpoint does.
@@ -23,11 +44,20 @@ pub struct Listed {
     pub chain: Option<usize>,
 }
 
+impl Listing {
+    /// Whether nothing is damaged, as far as manifests, and headers and lengths of objects tell.
+    pub fn is_sound(&self) -> bool {
+        self.unread.is_empty() && self.checkpoints.iter().all(|listed| listed.chain.is_some())
+    }
+}
+
 /// Totals of a store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Checkpoints.
+    /// Checkpoints whose manifest is sound; what follows is of these.
     pub checkpoints: usize,
+    /// The others, by name.
+    pub unread: Vec<Unread>,
     /// Objects that are values as they are.
     pub raw: usize,
     /// Objects that are coded by themselves.
@@ -42,20 +72,32 @@ pub struct Stats {
     pub bytes_raw: u64,
     /// Bytes of all objects that checkpoints need, and of all manifests.
     pub bytes_stored: u64,
-    /// Bytes of objects that none needs.
-    pub bytes_unneeded: u64,
+    /// Bytes of objects that none needs; not known where a manifest is damaged.
+    pub bytes_unneeded: Option<u64>,
     /// The longest chain.
     pub chain: usize,
 }
 
-/// Lists all checkpoints, oldest first.
+impl Stats {
+    /// Whether nothing is damaged, as far as manifests, and headers and lengths of objects tell.
+    pub fn is_sound(&self) -> bool {
+        self.unread.is_empty() && self.damaged == 0
+    }
+}
+
+fn unread(damaged: Vec<(String, StoreError)>) -> Vec<Unread> {
+    damaged.into_iter().map(|(id, error)| Unread { id, error: error.to_string() }).collect()
+}
+
+/// Lists all checkpoints. Damage is a finding, not an error.
 ///
 /// # Errors
-/// If a manifest is damaged, or something cannot be read.
-pub fn list(store: &Store) -> Result<Vec<Listed>, StoreError> {
+/// If something cannot be read now.
+pub fn list(store: &Store) -> Result<Listing, StoreError> {
     let (mut headers, mut seen) = (Headers::new(store), HashSet::new());
+    let Manifests { sound, damaged } = store.all_manifests()?;
     let mut rows = Vec::new();
-    for manifest in store.manifests()? {
+    for manifest in sound {
         let mut bytes_stored = manifest.to_text().len() as u64;
         let mut chain = Some(0);
         let objects: HashSet<_> = manifest.objects().collect();
@@ -67,6 +109,7 @@ pub fn list(store: &Store) -> Result<Vec<Listed>, StoreError> {
             chain = chain.zip(headers.chain_len(address)?).map(|(longest, len)| longest.max(len));
         }
         rows.push(Listed {
+            is_pinned: store.is_pinned(&manifest.id),
             bytes_raw: manifest.bytes_raw(),
             id: manifest.id,
             parent: manifest.parent,
@@ -75,7 +118,7 @@ pub fn list(store: &Store) -> Result<Vec<Listed>, StoreError> {
             chain,
         });
     }
-    Ok(rows)
+    Ok(Listing { checkpoints: rows, unread: unread(damaged) })
 }
 
 /// Counts checkpoints, objects and their bytes.
@@ -83,11 +126,11 @@ pub fn list(store: &Store) -> Result<Vec<Listed>, StoreError> {
 /// # Errors
 /// Errors of [`list`].
 pub fn stats(store: &Store) -> Result<Stats, StoreError> {
-    let manifests = store.manifests()?;
+    let Manifests { sound: manifests, damaged } = store.all_manifests()?;
     let mut headers = Headers::new(store);
     let needed = needed(&manifests, &mut headers)?;
     let named: HashSet<_> = manifests.iter().flat_map(crate::store::Manifest::objects).collect();
-    let mut stats = Stats { checkpoints: manifests.len(), ..Stats::default() };
+    let mut stats = Stats { checkpoints: manifests.len(), unread: unread(damaged), ..Stats::default() };
     for manifest in &manifests {
         stats.bytes_raw = stats.bytes_raw.saturating_add(manifest.bytes_raw());
         stats.bytes_stored += manifest.to_text().len() as u64;
@@ -107,9 +150,11 @@ pub fn stats(store: &Store) -> Result<Stats, StoreError> {
         stats.bytes_stored += header.stored + HEADER_BYTES as u64;
         stats.chain = stats.chain.max(headers.chain_len(*address)?.unwrap_or(0));
     }
-    for address in store.addresses()?.into_iter().filter(|address| !needed.contains(address)) {
-        let len = store.object_path(address).symlink_metadata().map_or(0, |metadata| metadata.len());
-        stats.bytes_unneeded += len;
+    if stats.unread.is_empty() {
+        let unneeded = store.addresses()?.into_iter().filter(|address| !needed.contains(address));
+        let len =
+            |address| store.object_path(address).symlink_metadata().map_or(0, |metadata| metadata.len());
+        stats.bytes_unneeded = Some(unneeded.map(len).sum());
     }
     Ok(stats)
 }

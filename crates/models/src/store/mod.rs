@@ -26,10 +26,11 @@
 //!         parent: Parent::Auto,
 //!         spec: "rans".parse()?,
 //!         chain: DEFAULT_CHAIN,
+//!         allow_missing: false,
 //!     };
 //!     add(&writer, std::slice::from_ref(path), &addition, &Watch::default())?;
 //! }
-//! let listed = list(&store)?;
+//! let listed = list(&store)?.checkpoints;
 //! assert!(listed[1].bytes_stored < listed[0].bytes_stored);
 //!
 //! restore(&store, "step-2", &out, false, &Watch::default())?;
@@ -47,6 +48,7 @@ mod list;
 mod manifest;
 mod object;
 mod prune;
+mod rebase;
 mod restore;
 mod verify;
 mod writer;
@@ -55,10 +57,10 @@ pub use add::{Added, Addition, DEFAULT_CHAIN, Parent, Parts, add};
 pub use address::{Address, AddressError};
 pub use error::StoreError;
 pub use layout::{FORMAT_VERSION, Store};
-pub use list::{Listed, Stats, list, stats};
+pub use list::{Listed, Listing, Stats, Unread, list, stats};
 pub use manifest::{Manifest, Part, StoredFile, check_id};
 pub use object::ObjectHeader;
-pub use prune::{Keep, Pruned, prune};
-pub use restore::{check, restore};
+pub use prune::{Keep, Pruned, Selection, plan_prune, prune, set_pinned};
+pub use restore::{Missing, Salvaged, check, restore, salvage};
 pub use verify::{Lost, Verdict, Verified, verify};
 pub use writer::{Swept, Writer};

@@ -271,7 +271,7 @@ pub(crate) const LONGEST_CHAIN: usize = 64;
 /// The same for writers: an object that is put back where it was lost may itself be at the end of a chain, and have one behind it.
 pub(crate) const LONGEST_WRITTEN: usize = LONGEST_CHAIN / 2;
 /// How often a chain is opened again after another process has replaced a part of it.
-const ATTEMPTS: usize = 3;
+pub(crate) const ATTEMPTS: usize = 3;
 
 /// Objects from one that is by itself to one that is asked for, each differences from the one before.
 #[derive(Debug)]
@@ -288,12 +288,17 @@ pub(crate) struct Scratch {
 }
 
 impl Chain {
+    /// Opens an object and all that it is differences from.
+    ///
+    /// # Errors
+    /// [`StoreError::Object`] and [`StoreError::Version`] for what is damaged or gone; if a file cannot be read now.
     pub(crate) fn open(store: &Store, address: Address) -> Result<Self, StoreError> {
         let mut attempt = 1;
         loop {
             match Self::try_open(store, address) {
                 // Another process has made an object of the chain one by itself, and then removed what was its base.
                 Err(error) if attempt < ATTEMPTS && is_absent(&error) => attempt += 1,
+                Err(error) if is_absent(&error) => return Err(StoreError::object(address, NOT_THERE)),
                 result => return result,
             }
         }
@@ -313,10 +318,6 @@ impl Chain {
         }
         links.reverse();
         Ok(Self { links })
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.links.len()
     }
 
     /// Header of the object that was asked for, the last of the chain.
@@ -365,11 +366,14 @@ impl Chain {
         out: &mut Vec<u8>,
         scratch: &mut Scratch,
     ) -> Result<(), StoreError> {
-        let header = self.header();
-        out.resize(PIECE.min(header.bytes - piece * PIECE) as usize, 0);
-        let mut rest = &mut out[..];
-        for chunk in header.chunks_of(piece) {
-            let (values, behind) = rest.split_at_mut(header.chunk_bytes(chunk));
+        out.resize(PIECE.min(self.header().bytes - piece * PIECE) as usize, 0);
+        self.read(piece * PIECE, out, scratch)
+    }
+
+    /// Fills `out` with the values from byte `at` on: whole chunks, the last one of the object shorter.
+    pub(crate) fn read(&self, at: u64, out: &mut [u8], scratch: &mut Scratch) -> Result<(), StoreError> {
+        let chunk_len = chunk_len(self.header().frame_dtype());
+        for (chunk, values) in (at / chunk_len..).zip(out.chunks_mut(chunk_len as usize)) {
             let mut base = None;
             for (number, link) in self.links.iter().enumerate() {
                 if number + 1 == self.links.len() {
@@ -383,8 +387,12 @@ impl Chain {
                     scratch.spare = before.and_then(|base| Arc::try_unwrap(base.0).ok()).unwrap_or_default();
                 }
             }
-            rest = behind;
         }
         Ok(())
     }
 }
+
+/// Message where a chain is not whole.
+pub(crate) const NOT_THERE: &str = "it is not there, or what it is differences from";
+/// Message where values have not the hash that names them.
+pub(crate) const OTHER_HASH: &str = "its values have another hash";

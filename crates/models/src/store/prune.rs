@@ -1,26 +1,43 @@
-//! Removal of old checkpoints. Objects that are differences from what no checkpoint has any more are written anew where that takes less.
+//! Removal of checkpoints, and of the objects that no other one needs.
+//!
+//! What can go without a write goes first, so that a disk that is full has room again: manifests, then objects. Then objects that are
+//! differences from what no checkpoint has any more are written anew ([`crate::store::rebase`]), and each one frees what it needed.
 
-use std::collections::{HashMap, HashSet};
-use std::fs::{self, File};
+use std::collections::HashSet;
+use std::fmt;
+use std::fs;
 use std::num::NonZero;
 
-use crate::file::{FileError, Watch, at, sync_folder};
+use crate::file::{FileError, Watch};
 
-use crate::store::add::{Item, Source};
-use crate::store::address::{PIECE, PieceHash, address_of, hash_of_piece, pieces_of};
-use crate::store::encode::{Codecs, Job, choose, staged_path, write_objects};
+use crate::store::layout::Manifests;
 use crate::store::manifest::Manifest;
-use crate::store::object::{Chain, HEADER_BYTES, LONGEST_WRITTEN, Scratch};
-use crate::store::writer::{Headers, Swept, sweep};
-use crate::store::{Address, StoreError, Writer};
+use crate::store::rebase::{Rebase, carry_out, plan_rebases};
+use crate::store::writer::{Headers, Swept, needed, sweep, sync};
+use crate::store::{Store, StoreError, Writer};
 
-/// Which checkpoints stay.
+/// Which checkpoints stay. Those that are pinned do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
     /// How many of the newest are kept.
     pub newest: NonZero<usize>,
-    /// Keeps, of the others, the oldest one and every n-th after it; `None` keeps no others.
+    /// Keeps, of the others, the oldest one and every n-th that was added after it; `None` keeps no others.
     pub every: Option<NonZero<usize>>,
+}
+
+/// Which checkpoints go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// All but these.
+    AllBut(Keep),
+    /// Those with these names.
+    Ids(Vec<String>),
+}
+
+impl From<Keep> for Selection {
+    fn from(keep: Keep) -> Self {
+        Self::AllBut(keep)
+    }
 }
 
 /// Checkpoints and objects that were removed, and those that stay.
@@ -30,17 +47,45 @@ pub struct Pruned {
     pub removed: Vec<String>,
     /// Names of those that are left, oldest first.
     pub kept: Vec<String>,
+    /// Those of them that are pinned.
+    pub pinned: Vec<String>,
     /// Objects that were written anew, as what they were differences from is gone.
     pub rebased: usize,
+    /// Objects that are still to be written anew, where that was interrupted.
+    pub left: usize,
+    /// Bytes that the smallest of these will take, by a sample.
+    pub room: u64,
     /// Objects that none of these needs.
     pub swept: Swept,
+    /// Bytes of all objects before, and now.
+    pub bytes_before: u64,
+    /// Bytes of all objects now.
+    pub bytes_after: u64,
+}
+
+impl fmt::Display for Pruned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { removed, swept, rebased, left, room, .. } = self;
+        let (checkpoints, Swept { objects, bytes, .. }) = (removed.len(), swept);
+        write!(
+            f,
+            "{checkpoints} checkpoints and {objects} objects of {bytes} bytes were removed, {rebased} objects written anew, "
+        )?;
+        match left {
+            0 => write!(f, "and what else they leave is still to be removed"),
+            _ => write!(
+                f,
+                "and {left} more have to be before what they need can go: the smallest takes {room} bytes"
+            ),
+        }
+    }
 }
 
 impl Keep {
-    /// Whether the checkpoint with this number, of so many, stays.
-    fn keeps(self, number: usize, count: usize) -> bool {
+    /// Whether a checkpoint stays, by its number among so many, and by how far its sequence number is from the oldest one's.
+    fn keeps(self, number: usize, count: usize, distance: u64) -> bool {
         number + self.newest.get() >= count
-            || self.every.is_some_and(|every| number.is_multiple_of(every.get()))
+            || self.every.is_some_and(|every| distance.is_multiple_of(every.get() as u64))
     }
 }
 
@@ -50,134 +95,147 @@ impl Keep {
 /// A process that reads one of them meanwhile gets [`StoreError::Removed`], unless it has all files that it needs open already.
 ///
 /// # Errors
-/// If a manifest is damaged, and then nothing is removed; if the system refuses something, or `watch` says to stop. What has been removed by then is gone; the next writer
-/// removes the objects.
-pub fn prune(writer: &Writer<'_>, keep: Keep, watch: &Watch<'_>) -> Result<Pruned, StoreError> {
-    let store = writer.store();
-    let manifests = store.manifests().map_err(|error| match error {
-        error @ (StoreError::Manifest { .. } | StoreError::Version { .. }) => {
-            StoreError::Blocked { source: Box::new(error) }
+/// If a manifest is damaged that is not to go, and then nothing is removed; [`StoreError::NoCheckpoint`] and [`StoreError::Pinned`] for names, the
+/// same; if the system refuses something, or `watch` says to stop. [`StoreError::Unfinished`] says what has been done by then. All checkpoints that
+/// are left are whole wherever it ends, and the same call goes on from there.
+pub fn prune(
+    writer: &Writer<'_>,
+    selection: impl Into<Selection>,
+    watch: &Watch<'_>,
+) -> Result<Pruned, StoreError> {
+    let Plan { going, kept, rebases, mut pruned } = Plan::of(writer.store(), &selection.into(), watch)?;
+    (pruned.removed, pruned.rebased, pruned.swept) = Default::default();
+    pruned.bytes_after = pruned.bytes_before;
+    let result = remove(writer, going, &mut pruned)
+        .and_then(|()| carry_out(writer, &kept, rebases, watch, &mut pruned));
+    match result {
+        Ok(()) => {
+            writer.set_unswept(false)?;
+            Ok(pruned)
         }
-        error => error,
-    })?;
-    let mut pruned = Pruned::default();
-    for (number, manifest) in manifests.iter().enumerate() {
-        let list = if keep.keeps(number, manifests.len()) { &mut pruned.kept } else { &mut pruned.removed };
-        list.push(manifest.id.clone());
+        Err(source) => {
+            // All that nobody needs is gone, if it has come to the objects that are written anew.
+            if pruned.left > 0 {
+                writer.set_unswept(false)?;
+            }
+            Err(StoreError::Unfinished { done: Box::new(pruned), source: Box::new(source) })
+        }
     }
-    writer.set_unswept(true)?;
-    for id in &pruned.removed {
-        let path = store.manifest_path(id);
-        fs::remove_file(&path).map_err(FileError::io("remove", &path))?;
-    }
-    let folder = store.checkpoints();
-    sync_folder(&folder).map_err(FileError::io("write", &folder))?;
-    pruned.rebased = rebase(writer, &store.manifests()?, watch)?;
-    pruned.swept = sweep(store)?;
-    writer.set_unswept(false)?;
-    Ok(pruned)
 }
 
-/// An object that would be written anew.
-struct Candidate {
-    address: Address,
-    /// The next of its bases that a checkpoint has.
-    base: Option<Address>,
-    /// Bytes of the object, and of those that nobody needs once it does not need them.
-    bytes: u64,
-}
-
-/// Writes objects anew, by themselves or as differences from what a checkpoint has, where that takes less than what is kept only for them. Their values
-/// stay, and so do their addresses; what is differences from them does not notice. Gives how many it has written.
+/// Says what [`prune`] would do. Bytes of objects that would be written anew are estimates by samples.
 ///
 /// # Errors
-/// If something cannot be read or written now, or `watch` says to stop. What is damaged stays as it is.
-fn rebase(writer: &Writer<'_>, manifests: &[Manifest], watch: &Watch<'_>) -> Result<usize, StoreError> {
-    let named: HashSet<Address> = manifests.iter().flat_map(Manifest::objects).collect();
-    let mut count = 0;
-    for candidate in candidates(writer, &named)? {
-        if (watch.cancelled)() {
-            return Err(FileError::Cancelled.into());
-        }
-        match write_anew(writer, &candidate, watch) {
-            Ok(is_written) => count += usize::from(is_written),
-            Err(StoreError::Object { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(count)
+/// Errors of [`prune`] before anything is removed.
+pub fn plan_prune(
+    store: &Store,
+    selection: impl Into<Selection>,
+    watch: &Watch<'_>,
+) -> Result<Pruned, StoreError> {
+    Ok(Plan::of(store, &selection.into(), watch)?.pruned)
 }
 
-/// Objects that checkpoints have, and whose base none has.
-fn candidates(writer: &Writer<'_>, named: &HashSet<Address>) -> Result<Vec<Candidate>, StoreError> {
-    let mut headers = Headers::new(writer.store());
-    // How many objects that are needed are differences from each one that no checkpoint has.
-    let mut users: HashMap<Address, usize> = HashMap::new();
-    let mut seen = HashSet::new();
-    let mut objects: Vec<Address> = named.iter().copied().collect();
-    objects.sort();
-    for address in &objects {
-        for link in headers.chain(*address, &mut seen)? {
-            if let Some(base) = headers.get(link)?.and_then(|header| header.base) {
-                *users.entry(base).or_default() += 1;
+/// Pins a checkpoint, so that nothing removes it, or lets it go.
+///
+/// # Errors
+/// [`StoreError::NoCheckpoint`], and if the system refuses something.
+pub fn set_pinned(writer: &Writer<'_>, id: &str, is_pinned: bool) -> Result<(), StoreError> {
+    if !writer.store().has(id) {
+        writer.store().manifest(id)?;
+    }
+    writer.set_pinned(id, is_pinned)
+}
+
+struct Plan {
+    going: Vec<String>,
+    kept: Vec<Manifest>,
+    rebases: Vec<Rebase>,
+    /// Counts, if all of it is carried out.
+    pruned: Pruned,
+}
+
+impl Plan {
+    fn of(store: &Store, selection: &Selection, watch: &Watch<'_>) -> Result<Self, StoreError> {
+        let Manifests { sound: all, damaged } = store.all_manifests()?;
+        let is_going: HashSet<String> = going(store, selection, &all)?.into_iter().collect();
+        let mut going = Vec::new();
+        for (id, source) in damaged {
+            if !is_going.contains(&id) {
+                return Err(StoreError::Blocked { source: Box::new(source) });
+            }
+            going.push(id);
+        }
+        let (leaving, kept): (Vec<Manifest>, Vec<Manifest>) =
+            all.into_iter().partition(|manifest| is_going.contains(&manifest.id));
+        going.extend(leaving.iter().map(|manifest| manifest.id.clone()));
+        let rebases = plan_rebases(store, &leaving, &kept, watch)?;
+        let names = || kept.iter().map(|manifest| manifest.id.clone());
+        let mut pruned = Pruned {
+            removed: going.clone(),
+            kept: names().collect(),
+            pinned: names().filter(|id| store.is_pinned(id)).collect(),
+            rebased: rebases.rebases.len(),
+            ..Pruned::default()
+        };
+        let needed = needed(&kept, &mut Headers::new(store))?;
+        for address in store.addresses()? {
+            let len = store.object_path(address).symlink_metadata().map_or(0, |metadata| metadata.len());
+            pruned.bytes_before += len;
+            if !needed.contains(&address) || rebases.freed.contains(&address) {
+                pruned.swept.add(Swept { objects: 1, bytes: len, staged: 0 });
             }
         }
+        pruned.bytes_after = (pruned.bytes_before - pruned.swept.bytes).saturating_add_signed(rebases.growth);
+        Ok(Self { going, kept, rebases: rebases.rebases, pruned })
     }
-    let mut candidates = Vec::new();
-    for address in objects {
-        let Some(header) = headers.get(address)? else { continue };
-        let (mut bytes, mut next, mut is_alone) = (header.stored, header.base, true);
-        let mut links = 0;
-        while let Some(base) = next.filter(|base| !named.contains(base) && links < LONGEST_WRITTEN) {
-            let Some(header) = headers.get(base)? else { break };
-            is_alone &= users.get(&base) == Some(&1);
-            bytes += if is_alone { header.stored + HEADER_BYTES as u64 } else { 0 };
-            next = header.base;
-            links += 1;
-        }
-        if links > 0 && is_alone {
-            candidates.push(Candidate { address, base: next, bytes });
-        }
-    }
-    Ok(candidates)
 }
 
-/// Gives whether it takes less, and is in its place.
-fn write_anew(writer: &Writer<'_>, candidate: &Candidate, watch: &Watch<'_>) -> Result<bool, StoreError> {
-    let store = writer.store();
-    let chain = Chain::open(store, candidate.address)?;
-    let header = chain.header().clone();
-    let dtype = header.dtype_name().to_owned();
-    let staged = writer.stage()?;
-    let path = staged.path().join("values");
-    let write = FileError::io("write", &path);
-    let file = File::create(&path).map_err(&write)?;
-    let (mut values, mut scratch, mut hashes) = (Vec::new(), Scratch::default(), Vec::<PieceHash>::new());
-    for piece in 0..pieces_of(header.bytes) {
-        if (watch.cancelled)() {
-            return Err(FileError::Cancelled.into());
+/// Names of the checkpoints that are to go.
+fn going(store: &Store, selection: &Selection, all: &[Manifest]) -> Result<Vec<String>, StoreError> {
+    match selection {
+        Selection::AllBut(keep) => {
+            let first = all.first().map_or(0, |manifest| manifest.sequence);
+            let goes = |(number, manifest): &(usize, &Manifest)| {
+                let keeps = keep.keeps(*number, all.len(), manifest.sequence - first);
+                !keeps && !store.is_pinned(&manifest.id)
+            };
+            Ok(all.iter().enumerate().filter(goes).map(|(_, manifest)| manifest.id.clone()).collect())
         }
-        chain.read_piece(piece, &mut values, &mut scratch)?;
-        hashes.push(hash_of_piece(&values));
-        at::write_all(&file, &values, piece * PIECE).map_err(&write)?;
+        Selection::Ids(ids) => {
+            for id in ids {
+                if !store.has(id) {
+                    // The error names those that are alike.
+                    store.manifest(id)?;
+                }
+                if store.is_pinned(id) {
+                    return Err(StoreError::Pinned { id: id.clone() });
+                }
+            }
+            Ok(ids.clone())
+        }
     }
-    drop((chain, file));
-    if address_of(&dtype, header.bytes, &hashes) != candidate.address {
-        return Err(StoreError::object(candidate.address, "its values have another hash"));
+}
+
+/// Removes manifests, and then what none of the others needs. The mark is there before; if the disk has no room for it, the first manifest makes some.
+fn remove(writer: &Writer<'_>, going: Vec<String>, pruned: &mut Pruned) -> Result<(), StoreError> {
+    let store = writer.store();
+    let mut marked = writer.set_unswept(true);
+    if matches!(&marked, Err(error) if !error.is_full()) {
+        return marked;
     }
-    let codecs = Codecs::new(&"rans".parse().expect("it is a codec"))?;
-    let source = Source { path: path.clone(), name: String::new(), bytes: header.bytes };
-    let item = Item { source: 0, tensor: None, dtype, row: 1, at: 0, bytes: header.bytes };
-    // The base is one of the chain, so the new chain is shorter.
-    let (plan, _) = choose(store, (&source, &item), candidate.base, &codecs, LONGEST_WRITTEN)?;
-    let (source, item) = (&source, &item);
-    let job = Job { source, item, address: candidate.address, hashes: &hashes, plan };
-    let stored = write_objects(store, std::slice::from_ref(&job), staged.path(), watch)?;
-    if stored[0] >= candidate.bytes + HEADER_BYTES as u64 {
-        return Ok(false);
+    for id in going {
+        let path = store.manifest_path(&id);
+        fs::remove_file(&path).map_err(FileError::io("remove", &path))?;
+        pruned.removed.push(id);
+        if marked.is_err() {
+            marked = writer.set_unswept(true);
+        }
     }
-    writer.place(&[(candidate.address, staged_path(staged.path(), 0))])?;
-    Ok(true)
+    sync(&store.checkpoints())?;
+    let swept = sweep(store)?;
+    pruned.swept.add(swept);
+    pruned.bytes_after -= swept.bytes;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -186,13 +244,24 @@ mod tests {
 
     #[test]
     fn the_newest_stay_and_every_so_many() {
-        let kept = |newest, every, count| -> Vec<usize> {
+        let kept = |newest, every, sequences: &[u64]| -> Vec<u64> {
             let keep = Keep { newest: NonZero::new(newest).unwrap(), every: NonZero::new(every) };
-            (0..count).filter(|number| keep.keeps(*number, count)).collect()
+            let count = sequences.len();
+            let keeps =
+                |(number, sequence): &(usize, u64)| keep.keeps(*number, count, sequence - sequences[0]);
+            sequences.iter().copied().enumerate().filter(keeps).map(|(_, sequence)| sequence).collect()
         };
-        assert_eq!(kept(2, 0, 5), [3, 4]);
-        assert_eq!(kept(1, 2, 6), [0, 2, 4, 5]);
-        assert_eq!(kept(9, 0, 3), [0, 1, 2]);
-        assert_eq!(kept(1, 10, 1), [0]);
+        assert_eq!(kept(2, 0, &[0, 1, 2, 3, 4]), [3, 4]);
+        assert_eq!(kept(1, 2, &[0, 1, 2, 3, 4, 5]), [0, 2, 4, 5]);
+        assert_eq!(kept(9, 0, &[0, 1, 2]), [0, 1, 2]);
+        assert_eq!(kept(1, 10, &[7]), [7]);
+        // A store that is pruned after each checkpoint keeps the same as one that is pruned once.
+        let (mut rolling, all) = (Vec::new(), Vec::from_iter(0..40));
+        for sequence in &all {
+            rolling.push(*sequence);
+            rolling = kept(3, 10, &rolling);
+        }
+        assert_eq!(rolling, kept(3, 10, &all));
+        assert_eq!(rolling, [0, 10, 20, 30, 37, 38, 39]);
     }
 }

@@ -1,14 +1,14 @@
 //! Whether every checkpoint can be restored.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use crate::file::Watch;
 
 use crate::store::address::{PieceHash, address_of, hash_of_piece, hash_of_pieces, pieces_of};
-use crate::store::layout::is_absent;
+use crate::store::layout::{Manifests, is_absent};
 use crate::store::manifest::Manifest;
-use crate::store::object::{LONGEST_CHAIN, Object, Values};
+use crate::store::object::{ATTEMPTS, LONGEST_CHAIN, OTHER_HASH, Object, Values};
 use crate::store::restore::part_name;
 use crate::store::{Address, Store, StoreError};
 
@@ -63,26 +63,43 @@ impl Verified {
     }
 }
 
+/// Looks at a store at the most, where each one finds something else.
+const LOOKS: usize = 16;
+
 /// Reads all objects that checkpoints need, and compares what they are kept as with its hash; if it is `deep`, decodes them and compares the values
 /// with their address. Nothing is changed, and writers are not kept waiting.
 ///
 /// # Errors
 /// If something cannot be read now, or `watch` says to stop. Damage is a finding, not an error.
 pub fn verify(store: &Store, deep: bool, watch: &Watch<'_>) -> Result<Verified, StoreError> {
-    let mut verified = Verified::default();
-    let mut manifests = Vec::new();
-    for id in store.ids()? {
-        match store.manifest(&id) {
-            Ok(manifest) => manifests.push(manifest),
-            Err(StoreError::NoCheckpoint { .. }) => {}
-            Err(error @ (StoreError::Manifest { .. } | StoreError::Version { .. })) => {
-                verified.checkpoints.push(Verdict { id, manifest: Some(error), lost: Vec::new() });
-            }
-            Err(error) => return Err(error),
+    let mut verified = look(store, deep, watch, None)?;
+    // What was replaced or removed while it was looked at is not damaged: what is found twice in a row is.
+    for _ in 1..LOOKS {
+        let suspects: BTreeSet<Address> = verified.objects.keys().copied().collect();
+        if suspects.is_empty() {
+            break;
+        }
+        let (looked_at, bytes) = (verified.looked_at, verified.bytes);
+        verified = Verified { looked_at, bytes, ..look(store, deep, watch, Some(&suspects))? };
+        if suspects.iter().eq(verified.objects.keys()) {
+            break;
         }
     }
-    manifests.sort_by(|a, b| (a.sequence, &a.id).cmp(&(b.sequence, &b.id)));
-    let links = look_at_all(store, &manifests, deep, watch, &mut verified)?;
+    Ok(verified)
+}
+
+/// Looks at a store as it is now. Of objects that are not among the suspects, if there are any, only headers are read.
+fn look(
+    store: &Store,
+    deep: bool,
+    watch: &Watch<'_>,
+    suspects: Option<&BTreeSet<Address>>,
+) -> Result<Verified, StoreError> {
+    let Manifests { sound: manifests, damaged } = store.all_manifests()?;
+    let unread = |(id, error)| Verdict { id, manifest: Some(error), lost: Vec::new() };
+    let mut verified =
+        Verified { checkpoints: damaged.into_iter().map(unread).collect(), ..Verified::default() };
+    let links = look_at_all(store, &manifests, deep, watch, suspects, &mut verified)?;
     // What differences are taken from is needed as well.
     let broken = |object: Address| -> Option<Address> {
         let (mut next, mut count) = (Some(object), 0);
@@ -124,6 +141,7 @@ fn look_at_all(
     manifests: &[Manifest],
     deep: bool,
     watch: &Watch<'_>,
+    suspects: Option<&BTreeSet<Address>>,
     verified: &mut Verified,
 ) -> Result<HashMap<Address, Option<Address>>, StoreError> {
     let mut links: HashMap<Address, Option<Address>> = HashMap::new();
@@ -151,7 +169,9 @@ fn look_at_all(
             verified.looked_at += 1;
         }
     }
-    let found = look_into(store, &sound, deep, watch)?;
+    let mut order = in_order(&sound);
+    order.retain(|address| suspects.is_none_or(|suspects| suspects.contains(address)));
+    let found = look_into(store, &order, deep, watch)?;
     verified.bytes = found.bytes;
     verified.objects.extend(found.damaged);
     Ok(links)
@@ -189,25 +209,18 @@ struct Node {
     trouble: OnceLock<String>,
 }
 
-/// Reads objects, given with their bases, and compares what they are kept as with its hash; if it is `deep`, decodes them, and compares the
-/// values with the address.
-fn look_into(
-    store: &Store,
-    bases: &HashMap<Address, Option<Address>>,
-    deep: bool,
-    watch: &Watch<'_>,
-) -> Result<Found, StoreError> {
+/// Reads objects and compares what they are kept as with its hash; if it is `deep`, decodes them, and compares the values with the address.
+fn look_into(store: &Store, order: &[Address], deep: bool, watch: &Watch<'_>) -> Result<Found, StoreError> {
     let mut found = Found::default();
-    for asked in in_order(bases).chunks(AT_ONCE) {
-        let mut nodes: Vec<Node> = Vec::new();
-        let mut numbers = HashMap::new();
+    for asked in order.chunks(AT_ONCE) {
+        let mut nodes = Nodes::default();
         for address in asked {
-            open_with_bases(store, *address, bases, deep, &mut nodes, &mut numbers, &mut found);
-            if let Some(number) = numbers.get(address) {
-                nodes[*number].is_asked = true;
+            match nodes.open(store, *address, deep, 1, &mut found) {
+                Ok(number) => nodes.all[number].is_asked = true,
+                Err(error) => found.damaged.push((*address, what_is_wrong(&error))),
             }
         }
-        look_at_nodes(&nodes, deep, watch, &mut found)?;
+        look_at_nodes(&nodes.all, deep, watch, &mut found)?;
     }
     Ok(found)
 }
@@ -231,44 +244,53 @@ fn in_order(bases: &HashMap<Address, Option<Address>>) -> Vec<Address> {
     order
 }
 
-/// Opens an object, and its bases if `deep`. Damaged objects are left out and reported in `found`.
-fn open_with_bases(
-    store: &Store,
-    address: Address,
-    bases: &HashMap<Address, Option<Address>>,
-    deep: bool,
-    nodes: &mut Vec<Node>,
-    numbers: &mut HashMap<Address, usize>,
-    found: &mut Found,
-) {
-    let mut child = None;
-    let mut next = Some(address);
-    while let Some(address) = next {
-        if let Some(number) = numbers.get(&address) {
-            nodes[*number].children.extend(child);
-            return;
+/// Objects that are open, by their addresses.
+#[derive(Default)]
+struct Nodes {
+    all: Vec<Node>,
+    numbers: HashMap<Address, usize>,
+}
+
+impl Nodes {
+    /// Opens an object, and its bases if `deep`, and gives its number. Bases are those of the file that is open: where another process replaces it
+    /// and removes what it needed, it is opened again. Bases that are damaged are reported in `found`.
+    fn open(
+        &mut self,
+        store: &Store,
+        address: Address,
+        deep: bool,
+        len: usize,
+        found: &mut Found,
+    ) -> Result<usize, StoreError> {
+        if let Some(number) = self.numbers.get(&address) {
+            return Ok(*number);
         }
-        let object = match store.open_object(address) {
-            Ok(object) => object,
-            Err(error) => {
-                found.damaged.push((address, what_is_wrong(&error)));
-                return;
+        let mut attempt = 1;
+        let (object, base) = loop {
+            let object = store.open_object(address)?;
+            let Some(base) = object.header.base.filter(|_| deep && len < LONGEST_CHAIN) else {
+                break (object, None);
+            };
+            match self.open(store, base, deep, len + 1, found) {
+                Ok(number) => break (object, Some(number)),
+                Err(error) if attempt < ATTEMPTS && is_absent(&error) => attempt += 1,
+                Err(error) => {
+                    found.damaged.push((base, what_is_wrong(&error)));
+                    break (object, None);
+                }
             }
         };
         let pieces = pieces_of(object.header.bytes);
         let hashes = |count: u64| (0..count).map(|_| OnceLock::new()).collect();
-        nodes.push(Node {
-            children: child.into_iter().collect(),
-            is_asked: false,
-            kept: hashes(pieces),
-            values: hashes(if deep { pieces } else { 0 }),
-            trouble: OnceLock::new(),
-            object,
-        });
-        let number = nodes.len() - 1;
-        numbers.insert(address, number);
-        child = Some(number);
-        next = bases.get(&address).copied().flatten().filter(|_| deep);
+        let (kept, values) = (hashes(pieces), hashes(if deep { pieces } else { 0 }));
+        let number = self.all.len();
+        let (children, trouble) = (Vec::new(), OnceLock::new());
+        self.all.push(Node { object, children, is_asked: false, kept, values, trouble });
+        self.numbers.insert(address, number);
+        if let Some(base) = base {
+            self.all[base].children.push(number);
+        }
+        Ok(number)
     }
 }
 
@@ -315,7 +337,7 @@ fn look_at_nodes(nodes: &[Node], deep: bool, watch: &Watch<'_>, found: &mut Foun
         let what = match trouble.get() {
             Some(what) => what.clone(),
             None if !is_kept => "it is not what was written".to_owned(),
-            None if !is_right => "its values have another hash".to_owned(),
+            None if !is_right => OTHER_HASH.to_owned(),
             None => continue,
         };
         found.damaged.push((header.address, what));

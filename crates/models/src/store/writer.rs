@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use crate::file::{FileError, sync_folder};
-use crate::store::layout::{LOCK, Store, UNSWEPT, is_absent};
+use crate::store::layout::{LOCK, Store, UNSWEPT, is_absent, refuse_link};
 use crate::store::manifest::Manifest;
 use crate::store::object::ObjectHeader;
 use crate::store::{Address, StoreError};
@@ -32,17 +32,12 @@ impl<'a> Writer<'a> {
     /// Takes the lock, and removes what an interrupted writer has left.
     ///
     /// # Errors
-    /// [`StoreError::Locked`] if another process has it, and if the system refuses something.
+    /// [`StoreError::Locked`] if another process has it, [`StoreError::Link`], and if the system refuses something.
     pub fn begin(store: &'a Store) -> Result<Self, StoreError> {
+        store.refuse_links()?;
         let path = store.path().join(LOCK);
         let open = FileError::io("lock", &path);
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(&open)?;
+        let mut file = open_own(&path, OpenOptions::new().read(true)).map_err(&open)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -52,9 +47,8 @@ impl<'a> Writer<'a> {
             }
             Err(TryLockError::Error(error)) => return Err(open(error).into()),
         }
-        // For who finds it locked; nothing depends on it.
-        file.set_len(0).map_err(&open)?;
-        writeln!(file, "{}", std::process::id()).map_err(&open)?;
+        // For who finds it locked; nothing depends on it, and a full disk has no room for it.
+        let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         let mut writer = Self { store, swept: Swept::default(), is_unswept: false, _lock: file };
         writer.clear_staged()?;
         if store.path().join(UNSWEPT).symlink_metadata().is_ok() {
@@ -86,8 +80,10 @@ impl<'a> Writer<'a> {
         let folder = self.store.staged();
         fs::create_dir_all(&folder).map_err(FileError::io("create", &folder))?;
         for entry in fs::read_dir(&folder).map_err(FileError::io("read folder", &folder))? {
-            let path = entry.map_err(FileError::io("read folder", &folder))?.path();
-            let remove = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            let entry = entry.map_err(FileError::io("read folder", &folder))?;
+            let path = entry.path();
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let remove = if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
             remove.map_err(FileError::io("remove", &path))?;
             self.swept.staged += 1;
         }
@@ -105,7 +101,7 @@ impl<'a> Writer<'a> {
     pub(crate) fn set_unswept(&self, is_unswept: bool) -> Result<(), StoreError> {
         let path = self.store.path().join(UNSWEPT);
         if is_unswept {
-            let made = File::create(&path).and_then(|file| file.sync_all());
+            let made = open_own(&path, &mut OpenOptions::new()).and_then(|file| file.sync_all());
             made.map_err(FileError::io("create", &path))?;
             sync(self.store.path())
         } else if self.is_unswept {
@@ -126,14 +122,33 @@ impl<'a> Writer<'a> {
                     Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                         return Err(FileError::io("create", &folder)(error).into());
                     }
-                    _ => folders.push(folder),
+                    Err(_) => refuse_link(&folder)?,
+                    Ok(()) => {}
                 }
+                folders.push(folder);
             }
             let path = self.store.object_path(*address);
             fs::rename(staged, &path).map_err(FileError::io("create", &path))?;
         }
         folders.iter().try_for_each(|folder| sync(folder))?;
         sync(&root)
+    }
+
+    /// Pins a checkpoint, or lets it go.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn set_pinned(&self, id: &str, is_pinned: bool) -> Result<(), StoreError> {
+        if self.store.is_pinned(id) == is_pinned {
+            return Ok(());
+        }
+        let path = self.store.pin_path(id);
+        if is_pinned {
+            File::create_new(&path).map_err(FileError::io("create", &path))?;
+        } else {
+            fs::remove_file(&path).map_err(FileError::io("remove", &path))?;
+        }
+        sync(&self.store.checkpoints())
     }
 
     /// Writes a manifest, and with it the checkpoint is there.
@@ -149,7 +164,18 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn sync(folder: &Path) -> Result<(), StoreError> {
+/// Opens a file of the store's own to be written, which is made if it is not there. Nothing is behind a link.
+fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    options.write(true).create(true).truncate(false);
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+    }
+    options.open(path)
+}
+
+pub(crate) fn sync(folder: &Path) -> Result<(), StoreError> {
     Ok(sync_folder(folder).map_err(FileError::io("write", folder))?)
 }
 
@@ -204,6 +230,11 @@ impl<'a> Headers<'a> {
             self.known.insert(address, header);
         }
         Ok(self.known[&address].as_ref())
+    }
+
+    /// Reads a header once more when it is asked for.
+    pub(crate) fn forget(&mut self, address: Address) {
+        self.known.remove(&address);
     }
 
     /// The object and all that it is differences from, as far as they can be read; those in `seen` and what they need are left out.

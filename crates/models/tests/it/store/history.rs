@@ -8,7 +8,9 @@ use super::common::{Tensors, World, files_of, model, read_files, safetensors, tr
 use rand::{Rng, RngExt};
 use safetensors::Dtype;
 use zipwire_models::file::Watch;
-use zipwire_models::store::{Keep, Parent, StoreError, Writer, list, prune, restore, stats, verify};
+use zipwire_models::store::{
+    Keep, Parent, Selection, StoreError, Writer, list, plan_prune, prune, restore, set_pinned, stats, verify,
+};
 
 /// Something that happens to models.
 fn change(world: &mut World, tensors: &mut Tensors) {
@@ -59,8 +61,14 @@ fn every_checkpoint_comes_back_after_any_history() {
         let mut world = World::new(seed);
         let mut tensors = model(&mut world.rng);
         let longest = [1, 2, 3, 8][seed as usize % 4];
+        let mut earlier = Vec::new();
         for number in 0..14 {
             change(&mut world, &mut tensors);
+            // Some go back to values that were there.
+            if world.rng.random_range(0..5) == 0 && !earlier.is_empty() {
+                tensors = Tensors::clone(&earlier[world.rng.random_range(0..earlier.len())]);
+            }
+            earlier.push(tensors.clone());
             let files = layout(&mut world, &tensors, number);
             let ids: Vec<String> = world.added.keys().cloned().collect();
             let parent = match world.rng.random_range(0..6) {
@@ -81,9 +89,11 @@ fn every_checkpoint_comes_back_after_any_history() {
                 for id in &pruned.removed {
                     world.added.remove(id).unwrap();
                 }
+                let bytes: u64 = world.objects().iter().map(|path| path.metadata().unwrap().len()).sum();
+                assert_eq!(pruned.bytes_after, bytes);
                 assert_eq!(pruned.kept, world.added.keys().cloned().collect::<Vec<_>>());
             }
-            let rows = list(&world.store).unwrap();
+            let rows = list(&world.store).unwrap().checkpoints;
             assert_eq!(
                 rows.iter().map(|row| row.id.clone()).collect::<BTreeSet<_>>(),
                 world.added.keys().cloned().collect()
@@ -92,7 +102,7 @@ fn every_checkpoint_comes_back_after_any_history() {
                 world.check(id);
             }
             let stats = stats(&world.store).unwrap();
-            assert_eq!((stats.bytes_unneeded, stats.damaged), (0, 0));
+            assert_eq!((stats.bytes_unneeded, stats.damaged), (Some(0), 0));
             assert_eq!(rows.iter().map(|row| row.bytes_stored).sum::<u64>(), stats.bytes_stored);
             for deep in [false, true] {
                 let verified = verify(&world.store, deep, &Watch::default()).unwrap();
@@ -147,7 +157,9 @@ fn a_chain_that_is_full_goes_on_from_one_of_its_own() {
     assert!(sizes[1..8].iter().all(|size| 2 * size < full), "{sizes:?}");
     // Values that move by so little never need a second one that is by itself.
     assert!(sizes[8..].iter().all(|size| *size < full), "{sizes:?}");
-    assert!(list(&world.store).unwrap().iter().all(|row| row.chain.is_some_and(|chain| chain <= 8)));
+    assert!(
+        list(&world.store).unwrap().checkpoints.iter().all(|row| row.chain.is_some_and(|chain| chain <= 8))
+    );
     for id in world.added.keys() {
         world.check(id);
     }
@@ -181,6 +193,112 @@ fn what_is_left_does_not_keep_what_is_gone() {
     for id in ["c5", "c7"] {
         world.check(id);
     }
+}
+
+/// Bytes of objects and manifests.
+fn stored(world: &World) -> u64 {
+    stats(&world.store).unwrap().bytes_stored
+}
+
+#[test]
+fn a_bulk_prune_leaves_what_a_fresh_store_takes() {
+    for (newest, every) in [(1, 10), (4, 7), (3, 0)] {
+        let mut world = World::new(6);
+        let mut tensors = model(&mut world.rng);
+        tensors.insert("other".to_owned(), (Dtype::F32, weights(&mut world.rng, 30_000)));
+        for number in 0..23 {
+            train(&mut world.rng, &mut tensors);
+            crate::store::common::step(&mut world.rng, &mut tensors.get_mut("other").unwrap().1);
+            world.add(&format!("c{number:02}"), files_of(&tensors, &number.to_string()));
+        }
+        let keep = Keep { newest: NonZero::new(newest).unwrap(), every: NonZero::new(every) };
+        let planned = plan_prune(&world.store, keep, &Watch::default()).unwrap();
+        assert_eq!(list(&world.store).unwrap().checkpoints.len(), 23, "nothing was removed");
+        let pruned = prune(&Writer::begin(&world.store).unwrap(), keep, &Watch::default()).unwrap();
+        assert_eq!((&planned.removed, planned.swept), (&pruned.removed, pruned.swept));
+        assert_eq!((planned.rebased, pruned.left), (pruned.rebased, 0));
+        assert!(planned.bytes_after.abs_diff(pruned.bytes_after) < pruned.bytes_after / 50);
+        let mut fresh = World::new(7);
+        for id in &pruned.kept {
+            world.check(id);
+            fresh.add(id, world.added[id].clone());
+        }
+        let (left, fresh) = (stored(&world), stored(&fresh));
+        assert!(10 * left <= 11 * fresh, "{newest} {every}: {left} bytes, and {fresh} of a fresh store");
+        assert!(stats(&world.store).unwrap().chain <= 8);
+        assert_eq!(stats(&world.store).unwrap().bases_only, 0);
+    }
+}
+
+/// What can go without a write is gone when a write is refused, what is left is whole, and the same call goes on.
+#[test]
+fn a_prune_that_cannot_write_has_freed_what_it_can() {
+    let mut world = World::new(8);
+    let mut tensors = model(&mut world.rng);
+    for number in 0..5 {
+        train(&mut world.rng, &mut tensors);
+        world.add(&format!("c{number}"), files_of(&tensors, &number.to_string()));
+    }
+    let writer = Writer::begin(&world.store).unwrap();
+    let (staged, aside) = (world.store.path().join("staged"), world.folder.path().join("aside"));
+    std::fs::rename(&staged, &aside).unwrap();
+    let ids = |range: std::ops::Range<usize>| range.map(|number| format!("c{number}")).collect::<Vec<_>>();
+    let error = prune(&writer, Selection::Ids(ids(0..4)), &Watch::default()).unwrap_err();
+    let StoreError::Unfinished { done, source } = &error else { panic!("{error}") };
+    assert!(source.to_string().contains("staged"), "{source}");
+    assert_eq!(done.removed, ids(0..4));
+    assert_eq!(
+        (done.swept.objects, done.rebased, done.left),
+        (4, 0, 2),
+        "the files beside the model are gone"
+    );
+    assert!(error.to_string().contains("goes on"), "{error}");
+    std::fs::rename(&aside, &staged).unwrap();
+    world.check("c4");
+    let pruned = prune(&writer, Selection::Ids(Vec::new()), &Watch::default()).unwrap();
+    assert_eq!((pruned.rebased, pruned.left), (2, 0));
+    world.check("c4");
+    let stats = stats(&world.store).unwrap();
+    assert_eq!((stats.bases_only, stats.bytes_unneeded, stats.chain), (0, Some(0), 1));
+}
+
+#[test]
+fn pinned_checkpoints_stay() {
+    let mut world = World::new(9);
+    let mut tensors = model(&mut world.rng);
+    for id in ["a", "b", "c", "d"] {
+        train(&mut world.rng, &mut tensors);
+        world.add(id, files_of(&tensors, id));
+    }
+    let writer = Writer::begin(&world.store).unwrap();
+    set_pinned(&writer, "b", true).unwrap();
+    set_pinned(&writer, "b", true).unwrap();
+    assert!(matches!(set_pinned(&writer, "x", true), Err(StoreError::NoCheckpoint { .. })));
+    let pinned = |world: &World| -> Vec<String> {
+        let listed = list(&world.store).unwrap().checkpoints;
+        listed.into_iter().filter(|listed| listed.is_pinned).map(|listed| listed.id).collect()
+    };
+    assert_eq!(pinned(&world), ["b"]);
+    let keep = Keep { newest: NonZero::<usize>::MIN, every: None };
+    let pruned = prune(&writer, keep, &Watch::default()).unwrap();
+    assert_eq!((pruned.kept, pruned.pinned), (vec!["b".to_owned(), "d".to_owned()], vec!["b".to_owned()]));
+    world.check("b");
+    let rm = |ids: &[&str]| {
+        let ids = ids.iter().map(|id| (*id).to_owned()).collect();
+        prune(&writer, Selection::Ids(ids), &Watch::default())
+    };
+    let error = rm(&["d", "b"]).unwrap_err();
+    assert!(matches!(&error, StoreError::Pinned { id } if id == "b"), "{error}");
+    assert!(matches!(rm(&["d", "x"]), Err(StoreError::NoCheckpoint { .. })));
+    assert_eq!(list(&world.store).unwrap().checkpoints.len(), 2, "nothing was removed");
+    set_pinned(&writer, "b", false).unwrap();
+    assert_eq!(rm(&["b"]).unwrap().kept, ["d"]);
+    world.check("d");
+    // A pin that its checkpoint has left behind is not of the next one of that name.
+    std::fs::write(world.store.path().join("checkpoints/e.pin"), "").unwrap();
+    drop(writer);
+    world.add("e", files_of(&tensors, "e"));
+    assert_eq!(pinned(&world), [""; 0]);
 }
 
 #[test]
