@@ -158,6 +158,99 @@ fn mistakes_are_named_with_a_remedy() {
     fails(2, &["store", "list", s], &["version 8", "a later zipwire wrote it"]);
 }
 
+#[test]
+fn what_goes_is_said_before_and_pins_keep_it() {
+    let folder = TempDir::new().unwrap();
+    let store = folder.path().join("store");
+    let s = text(&store);
+    succeeds(&["store", "init", s]);
+    for step in 0..4 {
+        let run = checkpoint(folder.path(), step);
+        succeeds(&["store", "add", s, text(&run), "--id", &format!("step-{step}")]);
+    }
+    succeeds(&["store", "pin", s, "step-1"]);
+    let pinned = |at: usize| json(&["store", "list", s])["checkpoints"][at]["pinned"].clone();
+    assert_eq!((pinned(0), pinned(1)), (Value::Bool(false), Value::Bool(true)));
+    let files = zipwire::models::file::files_below(&store).unwrap();
+    let planned = json(&["store", "prune", s, "--keep", "1", "--dry-run"]);
+    assert_eq!(planned["removed"], serde_json::json!(["step-0", "step-2"]));
+    let said = text_of(&succeeds(&["store", "prune", s, "--keep", "1", "--dry-run"]).stdout);
+    assert!(said.starts_with("step-0\nstep-2\nwould remove 2 of 4 checkpoints"), "{said}");
+    assert_eq!(zipwire::models::file::files_below(&store).unwrap(), files);
+    let pruned = json(&["store", "prune", s, "--keep", "1"]);
+    assert_eq!((&pruned["removed"], &pruned["bytes"]), (&planned["removed"], &planned["bytes"]));
+    assert_eq!(pruned["pinned"], serde_json::json!(["step-1"]));
+
+    fails(2, &["store", "rm", s, "step-3", "step-1"], &["`step-1` is pinned", "store unpin"]);
+    fails(2, &["store", "rm", s, "step-9"], &["it has `step-1`, `step-3`"]);
+    succeeds(&["store", "unpin", s, "step-1"]);
+    let said = text_of(&succeeds(&["store", "rm", s, "step-1"]).stdout);
+    assert!(said.starts_with("removed 1 of 2 checkpoints"), "{said}");
+    assert_eq!(json(&["store", "list", s])["checkpoints"].as_array().unwrap().len(), 1);
+    succeeds(&["store", "verify", s, "--deep"]);
+}
+
+#[test]
+fn damage_hides_nothing_that_is_sound() {
+    let folder = TempDir::new().unwrap();
+    let store = folder.path().join("store");
+    let s = text(&store);
+    succeeds(&["store", "init", s]);
+    let runs = [0, 1].map(|step| checkpoint(folder.path(), step));
+    for (step, run) in runs.iter().enumerate() {
+        succeeds(&["store", "add", s, text(run), "--id", &format!("step-{step}")]);
+    }
+    // The first object of the second checkpoint that is differences.
+    let objects = zipwire::models::file::files_below(&store.join("objects")).unwrap();
+    let delta = objects.iter().find(|path| fs::read(path).unwrap()[6] == 1).unwrap();
+    let whole = fs::read(delta).unwrap();
+    fs::write(delta, &whole[..whole.len() - 1]).unwrap();
+    let out = folder.path().join("out");
+    let restore = ["store", "restore", s, "step-1", "-o", text(&out), "--keep-going", "--json"];
+    let restored = output(&restore);
+    assert_eq!(restored.status.code(), Some(1));
+    assert!(text_of(&restored.stderr).contains("of `model.safetensors` is damaged"), "{restored:?}");
+    let restored: Value = serde_json::from_slice(&restored.stdout).unwrap();
+    assert_eq!(restored["zeros"].as_array().unwrap().len(), 1);
+    let zeros = &restored["zeros"][0];
+    let (at, len) = (zeros["at"].as_u64().unwrap() as usize, zeros["bytes"].as_u64().unwrap() as usize);
+    let model = fs::read(runs[1].join("model.safetensors")).unwrap();
+    let wanted = [&model[..at], &vec![0; len], &model[at + len..]].concat();
+    assert!(fs::read(out.join("model.safetensors")).unwrap() == wanted);
+    fs::remove_file(out.join("model.safetensors")).unwrap();
+    fs::remove_file(runs[1].join("model.safetensors")).unwrap();
+    same(&runs[1], &out);
+
+    fs::write(store.join("checkpoints/step-1.json"), "{}").unwrap();
+    for command in ["list", "stats"] {
+        let found = output(&["store", command, s, "--json"]);
+        assert_eq!(found.status.code(), Some(1), "{command}");
+        assert!(text_of(&found.stderr).contains("checkpoint `step-1`"), "{command}");
+        let found: Value = serde_json::from_slice(&found.stdout).unwrap();
+        assert_eq!(found["unread"][0]["id"], "step-1", "{command}");
+        assert!(text_of(&output(&["store", command, s]).stdout).contains("1"), "{command}");
+    }
+    let listed = output(&["store", "list", s]);
+    assert!(text_of(&listed.stdout).contains("step-0"), "{listed:?}");
+    fails(1, &["store", "prune", s, "--keep", "1"], &["step-1.json", "store rm"]);
+    succeeds(&["store", "rm", s, "step-1"]);
+    succeeds(&["store", "list", s]);
+}
+
+#[test]
+fn a_missing_shard_is_a_mistake() {
+    let folder = TempDir::new().unwrap();
+    let store = folder.path().join("store");
+    let s = text(&store);
+    succeeds(&["store", "init", s]);
+    let run = checkpoint(folder.path(), 0);
+    let index = r#"{"weight_map":{"a":"model.safetensors","b":"model-2.safetensors"}}"#;
+    fs::write(run.join("model.safetensors.index.json"), index).unwrap();
+    let add = ["store", "add", s, text(&run), "--id", "a"];
+    fails(2, &add, &["model.safetensors.index.json", "`model-2.safetensors`", "--allow-missing"]);
+    succeeds(&[&add[..], &["--allow-missing"]].concat());
+}
+
 /// The short form of `tools/interrupt`.
 #[test]
 fn killed_at_any_time_nothing_half_is_there() {

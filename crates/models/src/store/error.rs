@@ -55,7 +55,7 @@ pub enum StoreError {
     Blocked { source: Box<StoreError> },
     /// Checkpoints are removed, and not all of what they leave.
     #[error(
-        "{source}\nhelp: {done}; checkpoints that are left are whole, and the same command goes on from here"
+        "{source}\nhelp: {done}; checkpoints that are left are whole, and the next `prune` or `rm` goes on from here"
     )]
     Unfinished {
         /// Counts of what was done.

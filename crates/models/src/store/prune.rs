@@ -57,7 +57,7 @@ pub struct Pruned {
     pub room: u64,
     /// Objects that none of these needs.
     pub swept: Swept,
-    /// Bytes of all objects before, and now.
+    /// Bytes of all objects before.
     pub bytes_before: u64,
     /// Bytes of all objects now.
     pub bytes_after: u64,
@@ -106,18 +106,15 @@ pub fn prune(
     let Plan { going, kept, rebases, mut pruned } = Plan::of(writer.store(), &selection.into(), watch)?;
     (pruned.removed, pruned.rebased, pruned.swept) = Default::default();
     pruned.bytes_after = pruned.bytes_before;
-    let result = remove(writer, going, &mut pruned)
-        .and_then(|()| carry_out(writer, &kept, rebases, watch, &mut pruned));
-    match result {
-        Ok(()) => {
-            writer.set_unswept(false)?;
-            Ok(pruned)
-        }
-        Err(source) => {
-            // All that nobody needs is gone, if it has come to the objects that are written anew.
-            if pruned.left > 0 {
-                writer.set_unswept(false)?;
-            }
+    let mut run = || -> Result<Option<StoreError>, StoreError> {
+        remove(writer, going, &mut pruned)?;
+        let stopped = carry_out(writer, &kept, rebases, watch, &mut pruned)?;
+        writer.set_unswept(false)?;
+        Ok(stopped)
+    };
+    match run() {
+        Ok(None) => Ok(pruned),
+        Ok(Some(source)) | Err(source) => {
             Err(StoreError::Unfinished { done: Box::new(pruned), source: Box::new(source) })
         }
     }

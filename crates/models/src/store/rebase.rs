@@ -322,17 +322,19 @@ fn choose_again(
 const BATCH_BYTES: u64 = 16 << 20;
 const BATCH: usize = 16;
 
-/// Writes objects anew as planned, and removes what they alone needed. Where the disk is full, those come first for which there is room.
+/// Writes objects anew as planned, and removes what they alone needed. Where the disk is full, those come first for which there is room. Gives
+/// the error that has stopped it before its end, if there is nothing that nobody needs: no room is left, or `watch` says to stop. `pruned` says
+/// what was done.
 ///
 /// # Errors
-/// If the system refuses something, or `watch` says to stop; `pruned` says what was done. What is damaged stays as it is.
+/// If the system refuses anything else. What is damaged stays as it is.
 pub(crate) fn carry_out(
     writer: &Writer<'_>,
     kept: &[Manifest],
     rebases: Vec<Rebase>,
     watch: &Watch<'_>,
     pruned: &mut Pruned,
-) -> Result<(), StoreError> {
+) -> Result<Option<StoreError>, StoreError> {
     let mut work = Work::new(writer, kept)?;
     let (mut waiting, mut refused) = (VecDeque::from(rebases), VecDeque::<Rebase>::new());
     let (mut most, mut before) = (BATCH, 0);
@@ -340,9 +342,6 @@ pub(crate) fn carry_out(
     loop {
         let mut full = None;
         while let Some(batch) = work.next_batch(&mut waiting, most)? {
-            if (watch.cancelled)() {
-                return Err(FileError::Cancelled.into());
-            }
             let is_one = batch.len() == 1;
             match work.write(&batch, watch) {
                 Ok(staged) => {
@@ -359,17 +358,18 @@ pub(crate) fn carry_out(
                     most = 1;
                     batch.into_iter().rev().for_each(|rebase| waiting.push_front(rebase));
                 }
+                Err(error @ StoreError::File(FileError::Cancelled)) => return Ok(Some(error)),
                 Err(error) => return Err(error),
             }
         }
         match full {
             Some(error) if pruned.rebased == before => {
                 pruned.room = refused.iter().map(|rebase| rebase.choice.estimate).min().unwrap_or(0);
-                return Err(error);
+                return Ok(Some(error));
             }
             // What was written has freed something.
             Some(_) => (waiting, before) = (std::mem::take(&mut refused), pruned.rebased),
-            None => return Ok(()),
+            None => return Ok(None),
         }
     }
 }

@@ -107,7 +107,13 @@ impl<'a> Writer<'a> {
         } else if self.is_unswept {
             Ok(())
         } else {
-            Ok(fs::remove_file(&path).map_err(FileError::io("remove", &path))?)
+            match fs::remove_file(&path) {
+                // A full disk had no room for it.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(FileError::io("remove", &path)(error).into())
+                }
+                _ => Ok(()),
+            }
         }
     }
 
