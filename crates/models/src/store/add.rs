@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use zipwire_codec::Spec;
 
-use crate::file::{FileError, Header, Watch, files_below, open_input};
+use crate::file::{FileError, Header, TensorInfo, Watch, files_below, open_input};
 use crate::store::address::{NO_DTYPE, PIECE, PieceHash, address_of, hash_of_piece, pieces_of};
 use crate::store::encode::{
     Bases, Codecs, Job, Origin, Plan, choose, read_source, staged_path, write_objects,
@@ -365,7 +365,7 @@ fn check_index(index: &Source, sources: &[Source]) -> Result<(), StoreError> {
 pub(crate) struct Item {
     /// Number of its file.
     pub(crate) source: usize,
-    /// Name of the tensor, if it is one.
+    /// Name of the tensor, if it is one, or of the first and the last one of several.
     pub(crate) tensor: Option<String>,
     pub(crate) dtype: String,
     pub(crate) row: usize,
@@ -439,13 +439,33 @@ fn cut(source: usize, name: &str, path: &Path, items: &mut Vec<Item>) -> Result<
     items.push(no_tensor(values_at));
     let tensors = header.tensors();
     let end = tensors.last().map_or(0, |tensor| tensor.range.end);
-    items.extend(tensors.into_iter().map(|tensor| Item {
-        source,
-        at: values_at + tensor.range.start,
-        bytes: tensor.bytes(),
-        row: tensor.shape.last().copied().unwrap_or(1),
-        tensor: Some(tensor.name),
-        dtype: tensor.dtype,
-    }));
+    let is_small = |tensor: &TensorInfo| tensor.bytes() < SMALL;
+    for alike in tensors.chunk_by(|a, b| is_small(a) && is_small(b) && a.dtype == b.dtype) {
+        let together = if alike.len() < LEAST_RUN { 1 } else { LONGEST_RUN };
+        items.extend(alike.chunks(together).map(|run| item_of(source, values_at, run)));
+    }
     Ok(values_at + end)
+}
+
+/// Bytes of a tensor that is not small: what is below has less than its object takes on a disk.
+const SMALL: u64 = 4096;
+/// Successive small tensors of one type that are stored together, at the least and at the most.
+const LEAST_RUN: usize = 16;
+const LONGEST_RUN: usize = 4096;
+
+/// The part of successive tensors, called by the first one and the last one.
+fn item_of(source: usize, values_at: u64, run: &[TensorInfo]) -> Item {
+    let (first, last) = (&run[0], &run[run.len() - 1]);
+    let (name, row) = match run {
+        [one] => (one.name.clone(), one.shape.last().copied().unwrap_or(1)),
+        _ => (format!("{} to {}", first.name, last.name), 1),
+    };
+    Item {
+        source,
+        at: values_at + first.range.start,
+        bytes: last.range.end - first.range.start,
+        row,
+        tensor: Some(name),
+        dtype: first.dtype.clone(),
+    }
 }

@@ -10,7 +10,7 @@ use crate::store::{Store, StoreError};
 /// Checkpoints of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// Those whose manifest is sound, oldest first.
+    /// Checkpoints whose manifest is sound, oldest first.
     pub checkpoints: Vec<Listed>,
     /// The others, by name.
     pub unread: Vec<Unread>,

@@ -1,6 +1,6 @@
 //! Removal of checkpoints, and of the objects that no other one needs.
 //!
-//! What can go without a write goes first, so that a disk that is full has room again: manifests, then objects. Then objects that are
+//! Manifests go first, then objects, which needs no write, so that a disk that is full has room again. Then objects that are
 //! differences from what no checkpoint has any more are written anew ([`crate::store::rebase`]), and each one frees what it needed.
 
 use std::collections::HashSet;
@@ -28,9 +28,9 @@ pub struct Keep {
 /// Which checkpoints go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// All but these.
+    /// All checkpoints but these.
     AllBut(Keep),
-    /// Those with these names.
+    /// Checkpoints with these names.
     Ids(Vec<String>),
 }
 
@@ -47,7 +47,7 @@ pub struct Pruned {
     pub removed: Vec<String>,
     /// Names of those that are left, oldest first.
     pub kept: Vec<String>,
-    /// Those of them that are pinned.
+    /// Names of those that are left and pinned.
     pub pinned: Vec<String>,
     /// Objects that were written anew, as what they were differences from is gone.
     pub rebased: usize,
@@ -106,7 +106,7 @@ pub fn prune(
     let Plan { going, kept, rebases, mut pruned } = Plan::of(writer.store(), &selection.into(), watch)?;
     (pruned.removed, pruned.rebased, pruned.swept) = Default::default();
     pruned.bytes_after = pruned.bytes_before;
-    let mut run = || -> Result<Option<StoreError>, StoreError> {
+    let run = || -> Result<Option<StoreError>, StoreError> {
         remove(writer, going, &mut pruned)?;
         let stopped = carry_out(writer, &kept, rebases, watch, &mut pruned)?;
         writer.set_unswept(false)?;

@@ -233,7 +233,7 @@ impl<'a> Planner<'a> {
         choose_again(self.store, address, item, links, &self.named, &self.codecs, self.longest)
     }
 
-    /// Those of the candidates that save something. `seen` are all objects of checkpoints.
+    /// Candidates that save something. `seen` are all objects of checkpoints.
     fn worthwhile(mut self, candidates: Vec<Rebase>, seen: &HashSet<Address>) -> Result<Rebases, StoreError> {
         let anew: HashSet<Address> = candidates.iter().map(|rebase| rebase.address).collect();
         let mut held = HashSet::new();

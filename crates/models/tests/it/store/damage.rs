@@ -231,7 +231,7 @@ fn what_is_sound_of_a_damaged_checkpoint_comes_back() {
 fn what_is_pruned_while_it_is_verified_is_not_damaged() {
     let mut world = World::new(7);
     let mut tensors: Tensors = (0..60)
-        .map(|number| (format!("t{number:02}"), (Dtype::BF16, weights(&mut world.rng, 700))))
+        .map(|number| (format!("t{number:02}"), (Dtype::BF16, weights(&mut world.rng, 2100))))
         .collect();
     for id in ["a", "b", "c", "d"] {
         train(&mut world.rng, &mut tensors);

@@ -143,6 +143,29 @@ fn what_is_there_is_not_stored_again() {
 }
 
 #[test]
+fn many_small_tensors_are_few_objects() {
+    let mut world = World::new(10);
+    let mut tensors = model(&mut world.rng);
+    tensors.extend(
+        (0..5000).map(|number| (format!("s{number:04}"), (Dtype::BF16, weights(&mut world.rng, 16)))),
+    );
+    let (raw, first) = (files_of(&tensors, "x"), world.add("a", files_of(&tensors, "x")));
+    let raw: usize = raw.values().map(Vec::len).sum();
+    assert!(first.bytes_stored < raw as u64, "{} of {raw} bytes", first.bytes_stored);
+    assert_eq!(
+        first.parts.full, 7,
+        "header, config, two matrices, a vector, and two runs: {:?}",
+        first.parts
+    );
+    train(&mut world.rng, &mut tensors);
+    let second = world.add("b", files_of(&tensors, "x"));
+    assert_eq!((second.parts.delta, second.parts.full), (4, 0), "{:?}", second.parts);
+    for id in ["a", "b"] {
+        world.check(id);
+    }
+}
+
+#[test]
 fn a_chain_that_is_full_goes_on_from_one_of_its_own() {
     let mut world = World::new(2);
     let mut tensors = model(&mut world.rng);
@@ -230,7 +253,7 @@ fn a_bulk_prune_leaves_what_a_fresh_store_takes() {
     }
 }
 
-/// What can go without a write is gone when a write is refused, what is left is whole, and the same call goes on.
+/// Objects that can go without a write are gone when a write is refused, what is left is whole, and the next call goes on.
 #[test]
 fn a_prune_that_cannot_write_has_freed_what_it_can() {
     let mut world = World::new(8);
