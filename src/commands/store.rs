@@ -89,7 +89,7 @@ fn json_of(added: &Added, seconds: f64) -> Value {
         "bytes_stored": added.bytes_stored,
         "size_pct": percent(added.bytes_stored, raw),
         "chain": added.chain,
-        "parts": { "same": parts.same, "delta": parts.delta, "full": parts.full },
+        "parts": { "same": parts.same, "rounded": parts.rounded, "delta": parts.delta, "full": parts.full },
         "seconds": seconds,
         "gbps": raw as f64 / 1e9 / seconds,
     })
@@ -105,6 +105,7 @@ fn table_of(added: &Added, seconds: f64) -> String {
         ("stored", table::bytes(added.bytes_stored as f64)),
         ("size", format!("{:.2} %", percent(added.bytes_stored, raw))),
         ("same", parts.same.to_string()),
+        ("rounded from F32", parts.rounded.to_string()),
         ("differences", parts.delta.to_string()),
         ("full", parts.full.to_string()),
         ("chain", added.chain.to_string()),

@@ -12,10 +12,10 @@ use crate::store::address::{NO_DTYPE, PIECE, PieceHash, address_of, hash_of_piec
 use crate::store::encode::{
     Bases, Codecs, Job, Origin, Plan, choose, read_source, staged_path, write_objects,
 };
-use crate::store::manifest::{Manifest, Part, StoredFile, folder_that_is_a_file, is_within};
+use crate::store::manifest::{Manifest, Part, StoredFile, WITH_ROUNDED, folder_that_is_a_file, is_within};
 use crate::store::object::{Chain, LONGEST_WRITTEN};
 use crate::store::writer::Headers;
-use crate::store::{Address, FORMAT_VERSION, Store, StoreError, Writer, check_id};
+use crate::store::{Address, FORMAT_VERSION, Store, StoreError, Writer, check_id, rounded};
 
 /// Objects of a chain at the most, unless something else is asked for.
 pub const DEFAULT_CHAIN: usize = 8;
@@ -69,6 +69,8 @@ pub struct Added {
 pub struct Parts {
     /// Parts whose values the store had already, or that this checkpoint has twice.
     pub same: usize,
+    /// BF16 tensors that are the rounding of F32 ones of the checkpoint, and take nothing.
+    pub rounded: usize,
     /// Parts that are kept as differences.
     pub delta: usize,
     /// Parts that are coded by themselves.
@@ -106,7 +108,8 @@ pub fn add(
     let hashes = hash_all(&sources, &items, watch)?;
     let addresses: Vec<Address> =
         items.iter().zip(&hashes).map(|(item, hashes)| address_of(&item.dtype, item.bytes, hashes)).collect();
-    let new = new_objects(store, &items, &addresses, watch);
+    let rounded = rounded::find(&sources, &items, &hashes, watch)?;
+    let new = new_objects(store, &items, &addresses, &rounded, watch);
     let (plans, troubles) =
         plan_all(writer, &sources, &items, &addresses, &new, &before, &codecs, addition, watch)?;
     let job = |(&number, plan): (&usize, Plan)| {
@@ -118,12 +121,12 @@ pub fn add(
     let staged = writer.stage()?;
     let stored = write_objects(store, &jobs, staged.path(), watch)?;
     let manifest = Manifest {
-        version: FORMAT_VERSION,
+        version: if rounded.iter().any(Option::is_some) { WITH_ROUNDED } else { FORMAT_VERSION },
         id: addition.id.clone(),
         sequence,
         created_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         parent: parent.map(|parent| parent.id),
-        files: stored_files(&sources, &items, &addresses),
+        files: stored_files(&sources, &items, &addresses, &rounded),
     };
     if (watch.cancelled)() {
         return Err(FileError::Cancelled.into());
@@ -133,7 +136,9 @@ pub fn add(
         jobs.iter().enumerate().map(|(number, job)| (job.address, staged_path(staged.path(), number)));
     writer.place(&placed.collect::<Vec<_>>())?;
     let delta = jobs.iter().filter(|job| job.plan.base.is_some()).count();
-    let parts = Parts { same: items.len() - jobs.len(), delta, full: jobs.len() - delta };
+    let rounded = rounded.iter().flatten().count();
+    let same = items.len() - jobs.len() - rounded;
+    let parts = Parts { same, rounded, delta, full: jobs.len() - delta };
     let mut headers = Headers::new(store);
     let mut chain = 0;
     for address in manifest.objects() {
@@ -150,11 +155,17 @@ pub fn add(
 
 /// Indices of the items whose objects are to be made: each object once, and not those that are there, with all that they are differences from,
 /// as far as their headers and lengths tell. The bytes of all others count as done.
-fn new_objects(store: &Store, items: &[Item], addresses: &[Address], watch: &Watch<'_>) -> Vec<usize> {
+fn new_objects(
+    store: &Store,
+    items: &[Item],
+    addresses: &[Address],
+    rounded: &[Option<usize>],
+    watch: &Watch<'_>,
+) -> Vec<usize> {
     let mut seen = HashSet::new();
     let mut new = Vec::new();
     for (number, (item, address)) in items.iter().zip(addresses).enumerate() {
-        if seen.insert(*address) && Chain::open(store, *address).is_err() {
+        if rounded[number].is_none() && seen.insert(*address) && Chain::open(store, *address).is_err() {
             new.push(number);
         } else {
             (watch.done)(item.bytes);
@@ -214,7 +225,7 @@ impl<'a> Before<'a> {
     pub(crate) fn of(manifest: &'a Manifest) -> Self {
         let mut before = Self::default();
         for file in &manifest.files {
-            for part in &file.parts {
+            for part in file.parts.iter().filter(|part| part.rounded_from.is_none()) {
                 let Some(name) = part.tensor.as_deref() else { continue };
                 before.of_file.insert((&file.path, name), part);
                 before.anywhere.entry(name).or_default().push(part);
@@ -297,16 +308,22 @@ fn plan_all(
 }
 
 /// The files of a manifest, with their parts.
-fn stored_files(sources: &[Source], items: &[Item], addresses: &[Address]) -> Vec<StoredFile> {
-    let mut rest = items.iter().zip(addresses).peekable();
+fn stored_files(
+    sources: &[Source],
+    items: &[Item],
+    addresses: &[Address],
+    rounded: &[Option<usize>],
+) -> Vec<StoredFile> {
+    let mut rest = items.iter().enumerate().peekable();
     let file = |(number, source): (usize, &Source)| {
         let mut parts = Vec::new();
-        while let Some((item, address)) = rest.next_if(|(item, _)| item.source == number) {
+        while let Some((part, item)) = rest.next_if(|(_, item)| item.source == number) {
             parts.push(Part {
                 tensor: item.tensor.clone(),
                 dtype: item.dtype.clone(),
                 bytes: item.bytes,
-                object: *address,
+                object: addresses[rounded[part].unwrap_or(part)],
+                rounded_from: rounded[part].map(|_| rounded::FROM.to_owned()),
             });
         }
         StoredFile { path: source.name.clone(), bytes: source.bytes, parts }
@@ -322,8 +339,8 @@ const INDEX: &str = ".index.json";
 const LONGEST_INDEX: u64 = 256 << 20;
 
 #[derive(Debug)]
-struct Source {
-    path: PathBuf,
+pub(crate) struct Source {
+    pub(crate) path: PathBuf,
     name: String,
     bytes: u64,
 }

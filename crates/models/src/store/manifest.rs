@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use serde::{Deserialize, Serialize};
 
 use crate::store::address::{DTYPE_BYTES, hash_of_piece};
-use crate::store::{Address, FORMAT_VERSION, StoreError};
+use crate::store::{Address, FORMAT_VERSION, StoreError, rounded};
 
 /// Text before the hash of a manifest, which is the last of its fields.
 const HASH_KEY: &str = ",\"blake3\":\"";
@@ -53,9 +53,30 @@ pub struct Part {
     pub dtype: String,
     /// How many bytes it has.
     pub bytes: u64,
-    /// Address of the object with its values.
+    /// Address of the object with its values, or with those that it is rounded from.
     pub object: Address,
+    /// Type of the object's values, where those of the part are their rounding; none where they are its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounded_from: Option<String>,
 }
+
+impl Part {
+    /// Type and bytes of the values of its object.
+    pub(crate) fn of_object(&self) -> (&str, u64) {
+        match &self.rounded_from {
+            None => (&self.dtype, self.bytes),
+            Some(from) => (from, self.bytes.saturating_mul(rounded::SHRINKS)),
+        }
+    }
+
+    /// Bytes of the object for each of the part's.
+    pub(crate) fn shrinks(&self) -> u64 {
+        if self.rounded_from.is_some() { rounded::SHRINKS } else { 1 }
+    }
+}
+
+/// The version of manifests that have rounded parts; others have that of the store.
+pub(crate) const WITH_ROUNDED: u64 = 2;
 
 impl Manifest {
     /// Bytes of all files.
@@ -89,16 +110,16 @@ impl Manifest {
             }
             // Another version may have its hash elsewhere.
             return Err(match serde_json::from_slice(text) {
-                Ok(Versioned { version: found }) if found > FORMAT_VERSION => {
-                    StoreError::Version { path: path.to_owned(), found, known: FORMAT_VERSION }
+                Ok(Versioned { version: found }) if found > WITH_ROUNDED => {
+                    StoreError::Version { path: path.to_owned(), found, known: WITH_ROUNDED }
                 }
                 _ => wrong("it is not what was written".to_owned()),
             });
         }
         let manifest: Self = serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
-        if manifest.version != FORMAT_VERSION {
+        if !(FORMAT_VERSION..=WITH_ROUNDED).contains(&manifest.version) {
             let (path, found) = (path.to_owned(), manifest.version);
-            return Err(StoreError::Version { path, found, known: FORMAT_VERSION });
+            return Err(StoreError::Version { path, found, known: WITH_ROUNDED });
         }
         manifest.check(id).map_err(wrong)?;
         Ok(manifest)
@@ -129,6 +150,15 @@ impl Manifest {
                 |part: &Part| (1..=DTYPE_BYTES).contains(&part.dtype.len()) && part.dtype.is_ascii();
             if !file.parts.iter().all(is_type) {
                 return Err(format!("a part of `{path}` has no type"));
+            }
+            let is_known = |part: &Part| match part.rounded_from.as_deref() {
+                None => true,
+                Some(from) => {
+                    self.version == WITH_ROUNDED && (from, &*part.dtype) == (rounded::FROM, rounded::TO)
+                }
+            };
+            if !file.parts.iter().all(is_known) {
+                return Err(format!("a part of `{path}` is rounded from what it cannot be"));
             }
         }
         match folder_that_is_a_file(&paths) {
@@ -183,7 +213,8 @@ mod tests {
 
     fn manifest(paths: &[&str]) -> Manifest {
         let object = Address::from_bytes([7; 32]);
-        let part = Part { tensor: Some("w".to_owned()), dtype: "BF16".to_owned(), bytes: 4, object };
+        let (tensor, dtype) = (Some("w".to_owned()), "BF16".to_owned());
+        let part = Part { tensor, dtype, bytes: 4, object, rounded_from: None };
         let file = |path: &&str| StoredFile { path: (*path).to_owned(), bytes: 4, parts: vec![part.clone()] };
         Manifest {
             version: FORMAT_VERSION,
@@ -237,6 +268,13 @@ mod tests {
         let mut short = manifest(&["x"]);
         short.files[0].bytes = 5;
         assert!(parse(&short).unwrap_err().to_string().contains("5 bytes"));
+        let mut rounded = manifest(&["x"]);
+        rounded.files[0].parts[0].rounded_from = Some("F32".to_owned());
+        assert!(parse(&rounded).unwrap_err().to_string().contains("rounded from"), "not in version 1");
+        rounded.version = WITH_ROUNDED;
+        assert_eq!(parse(&rounded).unwrap(), rounded);
+        rounded.files[0].parts[0].rounded_from = Some("F64".to_owned());
+        assert!(parse(&rounded).unwrap_err().to_string().contains("rounded from"));
         let mut newer = manifest(&["x"]);
         newer.version = 7;
         assert!(matches!(parse(&newer), Err(StoreError::Version { found: 7, .. })));

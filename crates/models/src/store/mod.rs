@@ -50,6 +50,7 @@ mod object;
 mod prune;
 mod rebase;
 mod restore;
+mod rounded;
 mod verify;
 mod writer;
 

@@ -73,7 +73,8 @@ pub(crate) fn plan_rebases(
         let has_lost = leaving.iter().any(|left| Some(&left.id) == manifest.parent.as_ref());
         let mut asked = Vec::new();
         for file in &manifest.files {
-            for part in file.parts.iter().filter(|part| seen.insert(part.object)) {
+            let own = file.parts.iter().filter(|part| part.rounded_from.is_none());
+            for part in own.filter(|part| seen.insert(part.object)) {
                 let near = before.find(&file.path, part.tensor.as_deref(), &part.dtype, part.bytes);
                 asked.extend(planner.ask(part, near, has_lost)?);
             }

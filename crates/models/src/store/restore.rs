@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -11,7 +12,7 @@ use crate::store::address::{PIECE, PieceHash, address_of, hash_of_piece, pieces_
 use crate::store::layout::is_absent;
 use crate::store::manifest::{Manifest, Part, StoredFile};
 use crate::store::object::{Chain, NOT_THERE, OTHER_HASH, Scratch};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, rounded};
 
 /// Writes the files of a checkpoint into the folder `out`, byte for byte, and compares what is written with its addresses. The folder appears when all
 /// of it is on the disk, or not at all.
@@ -144,7 +145,11 @@ fn decode_all(
         match chain.and_then(|chain| chain.read_piece(piece, values, &mut Scratch::default())) {
             Ok(()) => {
                 decoding.hashes[piece as usize].get_or_init(|| hash_of_piece(values));
-                take(decoding.file, decoding.at + piece * PIECE, values)?;
+                if decoding.part.rounded_from.is_some() {
+                    let from = std::mem::take(values);
+                    rounded::round(&from, values);
+                }
+                take(decoding.file, decoding.place(piece).start, values)?;
             }
             Err(error) => work.give_up(number, decoding.file, decoding.part, error)?,
         }
@@ -157,7 +162,8 @@ fn decode_all(
     })?;
     for (number, Decoding { file, part, hashes, .. }) in parts.iter().enumerate() {
         let hashes: Option<Vec<PieceHash>> = hashes.iter().map(|hash| hash.get().copied()).collect();
-        if hashes.is_some_and(|hashes| address_of(&part.dtype, part.bytes, &hashes) != part.object) {
+        let (dtype, bytes) = part.of_object();
+        if hashes.is_some_and(|hashes| address_of(dtype, bytes, &hashes) != part.object) {
             work.give_up(number, file, part, StoreError::object(part.object, OTHER_HASH))?;
         }
     }
@@ -165,8 +171,8 @@ fn decode_all(
     let missing = |(number, error): (usize, StoreError)| {
         let Decoding { file, part, at, hashes, .. } = &parts[number];
         for (piece, _) in (0..).zip(hashes).filter(|(_, hash)| hash.get().is_some()) {
-            let len = PIECE.min(part.bytes - piece * PIECE) as usize;
-            take(file, at + piece * PIECE, &vec![0; len])?;
+            let place = parts[number].place(piece);
+            take(file, place.start, &vec![0; (place.end - place.start) as usize])?;
         }
         let (file, tensor) = (file.path.clone(), part_name(file, part));
         Ok(Missing { file, tensor, at: *at, bytes: part.bytes, error })
@@ -191,7 +197,7 @@ impl<'a> Work<'a> {
                 // What a manifest says is not believed before there is an object with as many chunks.
                 let found =
                     self.store.open_object(part.object).and_then(|object| match object.header.bytes {
-                        bytes if bytes == part.bytes => Ok(pieces_of(bytes)),
+                        bytes if bytes == part.of_object().1 => Ok(pieces_of(bytes)),
                         _ => Err(StoreError::object(part.object, "it has not the length of its part")),
                     });
                 let count = match found {
@@ -231,6 +237,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Decoding<'_> {
+    /// Bytes of the file that a piece of the object is.
+    fn place(&self, piece: u64) -> Range<u64> {
+        let (begin, end) = (piece * PIECE, self.part.of_object().1.min((piece + 1) * PIECE));
+        self.at + begin / self.part.shrinks()..self.at + end / self.part.shrinks()
+    }
+
     fn chain(&self, store: &Store) -> Result<Arc<Chain>, StoreError> {
         let mut chain = lock(&self.chain);
         if let Some(chain) = &*chain {

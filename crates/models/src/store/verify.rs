@@ -150,7 +150,7 @@ fn look_at_all(
         let mut next = Some(part.object);
         while let Some(address) = next.filter(|address| !links.contains_key(address)) {
             let opened = store.open_object(address).and_then(|object| {
-                let fits = object.header.bytes == part.bytes && object.header.dtype_name() == part.dtype;
+                let fits = (object.header.dtype_name(), object.header.bytes) == part.of_object();
                 let wrong = || StoreError::object(address, "it has another type or length than its part");
                 fits.then_some(object.header).ok_or_else(wrong)
             });

@@ -1,15 +1,18 @@
 //! Whatever is added and removed, in whichever order: each checkpoint that is there comes back byte for byte, and nothing else is kept, also while others write.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::common::{Tensors, World, files_of, model, read_files, safetensors, train, weights};
 use rand::{Rng, RngExt};
+use rand_chacha::ChaCha8Rng;
 use safetensors::Dtype;
 use zipwire_models::file::Watch;
 use zipwire_models::store::{
-    Keep, Parent, Selection, StoreError, Writer, list, plan_prune, prune, restore, set_pinned, stats, verify,
+    Keep, Parent, Selection, StoreError, Writer, list, plan_prune, prune, restore, salvage, set_pinned,
+    stats, verify,
 };
 
 /// Something that happens to models.
@@ -264,7 +267,7 @@ fn a_prune_that_cannot_write_has_freed_what_it_can() {
     }
     let writer = Writer::begin(&world.store).unwrap();
     let (staged, aside) = (world.store.path().join("staged"), world.folder.path().join("aside"));
-    std::fs::rename(&staged, &aside).unwrap();
+    fs::rename(&staged, &aside).unwrap();
     let ids = |range: std::ops::Range<usize>| range.map(|number| format!("c{number}")).collect::<Vec<_>>();
     let error = prune(&writer, Selection::Ids(ids(0..4)), &Watch::default()).unwrap_err();
     let StoreError::Unfinished { done, source } = &error else { panic!("{error}") };
@@ -276,7 +279,7 @@ fn a_prune_that_cannot_write_has_freed_what_it_can() {
         "the files beside the model are gone"
     );
     assert!(error.to_string().contains("goes on"), "{error}");
-    std::fs::rename(&aside, &staged).unwrap();
+    fs::rename(&aside, &staged).unwrap();
     world.check("c4");
     let pruned = prune(&writer, Selection::Ids(Vec::new()), &Watch::default()).unwrap();
     assert_eq!((pruned.rebased, pruned.left), (2, 0));
@@ -318,7 +321,7 @@ fn pinned_checkpoints_stay() {
     assert_eq!(rm(&["b"]).unwrap().kept, ["d"]);
     world.check("d");
     // A pin that its checkpoint has left behind is not of the next one of that name.
-    std::fs::write(world.store.path().join("checkpoints/e.pin"), "").unwrap();
+    fs::write(world.store.path().join("checkpoints/e.pin"), "").unwrap();
     drop(writer);
     world.add("e", files_of(&tensors, "e"));
     assert_eq!(pinned(&world), [""; 0]);
@@ -342,7 +345,7 @@ fn readers_finish_or_are_told_that_it_is_gone() {
                 match restore(store, id, &out, false, &Watch::default()) {
                     Ok(_) => {
                         assert!(read_files(&out) == *files, "`{id}` comes back with other bytes");
-                        std::fs::remove_dir_all(&out).unwrap();
+                        fs::remove_dir_all(&out).unwrap();
                         done.fetch_add(1, Ordering::Relaxed);
                     }
                     Err(StoreError::Removed { .. } | StoreError::NoCheckpoint { .. }) => {
@@ -370,4 +373,87 @@ fn readers_finish_or_are_told_that_it_is_gone() {
         }
     }
     assert!(done.into_inner() > 0 && gone.into_inner() > 0, "both happen");
+}
+
+/// F32 values as BF16, to the nearest and, between two, to the even one.
+fn rounded(masters: &[u8]) -> Vec<u8> {
+    let round = |value: &[u8]| {
+        let value = f32::from_le_bytes(value.try_into().unwrap());
+        // Two candidates, and the one whose distance is smaller.
+        let below = f32::from_bits(value.to_bits() & 0xffff_0000);
+        let above = f32::from_bits(below.to_bits().wrapping_add(0x1_0000));
+        let distances = (f64::from(value) - f64::from(below), f64::from(above) - f64::from(value));
+        let is_even = (below.to_bits() >> 16) & 1 == 0;
+        let is_below = distances.0.abs() < distances.1.abs() || (distances.0 == distances.1 && is_even);
+        let bits = if is_below { below } else { above }.to_bits() >> 16;
+        (bits as u16).to_le_bytes()
+    };
+    masters.chunks(4).flat_map(round).collect()
+}
+
+/// Weights that are the rounding of their masters take nothing, in whichever file these are, and one that differs in a value is kept.
+#[test]
+fn weights_that_are_rounded_masters_take_nothing() {
+    let mut world = World::new(11);
+    let masters = |rng: &mut ChaCha8Rng, count: usize| -> Vec<u8> {
+        let value = |_| (rng.random_range(-1.0..1.0_f32) * 0.02).to_le_bytes();
+        (0..count).flat_map(value).collect()
+    };
+    // Three pieces, and some more; another tensor as long.
+    let (mut first, second) = (masters(&mut world.rng, 700_003), masters(&mut world.rng, 700_003));
+    let files = |first: &[u8], second: &[u8]| {
+        let mut odd = rounded(second);
+        odd[1_000_000] ^= 1;
+        let weights = Tensors::from([
+            ("a.weight".to_owned(), (Dtype::BF16, rounded(first))),
+            ("b.weight".to_owned(), (Dtype::BF16, odd)),
+        ]);
+        let optimizer = Tensors::from([
+            ("state.a.weight.master".to_owned(), (Dtype::F32, first.to_vec())),
+            ("state.other".to_owned(), (Dtype::F32, second.to_vec())),
+        ]);
+        BTreeMap::from([
+            ("model.safetensors".to_owned(), safetensors(&weights)),
+            ("optimizer.safetensors".to_owned(), safetensors(&optimizer)),
+        ])
+    };
+    let added = world.add("1", files(&first, &second));
+    assert_eq!((added.parts.rounded, added.manifest.version), (1, 2));
+    let part = &added.manifest.files[0].parts[1];
+    assert_eq!(part.object, added.manifest.files[1].parts[1].object);
+    for value in first.chunks_exact_mut(4) {
+        let moved = f32::from_le_bytes((&*value).try_into().unwrap()) + 1e-5;
+        value.copy_from_slice(&moved.to_le_bytes());
+    }
+    assert_eq!(world.add("2", files(&first, &second)).parts.rounded, 1);
+    for id in ["1", "2"] {
+        world.check(id);
+    }
+    let writer = Writer::begin(&world.store).unwrap();
+    prune(&writer, Selection::Ids(vec!["1".to_owned()]), &Watch::default()).unwrap();
+    drop(writer);
+    world.check("2");
+    assert!(verify(&world.store, true, &Watch::default()).unwrap().is_sound());
+
+    // Masters that are damaged are so for both tensors.
+    let manifest = world.store.manifest("2").unwrap();
+    let object = manifest.files[0].parts[1].object.to_string();
+    let damaged = world.objects().into_iter().find(|path| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        object.ends_with(name)
+    });
+    let damaged = damaged.unwrap();
+    let mut bytes = fs::read(&damaged).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&damaged, bytes).unwrap();
+    let out = world.folder.path().join("salvaged");
+    let salvaged = salvage(&world.store, "2", &out, false, &Watch::default()).unwrap();
+    let names: Vec<&str> = salvaged.missing.iter().map(|missing| missing.tensor.as_str()).collect();
+    assert_eq!(names, ["a.weight", "state.a.weight.master"]);
+    let back = fs::read(out.join("model.safetensors")).unwrap();
+    let missing = &salvaged.missing[0];
+    let zeros = missing.at as usize..(missing.at + missing.bytes) as usize;
+    assert!(back[zeros.clone()].iter().all(|byte| *byte == 0));
+    assert!(back[zeros.end..] == world.added["2"]["model.safetensors"][zeros.end..]);
 }
