@@ -15,6 +15,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use zipwire::models::file::stage;
 
 use crate::error::CliError;
+use crate::threads;
 
 /// A profile that is being recorded. The file appears under its name when it is complete; dropped before, it leaves nothing
 /// behind.
@@ -47,6 +48,8 @@ impl Profile {
         if path.exists() && !is_profile(path) {
             return Err(refused(io::Error::other("it exists and is no profile")));
         }
+        // It is written by a thread of its own, without which the layer would panic.
+        threads::one_can_start().map_err(CliError::Threads)?;
         let (file, staged) = stage(path).map_err(refused)?;
         let failure = Failure::default();
         let writer = Writer { file, failure: Arc::clone(&failure) };

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &InspectArgs, cancel: &Cancel) -> Result<(), CliError> {
             if cancel.is_cancelled() {
                 return Err(ExecuteError::Cancelled.into());
             }
-            progress.begin(tensor.name.clone());
+            progress.begin(&tensor.name);
             let values = file.read(tensor)?;
             let inspected = match &base {
                 Some(base) => match base.of(tensor, path)? {
