@@ -20,6 +20,7 @@ mod table;
 mod threads;
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -52,10 +53,10 @@ fn main() -> ExitCode {
 
 /// Ends with what is wrong with the arguments, or with the help that they ask for.
 fn refuse(error: &clap::Error) -> ! {
-    let text = error.render().to_string();
-    if error.use_stderr() && matches!(escaped(&text), Cow::Owned(_)) {
-        // Names of files are arguments, too. What follows has a style of its own otherwise.
-        say!("{}", text.trim_end());
+    let is_plain = |argument: OsString| matches!(escaped(&argument.to_string_lossy()), Cow::Borrowed(_));
+    if error.use_stderr() && !std::env::args_os().all(is_plain) {
+        // Names of files are arguments, too: without a style of its own, all of the message can be escaped.
+        say!("{}", error.render().to_string().trim_end());
         std::process::exit(error.exit_code());
     }
     error.exit()

@@ -26,8 +26,8 @@ pub(crate) struct Profile {
     failure: Failure,
 }
 
-/// How profiles begin.
-const BEGIN: &[u8; 4] = b"[\n{\"";
+/// Begins of profiles: with a first span, and without any.
+const BEGINS: [&[u8; 4]; 2] = [b"[\n{\"", b"[\n\n]"];
 
 /// Why the file is not complete, if it is not.
 type Failure = Arc<Mutex<Option<io::Error>>>;
@@ -75,10 +75,10 @@ impl Profile {
 
 /// Whether a file begins as profiles do.
 fn is_profile(path: &Path) -> bool {
-    let mut begin = [0; BEGIN.len()];
+    let mut begin = [0; 4];
     path.is_file()
         && File::open(path).is_ok_and(|mut file| file.read_exact(&mut begin).is_ok())
-        && begin == *BEGIN
+        && BEGINS.contains(&&begin)
 }
 
 /// Keeps the first error to itself: the thread that writes would panic.

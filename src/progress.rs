@@ -63,11 +63,11 @@ impl Progress {
     }
 
     /// Names the step that begins where the one before has ended.
-    pub(crate) fn next(&self, step: String) {
+    pub(crate) fn next(&self, step: &str) {
         if self.has_begun.swap(true, Ordering::Relaxed) {
             self.end();
         }
-        self.begin(&step);
+        self.begin(step);
     }
 
     /// These steps need not be done.

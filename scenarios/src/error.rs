@@ -122,19 +122,18 @@ impl ScenarioError {
                         kind.span(span.clone()).label(Some(*label).filter(|label| !label.is_empty()))
                     });
                 let annotations: Vec<_> = annotations.collect();
-                let mut name = document.is_file.then_some(document.name.as_str());
-                if excerpt.is_cut
-                    && let Some(name) = name.take()
-                {
-                    let (place, _) = &shown[0];
-                    group = group.element(Origin::path(name).line(excerpt.line).char_column(place.column()));
-                }
+                let name = document.is_file.then_some(document.name.as_str());
                 let snippet = Snippet::source(excerpt.text)
-                    .path(name)
+                    .path(name.filter(|_| !excerpt.is_cut))
                     .line_start(excerpt.line)
                     .line_numbering(document.is_file)
                     .annotations(annotations);
                 group = group.element(snippet);
+                // A snippet counts columns in what is shown.
+                if let Some(name) = name.filter(|_| excerpt.is_cut) {
+                    let column = shown[0].0.column();
+                    group = group.element(Origin::path(name).line(excerpt.line).char_column(column));
+                }
                 left = further;
             }
             rest = &rest[count..];

@@ -1,6 +1,8 @@
 //! Excerpts of texts for errors that point into them: the lines of the places, and of a long line what is around a place. Neither takes
 //! more memory for a longer text.
 
+#![allow(clippy::single_range_in_vec_init, reason = "a span is one of several")]
+
 use std::borrow::Cow;
 use std::ops::Range;
 

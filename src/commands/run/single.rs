@@ -49,7 +49,7 @@ pub(super) fn run(
     let mut output = Output::create(&folder)?;
 
     let progress = Progress::new(executors.len() * experiment.variants.len());
-    let begin = |executor: &dyn Executor, variant: &str| progress.next(format!("{executor}: {variant}"));
+    let begin = |executor: &dyn Executor, variant: &str| progress.next(&format!("{executor}: {variant}"));
     let keep = |ran: &RunResult<'_>| write_run(&mut output, ran).map_err(CliError::from);
     // Speedups compare lengths of iterations, and serving has none.
     let explains = !args.no_verdict && experiment.serving.is_none();
