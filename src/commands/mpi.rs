@@ -104,7 +104,7 @@ struct ExitReport {
     /// Ranks of this host in the order in which their processes ended.
     ended: Vec<u32>,
     exit: Option<ExitStatus>,
-    /// What the launcher has said.
+    /// Text of the launcher itself.
     notices: String,
     /// Whether rank 0 was heard to say that all is done.
     is_done: bool,

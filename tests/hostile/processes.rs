@@ -45,10 +45,11 @@ fn without_threads_nothing_panics() {
     fs::write(path("sweep.toml"), format!("{SCENARIO}{SWEEP}")).unwrap();
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/samples");
     fs::copy(samples.join("train_late_kv.bf16.safetensors"), path("m.safetensors")).unwrap();
-    let commands: [(&str, &[&str]); 8] = [
+    let commands: [(&str, &[&str]); 9] = [
         ("run", &["run", "a.toml", "--out", "run"]),
         ("sweep", &["run", "sweep.toml", "--out", "sweep"]),
         ("threads", &["run", "a.toml", "--on", "threads", "--out", "threads"]),
+        ("validate", &["validate", "a.toml", "--variant", "native"]),
         ("compress", &["compress", "m.safetensors", "-o", "c.zw.safetensors", "--threads", "4", "--force"]),
         ("verify", &["verify", "c.zw.safetensors", "--threads", "4"]),
         ("inspect", &["inspect", "m.safetensors"]),
