@@ -40,6 +40,8 @@ use crate::transport::{Ended, Transport};
 
 /// How long processes wait until all have begun.
 const MEET_WITHIN: Duration = Duration::from_secs(120);
+/// Bandwidth below which a collective of MPI is taken for one that stands still, in bytes per second.
+const SLOWEST_BYTES_PER_S: u64 = 1_000_000;
 /// How long processes that have failed wait for rank 0 to print its report.
 const LAST_WORDS: Duration = Duration::from_secs(20);
 /// How long the last packets may be under way.
@@ -376,11 +378,26 @@ impl World {
         let buffers = self.shared.with(|link| CollectiveBuffers::new(link.endpoint(), collective, values));
         let mut buffers = buffers.ok_or(WorldError::Parts { bytes, processes: self.size })?;
         let mut seconds = Vec::new();
+        let call = collective.function();
+        let within = self.patience + Duration::from_secs(bytes / SLOWEST_BYTES_PER_S);
         for _ in 0..rounds {
-            rank.barrier(&[])?;
-            let begin_s = rank.now_s();
-            self.shared.with(|link| link.collective(&mut buffers))?;
-            let end_s = rank.now_s();
+            let waiting = |waited: Duration| self.shared.note(|| watch::is_in(call, waited));
+            let give_up = |waited: Duration| {
+                let why = watch::why(call, "stood still", waited, self.size);
+                self.shared.note(|| format!("{FAILED} {why}"));
+                if !self.shared.keeps_notes() {
+                    watch::complain(Some(self.rank.0), &why);
+                }
+            };
+            let work = || -> Result<(f64, f64), WorldError> {
+                rank.barrier(&[])?;
+                let begin_s = rank.now_s();
+                self.shared.with(|link| link.collective(&mut buffers))?;
+                Ok((begin_s, rank.now_s()))
+            };
+            // The call blocks, and with it what hears of silent processes.
+            let (begin_s, end_s) =
+                watch::watched(within, waiting, give_up, work).map_err(WorldError::Watch)??;
             let report = RankReport { begin_s, ..RankReport::idle(self.rank, end_s) };
             if let Some(reports) = rank.gather(report) {
                 let begin_s = reports.iter().map(|report| report.begin_s).fold(f64::INFINITY, f64::min);

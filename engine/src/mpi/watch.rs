@@ -40,16 +40,11 @@ pub(super) fn begin(
         status.as_mut().map(|status| status.write(doing)).is_some()
     };
     let ranks = launched.and_then(|launched| launched.size).unwrap_or(0);
-    let waiting = |waited: Duration| _ = note(&format!("had been in MPI_Init for {}", seconds(waited)));
+    let waiting = |waited: Duration| _ = note(&is_in("MPI_Init", waited));
     let give_up = |waited: Duration| {
-        let missing = match missing(ranks) {
-            missing if missing.is_empty() => "not all other ranks have come up".to_owned(),
-            missing => format!("{} had not come up", missing.join(", ")),
-        };
-        let why = format!("after {} in MPI_Init: {missing}", seconds(waited));
+        let why = why("MPI_Init", "had not come up", waited, ranks);
         if !note(&format!("{FAILED} {why}")) {
-            let rank = rank.map_or_else(|| "this process".to_owned(), |rank| format!("rank {rank}"));
-            complain(&format!("{rank} gives up {why}"));
+            complain(rank, &why);
         }
     };
     let endpoint =
@@ -99,6 +94,19 @@ fn wait(within: Duration, made: &Receiver<Infallible>, waiting: impl Fn(Duration
     None
 }
 
+/// Status of a process that waits in a call of MPI.
+pub(super) fn is_in(call: &str, waited: Duration) -> String {
+    format!("had been in {call} for {}", seconds(waited))
+}
+
+/// Why a process of a job of so many ranks has given up a call of MPI, in words that follow its name and how it failed; `lack` says what those
+/// did that it waited for.
+pub(super) fn why(call: &str, lack: &str, waited: Duration, ranks: u32) -> String {
+    let missing = missing(ranks);
+    let who = if missing.is_empty() { "another rank".to_owned() } else { missing.join(", ") };
+    format!("after {} in {call}: {who} {lack}", seconds(waited))
+}
+
 /// Ranks that have not begun, of so many, or that do not go on; none where this cannot be seen from here.
 fn missing(ranks: u32) -> Vec<String> {
     let Some(folder) = std::env::var_os(STATUS_VARIABLE) else { return Vec::new() };
@@ -115,11 +123,12 @@ fn missing(ranks: u32) -> Vec<String> {
 }
 
 /// Says on stderr why this process ends, where no process has started it that would report.
-fn complain(why: &str) {
+pub(super) fn complain(rank: Option<u32>, why: &str) {
+    let rank = rank.map_or_else(|| "this process".to_owned(), |rank| format!("rank {rank}"));
     let help =
         "`--stall` says how long to wait; a rank that lacks memory, has ended or was stopped never comes up";
     // Whether anybody reads it does not matter.
-    let _ = writeln!(io::stderr(), "error: {why}\nhelp: {help}");
+    let _ = writeln!(io::stderr(), "error: {rank} gives up {why}\nhelp: {help}");
 }
 
 fn seconds(time: Duration) -> String {
