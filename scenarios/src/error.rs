@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use thiserror::Error;
-use zipwire_traces::printable;
+use zipwire_traces::{escaped, printable};
 
 use crate::excerpt::excerpts;
 use crate::problem::Problem;
@@ -122,9 +122,9 @@ impl ScenarioError {
                         kind.span(span.clone()).label(Some(*label).filter(|label| !label.is_empty()))
                     });
                 let annotations: Vec<_> = annotations.collect();
-                let name = document.is_file.then_some(document.name.as_str());
+                let name = document.is_file.then(|| escaped(&document.name).into_owned());
                 let snippet = Snippet::source(excerpt.text)
-                    .path(name.filter(|_| !excerpt.is_cut))
+                    .path(name.clone().filter(|_| !excerpt.is_cut))
                     .line_start(excerpt.line)
                     .line_numbering(document.is_file)
                     .annotations(annotations);

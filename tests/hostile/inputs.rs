@@ -92,7 +92,9 @@ fn names_of_files_are_escaped() {
     let left_out = format!("{}  \u{1b}]0;title\u{7}  1.0\n", words.join("  "));
     let log = case.put("\u{1b}[31m.txt", log.replace(row, &format!("{row}\n{left_out}")));
     let log = log.to_str().unwrap();
-    let commands: [(i32, &[&str]); 6] = [
+    let scenario = case.put("\u{1b}[31m.toml", "a = [@]\n");
+    let commands: [(i32, &[&str]); 7] = [
+        (2, &["run", scenario.to_str().unwrap()]),
         (0, &["ls", file]),
         (0, &["inspect", file]),
         (0, &["scenario", "unpack", folder]),
