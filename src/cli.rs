@@ -27,6 +27,7 @@ pub(crate) use self::files::{
 pub(crate) use self::scenario::{RoutesArgs, ScenarioCommand};
 
 use crate::commands::bench::Contenders;
+use crate::commands::files::PIPE;
 use crate::commands::inspect::Specs;
 
 /// Lossless compressed collectives: one schedule, simulated and run for real.
@@ -97,6 +98,23 @@ impl Command {
             Self::Bench(_) => "bench",
             Self::Calibrate(_) => "calibrate",
             Self::Scenario(_) => "scenario",
+        }
+    }
+
+    /// Whether it works on the pool of threads that all parts of the program share; others have threads of their own, or none.
+    pub(crate) fn uses_pool(&self) -> bool {
+        let is_piped = |files: &[PathBuf]| files.iter().any(|file| file == Path::new(PIPE));
+        match self {
+            Self::Compress(args) => is_piped(&args.files),
+            Self::Decompress(args) => is_piped(&args.files),
+            Self::Diff(_)
+            | Self::Inspect(_)
+            | Self::Verify(_)
+            | Self::Cat(_)
+            | Self::Ls(_)
+            | Self::Store(_)
+            | Self::Calibrate(CalibrateCommand::NcclTests(_)) => false,
+            _ => true,
         }
     }
 }
@@ -206,7 +224,7 @@ pub(crate) struct MpiArgs {
     /// On `mpi`: what starts ranks, with `{ranks}` for their number [default: `mpirun` of the MPI library that is found].
     #[arg(long, value_name = "COMMAND")]
     pub(crate) launcher: Option<String>,
-    /// On `mpi`: how long nothing may happen before ranks give up, for instance `5 s` [default: 30 s].
+    /// On `mpi`: how long nothing may happen before ranks give up, for instance `5 s` [default: 30 s, and 2 min until all have come up].
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) stall: Option<Duration>,
 }

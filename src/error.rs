@@ -78,8 +78,10 @@ pub(crate) enum CliError {
     Store(StoreError),
     #[error(transparent)]
     Simd(#[from] SimdError),
-    #[error("cannot handle Ctrl-C: {0}")]
+    #[error("cannot handle Ctrl-C: {}", match .0 { ctrlc::Error::System(error) => refused_thread(error), error => error.to_string() })]
     Signals(#[from] ctrlc::Error),
+    #[error("cannot start threads: {}", refused_thread(.0))]
+    Threads(io::Error),
     #[error(
         "cannot unpack the scenarios that the program carries: {0}\nhelp: `TMPDIR` names another folder for files that last as long as a command"
     )]
@@ -210,6 +212,7 @@ impl CliError {
             | Self::Child { .. }
             | Self::Failed { .. }
             | Self::Signals(_)
+            | Self::Threads(_)
             | Self::FileSizeSignal(_)
             | Self::Unpack(_)
             | Self::Profile { .. }
@@ -225,7 +228,7 @@ impl CliError {
     /// Writes the error to stderr, unless that is done already, or the reader is gone.
     pub(crate) fn say(&self) {
         if !(self.is_broken_pipe() || matches!(self, Self::Said(_) | Self::Job(JobError::Failed))) {
-            say!("{}", self.render());
+            crate::say_styled(&self.render());
         }
     }
 
@@ -236,6 +239,13 @@ impl CliError {
             error => printable(&format!("error: {error}")).into_owned(),
         }
     }
+}
+
+/// Why there is no thread, with a remedy.
+fn refused_thread(error: &io::Error) -> String {
+    format!(
+        "{error}\nhelp: `ulimit -u` or `ulimit -v`, or the container's limit of processes, leaves no room for another thread: raise it"
+    )
 }
 
 fn exit_code_of_file(error: &FileError) -> u8 {

@@ -2,12 +2,12 @@
 
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
-/// Writes a line to stderr. If its reader is gone, nothing happens; `eprintln!` would panic.
+/// Writes a line to stderr, with control characters escaped: names and values come from files. If its reader is gone, nothing happens;
+/// `eprintln!` would panic.
 macro_rules! say {
-    ($($words:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($words)*);
-    }};
+    ($($words:tt)*) => {
+        $crate::say_styled(&zipwire::traces::printable(&format!($($words)*)))
+    };
 }
 
 mod cli;
@@ -17,10 +17,15 @@ mod profile;
 mod progress;
 mod shipped;
 mod table;
+mod threads;
 
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
+use zipwire::traces::escaped;
 use zipwire::{Cancel, simd_from_environment};
 
 use crate::cli::{Cli, Command};
@@ -28,7 +33,7 @@ use crate::error::CliError;
 use crate::profile::Profile;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
     let profile = match cli.profile.as_deref().map(Profile::start).transpose() {
         Ok(profile) => profile,
         Err(error) => return report(&error),
@@ -46,10 +51,29 @@ fn main() -> ExitCode {
     }
 }
 
+/// Ends with what is wrong with the arguments, or with the help that they ask for.
+fn refuse(error: &clap::Error) -> ! {
+    let is_plain = |argument: OsString| matches!(escaped(&argument.to_string_lossy()), Cow::Borrowed(_));
+    if error.use_stderr() && !std::env::args_os().all(is_plain) {
+        // Names of files are arguments, too: without a style of its own, all of the message can be escaped.
+        say!("{}", error.render().to_string().trim_end());
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
+}
+
+/// Writes a line to stderr as it is, with escapes for a terminal if it has any.
+pub(crate) fn say_styled(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 fn run(command: &Command, is_profiled: bool) -> Result<(), CliError> {
     simd_from_environment()?;
     let cancel = Cancel::on_ctrl_c()?;
     large_files_are_errors()?;
+    if command.uses_pool() && !is_other_rank() {
+        threads::start_pool()?;
+    }
     // A profile is of most use when the command was stopped.
     let _hold = is_profiled.then(|| cancel.hold());
     let _span = tracing::info_span!("command", name = %command.name()).entered();
@@ -70,6 +94,11 @@ fn run(command: &Command, is_profiled: bool) -> Result<(), CliError> {
         Command::Calibrate(command) => commands::calibrate::run(command, &cancel),
         Command::Scenario(command) => commands::scenario::run(command, &cancel),
     }
+}
+
+/// Whether this process is a rank that follows another one: it codes on one core.
+fn is_other_rank() -> bool {
+    zipwire::mpi::environment::launched().is_some_and(|launched| launched.rank > 0)
 }
 
 /// A file that grows beyond `ulimit -f` is an error of the write, after which this program cleans up, and no signal that ends it.

@@ -15,6 +15,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use zipwire::models::file::stage;
 
 use crate::error::CliError;
+use crate::threads;
 
 /// A profile that is being recorded. The file appears under its name when it is complete; dropped before, it leaves nothing
 /// behind.
@@ -25,8 +26,8 @@ pub(crate) struct Profile {
     failure: Failure,
 }
 
-/// How profiles begin.
-const BEGIN: &[u8; 4] = b"[\n{\"";
+/// Begins of profiles: with a first span, and without any.
+const BEGINS: [&[u8; 4]; 2] = [b"[\n{\"", b"[\n\n]"];
 
 /// Why the file is not complete, if it is not.
 type Failure = Arc<Mutex<Option<io::Error>>>;
@@ -47,6 +48,8 @@ impl Profile {
         if path.exists() && !is_profile(path) {
             return Err(refused(io::Error::other("it exists and is no profile")));
         }
+        // It is written by a thread of its own, without which the layer would panic.
+        threads::one_can_start().map_err(CliError::Threads)?;
         let (file, staged) = stage(path).map_err(refused)?;
         let failure = Failure::default();
         let writer = Writer { file, failure: Arc::clone(&failure) };
@@ -72,10 +75,10 @@ impl Profile {
 
 /// Whether a file begins as profiles do.
 fn is_profile(path: &Path) -> bool {
-    let mut begin = [0; BEGIN.len()];
+    let mut begin = [0; 4];
     path.is_file()
         && File::open(path).is_ok_and(|mut file| file.read_exact(&mut begin).is_ok())
-        && begin == *BEGIN
+        && BEGINS.contains(&&begin)
 }
 
 /// Keeps the first error to itself: the thread that writes would panic.

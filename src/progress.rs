@@ -1,9 +1,14 @@
 //! Progress of long commands on stderr; silent where stderr is not a terminal.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use zipwire::traces::escaped;
+
+/// Interval at which a bar is drawn.
+const TICK: Duration = Duration::from_millis(200);
 
 /// A bar over known steps.
 #[derive(Debug)]
@@ -18,18 +23,33 @@ impl Progress {
         let bar = ProgressBar::new(steps as u64);
         let style = ProgressStyle::with_template("{spinner} [{elapsed_precise}] {bar:24} {pos}/{len} {msg}");
         bar.set_style(style.expect("the template is valid"));
-        bar.enable_steady_tick(Duration::from_millis(200));
-        Self { bar, has_begun: AtomicBool::new(false) }
+        Self::of(bar)
     }
 
     /// A bar over bytes of a file, with their speed and the time that is left.
-    pub(crate) fn of_bytes(bytes: u64, file: String) -> Self {
-        let bar = ProgressBar::new(bytes).with_message(file);
+    pub(crate) fn of_bytes(bytes: u64, file: &str) -> Self {
+        let bar = ProgressBar::new(bytes).with_message(escaped(file).into_owned());
         let style = ProgressStyle::with_template(
             "{spinner} [{elapsed_precise}] {bar:24} {bytes}/{total_bytes} {bytes_per_sec}, {eta} left  {msg}",
         );
         bar.set_style(style.expect("the template is valid"));
-        bar.enable_steady_tick(Duration::from_millis(200));
+        Self::of(bar)
+    }
+
+    /// Shows a bar, and draws it now and then, so that its time goes on in a long step; without a thread for that, only when a step ends.
+    fn of(bar: ProgressBar) -> Self {
+        if !bar.is_hidden() {
+            let shown = bar.downgrade();
+            let draw = move || {
+                while let Some(bar) = shown.upgrade().filter(|bar| !bar.is_finished()) {
+                    bar.tick();
+                    drop(bar);
+                    thread::sleep(TICK);
+                }
+            };
+            // Nothing but the bar depends on it.
+            let _ = thread::Builder::new().name("progress".to_owned()).spawn(draw);
+        }
         Self { bar, has_begun: AtomicBool::new(false) }
     }
 
@@ -38,12 +58,12 @@ impl Progress {
         self.bar.inc(steps);
     }
 
-    pub(crate) fn begin(&self, step: String) {
-        self.bar.set_message(step);
+    pub(crate) fn begin(&self, step: &str) {
+        self.bar.set_message(escaped(step).into_owned());
     }
 
     /// Names the step that begins where the one before has ended.
-    pub(crate) fn next(&self, step: String) {
+    pub(crate) fn next(&self, step: &str) {
         if self.has_begun.swap(true, Ordering::Relaxed) {
             self.end();
         }

@@ -2,7 +2,6 @@
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 use terminal_size::{Width, terminal_size_of};
-use zipwire::traces::escaped;
 
 /// A table with these columns: those in `text` to the left, the others, numbers, to the right.
 pub(crate) fn new(header: &[&str], text: &[usize]) -> Table {
@@ -36,11 +35,7 @@ pub(crate) fn verified(verified: Option<bool>) -> String {
 
 /// The table without the blanks that pad its edges.
 pub(crate) fn text(table: &Table) -> String {
-    let lines = table.lines().map(|line| {
-        let line = line.trim_end();
-        // Names come from files: shown, and not obeyed.
-        escaped(line.strip_prefix(' ').unwrap_or_default()).into_owned()
-    });
+    let lines = table.lines().map(|line| line.trim_end().strip_prefix(' ').unwrap_or_default().to_owned());
     lines.collect::<Vec<_>>().join("\n")
 }
 

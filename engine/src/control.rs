@@ -176,12 +176,17 @@ pub(crate) fn run_all<N: Send, R: Send>(
     })
 }
 
+/// Why there is no thread, and which limits there may be.
+pub(crate) fn refusal(error: &std::io::Error) -> String {
+    format!("{error}; `ulimit -u` or `ulimit -v`, or the container's limit of processes, leaves no room")
+}
+
 /// Ranks from the first one on, which the system refuses a thread, do not start.
-fn give_up<N>(control: &Control<'_, N>, ranks: std::ops::Range<Rank>, error: &std::io::Error) {
+pub(crate) fn give_up<N>(control: &Control<'_, N>, ranks: std::ops::Range<Rank>, error: &std::io::Error) {
     control.abort();
     for rank in (ranks.start.0..ranks.end.0).map(Rank) {
         let (kind, detail) = if rank == ranks.start {
-            (FailureKind::Device, format!("the system refuses a thread for it: {error}"))
+            (FailureKind::Device, format!("the system refuses a thread for it: {}", refusal(error)))
         } else {
             (FailureKind::Cancelled, "it was not started".to_owned())
         };

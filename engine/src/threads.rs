@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use zipwire_schedule::{Rank, RunFailure};
 
-use crate::control::{Control, run_all};
+use crate::control::{Control, give_up, run_all};
 use crate::host::{self, Permits, run_rank_as};
 use crate::memory::Memory;
 use crate::report::{Hello, conclude, empty_timeline};
@@ -46,7 +46,12 @@ fn run_as(
         if let Some(pace) = setup.pace {
             // Ends when the last end of the channel is dropped, behind all ranks.
             let links = Wire::new(&pace.topology, pace.dilation, mean_bytes(plan));
-            scope.spawn(move || links.run(&parcels, process.control));
+            let thread = std::thread::Builder::new().name("links".to_owned());
+            let run = move || links.run(&parcels, process.control);
+            if let Err(error) = thread.spawn_scoped(scope, run) {
+                give_up(&control, Rank(0)..Rank(plan.rank_count()), &error);
+                return Vec::new();
+            }
         }
         run_all(&control, inboxes, |rank, inbox| {
             let mut local = Local::new(process, rank, inbox);

@@ -1,9 +1,12 @@
 //! Scenario errors: a problem, and the places in the scenario that it points at.
 
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use thiserror::Error;
-use zipwire_traces::printable;
+use std::ops::Range;
 
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
+use thiserror::Error;
+use zipwire_traces::{escaped, printable};
+
+use crate::excerpt::excerpts;
 use crate::problem::Problem;
 use crate::tree::Place;
 
@@ -107,17 +110,32 @@ impl ScenarioError {
             let document = &place.document;
             let same = rest.iter().take_while(|(other, _)| std::sync::Arc::ptr_eq(&other.document, document));
             let count = same.count();
+            let spans: Vec<Range<usize>> = rest[..count].iter().map(|(place, _)| span(place)).collect();
             let is_first = rest.len() == self.0.places.len();
-            let annotations = rest[..count].iter().enumerate().map(|(index, (place, label))| {
-                let is_primary = is_first && index == 0;
-                let kind = if is_primary { AnnotationKind::Primary } else { AnnotationKind::Context };
-                kind.span(span(place)).label(Some(*label).filter(|label| !label.is_empty()))
-            });
-            let snippet = Snippet::source(document.text.as_str())
-                .path(document.is_file.then_some(document.name.as_str()))
-                .line_numbering(document.is_file)
-                .annotations(annotations);
-            group = group.element(snippet);
+            let mut left = &rest[..count];
+            for excerpt in excerpts(&document.text, &spans) {
+                let (shown, further) = left.split_at(excerpt.spans.len());
+                let annotations =
+                    shown.iter().zip(&excerpt.spans).enumerate().map(|(index, ((_, label), span))| {
+                        let is_primary = is_first && index == 0 && left.len() == count;
+                        let kind = if is_primary { AnnotationKind::Primary } else { AnnotationKind::Context };
+                        kind.span(span.clone()).label(Some(*label).filter(|label| !label.is_empty()))
+                    });
+                let annotations: Vec<_> = annotations.collect();
+                let name = document.is_file.then(|| escaped(&document.name).into_owned());
+                let snippet = Snippet::source(excerpt.text)
+                    .path(name.clone().filter(|_| !excerpt.is_cut))
+                    .line_start(excerpt.line)
+                    .line_numbering(document.is_file)
+                    .annotations(annotations);
+                group = group.element(snippet);
+                // A snippet counts columns in what is shown.
+                if let Some(name) = name.filter(|_| excerpt.is_cut) {
+                    let column = shown[0].0.column();
+                    group = group.element(Origin::path(name).line(excerpt.line).char_column(column));
+                }
+                left = further;
+            }
             rest = &rest[count..];
         }
         if let Some(help) = self.0.problem.help() {
@@ -140,7 +158,7 @@ impl ScenarioError {
 }
 
 /// The span, inside the text and with something to underline even at its end.
-fn span(place: &Place) -> std::ops::Range<usize> {
+fn span(place: &Place) -> Range<usize> {
     let length = place.document.text.len();
     let start = place.span.start.min(length);
     start..place.span.end.clamp(start, length)

@@ -11,7 +11,7 @@ use zipwire_payload::Rows;
 use zipwire_schedule::DType;
 use zipwire_traces::{
     RoutingMatrix, RoutingStep, TraceError, open_input, parse_routing_matrices, parse_routing_trace,
-    read_input, read_routing_matrices, read_routing_trace, read_rows,
+    read_input, read_routing_matrices, read_routing_trace, read_rows, read_text,
 };
 
 use crate::origin::{TensorName, Used};
@@ -21,7 +21,10 @@ use crate::tree::Document;
 /// Most files and drawn sources that are kept; the oldest makes room.
 const KEPT: usize = 64;
 
-/// Longest scenario, and longest table that one names, in bytes.
+/// Longest scenario, in bytes: parsed, it takes a hundred times as much.
+pub(crate) const LONGEST_SCENARIO: u64 = 16 << 20;
+
+/// Longest table or trace that a scenario names, in bytes.
 const LONGEST_TEXT: u64 = 1 << 30;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -85,9 +88,9 @@ impl Key {
     }
 }
 
-/// A text of at most [`LONGEST_TEXT`] bytes.
-pub(crate) fn read_text(path: &Path) -> io::Result<String> {
-    text_of(read_input(path, LONGEST_TEXT)?)
+/// The text of a scenario.
+pub(crate) fn read_scenario(path: &Path) -> io::Result<String> {
+    read_text(path, LONGEST_SCENARIO)
 }
 
 fn text_of(bytes: Vec<u8>) -> io::Result<String> {

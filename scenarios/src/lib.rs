@@ -36,6 +36,7 @@ mod compute;
 mod dispatch;
 mod drift;
 mod error;
+mod excerpt;
 mod experiment;
 mod fault;
 mod files;

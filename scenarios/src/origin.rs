@@ -8,7 +8,7 @@ use std::sync::Arc;
 use zipwire_schedule::DType;
 
 use crate::error::Result;
-use crate::files::read_text;
+use crate::files::read_scenario;
 use crate::parcel::Parcel;
 use crate::problem::Problem;
 
@@ -111,7 +111,7 @@ impl Source {
     /// When the file cannot be read or is not UTF-8.
     pub fn read(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
-        let text = read_text(path)
+        let text = read_scenario(path)
             .map_err(|source| Problem::Unreadable { path: path.to_owned(), source }.nowhere())?;
         let base = path.parent().unwrap_or(Path::new("")).to_owned();
         Ok(Self { name, text, base })

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{Result, ScenarioError};
+use crate::files::LONGEST_SCENARIO;
 use crate::problem::Problem;
 
 /// A value and where it was written; for a table with a header, the header.
@@ -97,6 +98,10 @@ impl Node {
 
 pub(crate) fn parse(document: &Arc<Document>) -> Result<Node> {
     let place = |span| Place::new(document, span);
+    if document.text.len() as u64 > LONGEST_SCENARIO {
+        let message = format!("a text of more than {LONGEST_SCENARIO} bytes");
+        return Err(Problem::Syntax { message, is_json: false }.at(place(0..0)));
+    }
     let parsed = DeTable::parse(&document.text).map_err(|error| syntax(document, &error, 0))?;
     let table = table(parsed.get_ref(), &place)?;
     Ok(Node { value: Value::Table(table), place: place(0..0) })

@@ -76,7 +76,7 @@ fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
         for &threads in &threads {
             for &pages in &pages {
                 let (file, dtype, name) = (&load.file, load.dtype, pages.name());
-                progress.begin(format!("{file}, {dtype}, {threads} threads, {name} pages"));
+                progress.begin(&format!("{file}, {dtype}, {threads} threads, {name} pages"));
                 let settings = Settings { layout: args.layout, threads: threads.into(), pages };
                 rows.extend(bench_codec(load, &contenders, settings, cancel)?);
                 progress.end();

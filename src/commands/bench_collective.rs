@@ -59,7 +59,7 @@ fn bench(args: &BenchCollectiveArgs) -> Result<CollectiveBench, CliError> {
 fn run_here(args: &BenchCollectiveArgs, cancel: &Cancel) -> Result<(), CliError> {
     let bench = bench(args)?;
     let progress = Progress::new(bench.operations.len() * bench.sizes.len() * bench.protocols.len());
-    let report = bench_collective(&bench, cancel, |step| progress.next(step));
+    let report = bench_collective(&bench, cancel, |step| progress.next(&step));
     drop(progress);
     let report = report?;
     if args.json {

@@ -90,7 +90,7 @@ pub(crate) fn run(args: &BenchSimArgs, cancel: &Cancel) -> Result<(), CliError> 
         if cancel.is_cancelled() {
             return Err(SimBenchError::Cancelled.into());
         }
-        progress.begin(subject.name());
+        progress.begin(&subject.name());
         rows.push(if args.alone {
             json!(subject.measure(cancel)?)
         } else {

@@ -23,8 +23,8 @@ use crate::cli::{CalibrateCommand, CalibrateNcclTestsArgs};
 use crate::error::CliError;
 use crate::table;
 
-/// Longest log, in bytes: a run of a day prints less.
-const LONGEST: u64 = 256 << 20;
+/// Longest log, in bytes: half a million rows, more than a run of a day prints.
+const LONGEST: u64 = 64 << 20;
 
 pub(crate) fn run(command: &CalibrateCommand, cancel: &Cancel) -> Result<(), CliError> {
     match command {
@@ -132,10 +132,14 @@ fn write_over(path: &Path, text: &str, is_own: fn(&Path) -> bool) -> Result<(), 
     write().map_err(refused)
 }
 
+/// Longest first line of a cluster file, in bytes.
+const LONGEST_MARK: u64 = 4096;
+
 /// Whether a file begins as those of calibrations do.
 fn is_cluster_file(path: &Path) -> bool {
     let mut first = String::new();
-    let read = open_bounded(path, LONGEST).and_then(|file| BufReader::new(file).read_line(&mut first));
+    let begin = |file| BufReader::new(file).take(LONGEST_MARK).read_line(&mut first);
+    let read = open_bounded(path, LONGEST).and_then(begin);
     read.is_ok() && [CLUSTER_FILE_MARK, HOSTS_FILE_MARK].iter().any(|mark| first.contains(mark))
 }
 

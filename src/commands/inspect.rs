@@ -1,5 +1,6 @@
 //! `zipwire inspect`: what is compressible in tensors, why, and by which codec.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use zipwire::bench::inspect::{TensorReport, Total, inspect, inspect_against, totals};
 use zipwire::codec::{Base, Class, Costs, DType, Spec, SpecError, Speed};
 use zipwire::scenarios::spec_help;
-use zipwire::traces::TensorFile;
+use zipwire::traces::{TensorFile, read_input};
 use zipwire::{Cancel, ExecuteError, with_help};
 
 use super::files::{self, BaseFile};
@@ -37,6 +38,9 @@ impl FromStr for Specs {
     }
 }
 
+/// Longest file of costs, in bytes: a measured row has less than a kilobyte.
+const LONGEST_COSTS: u64 = 16 << 20;
+
 #[derive(Serialize)]
 struct FileReport {
     file: PathBuf,
@@ -60,7 +64,7 @@ pub(crate) fn run(args: &InspectArgs, cancel: &Cancel) -> Result<(), CliError> {
             if cancel.is_cancelled() {
                 return Err(ExecuteError::Cancelled.into());
             }
-            progress.begin(tensor.name.clone());
+            progress.begin(&tensor.name);
             let values = file.read(tensor)?;
             let inspected = match &base {
                 Some(base) => match base.of(tensor, path)? {
@@ -107,23 +111,23 @@ fn read_costs(path: &Path) -> Result<Costs, CliError> {
         let help = "speeds are read from what `zipwire bench codec --json` prints";
         CliError::Usage(format!("costs `{}`: {reason}\nhelp: {help}", path.display()))
     };
-    let text = std::fs::read_to_string(path).map_err(|error| unfit(error.to_string()))?;
-    let report: Report = serde_json::from_str(&text).map_err(|error| unfit(error.to_string()))?;
-    let mut costs = Costs::default();
+    let bytes = read_input(path, LONGEST_COSTS).map_err(|error| unfit(error.to_string()))?;
+    let report: Report = serde_json::from_slice(&bytes).map_err(|error| unfit(error.to_string()))?;
+    // Bytes, and seconds of a billionth of them, by codec, type and whether most values are zero.
+    let mut sums = BTreeMap::<(&str, &str, bool), (f64, f64, f64)>::new();
     for row in &report.rows {
-        let Some(dtype) = DType::from_name(&row.dtype) else { continue };
-        let class = Class::of_zeros_pct(row.zeros_pct);
-        let alike = |other: &&Row| {
-            (&other.codec, &other.dtype, Class::of_zeros_pct(other.zeros_pct))
-                == (&row.codec, &row.dtype, class)
-        };
-        let alike: Vec<&Row> = report.rows.iter().filter(alike).collect();
-        let bytes: f64 = alike.iter().map(|row| row.bytes_raw).sum();
-        let gbps =
-            |speed: fn(&Row) -> f64| bytes / alike.iter().map(|row| row.bytes_raw / speed(row)).sum::<f64>();
-        let (encode_gbps, decode_gbps) = (gbps(|row| row.encode_gbps), gbps(|row| row.decode_gbps));
+        let is_sparse = Class::of_zeros_pct(row.zeros_pct) == Class::Sparse;
+        let (bytes, encode, decode) = sums.entry((&row.codec, &row.dtype, is_sparse)).or_default();
+        *bytes += row.bytes_raw;
+        *encode += row.bytes_raw / row.encode_gbps;
+        *decode += row.bytes_raw / row.decode_gbps;
+    }
+    let mut costs = Costs::default();
+    for ((codec, dtype, is_sparse), (bytes, encode, decode)) in sums {
+        let Some(dtype) = DType::from_name(dtype) else { continue };
+        let class = if is_sparse { Class::Sparse } else { Class::Dense };
         // Rows of codecs that are not chosen among, as zstd, say nothing here.
-        costs.set(&row.codec, dtype, class, Speed { encode_gbps, decode_gbps });
+        costs.set(codec, dtype, class, Speed { encode_gbps: bytes / encode, decode_gbps: bytes / decode });
     }
     if costs == Costs::default() {
         Err(unfit("no speed of a codec that can be chosen".to_owned()))

@@ -24,6 +24,7 @@ use std::path::Path;
 use serde::Serialize;
 use zipwire::codec::DType;
 use zipwire::scenarios::{Experiment, ScenarioError, Source, load, load_real};
+use zipwire::traces::escaped;
 
 use crate::cli::ScenarioArgs;
 use crate::error::CliError;
@@ -73,9 +74,10 @@ pub(crate) fn dtype(text: &str) -> Result<DType, String> {
     DType::from_name(&text.to_uppercase()).ok_or_else(|| format!("types are {}", names.join(", ")))
 }
 
+/// Prints a result for people, with control characters escaped: names come from files, and are shown and not obeyed.
 fn print(text: impl Display) -> Result<(), CliError> {
     let mut out = stdout().lock();
-    write!(out, "{text}")?;
+    write!(out, "{}", escaped(&text.to_string()))?;
     Ok(out.flush()?)
 }
 

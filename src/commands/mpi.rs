@@ -3,10 +3,10 @@
 mod launch;
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-use zipwire::engine::STUCK_AFTER;
 use zipwire::engine::mpi::{Outcome, Status};
 use zipwire::mpi_job::{self, Attendance, Role};
 use zipwire::{Cancel, ExecuteError, STOPPED};
@@ -40,7 +40,7 @@ pub(crate) fn with_ranks(
     // What has failed is to be said by rank 0, and others wait for that: no signal of a launcher ends a rank at once. For good, as a process is
     // a rank until it ends.
     std::mem::forget(cancel.hold());
-    match mpi_job::join(arguments.stall.unwrap_or(STUCK_AFTER), cancel)? {
+    match mpi_job::join(arguments.stall, cancel)? {
         Role::Other => Ok(()),
         Role::First => {
             let result = command();
@@ -59,6 +59,11 @@ pub(crate) fn with_ranks(
     }
 }
 
+/// Begin of the line by which rank 0 says that all is done, also on a host whose files cannot be seen from where the job was started.
+fn attended(ranks: impl Display) -> String {
+    format!("{ranks} processes on ")
+}
+
 /// Line on the processes, hosts and library of the job, and how well clocks agree.
 fn line(attendance: &Attendance) -> String {
     let Attendance { members, library, aligned_s } = attendance;
@@ -68,8 +73,8 @@ fn line(attendance: &Attendance) -> String {
     let version = library.lines().next().unwrap_or_default().split(',').next().unwrap_or_default();
     let version: Vec<&str> = version.split_whitespace().collect();
     let mut line = format!(
-        "{} processes on {hosts} host{}, over {}",
-        members.len(),
+        "{}{hosts} host{}, over {}",
+        attended(members.len()),
         if hosts == 1 { "" } else { "s" },
         version.join(" ")
     );
@@ -91,13 +96,18 @@ fn line(attendance: &Attendance) -> String {
 const SHOWN: usize = 8;
 
 /// Everything that is known when the launcher has ended.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct ExitReport {
+    /// The program that was to start ranks.
+    launcher: String,
     statuses: Vec<Status>,
     /// Ranks of this host in the order in which their processes ended.
     ended: Vec<u32>,
     exit: Option<ExitStatus>,
+    /// Text of the launcher itself.
     notices: String,
+    /// Whether rank 0 was heard to say that all is done.
+    is_done: bool,
     was_stopped: bool,
 }
 
@@ -120,8 +130,8 @@ impl ExitReport {
         match self.status(0).map(Status::outcome) {
             Some(Outcome::Done(Some(0))) => Ok(()),
             Some(Outcome::Done(Some(code))) => Err(CliError::Said(code)),
-            // Ranks on other hosts, or a program that is no rank of this one.
-            _ if self.statuses.is_empty() && code == Some(0) => Ok(()),
+            // It is on another host.
+            None if self.is_done && code == Some(0) => Ok(()),
             _ => Err(CliError::RanksEnded(self.text(ranks))),
         }
     }
@@ -133,14 +143,18 @@ impl ExitReport {
     fn text(&self, ranks: u32) -> String {
         if self.statuses.is_empty() {
             let notices = if self.notices.is_empty() { "it has said nothing" } else { &self.notices };
-            return format!("no rank has begun: the launcher has ended ({}): {notices}", self.exit_text());
+            let (launcher, exit) = (&self.launcher, self.exit_text());
+            let help = "`--launcher` is a command that starts ranks and waits for them, as `mpirun -n {ranks}` and `srun -n {ranks}` do; \
+                        `sbatch` only queues a script, which is where `srun` belongs, or this command";
+            return format!("no rank has begun: `{launcher}` has ended ({exit}): {notices}\nhelp: {help}");
         }
-        let (first, how) = self.first_failed();
+        let (first, how) = self.first_failed(ranks);
         let mut lines = vec![match first.map(|rank| (rank, self.status(rank))) {
             Some((rank, Some(Status { process, host, doing, .. }))) => {
                 format!("rank {rank} (process {process} on `{host}`) {how}; at that time it {doing}")
             }
             Some((rank, None)) => format!("rank {rank} {how}"),
+            None if self.gave_up() => "all ranks gave up, and none says for which one they waited".to_owned(),
             None => format!("a rank {how}, and the launcher does not say which one"),
         }];
         let is_other =
@@ -154,7 +168,18 @@ impl ExitReport {
         }
         let begun = self.statuses.len();
         if begun < ranks as usize {
-            lines.push(format!("{begun} of {ranks} ranks have begun on hosts that can be seen from here"));
+            let missing = (0..ranks).filter(|rank| self.status(*rank).is_none());
+            let mut missing: Vec<String> = missing.take(SHOWN + 1).map(|rank| rank.to_string()).collect();
+            if missing.len() > SHOWN {
+                missing[SHOWN] = "others".to_owned();
+            }
+            lines.push(format!(
+                "{begun} of {ranks} ranks have begun on hosts that can be seen from here; not: {}",
+                missing.join(", ")
+            ));
+        }
+        if first.is_none() && !self.notices.is_empty() {
+            lines.push(format!("the launcher has said: {}", self.notices));
         }
         lines.push("all ranks have ended; nothing was written".to_owned());
         lines.join("\n")
@@ -164,11 +189,13 @@ impl ExitReport {
     /// they are not to blame. Open MPI names the first rank that it saw end; MPICH names whichever process it has collected first, so the
     /// order in which processes ended counts. If ranks have given up, the one for which most of them waited is to blame: a launcher ends
     /// all when the first one gives up, and some before they can say that they have.
-    fn first_failed(&self) -> (Option<u32>, String) {
+    fn first_failed(&self, ranks: u32) -> (Option<u32>, String) {
         let is_suspect =
             |rank: &u32| self.status(*rank).is_none_or(|status| status.outcome() == Outcome::Unknown);
         let suspects = || self.statuses.iter().map(|status| status.rank).filter(is_suspect);
-        let gave_up = self.statuses.iter().any(|status| status.outcome() == Outcome::Failed);
+        // A rank that nobody has seen may be on another host: it is to blame if others, which would have seen it there, name it.
+        let unseen = || (0..ranks).filter(|rank| self.status(*rank).is_none() && self.awaited(*rank) > 0);
+        let gave_up = self.gave_up();
         let named = named(&self.notices);
         let named_rank = named.as_ref().and_then(|named| {
             let of_process = |process| self.statuses.iter().find(|status| status.process == process);
@@ -177,18 +204,26 @@ impl ExitReport {
         let rank = named_rank
             .filter(|_| named.as_ref().is_some_and(|named| named.rank.is_some()))
             .or_else(|| match gave_up {
-                true => suspects().rev().max_by_key(|rank| self.awaited(*rank)),
+                true => suspects().rev().chain(unseen()).max_by_key(|rank| self.awaited(*rank)),
                 false => self.ended.iter().copied().find(is_suspect),
             })
             .or(named_rank)
             .or_else(|| suspects().next());
         let how = match named {
             Some(named) if rank.is_none() || rank == named_rank => named.how,
+            _ if gave_up && rank.is_some_and(|rank| self.status(rank).is_none()) => {
+                "had not come up when others gave up".to_owned()
+            }
             _ if gave_up => "was silent when others gave up".to_owned(),
             Some(_) => "was the first to end".to_owned(),
             None => format!("has ended ({})", self.exit_text()),
         };
         (rank, how)
+    }
+
+    /// Whether a rank has itself given up.
+    fn gave_up(&self) -> bool {
+        self.statuses.iter().any(|status| status.outcome() == Outcome::Failed)
     }
 
     /// Number of other ranks whose last status names a rank as the one that they waited for.
@@ -237,13 +272,64 @@ fn named(notices: &str) -> Option<Named> {
 mod tests {
     use super::*;
 
-    fn first_failed(doing: &[&str], ended: Vec<u32>) -> (Option<u32>, String) {
-        let statuses = (0..).zip(doing).map(|(rank, doing)| {
+    fn statuses(doing: &[&str]) -> Vec<Status> {
+        let status = |(rank, doing): (u32, &&str)| {
             let (host, doing) = ("here".to_owned(), (*doing).to_owned());
             Status { rank, process: 100 + rank, host, doing }
-        });
-        let statuses = statuses.collect();
-        ExitReport { statuses, ended, exit: None, notices: String::new(), was_stopped: false }.first_failed()
+        };
+        (0..).zip(doing).map(status).collect()
+    }
+
+    fn first_failed(doing: &[&str], ended: Vec<u32>) -> (Option<u32>, String) {
+        let statuses = statuses(doing);
+        let ranks = u32::try_from(statuses.len()).unwrap();
+        ExitReport { statuses, ended, ..ExitReport::default() }.first_failed(ranks)
+    }
+
+    #[cfg(unix)]
+    fn exit(code: i32) -> Option<ExitStatus> {
+        Some(std::os::unix::process::ExitStatusExt::from_raw(code << 8))
+    }
+
+    /// A launcher that says that all went well, and has started nothing.
+    #[cfg(unix)]
+    #[test]
+    fn without_a_word_of_rank_0_nothing_is_done() {
+        let report = |doing: &[&str], is_done| ExitReport {
+            launcher: "sbatch".to_owned(),
+            statuses: statuses(doing),
+            exit: exit(0),
+            is_done,
+            ..ExitReport::default()
+        };
+        let refused = report(&[], false).verdict(2).unwrap_err().to_string();
+        assert!(
+            refused.contains("no rank has begun: `sbatch` has ended") && refused.contains("srun"),
+            "{refused}"
+        );
+        assert!(report(&["has begun", "is done"], false).verdict(2).is_err());
+        assert!(report(&["is done with 0", "is done"], false).verdict(2).is_ok());
+        // Rank 0 is on another host, and was heard.
+        assert!(report(&[], true).verdict(2).is_ok());
+        assert!(report(&["has begun"], true).verdict(2).is_err(), "it has said nothing here");
+    }
+
+    /// A process that ends without MPI keeps all others from coming up.
+    #[test]
+    fn a_rank_that_never_came_up_is_to_blame() {
+        let doing =
+            ["has failed after 3.1 s in MPI_Init: rank 2 had not come up", "had been in MPI_Init for 3.0 s"];
+        let report = ExitReport { statuses: statuses(&doing), ..ExitReport::default() };
+        assert_eq!(report.first_failed(3), (Some(2), "had not come up when others gave up".to_owned()));
+        let text = report.text(3);
+        assert!(text.starts_with("rank 2 had not come up") && text.contains("not: 2"), "{text}");
+        // One that was stopped there.
+        let doing = [
+            doing[0],
+            "has failed after 3.1 s in MPI_Init: rank 2 had not come up",
+            "had been in MPI_Init for 0.4 s",
+        ];
+        assert_eq!(first_failed(&doing, vec![0, 1, 2]).0, Some(2));
     }
 
     /// A launcher that ends a stopped process lets it go on first: it may hear then that others gave up, and say so.

@@ -1,12 +1,10 @@
 //! `zipwire plan`: the plans of a scenario as text.
 
-use std::io::{Write, stdout};
-
 use zipwire::schedule::Rank;
 use zipwire::{Cancel, Prepared};
 
 use crate::cli::PlanArgs;
-use crate::commands::{load_scenario, say_without_sweep};
+use crate::commands::{load_scenario, print, say_without_sweep};
 use crate::error::CliError;
 
 pub(crate) fn run(args: &PlanArgs, cancel: &Cancel) -> Result<(), CliError> {
@@ -25,11 +23,9 @@ pub(crate) fn run(args: &PlanArgs, cancel: &Cancel) -> Result<(), CliError> {
         return Err(CliError::Usage(format!("`--rank {rank}`: the scenario has ranks 0 to {}", ranks - 1)));
     }
     let prepared = Prepared::new(&experiment, cancel)?;
-    let mut out = stdout().lock();
     for (index, (variant, planned)) in prepared.variants().enumerate() {
         let gap = if index == 0 { "" } else { "\n" };
-        writeln!(out, "{gap}variant {}", variant.name)?;
-        write!(out, "{}", planned.plan.text(args.rank.map(Rank)))?;
+        print(format!("{gap}variant {}\n{}", variant.name, planned.plan.text(args.rank.map(Rank))))?;
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ pub(crate) fn run(args: &ReproduceArgs, cancel: &Cancel) -> Result<(), CliError>
     let extent = Extent { seeds: args.seeds, has_sensitivity: args.sensitivity };
     let progress = Progress::new(count(args.paper, &folder, extent)?);
     // One more has begun, so one more has ended, up to those that run side by side.
-    let begin = |number: &str| progress.next(number.to_owned());
+    let begin = |number: &str| progress.next(number);
     let report = reproduce(args.paper, &folder, extent, cancel, &begin)?;
     drop(progress);
     // The pictures of several papers share a folder.

@@ -24,7 +24,7 @@ pub(crate) fn run(command: &ScenarioCommand, cancel: &Cancel) -> Result<(), CliE
         ScenarioCommand::Schema => print_json(&zipwire::scenarios::schema()),
         ScenarioCommand::Presets { name, json } => run_presets(name.as_deref(), *json),
         ScenarioCommand::List { folder, json } => run_list(folder.as_deref(), *json, cancel),
-        ScenarioCommand::Unpack { folder } => unpack(folder),
+        ScenarioCommand::Unpack { folder } => unpack(folder, cancel),
     }
 }
 
@@ -252,7 +252,7 @@ pub(super) fn run_list(folder: Option<&Path>, json: bool, cancel: &Cancel) -> Re
 }
 
 /// Writes what the program carries to a folder that is empty or not there.
-pub(super) fn unpack(folder: &Path) -> Result<(), CliError> {
+pub(super) fn unpack(folder: &Path, cancel: &Cancel) -> Result<(), CliError> {
     let shown = folder.display();
     let fails = |error: io::Error| CliError::Usage(format!("cannot write to folder `{shown}`: {error}"));
     if folder.exists() && fs::read_dir(folder).map_err(fails)?.next().is_some() {
@@ -260,7 +260,13 @@ pub(super) fn unpack(folder: &Path) -> Result<(), CliError> {
             "folder `{shown}` is not empty\nhelp: name one that is, or that does not exist"
         )));
     }
-    let count = shipped::unpack(folder).map_err(fails)?;
+    // Until all files are there, or none is.
+    let hold = cancel.hold();
+    let count = shipped::unpack(folder, || cancel.is_cancelled()).map_err(|error| match error.kind() {
+        io::ErrorKind::Interrupted => ExecuteError::Cancelled.into(),
+        _ => fails(error),
+    })?;
+    drop(hold);
     let first = folder.join("scenarios/quickstart.toml");
     print(format!("{count} files are in {shown}: begin with `zipwire run {}`\n", first.display()))
 }
@@ -294,7 +300,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
 
 /// Files that cannot be read are listed, with the reason.
 fn is_scenario(path: &Path) -> bool {
-    !std::fs::read_to_string(path).is_ok_and(|text| !zipwire::scenarios::is_scenario_file(&text))
+    !Source::read(path).is_ok_and(|source| !zipwire::scenarios::is_scenario_file(&source.text))
 }
 
 fn entry(file: PathBuf) -> Listed {

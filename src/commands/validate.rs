@@ -84,7 +84,7 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     let coded = experiment.variants.iter().filter(|variant| variant.protocol.is_coded()).count();
     let progress = Progress::new(coded + 2 * experiment.variants.len());
     let setup = ValidationSetup { experiment: &experiment, real: &real, dilation: args.dilation };
-    let validation = validate(&mut prepared, &setup, cancel, |step| progress.next(step))?;
+    let validation = validate(&mut prepared, &setup, cancel, |step| progress.next(&step))?;
     drop(progress);
     if let Some(output) = &mut output {
         write_timelines(output, &experiment, THREADS, &prepared, &validation)?;
@@ -346,7 +346,7 @@ fn run_on_hosts_here(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliErro
     };
     let progress = Progress::new(3 * experiment.variants.len());
     let setup = HostValidationSetup { experiment: &experiment, predicted: &predicted, executor: args.on };
-    let validation = validate_on_hosts(&setup, cancel, |step| progress.next(step))?;
+    let validation = validate_on_hosts(&setup, cancel, |step| progress.next(&step))?;
     drop(progress);
     if let Some(output) = &mut output {
         let prepared = Prepared::new(&predicted, cancel)?;
@@ -373,7 +373,7 @@ fn run_on_hosts_here(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliErro
 fn measured(args: &ValidateArgs, experiment: &Experiment, cancel: &Cancel) -> Result<Experiment, CliError> {
     // Links, how they are shared, sums, and codecs.
     let progress = Progress::new(3 + experiment.variants.len());
-    let constants = probe_for(experiment, args.on, cancel, |step| progress.next(step))?;
+    let constants = probe_for(experiment, args.on, cancel, |step| progress.next(&step))?;
     drop(progress);
     constants.notes.iter().for_each(|note| say!("note: {note}"));
     Ok(experiment.on_hosts(&Source::from_text("what probes measured", constants.file(), ""))?)

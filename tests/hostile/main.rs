@@ -1,5 +1,5 @@
-//! The program under hostile conditions: damaged files, processes that are killed, too little memory, pipes for files, names with
-//! control characters. docs/hostile.md says which test is which finding.
+//! The program under hostile conditions: damaged files, processes that are killed, too little memory, too few threads, pipes
+//! for files, names with control characters. docs/hostile.md says which test is which finding.
 //!
 //! A test that needs what this machine lacks is reported as ignored.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -10,6 +10,8 @@ mod inputs;
 mod journal;
 mod memory;
 mod output;
+#[cfg(unix)]
+mod processes;
 mod signals;
 
 use std::process::ExitCode;
@@ -23,6 +25,8 @@ fn main() -> ExitCode {
     trials.extend(journal::trials());
     trials.extend(memory::trials());
     trials.extend(output::trials());
+    #[cfg(unix)]
+    trials.extend(processes::trials());
     trials.extend(signals::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

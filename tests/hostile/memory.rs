@@ -16,6 +16,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_routing_file_that_never_ends", a_routing_file_that_never_ends),
         trial("simulating_in_a_small_address_space", simulating_in_a_small_address_space)
             .with_ignored_flag(!has_limits),
+        trial("an_error_in_a_long_line_is_short", an_error_in_a_long_line_is_short)
+            .with_ignored_flag(!has_limits),
         trial("running_in_a_small_address_space", running_in_a_small_address_space)
             .with_ignored_flag(!has_limits),
     ]
@@ -84,6 +86,32 @@ fn a_routing_file_that_never_ends() {
         }
         case.run(&[]).expect(2, said);
     }
+}
+
+/// Traces and flows that are one long line: what an error shows of it takes no multiple of it.
+fn an_error_in_a_long_line_is_short() {
+    let long = "[".repeat(64 << 20);
+    let cluster = SCENARIO.split("[workload]").next().unwrap().replace("iterations = 2\n", "");
+    let serving = "kind = \"serving\"\nmodel = \"llama3-8b\"\nprefill = { instances = 2, tensor_parallel = 1, kv_memory = \"40 GB\" }\n\
+                   decode = { instances = 2, tensor_parallel = 1, kv_memory = \"40 GB\" }\ntrace = { file = \"long\", format = \"mooncake\" }\n\
+                   [compute]\ndense = \"400 TFLOP/s\"\nmemory = \"3 TB/s\"\n";
+    let flows = "kind = \"transfers\"\nfile = \"long\"\n";
+    for workload in [serving, flows] {
+        let case = Case::new(&format!("{cluster}[workload]\n{workload}[[variant]]\nname = \"native\"\n"));
+        case.put("long", &long);
+        let refused = case.limited("ulimit -v 900000", &[]);
+        refused.expect(2, "long:1:1");
+        assert!(refused.error.len() < 3000, "{} bytes of error", refused.error.len());
+    }
+    // In the middle of a scenario, the column is that of the file.
+    let case = Case::new(&format!("{SCENARIO}\n[[variant]]\nname = \"{}\"\nx = 1\n", "n".repeat(1 << 20)));
+    let refused = case.run(&[]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.error.len() < 3000, "{} bytes of error", refused.error.len());
+    case.put("hostile.toml", format!("a = [{} @]\n", "1, ".repeat(100_000)));
+    let refused = case.run(&[]);
+    refused.expect(2, "hostile.toml:1:300007");
+    assert!(refused.error.len() < 3000 && refused.error.contains("...1, 1,"), "{}", refused.error);
 }
 
 fn simulating_in_a_small_address_space() {

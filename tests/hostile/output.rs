@@ -8,7 +8,7 @@ use libtest_mimic::Trial;
 use serde_json::Value;
 use zipwire::Output;
 
-use crate::common::{Case, Ended, SCENARIO, can};
+use crate::common::{Case, Ended, SCENARIO, can, limited, zipwire};
 use crate::trial;
 
 /// Runs a command with process ids of its own.
@@ -24,7 +24,20 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_killed_run_leaves_no_mixture", a_killed_run_leaves_no_mixture),
         trial("a_file_that_is_too_large_is_an_error", a_file_that_is_too_large_is_an_error)
             .with_ignored_flag(!can("sh", &["-c", "ulimit -f 8"])),
+        trial("what_cannot_be_unpacked_leaves_nothing", what_cannot_be_unpacked_leaves_nothing)
+            .with_ignored_flag(!can("sh", &["-c", "ulimit -f 8"])),
     ]
+}
+
+fn what_cannot_be_unpacked_leaves_nothing() {
+    let case = Case::new(SCENARIO);
+    fs::create_dir(case.path("empty")).unwrap();
+    for folder in ["none", "empty"] {
+        let unpack = zipwire(&["scenario", "unpack", case.path(folder).to_str().unwrap()]);
+        limited("ulimit -f 8", &unpack).expect(2, "cannot write to folder");
+    }
+    assert_eq!(case.names("."), ["empty", "hostile.toml"]);
+    assert!(case.names("empty").is_empty());
 }
 
 fn another_pid_namespace_is_kept_out() {

@@ -22,7 +22,7 @@ const MARK: &str = "ZIPWIRE_TEST_MARK";
 const SCENARIO: &str = "scenarios/smoke/protocols-2x3.toml";
 const RANKS: u32 = 6;
 /// How long nothing may happen before ranks give up, in these tests.
-const STALL: &str = "2 s";
+const STALL: &str = "4 s";
 /// No run takes longer to end.
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -220,6 +220,25 @@ fn strike(installed: &Installed, victim: u32, blow: Blow, pause: Duration, mark:
         return Err(format!("{:?}: {errors}", output.status).into());
     }
     nothing_left(mark, folder.path())
+}
+
+/// A rank that ends or stops before MPI connects it with the others: it is named, and all end.
+pub(crate) fn absent(installed: &Installed, _: u32) -> Result<(), Failed> {
+    for how in ["ends", "stops"] {
+        let (folder, mark) = (tempfile::tempdir()?, format!("{}-{how}", std::process::id()));
+        let arguments = [SCENARIO, "--on", "mpi", "--stall", STALL];
+        let mut started = command(installed, &arguments, &folder.path().join("out"), &mark);
+        let launcher = super::jobs::words(installed, "{ranks}")?.join(" ");
+        started.args(["--launcher", &format!("{launcher} sh tests/mpi/absent.sh {how}")]);
+        let mut child = started.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let output = finish(&mut child).inspect_err(|_| end_all(&mark))?;
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.code() != Some(1) || !errors.contains("rank 1 had not come up") {
+            return Err(format!("{how}: {:?}: {errors}", output.status).into());
+        }
+        nothing_left(&mark, folder.path())?;
+    }
+    Ok(())
 }
 
 /// The process that has started a process.

@@ -4,7 +4,6 @@ use std::process::{Command, ExitCode};
 
 use libtest_mimic::Failed;
 use zipwire::Cancel;
-use zipwire::engine::STUCK_AFTER;
 use zipwire::executors::MPI;
 use zipwire::mpi_job::{self, Role};
 
@@ -25,7 +24,7 @@ pub(crate) fn task() -> Option<u32> {
 
 /// Runs this process as a rank of the job.
 pub(crate) fn rank(ranks: &u32) -> ExitCode {
-    let role = mpi_job::join(STUCK_AFTER, &Cancel::new());
+    let role = mpi_job::join(None, &Cancel::new());
     match role.unwrap_or_else(|error| panic!("{error}")) {
         Role::Other => ExitCode::SUCCESS,
         Role::First => {

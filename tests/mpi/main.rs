@@ -83,6 +83,7 @@ fn trials(installed: &Installed, is_missing: bool) -> Vec<Trial> {
         trial("predictions_are_held_against_hosts".to_owned(), failures::validation, 2),
         trial("another_number_of_processes_is_refused".to_owned(), failures::other_number, 3),
         trial("whoever_ends_first_is_named".to_owned(), failures::random, failures::count()),
+        trial("whoever_never_comes_up_is_named".to_owned(), failures::absent, 0),
         trial("ctrl_c_ends_all".to_owned(), failures::stopped, 0),
     ];
     conformance.into_iter().chain(failures).collect()

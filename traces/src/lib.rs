@@ -32,6 +32,6 @@ pub use summary::{
     VariantSummary, by_collective,
 };
 pub use table_file::{TableFile, TableFileError, parse_table, read_table};
-pub use tensor::{TensorFile, open_bounded, read_input, read_rows};
+pub use tensor::{TensorFile, open_bounded, read_input, read_rows, read_text};
 pub use verdict::{Binds, BreakEven, Sensitivity, Verdict};
 pub use zipwire_models::file::{TensorInfo, nearest, open_input};

@@ -92,3 +92,12 @@ pub fn read_input(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     file.take(limit).read_to_end(&mut content)?;
     Ok(content)
 }
+
+/// The content of an input file of at most `limit` bytes, which are text.
+///
+/// # Errors
+/// See [`read_input`]; also if it is not UTF-8.
+pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
+    String::from_utf8(read_input(path, limit)?)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
+}

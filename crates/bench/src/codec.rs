@@ -96,7 +96,10 @@ pub enum BenchError {
     Failed { codec: String, file: String, reason: String },
     #[error("cannot have {bytes} bytes of {pages} pages: {reason}", pages = pages.name())]
     Memory { bytes: usize, pages: Pages, reason: String },
-    #[error("cannot start {threads} threads: {reason}")]
+    #[error(
+        "cannot start {threads} threads: {reason}\nhelp: take fewer, or raise what limits them: `ulimit -u` or `ulimit -v`, or the \
+         container's limit of processes"
+    )]
     Threads { threads: usize, reason: String },
 }
 

@@ -99,7 +99,10 @@ pub enum HeldBenchError {
     Held(#[from] HeldError),
     #[error("the model has no tensors\nhelp: name safetensors files with weights")]
     Empty,
-    #[error("cannot start {threads} threads: {reason}")]
+    #[error(
+        "cannot start {threads} threads: {reason}\nhelp: take fewer, or raise what limits them: `ulimit -u` or `ulimit -v`, or the \
+         container's limit of processes"
+    )]
     Threads { threads: usize, reason: String },
 }
 

@@ -8,9 +8,11 @@
 //! they are, and that nobody else touches them meanwhile.
 
 mod abi;
+mod end;
 mod endpoint;
 pub mod environment;
 mod library;
 
+pub use end::end_process;
 pub use endpoint::{Bytes, Channel, Collective, CollectiveBuffers, Done, Endpoint, Lent, Ticket};
 pub use library::{LIBRARY_VARIABLE, Library, MpiError, launcher, library};

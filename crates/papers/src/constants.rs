@@ -1,7 +1,6 @@
 //! Constants that scenarios assume, how each was obtained, and how numbers depend on them: `constants.toml`, with the values that the scenarios really have.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +8,9 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use toml::Value;
 use zipwire_runner::Cancel;
+use zipwire_traces::read_text;
 
+use crate::expected::LONGEST;
 use crate::measure::Measure;
 use crate::{Bench, Number, Paper, ReproduceError};
 
@@ -160,7 +161,7 @@ fn constant(
 }
 
 pub(super) fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, ConstantsError> {
-    let text = fs::read_to_string(path)
+    let text = read_text(path, LONGEST)
         .map_err(|source| ConstantsError::Unreadable { path: path.to_owned(), source })?;
     toml::from_str(&text)
         .map_err(|error| ConstantsError::Form { path: path.to_owned(), message: error.to_string() })
@@ -336,6 +337,8 @@ impl Subject<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use zipwire_scenarios::{Source, load};
 
     use super::*;

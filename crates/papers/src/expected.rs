@@ -1,16 +1,19 @@
 //! Published numbers: the rows of `expected.toml`, each with its place in the paper, its role, its tolerance and how it is measured.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::Path;
-use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
+use zipwire_traces::read_text;
 
 use super::Paper;
 use crate::measure::Measure;
 
 /// The file's name, in the folder of the papers' scenarios.
 const FILE: &str = "expected.toml";
+/// Longest file of numbers or constants, in bytes.
+pub(crate) const LONGEST: u64 = 16 << 20;
 
 /// Numbers that something was fitted to, of all papers together.
 pub const CALIBRATIONS: usize = 4;
@@ -199,7 +202,7 @@ impl Expected {
     pub fn read(folder: &Path) -> Result<Self, ExpectedError> {
         let path = folder.join(FILE);
         let name = path.display().to_string();
-        match fs::read_to_string(&path) {
+        match read_text(&path, LONGEST) {
             Ok(text) => Self::parse(&name, &text),
             Err(source) => Err(ExpectedError { file: name, fault: Fault::Unreadable(source) }),
         }

@@ -12,8 +12,10 @@ mod link;
 mod packet;
 mod rank;
 mod status;
+mod watch;
 
 pub use self::status::{Outcome, STATUS_VARIABLE, Status, alive_file, read_statuses};
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -21,7 +23,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use zipwire_codec::simd_level;
-use zipwire_mpi::{Collective, CollectiveBuffers, Endpoint, Library, MpiError};
+use zipwire_mpi::{Collective, CollectiveBuffers, Library, MpiError};
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Failure, FailureKind, Lane, Rank, RankEnd, RunFailure};
 use zipwire_timeline::{Span, Timeline};
@@ -29,14 +31,17 @@ use zipwire_timeline::{Span, Timeline};
 use self::link::{Link, Shared, call_tags};
 use self::packet::Packet;
 use self::rank::MpiRank;
-use self::status::{FAILED, StatusFile, TOLD};
+use self::status::{BEGUN, FAILED, StatusFile, TOLD};
+use crate::control::refusal;
 use crate::host::{self, HostSetup, Permits, RunResult, run_rank};
 use crate::memory::Memory;
-use crate::report::RankReport;
+use crate::report::{RankReport, STUCK_AFTER};
 use crate::transport::{Ended, Transport};
 
-/// How long rank 0 waits until all processes have begun.
+/// How long processes wait until all have begun.
 const MEET_WITHIN: Duration = Duration::from_secs(120);
+/// Bandwidth below which a collective of MPI is taken for one that stands still, in bytes per second.
+const SLOWEST_BYTES_PER_S: u64 = 1_000_000;
 /// How long processes that have failed wait for rank 0 to print its report.
 const LAST_WORDS: Duration = Duration::from_secs(20);
 /// How long the last packets may be under way.
@@ -74,16 +79,19 @@ pub struct Member {
 
 impl World {
     /// Initialises MPI, together with all processes of the job. Setting `cancel` ends what is run; so does a process of which nothing is
-    /// heard for as long as `patience`, usually [`STUCK_AFTER`](crate::STUCK_AFTER).
+    /// heard for as long as `stall`, or else [`STUCK_AFTER`]. Should not all have come up after `stall`, or else two minutes, this process
+    /// ends, and says so.
     ///
     /// # Errors
     /// If MPI fails, or the others do not answer.
     pub fn begin(
         library: &'static Library,
-        patience: Duration,
+        stall: Option<Duration>,
         cancel: Arc<AtomicBool>,
     ) -> Result<Self, WorldError> {
-        let mut link = Link::new(Endpoint::begin(library)?, patience)?;
+        let (patience, meet_within) = (stall.unwrap_or(STUCK_AFTER), stall.unwrap_or(MEET_WITHIN));
+        let (endpoint, status) = watch::begin(library, meet_within)?;
+        let mut link = Link::new(endpoint, patience)?;
         let (rank, size) = (link.rank, link.size);
         let (version, host) = link.names()?;
         let own = Member {
@@ -98,26 +106,27 @@ impl World {
             is_waiting: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             cancel,
-            status: Mutex::new(StatusFile::from_environment(rank.0, &own.host)),
+            status: Mutex::new(status.or_else(|| StatusFile::from_environment(rank.0, &own.host))),
             cores: own.cores,
         });
+        shared.note(|| BEGUN.to_owned());
         let helped = Arc::clone(&shared);
         let helper = std::thread::Builder::new().name("messages".to_owned()).spawn(move || helped.help());
         // Without it messages move while the rank waits, and not while it codes.
         let helper = helper.ok();
-        let members = Self::meet(&shared, rank, own)?;
+        let members = Self::meet(&shared, rank, own, meet_within)?;
         Ok(Self { shared, helper, rank, size, library: version, members, has_failed: false, patience })
     }
 
     /// Introduces this process to rank 0, which collects all members.
-    fn meet(shared: &Shared, rank: Rank, own: Member) -> Result<Vec<Member>, WorldError> {
+    fn meet(shared: &Shared, rank: Rank, own: Member, within: Duration) -> Result<Vec<Member>, WorldError> {
         if rank != Rank(0) {
             shared.with(|link| link.tell(Rank(0), &Packet::Present(own.clone())))?;
             return Ok(vec![own]);
         }
         shared.with(|link| link.members[0] = Some(own.clone()));
         // Hosts start processes one after the other, and some are slow.
-        let met = shared.wait(MEET_WITHIN, |link| {
+        let met = shared.wait(within, |link| {
             let ended = link.ended.clone().map(Err);
             let members: Option<Vec<Member>> = link.members.iter().cloned().collect();
             members.map(Ok).or(ended)
@@ -369,11 +378,26 @@ impl World {
         let buffers = self.shared.with(|link| CollectiveBuffers::new(link.endpoint(), collective, values));
         let mut buffers = buffers.ok_or(WorldError::Parts { bytes, processes: self.size })?;
         let mut seconds = Vec::new();
+        let call = collective.function();
+        let within = self.patience + Duration::from_secs(bytes / SLOWEST_BYTES_PER_S);
         for _ in 0..rounds {
-            rank.barrier(&[])?;
-            let begin_s = rank.now_s();
-            self.shared.with(|link| link.collective(&mut buffers))?;
-            let end_s = rank.now_s();
+            let waiting = |waited: Duration| self.shared.note(|| watch::is_in(call, waited));
+            let give_up = |waited: Duration| {
+                let why = watch::why(call, "stood still", waited, self.size);
+                self.shared.note(|| format!("{FAILED} {why}"));
+                if !self.shared.keeps_notes() {
+                    watch::complain(Some(self.rank.0), &why);
+                }
+            };
+            let work = || -> Result<(f64, f64), WorldError> {
+                rank.barrier(&[])?;
+                let begin_s = rank.now_s();
+                self.shared.with(|link| link.collective(&mut buffers))?;
+                Ok((begin_s, rank.now_s()))
+            };
+            // The call blocks, and with it what hears of silent processes.
+            let (begin_s, end_s) =
+                watch::watched(within, waiting, give_up, work).map_err(WorldError::Watch)??;
             let report = RankReport { begin_s, ..RankReport::idle(self.rank, end_s) };
             if let Some(reports) = rank.gather(report) {
                 let begin_s = reports.iter().map(|report| report.begin_s).fold(f64::INFINITY, f64::min);
@@ -421,7 +445,12 @@ impl World {
         }
         let link = self.shared.lock().take();
         match link {
-            Some(link) if !self.has_failed && !has_ended => Ok(link.finish()?),
+            Some(link) if !self.has_failed && !has_ended => {
+                // Everything is said: whoever has to go on without the others has nothing to add.
+                watch::watched(self.patience, |_| {}, |_| {}, || link.finish())
+                    .map_err(WorldError::Watch)??;
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -449,6 +478,9 @@ pub enum WorldError {
     /// MPI cannot be had, or has failed.
     #[error(transparent)]
     Mpi(#[from] MpiError),
+    /// There is no thread to watch over a call of MPI.
+    #[error("the system refuses a thread that ends the wait for other ranks: {}", refusal(.0))]
+    Watch(io::Error),
     /// Other processes are lost, or have failed.
     #[error("the processes of the job have lost one another: {0}")]
     Ended(#[from] Ended),

@@ -12,9 +12,16 @@ pub fn alive_file(rank: u32) -> String {
     format!("rank-{rank}.alive")
 }
 
+/// Name of the file of a rank's status, in that folder.
+pub(super) fn status_file(rank: u32) -> String {
+    format!("rank-{rank}.status")
+}
+
 /// Bytes of each of the two lines of a file, with the line break: the place of the second one never depends on the first.
 const LINE: usize = 256;
 
+/// Status of a process that is connected with all others.
+pub(super) const BEGUN: &str = "has begun";
 /// First words of the status of a process that has done and said all.
 const ENDED: &str = "is done";
 /// First words of the status of a process that has itself given up a run.
@@ -81,11 +88,11 @@ impl StatusFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             opened => Some(opened.ok()?),
         };
-        let path = folder.join(format!("rank-{rank}.status"));
+        let path = folder.join(status_file(rank));
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path).ok()?;
         file.write_all(&line(&format!("{} {host}", std::process::id()))).ok()?;
         let mut status = Self { file, doing: String::new(), _alive: alive };
-        status.write("has begun");
+        status.write(BEGUN);
         Some(status)
     }
 

@@ -15,7 +15,7 @@ use super::message::Totals;
 use super::rank::run_rank;
 use super::setup::{Job, ROOM};
 use super::{Instance, ServingSetup};
-use crate::control::{Control, run_all};
+use crate::control::{Control, give_up, refusal, run_all};
 use crate::host::Permits;
 use crate::memory::Memory;
 use crate::report::{RankReport, first_failure};
@@ -44,7 +44,12 @@ pub fn run(setup: &ServingSetup<'_>, cancel: &AtomicBool) -> Result<Served, Serv
             let mean_bytes = job.raw_bytes(setup.geometry.group_tokens());
             let links = Wire::new(pace.topology, pace.dilation, mean_bytes);
             // Ends when the last end of the channel is dropped, behind all ranks.
-            scope.spawn(move || links.run(&parcels, process.control));
+            let thread = std::thread::Builder::new().name("links".to_owned());
+            let run = move || links.run(&parcels, process.control);
+            if let Err(error) = thread.spawn_scoped(scope, run) {
+                give_up(&control, Rank(0)..Rank(job.ranks), &error);
+                return (Err(refused(&error)), Vec::new());
+            }
         }
         let coordinator = std::thread::Builder::new().name("coordinator".to_owned());
         let coordinator = coordinator
@@ -127,7 +132,7 @@ pub(crate) fn serve(setup: &ServingSetup<'_>, process: &impl Process) -> Result<
 
 /// The system refuses a thread for the coordinator.
 pub(super) fn refused(error: &std::io::Error) -> Failure {
-    let detail = format!("the system refuses a thread for the coordinator: {error}");
+    let detail = format!("the system refuses a thread for the coordinator: {}", refusal(error));
     Failure::new(Rank(0), None, FailureKind::Device, detail)
 }
 

@@ -16,7 +16,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use zipwire_engine::STUCK_AFTER;
 use zipwire_engine::mpi::World;
 use zipwire_engine::serving::{Damage, Fault, Instance, ServeError, Served, ServingSetup};
 use zipwire_mpi::library;
@@ -82,7 +81,7 @@ fn start(prefix: &Path, name: &str, ranks: u32) -> Result<(), Failed> {
 
 fn rank(name: &str) -> ExitCode {
     let cancel = Arc::new(AtomicBool::new(false));
-    let mut world = World::begin(library().unwrap(), STUCK_AFTER, cancel).unwrap();
+    let mut world = World::begin(library().unwrap(), None, cancel).unwrap();
     let (_, _, case) = CASES.iter().find(|(other, ..)| *other == name).unwrap();
     case(&mut world);
     if world.rank() == Rank(0) {

@@ -58,7 +58,7 @@ impl TableFile {
         let file = Self { document, rows, named_at: field.place() };
         if let Some((offset, _)) = file.rows.get(ROW_LIMIT) {
             let limits = format!("at most {ROW_LIMIT}");
-            let problem = Problem::out_of_range("rows of the file", file.rows.len(), limits);
+            let problem = Problem::out_of_range("rows of the file", format!("more than {ROW_LIMIT}"), limits);
             return Err(file.error(problem, *offset..*offset));
         }
         Ok(file)
@@ -108,7 +108,9 @@ fn split(text: &str) -> Vec<(usize, StringRecord)> {
         (start + blank, record)
     };
     let is_blank = |record: &StringRecord| record.iter().all(|field| field.trim().is_empty());
-    reader.records().map(record).filter(|(_, row)| row.len() > 1 || !is_blank(row)).collect()
+    let rows = reader.records().map(record).filter(|(_, row)| row.len() > 1 || !is_blank(row));
+    // One more shows that there are too many, whatever the file has behind it.
+    rows.take(ROW_LIMIT + 1).collect()
 }
 
 impl<'a> Row<'a> {

@@ -25,7 +25,7 @@ pub(super) fn run(args: &ProbeArgs, cancel: &Cancel) -> Result<(), CliError> {
 fn run_here(args: &ProbeArgs, topology: &Topology, specs: &[Spec], cancel: &Cancel) -> Result<(), CliError> {
     let begin = Instant::now();
     let progress = Progress::new(3 + specs.len());
-    let constants = probe(args.on, topology, specs, cancel, |step| progress.next(step));
+    let constants = probe(args.on, topology, specs, cancel, |step| progress.next(&step));
     drop(progress);
     let constants = constants?;
     if let Some(path) = &args.out {

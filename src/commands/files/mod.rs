@@ -32,7 +32,7 @@ const ZNN: &str = ".znn";
 const OWN_MEMORY: u64 = 12 << 20;
 const THREAD_MEMORY: u64 = 4 << 20;
 /// stdin or stdout.
-const PIPE: &str = "-";
+pub(crate) const PIPE: &str = "-";
 
 /// A codec, for the parser of arguments.
 pub(crate) fn spec(text: &str) -> Result<Spec, String> {
@@ -129,7 +129,7 @@ where
     CliError: From<E>,
 {
     let _hold = cancel.hold();
-    let progress = Progress::of_bytes(bytes, file.display().to_string());
+    let progress = Progress::of_bytes(bytes, &file.display().to_string());
     let cancelled = || cancel.is_cancelled();
     let done = |bytes| progress.add(bytes);
     let watch = Watch { threads: threads(work)?, cancelled: &cancelled, done: &done };

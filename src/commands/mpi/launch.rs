@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, PipeReader, Write};
 #[cfg(target_os = "linux")]
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -25,7 +27,7 @@ use zipwire::mpi::{launcher, library};
 use zipwire::mpi_job::JobError;
 use zipwire::{Cancel, Output, STATUS_VARIABLE};
 
-use super::{ExitReport, Job};
+use super::{ExitReport, Job, attended};
 use crate::error::CliError;
 
 /// Placeholder for the number of ranks in `--launcher`.
@@ -63,7 +65,16 @@ pub(super) fn launch(template: Option<&str>, job: &Job, cancel: &Cancel) -> Resu
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).arg(env::current_exe().map_err(CliError::Launch)?);
     command.args(arguments()).env(STATUS_VARIABLE, folder.path());
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Threads that the system refuses are noticed before any rank is there. The command holds the other ends of both pipes.
+    let (errors, stderr) = io::pipe().map_err(CliError::Launch)?;
+    let (output, stdout) = io::pipe().map_err(CliError::Launch)?;
+    command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+    let is_done = Arc::new(AtomicBool::new(false));
+    let relays = [
+        relay(errors, std::io::stderr, Said { ranks, is_done: Arc::clone(&is_done) })?,
+        // MPICH has its notices here.
+        relay(output, std::io::stdout, Said { ranks, is_done: Arc::clone(&is_done) })?,
+    ];
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let place = job.folder.as_deref().map(Place::look);
@@ -73,7 +84,14 @@ pub(super) fn launch(template: Option<&str>, job: &Job, cancel: &Cancel) -> Resu
             "cannot start `{program}`: {error}\nhelp: `--launcher \"mpirun -n {RANKS}\"` says how ranks are started"
         ))
     });
-    let verdict = wait(started?, watch, folder.path(), cancel).verdict(ranks);
+    drop(command);
+    let mut report = wait(started?, watch, folder.path(), cancel);
+    // Both end when no process has the pipe any more.
+    let notices = relays.map(|relay| relay.join().unwrap_or_default()).concat();
+    report.notices = notices.split_whitespace().collect::<Vec<_>>().join(" ");
+    report.is_done = is_done.load(Ordering::Relaxed);
+    report.launcher = words[0].to_string_lossy().into_owned();
+    let verdict = report.verdict(ranks);
     if let (Some(place), Err(_)) = (place, &verdict) {
         place.tidy();
     }
@@ -164,9 +182,6 @@ fn is_root() -> bool {
 
 /// Waits for the launcher. When the user wants to stop, asks it to end; when it does not, or leaves processes behind, kills.
 fn wait(mut child: Child, mut watch: Watch, folder: &Path, cancel: &Cancel) -> ExitReport {
-    let stderr = relay(child.stderr.take(), std::io::stderr);
-    // MPICH has its notices here.
-    let stdout = relay(child.stdout.take(), std::io::stdout);
     let mut asked: Option<Instant> = None;
     let exit = loop {
         match child.try_wait() {
@@ -190,19 +205,28 @@ fn wait(mut child: Child, mut watch: Watch, folder: &Path, cancel: &Cancel) -> E
     let ended = watch.end_all(folder);
     // Without the folder nothing is known of the ranks.
     let statuses = read_statuses(folder).unwrap_or_default();
-    // Both end when no process has the pipe any more.
-    let notices = [stderr, stdout].map(|reader| reader.join().unwrap_or_default()).concat();
-    let words: Vec<&str> = notices.split_whitespace().collect();
-    ExitReport { statuses, ended, exit, notices: words.join(" "), was_stopped: asked.is_some() }
+    ExitReport { statuses, ended, exit, was_stopped: asked.is_some(), ..ExitReport::default() }
+}
+
+/// Notice of the line by which rank 0 says that all is done.
+struct Said {
+    ranks: u32,
+    is_done: Arc<AtomicBool>,
 }
 
 /// Passes on lines of ranks, and returns the launcher's.
-fn relay<W: Write + 'static>(pipe: Option<impl Read + Send + 'static>, to: fn() -> W) -> JoinHandle<String> {
-    thread::spawn(move || {
+fn relay<W: Write + 'static>(
+    pipe: PipeReader,
+    to: fn() -> W,
+    said: Said,
+) -> Result<JoinHandle<String>, CliError> {
+    let pass_on = move || {
         let (mut notices, mut is_inside, mut to) = (String::new(), false, to());
-        let lines = pipe.into_iter().flat_map(|pipe| BufReader::new(pipe).split(b'\n'));
-        for mut line in lines.map_while(Result::ok) {
+        for mut line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
             let text = String::from_utf8_lossy(&line);
+            if text.contains(&attended(said.ranks)) {
+                said.is_done.store(true, Ordering::Relaxed);
+            }
             match notice(&text, &mut is_inside) {
                 Some(notice) => notices = notices + notice + "\n",
                 None => {
@@ -213,7 +237,8 @@ fn relay<W: Write + 'static>(pipe: Option<impl Read + Send + 'static>, to: fn() 
             }
         }
         notices
-    })
+    };
+    thread::Builder::new().name("relay".to_owned()).spawn(pass_on).map_err(CliError::Threads)
 }
 
 /// A launcher's line, which is within two rulers or begins as such lines do; `None` for a line of a rank.

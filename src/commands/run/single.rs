@@ -16,7 +16,7 @@ use zipwire::{
 
 use super::{tables, verdict};
 use crate::cli::RunArgs;
-use crate::commands::{load_scenario, say_warnings};
+use crate::commands::{load_scenario, print, say_warnings};
 use crate::error::CliError;
 use crate::progress::Progress;
 
@@ -49,7 +49,7 @@ pub(super) fn run(
     let mut output = Output::create(&folder)?;
 
     let progress = Progress::new(executors.len() * experiment.variants.len());
-    let begin = |executor: &dyn Executor, variant: &str| progress.next(format!("{executor}: {variant}"));
+    let begin = |executor: &dyn Executor, variant: &str| progress.next(&format!("{executor}: {variant}"));
     let keep = |ran: &RunResult<'_>| write_run(&mut output, ran).map_err(CliError::from);
     // Speedups compare lengths of iterations, and serving has none.
     let explains = !args.no_verdict && experiment.serving.is_none();
@@ -121,8 +121,8 @@ struct Shown<'a> {
 impl Shown<'_> {
     fn print(&self, summary: &Summary) -> Result<(), CliError> {
         let Self { args, experiment, executors, first_variant, explains } = *self;
-        let mut out = stdout().lock();
         if args.json {
+            let mut out = stdout().lock();
             summary.write(&mut out)?;
             out.flush()?;
             return Ok(());
@@ -131,15 +131,15 @@ impl Shown<'_> {
             Some(serving) => tables::requests_text(experiment, serving, summary, executors),
             None => tables::iterations(experiment, summary, executors),
         };
-        write!(out, "{times}{}", tables::updates(summary, first_variant))?;
+        let mut text = format!("{times}{}", tables::updates(summary, first_variant));
         if explains {
-            write!(out, "{}{}", tables::critical_paths(summary), verdict::text(experiment, summary))?;
+            text += &tables::critical_paths(summary);
+            text += &verdict::text(experiment, summary);
         }
         if args.ranks {
-            write!(out, "\n{}", tables::by_rank(summary))?;
+            text += &format!("\n{}", tables::by_rank(summary));
         }
-        out.flush()?;
-        Ok(())
+        print(text)
     }
 }
 

@@ -11,7 +11,7 @@ use zipwire::sweep::{SweepEvent, SweepReport, SweepRow, SweepSetup};
 use zipwire::{Cancel, Executor};
 
 use crate::cli::RunArgs;
-use crate::commands::{distinct, say_warnings};
+use crate::commands::{distinct, print, say_warnings};
 use crate::error::CliError;
 use crate::progress::Progress;
 use crate::table;
@@ -50,7 +50,7 @@ pub(super) fn run(
     };
     let count = sweep.point_count();
     let progress = Progress::new(count);
-    progress.begin("points".to_owned());
+    progress.begin("points");
     let report = zipwire::sweep::run(&setup, cancel, &|event| match event {
         SweepEvent::Begun { done, dropped, damaged } => {
             if dropped {
@@ -70,13 +70,13 @@ pub(super) fn run(
     })?;
     drop(progress);
 
-    let mut out = stdout().lock();
     if args.json {
+        let mut out = stdout().lock();
         std::io::copy(&mut File::open(folder.join("summary.json"))?, &mut out)?;
+        out.flush()?;
     } else {
-        write!(out, "{}", text(&base, sweep, &report, executors, &folder))?;
+        print(text(&base, sweep, &report, executors, &folder))?;
     }
-    out.flush()?;
     say_warnings(&base);
     if !args.json {
         say!("all rows are in sweep.csv and summary.json in {}", folder.display());

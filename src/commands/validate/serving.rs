@@ -29,7 +29,7 @@ pub(super) fn run(
     prepared.check_plans(THREADS)?;
     let progress = Progress::new(3 * experiment.variants.len());
     let validation =
-        validate_serving(&prepared, &on_cluster, args.dilation, cancel, |step| progress.next(step))?;
+        validate_serving(&prepared, &on_cluster, args.dilation, cancel, |step| progress.next(&step))?;
     drop(progress);
     if args.json {
         print_json(&report(args, &validation))

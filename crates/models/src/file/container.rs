@@ -1,13 +1,16 @@
 //! Containers of frames in files: the chunks of one are read in any part, whether it is a tensor of a file or a file by itself.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use zipwire_codec::{Base, ContainerIndex, Decoder};
 
 use crate::file::model::Model;
 use crate::file::note::PIECE;
 use crate::file::output::Output;
+use crate::file::watch::{lock, on_threads};
 use crate::file::{FileError, Watch, at, open_input};
 
 /// Chunks that are read at once, at the most.
@@ -60,15 +63,21 @@ impl Chunks<'_> {
         if share == chunks {
             self.decode(chunk, middle)?;
         } else {
-            std::thread::scope(|scope| {
-                let parts = (chunk..).step_by(share).zip(middle.chunks_mut(share * chunk_len));
-                let threads: Vec<_> =
-                    parts.map(|(first, out)| scope.spawn(move || self.decode(first, out))).collect();
-                threads.into_iter().try_for_each(|thread| match thread.join() {
-                    Ok(result) => result,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                })
-            })?;
+            let parts = Mutex::new((chunk..).step_by(share).zip(middle.chunks_mut(share * chunk_len)));
+            let failed = Mutex::new(BTreeMap::new());
+            on_threads(chunks.div_ceil(share), || {
+                let next = || lock(&parts).next();
+                while let Some((first, out)) = next() {
+                    if let Err(error) = self.decode(first, out) {
+                        lock(&failed).insert(first, error);
+                    }
+                }
+            });
+            // Whichever thread was early: the first one of the tensor.
+            if let Some((_, error)) = failed.into_inner().unwrap_or_else(PoisonError::into_inner).pop_first()
+            {
+                return Err(error);
+            }
         }
         if back.is_empty() { Ok(()) } else { self.decode_part(last, 0, back) }
     }

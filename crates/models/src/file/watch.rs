@@ -137,7 +137,7 @@ impl<S, E> Drop for EndsAll<'_, S, E> {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What a thread that panics has left is not used: the scope passes the panic on.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -148,15 +148,15 @@ impl std::fmt::Debug for Watch<'_> {
     }
 }
 
-/// Runs `work` on so many threads: on the caller's, if one is enough.
+/// Runs `work` on so many threads, of which the caller's is one; on fewer, if the system refuses some.
 pub(crate) fn on_threads(count: usize, work: impl Fn() + Sync) {
-    if count == 1 {
-        return work();
-    }
     std::thread::scope(|scope| {
-        for _ in 0..count {
-            scope.spawn(&work);
+        for _ in 1..count {
+            if std::thread::Builder::new().spawn_scoped(scope, &work).is_err() {
+                break;
+            }
         }
+        work();
     });
 }
 

@@ -126,19 +126,18 @@ pub fn is_launched() -> bool {
     environment::launched().is_some()
 }
 
-/// Takes part in the job that this process was started for, in which nothing may stand still for longer than `patience`. To be called
-/// once, on the main thread. Processes other than rank 0 come back
-/// when all is done.
+/// Takes part in the job that this process was started for, in which nothing may stand still for longer than `stall`, or else as long as
+/// [`World::begin`] says. To be called once, on the main thread. Processes other than rank 0 come back when all is done.
 ///
 /// # Errors
 /// If there is no MPI, launcher and library do not fit, or, elsewhere than at rank 0, this process has failed.
-pub fn join(patience: Duration, cancel: &Cancel) -> Result<Role, JobError> {
+pub fn join(stall: Option<Duration>, cancel: &Cancel) -> Result<Role, JobError> {
     let library = library()?;
     let launched = environment::launched();
     if let Some(launched) = launched.as_ref().filter(|launched| !launched.has_mpi) {
         return Err(JobError::Launcher { by: launched.by, rank: launched.rank });
     }
-    let world = World::begin(library, patience, cancel.shared_flag())?;
+    let world = World::begin(library, stall, cancel.shared_flag())?;
     if let Some((by, size)) = launched.and_then(|launched| Some((launched.by, launched.size?)))
         && size != world.size()
     {

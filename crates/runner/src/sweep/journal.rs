@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use zipwire_scenarios::Sweep;
 
 use super::{SweepRow, SweepSetup};
-use crate::storage::{Open, Storage, StoredFile};
+use crate::storage::{Entry, Open, Storage, StoredFile};
 
 /// Name of the file in the output folder.
 pub(crate) const NAME: &str = "sweep.partial.jsonl";
@@ -159,6 +159,9 @@ impl<'a> Journal<'a> {
     ) -> Result<(Self, Found), JournalError> {
         let path = folder.join(NAME);
         let failed = |source| JournalError::Io { path: path.clone(), source };
+        if !matches!(storage.entry(&path).map_err(failed)?, None | Some(Entry::File(_))) {
+            return Err(failed(io::Error::other("it is no file")));
+        }
         let mut file = storage.open(&path, Open::Append).map_err(failed)?;
         if fresh {
             file.set_len(0).map_err(failed)?;
@@ -300,9 +303,12 @@ fn parse(sweep: &Sweep, digest: &str, line: &[u8]) -> Option<Line<SweepRow>> {
     set.eq(expected).then_some(line)
 }
 
+/// Longest line of a journal, in bytes: a row of many variants and ranks has less.
+const LONGEST_LINE: u64 = 64 << 20;
+
 /// Reads a line with its break, and gives its length; 0 if there is no whole line left, and then `line` is the rest.
 fn next_line(text: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
     line.clear();
-    let bytes = text.read_until(b'\n', line)?;
+    let bytes = text.take(LONGEST_LINE).read_until(b'\n', line)?;
     Ok(if line.ends_with(b"\n") { bytes } else { 0 })
 }

@@ -223,9 +223,13 @@ fn work(
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..points.setup.jobs.min(open.len()) {
-            scope.spawn(worker);
+        // This thread is one of them: where the system refuses others, there are fewer.
+        for _ in 1..points.setup.jobs.min(open.len()) {
+            if std::thread::Builder::new().spawn_scoped(scope, worker).is_err() {
+                break;
+            }
         }
+        worker();
     });
     broken.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
