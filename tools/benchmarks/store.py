@@ -2,11 +2,14 @@
 """Size of a store of checkpoints and speed of restoring them: the tables of docs/files.md.
 
     tools/benchmarks/store.py run [--steps N] [--first STEP] [FOLDER]    a training run whose last N steps (50) are stored, one by one
+    tools/benchmarks/store.py state [--steps N] [--first STEP] [FOLDER]  the same run, with all that training goes on from, every tenth step
     tools/benchmarks/store.py files BEFORE.safetensors AFTER...          these files, stored one after the other
     tools/benchmarks/store.py walk [--mb SIZE] [--steps N] [FOLDER]      weights that walk, for times: SIZE MB (256) and N steps (8) of them
 
 `run` trains a multi-layer perceptron to do as another one does, by AdamW in numpy: FP32 weights, learning rate 3e-4 with 50 steps of warm-up and a
 cosine to a tenth over 500 steps, weight decay 0.1. Weights are stored as BF16, as the steps from STEP (450) on have them.
+
+`state` stores N checkpoints (30) ten steps apart, from STEP (150) on: BF16 weights, and FP32 masters and both moments of AdamW.
 
 Beside what the store takes for each checkpoint is what ZipNN takes for the same differences: of the bits that differ from the checkpoint before
 (XOR), tensor by tensor. Everything is restored and compared. The program is target/release/zipwire, or the one that ZIPWIRE names.
@@ -48,20 +51,23 @@ def bf16(values):
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
 
-def save(path, weights):
+def save(path, weights, others=()):
+    """Weights as BF16, and other tensors, by name, as FP32."""
+    parts = [(name, "BF16", bf16(values)) for name, values in weights.items()]
+    parts += [(name, "F32", values) for name, values in others]
     header, at = {}, 0
-    for name, values in weights.items():
-        header[name] = {"dtype": "BF16", "shape": list(values.shape), "data_offsets": [at, at + 2 * values.size]}
-        at += 2 * values.size
+    for name, dtype, values in parts:
+        header[name] = {"dtype": dtype, "shape": list(values.shape), "data_offsets": [at, at + values.nbytes]}
+        at += values.nbytes
     text = json.dumps(header).encode()
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
-        for values in weights.values():
-            file.write(bf16(values).tobytes())
+        for _, _, values in parts:
+            file.write(values.tobytes())
 
 
 def train(first, steps):
-    """Yields the weights after each of the last steps, and the loss."""
+    """Yields the weights after each of the last steps, the learning rate, the loss, and the moments."""
     random = np.random.default_rng(7)
     layers = list(zip(WIDTHS, WIDTHS[1:]))
 
@@ -94,7 +100,8 @@ def train(first, steps):
             mean, square = means[number] / (1 - 0.9 ** (step + 1)), squares[number] / (1 - 0.95 ** (step + 1))
             weights[number] = (weights[number] * (1 - rate * DECAY) - rate * mean / (np.sqrt(square) + 1e-8)).astype(np.float32)
         if step >= first:
-            yield {f"layers.{number}.weight": matrix for number, matrix in enumerate(weights)}, rate, loss
+            named = lambda matrices: {f"layers.{number}.weight": matrix for number, matrix in enumerate(matrices)}
+            yield named(weights), rate, loss, {"exp_avg": named(means), "exp_avg_sq": named(squares)}
 
 
 def walk(megabytes, steps):
@@ -104,7 +111,7 @@ def walk(megabytes, steps):
     count = max(1, round(megabytes * 1e6 / (2 * shape[0] * shape[1])))
     weights = {f"layers.{i}.weight": random.standard_normal(shape, dtype=np.float32) * np.float32(0.02) for i in range(count)}
     for _ in range(steps):
-        yield weights, 1e-4, 0.0
+        yield weights, 1e-4, 0.0, {}
         for values in weights.values():
             values += np.float32(1e-4) * np.tanh(random.standard_normal(shape, dtype=np.float32))
 
@@ -154,19 +161,29 @@ def store_all(folder, paths, against_zipnn):
 
 
 def steps_of(generator, path):
-    for number, (weights, rate, loss) in enumerate(generator):
+    for number, (weights, rate, loss, _) in enumerate(generator):
         if number == 0:
             print(f"learning rate {rate:.2e}, loss {loss:.3e}")
         save(path, weights)
         yield path
 
 
+def states_of(generator, path, every):
+    for number, (weights, rate, loss, moments) in enumerate(generator):
+        if number == 0:
+            print(f"learning rate {rate:.2e}, loss {loss:.3e}")
+        if number % every == 0:
+            kinds = {"master": weights, **moments}
+            save(path, weights, [(f"{kind}.{name}", values) for kind, all in kinds.items() for name, values in all.items()])
+            yield path
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["run", "files", "walk"])
+    parser.add_argument("what", choices=["run", "state", "files", "walk"])
     parser.add_argument("rest", nargs="*")
     parser.add_argument("--steps", type=int)
-    parser.add_argument("--first", type=int, default=TOTAL - 50)
+    parser.add_argument("--first", type=int)
     parser.add_argument("--mb", type=float, default=256)
     args = parser.parse_intermixed_args()
     with tempfile.TemporaryDirectory(dir=TARGET) as made:
@@ -175,7 +192,10 @@ def main():
         if args.what == "files":
             store_all(folder, [Path(path) for path in args.rest], True)
         elif args.what == "run":
-            store_all(folder, steps_of(train(args.first, args.steps or 50), folder / "model.safetensors"), True)
+            store_all(folder, steps_of(train(args.first or TOTAL - 50, args.steps or 50), folder / "model.safetensors"), True)
+        elif args.what == "state":
+            steps = train(args.first or 150, 10 * (args.steps or 30) - 9)
+            store_all(folder, states_of(steps, folder / "model.safetensors", 10), False)
         else:
             store_all(folder, steps_of(walk(args.mb, args.steps or 8), folder / "model.safetensors"), False)
 
