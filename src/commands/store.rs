@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use zipwire::Cancel;
-use zipwire::models::file::Watch;
+use zipwire::models::file::{FileError, Watch};
 use zipwire::models::store::{
     Added, Addition, Keep, Manifest, Pruned, Salvaged, Selection, Store, StoreError, Swept, Unread, Verified,
     Writer, add, list, plan_prune, prune, restore, salvage, set_pinned, stats, verify,
@@ -66,7 +66,10 @@ fn run_add(args: &StoreAddArgs, cancel: &Cancel) -> Result<(), CliError> {
         add(&writer, &args.files, &addition, watch)
     })?;
     for trouble in &added.troubles {
-        say!("warning: no differences are taken from what is damaged: {trouble}");
+        match trouble {
+            StoreError::File(FileError::Foreign { .. }) => say!("warning: stored as it is: {trouble}"),
+            _ => say!("warning: no differences are taken from what is damaged: {trouble}"),
+        }
     }
     if args.verify {
         let Manifest { id, .. } = &added.manifest;

@@ -8,10 +8,10 @@ use std::path::Path;
 
 use zip::read::{ArchiveOffset, Config};
 use zip::{CompressionMethod, ZipArchive};
-use zipwire_codec::DType;
+use zipwire_codec::{DType, Layout, Spec, encode_to_vec};
 
 use crate::file::foreign::Foreign;
-use crate::file::{FileError, at};
+use crate::file::{FileError, LEAST_SAVING, at};
 
 /// Successive bytes of a file that have a name.
 #[derive(Debug)]
@@ -39,6 +39,29 @@ pub(crate) fn members(file: &File, path: &Path, format: Foreign) -> Result<Vec<M
     })?;
     members.sort_by_key(|member| member.range.start);
     Ok(members)
+}
+
+/// Bytes of a sample that tells types apart.
+const SAMPLE: u64 = 128 << 10;
+
+/// The type whose values the bytes of a member are most likely, by what is shortest of a sample in the middle; none if none saves anything.
+///
+/// # Errors
+/// If the file cannot be read.
+pub(crate) fn type_of_values(file: &File, range: &Range<u64>) -> io::Result<Option<DType>> {
+    /// Values of all types begin at multiples of it.
+    const WIDEST: u64 = 8;
+    let len = SAMPLE.min(range.end - range.start) / WIDEST * WIDEST;
+    let at = range.start + (range.end - range.start - len) / 2 / WIDEST * WIDEST;
+    let mut sample = vec![0; len as usize];
+    at::read_exact(file, &mut sample, at)?;
+    let codec = "rans".parse::<Spec>().expect("it is a codec").codec();
+    let coded =
+        |dtype: DType| Some((encode_to_vec(&*codec, Layout::Compact, dtype, &sample).ok()?.len(), dtype));
+    let shortest = DType::ALL.into_iter().filter_map(coded).min_by_key(|(coded, _)| *coded);
+    Ok(shortest
+        .filter(|(coded, _)| (*coded as f64) < (1.0 - LEAST_SAVING) * len as f64)
+        .map(|(_, dtype)| dtype))
 }
 
 fn damaged(reason: impl Into<String>) -> io::Error {

@@ -3,7 +3,7 @@
 //! A compressed safetensors file is a safetensors file still. Every reader opens it; tensors that were coded are bytes (`U8`) to those
 //! that do not know zipwire. `docs/files.md` has recipes, `docs/format.md` every byte.
 
-mod archive;
+pub(crate) mod archive;
 pub mod at;
 mod compress;
 mod container;

@@ -1,13 +1,16 @@
 //! Adding files, cut into parts, to a store as a checkpoint.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs::File;
+use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use zipwire_codec::Spec;
 
-use crate::file::{FileError, Header, TensorInfo, Watch, files_below, open_input};
+use crate::file::archive::{Member, members, type_of_values};
+use crate::file::{FileError, Foreign, Header, TensorInfo, Watch, files_below, open_input};
 use crate::store::address::{NO_DTYPE, PIECE, PieceHash, address_of, hash_of_piece, pieces_of};
 use crate::store::encode::{
     Bases, Codecs, Job, Origin, Plan, choose, read_source, staged_path, write_objects,
@@ -60,7 +63,8 @@ pub struct Added {
     pub parts: Parts,
     /// The longest chain of an object.
     pub chain: usize,
-    /// Why tensors are kept by themselves that could be differences if their parent were not damaged.
+    /// Files that are not what their names say, and why tensors are kept by themselves that could be differences if their parent were
+    /// not damaged.
     pub troubles: Vec<StoreError>,
 }
 
@@ -99,7 +103,7 @@ pub fn add(
         return Err(StoreError::IdTaken { id: addition.id.clone() });
     }
     let codecs = Codecs::new(&addition.spec)?;
-    let (sources, items) = gather(inputs)?;
+    let (sources, items, mut troubles) = gather(inputs)?;
     if !addition.allow_missing {
         sources.iter().try_for_each(|source| check_index(source, &sources))?;
     }
@@ -110,8 +114,9 @@ pub fn add(
         items.iter().zip(&hashes).map(|(item, hashes)| address_of(&item.dtype, item.bytes, hashes)).collect();
     let rounded = rounded::find(&sources, &items, &hashes, watch)?;
     let new = new_objects(store, &items, &addresses, &rounded, watch);
-    let (plans, troubles) =
+    let (plans, damaged) =
         plan_all(writer, &sources, &items, &addresses, &new, &before, &codecs, addition, watch)?;
+    troubles.extend(damaged);
     let job = |(&number, plan): (&usize, Plan)| {
         let (item, address) = (&items[number], addresses[number]);
         let origin = sources[item.source].origin(item);
@@ -395,7 +400,7 @@ pub(crate) struct Item {
 ///
 /// # Errors
 /// If a file cannot be read or is a safetensors file that is cut or damaged, two have the same name, or there are none.
-fn gather(inputs: &[PathBuf]) -> Result<(Vec<Source>, Vec<Item>), StoreError> {
+fn gather(inputs: &[PathBuf]) -> Result<(Vec<Source>, Vec<Item>, Vec<StoreError>), StoreError> {
     let mut named = Vec::new();
     for input in inputs {
         if input.is_dir() {
@@ -420,12 +425,12 @@ fn gather(inputs: &[PathBuf]) -> Result<(Vec<Source>, Vec<Item>), StoreError> {
     {
         return Err(StoreError::SamePath { path: path.to_owned() });
     }
-    let (mut sources, mut items) = (Vec::new(), Vec::new());
+    let (mut sources, mut items, mut troubles) = (Vec::new(), Vec::new(), Vec::new());
     for (number, (name, path)) in named.into_iter().enumerate() {
-        let bytes = cut(number, &name, &path, &mut items)?;
+        let bytes = cut(number, &name, &path, &mut items, &mut troubles)?;
         sources.push(Source { path, name, bytes });
     }
-    Ok((sources, items))
+    Ok((sources, items, troubles))
 }
 
 /// The name in a checkpoint.
@@ -440,18 +445,38 @@ fn name_of(within: &Path, path: &Path) -> Result<String, StoreError> {
     if is_within(&name) { Ok(name) } else { Err(bad("it has no name")) }
 }
 
-/// Adds the parts of a file, and gives its length.
-fn cut(source: usize, name: &str, path: &Path, items: &mut Vec<Item>) -> Result<u64, StoreError> {
+/// Adds the parts of a file, and gives its length. A file of another format, under the name of one with tensors, is one part and a trouble.
+fn cut(
+    source: usize,
+    name: &str,
+    path: &Path,
+    items: &mut Vec<Item>,
+    troubles: &mut Vec<StoreError>,
+) -> Result<u64, StoreError> {
     let read = FileError::io("read", path);
     let file = open_input(path).map_err(&read)?;
     let no_tensor =
         |bytes: u64| Item { source, tensor: None, dtype: NO_DTYPE.to_owned(), row: 1, at: 0, bytes };
     if !name.ends_with(SAFETENSORS) {
         let bytes = file.metadata().map_err(&read)?.len();
-        items.push(no_tensor(bytes));
+        match Foreign::of(&file).filter(|format| format.has_parts()) {
+            Some(format) => cut_archive((source, bytes), (&file, path), format, items)?,
+            None => items.push(no_tensor(bytes)),
+        }
         return Ok(bytes);
     }
-    let header = Header::read(&file).map_err(|source| FileError::Header { path: path.to_owned(), source })?;
+    let header = match Header::read(&file) {
+        Ok(header) => header,
+        Err(error) => {
+            let Some(format) = Foreign::of(&file) else {
+                return Err(FileError::Header { path: path.to_owned(), source: error }.into());
+            };
+            let bytes = file.metadata().map_err(&read)?.len();
+            items.push(no_tensor(bytes));
+            troubles.push(FileError::Foreign { path: path.to_owned(), format }.into());
+            return Ok(bytes);
+        }
+    };
     let values_at = header.bytes().len() as u64;
     items.push(no_tensor(values_at));
     let tensors = header.tensors();
@@ -462,6 +487,41 @@ fn cut(source: usize, name: &str, path: &Path, items: &mut Vec<Item>) -> Result<
         items.extend(alike.chunks(together).map(|run| item_of(source, values_at, run)));
     }
     Ok(values_at + end)
+}
+
+/// Members of archives from so many bytes on are parts of their own; the archive has some hundred bytes between two of them.
+const LEAST_MEMBER: u64 = 64 << 10;
+
+/// Adds the parts of an archive of tensors: members that have values, and the bytes between them. What only begins as an archive is one part.
+fn cut_archive(
+    (source, len): (usize, u64),
+    (file, path): (&File, &Path),
+    format: Foreign,
+    items: &mut Vec<Item>,
+) -> Result<(), StoreError> {
+    let members = match members(file, path, format) {
+        Err(FileError::Archive { .. }) => Vec::new(),
+        members => members?,
+    };
+    let mut end = 0;
+    let mut add = |tensor: Option<String>, dtype: &str, range: Range<u64>| {
+        if !range.is_empty() {
+            let (at, bytes, dtype) = (range.start, range.end - range.start, dtype.to_owned());
+            items.push(Item { source, tensor, dtype, row: 1, at, bytes });
+        }
+    };
+    for Member { name, range, dtype } in members {
+        if range.start < end || range.end - range.start < LEAST_MEMBER {
+            continue;
+        }
+        let sampled = || type_of_values(file, &range).map_err(FileError::io("read", path));
+        let Some(dtype) = dtype.map_or_else(sampled, |dtype| Ok(Some(dtype)))? else { continue };
+        add(None, NO_DTYPE, end..range.start);
+        end = range.end - (range.end - range.start) % dtype.width() as u64;
+        add(Some(name), dtype.name(), range.start..end);
+    }
+    add(None, NO_DTYPE, end..len);
+    Ok(())
 }
 
 /// Bytes of a tensor that is not small: what is below has less than its object takes on a disk.

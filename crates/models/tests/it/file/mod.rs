@@ -1,4 +1,4 @@
 mod archives;
-mod common;
+pub(crate) mod common;
 mod releases;
 mod whole;

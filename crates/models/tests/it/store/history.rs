@@ -5,7 +5,8 @@ use std::fs;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::common::{Tensors, World, files_of, model, read_files, safetensors, train, weights};
+use super::super::file::common::archive;
+use super::common::{Tensors, World, files_of, model, read_files, safetensors, step, train, weights};
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 use safetensors::Dtype;
@@ -456,4 +457,51 @@ fn weights_that_are_rounded_masters_take_nothing() {
     let zeros = missing.at as usize..(missing.at + missing.bytes) as usize;
     assert!(back[zeros.clone()].iter().all(|byte| *byte == 0));
     assert!(back[zeros.end..] == world.added["2"]["model.safetensors"][zeros.end..]);
+}
+
+/// Archives of PyTorch are stored by members: what a next one has again takes nothing, what has moved is kept as differences, and every byte comes back.
+#[test]
+fn archives_are_stored_by_members() {
+    let mut world = World::new(12);
+    let (frozen, mut moving) = (weights(&mut world.rng, 100_000), weights(&mut world.rng, 200_000));
+    let small = weights(&mut world.rng, 100);
+    let add = |world: &mut World, id: &str, moving: &[u8]| {
+        let one = archive(&[
+            ("m/data/0", frozen.clone()),
+            ("m/data/1", moving.to_vec()),
+            ("m/data/2", small.clone()),
+        ]);
+        let two = archive(&[("archive/data/0", moving.to_vec())]);
+        let files = BTreeMap::from([
+            ("model.pt".to_owned(), one.clone()),
+            ("shards/__0_0.distcp".to_owned(), [two, one].concat()),
+        ]);
+        world.add(id, files)
+    };
+    let first = add(&mut world, "1", &moving);
+    let tensors = |file: usize| -> Vec<String> {
+        let parts = first.manifest.files[file].parts.iter();
+        parts.filter_map(|part| Some(format!("{} {}", part.tensor.as_ref()?, part.dtype))).collect()
+    };
+    assert_eq!(tensors(0), ["m/data/0 BF16", "m/data/1 BF16"]);
+    assert_eq!(tensors(1), ["0/archive/data/0 BF16", "1/m/data/0 BF16", "1/m/data/1 BF16"]);
+    assert_eq!(first.parts.full, first.manifest.objects().collect::<BTreeSet<_>>().len());
+    step(&mut world.rng, &mut moving);
+    let second = add(&mut world, "2", &moving);
+    assert_eq!(second.parts.delta, 1, "the tensor that has moved, once");
+    assert!(second.bytes_stored < 200_000, "{second:?}");
+    for id in ["1", "2"] {
+        world.check(id);
+    }
+}
+
+/// A pointer of Git LFS under the name of a model is stored as it is, and said.
+#[test]
+fn what_is_no_model_is_said() {
+    let mut world = World::new(13);
+    let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n".to_vec();
+    let added = world.add("1", BTreeMap::from([("model.safetensors".to_owned(), pointer)]));
+    let [trouble] = &added.troubles[..] else { panic!("{:?}", added.troubles) };
+    assert!(trouble.to_string().contains("a pointer of Git LFS"), "{trouble}");
+    world.check("1");
 }
