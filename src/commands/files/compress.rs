@@ -53,11 +53,8 @@ const COMPRESSION: Naming = Naming {
 };
 
 /// Names of what is decompressed.
-const DECOMPRESSION: Naming = Naming {
-    file: restored_name,
-    folder: |folder| without_ending(folder, MARK),
-    makes: is_compressed,
-};
+const DECOMPRESSION: Naming =
+    Naming { file: restored_name, folder: |folder| without_ending(folder, MARK), makes: is_compressed };
 
 /// Compresses a file, of `folder` if it is in one that is compressed as a whole. What is verified has no name yet.
 fn one(
@@ -129,7 +126,8 @@ pub(crate) fn run_decompress(args: &DecompressArgs, cancel: &Cancel) -> Result<(
 fn refuse_json(out: Option<&Path>, json: bool) -> Result<(), CliError> {
     match out.is_some_and(is_stdout) && json {
         true => Err(CliError::Usage(
-            "the output and `--json` would both go to stdout\nhelp: `-o` names a file for one of them".to_owned(),
+            "the output and `--json` would both go to stdout\nhelp: `-o` names a file for one of them"
+                .to_owned(),
         )),
         false => Ok(()),
     }

@@ -20,7 +20,7 @@ pub(super) struct Naming {
     pub(super) makes: fn(&Path) -> bool,
 }
 
-/// What a command writes.
+/// All outputs of a command.
 pub(super) struct Plan {
     /// The folder that several outputs are put into, which is made if it is not there.
     folder: Option<PathBuf>,
@@ -59,7 +59,8 @@ impl Plan {
                     Ok(Self { folder: None, targets: vec![Target::Stdout { from: from.clone() }] })
                 }
                 _ => Err(CliError::Usage(
-                    "one file is written to stdout, and no more\nhelp: `-o` names a folder for several".to_owned(),
+                    "one file is written to stdout, and no more\nhelp: `-o` names a folder for several"
+                        .to_owned(),
                 )),
             };
         }

@@ -134,7 +134,8 @@ impl Rights {
     fn of(input: &Path) -> Result<Self, FileError> {
         let metadata = fs::metadata(input).map_err(FileError::io("read", input))?;
         #[cfg(unix)]
-        let rights = Self::Mode(std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & Self::BITS);
+        let rights =
+            Self::Mode(std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & Self::BITS);
         #[cfg(not(unix))]
         let rights = {
             drop(metadata);

@@ -160,9 +160,7 @@ mod tests {
 
     #[test]
     fn names_of_staged_files_are_known() {
-        for name in [".zipwire-staged-aB3xYz"] {
-            assert!(is_staged(OsStr::new(name)), "{name}");
-        }
+        assert!(is_staged(OsStr::new(".zipwire-staged-aB3xYz")));
         for name in
             [".zipwire-staged-", ".zipwire-staged-abcdefg", ".zipwire-staged-ab.def", "zipwire-staged-abcdef"]
         {
