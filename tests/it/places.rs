@@ -6,6 +6,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
 
 use process::{fails, names, output, succeeds, text, text_of, zipwire};
 use tempfile::TempDir;
@@ -278,6 +280,34 @@ fn results_keep_the_rights_of_inputs() {
     let one = model.join("w.safetensors");
     succeeds(&["compress", text(&one)]);
     assert_eq!(mode(&model.join("w.zw.safetensors")), 0o600);
+}
+
+/// The short form of `tools/interrupt` for files.
+#[test]
+fn killed_at_any_time_each_file_is_whole_and_others_keep_theirs() {
+    let folder = TempDir::new().unwrap();
+    let (model, packed, out) =
+        (model(folder.path(), "model"), folder.path().join("model.zw"), folder.path().join("out"));
+    succeeds(&["compress", text(&model)]);
+    add_others(&out);
+    let command = ["decompress", text(&packed), "-o", text(&out), "--force"];
+    let mut killed = 0;
+    for turn in 0..24 {
+        fs::write(out.join("w.safetensors"), "old").unwrap();
+        let mut child = zipwire(&command).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_micros(500 * turn));
+        child.kill().unwrap();
+        killed += usize::from(!child.wait().unwrap().success());
+        has_others(&out);
+        if fs::read(out.join("w.safetensors")).unwrap() != b"old" {
+            is_sample(&out.join("w.safetensors"), 0);
+        }
+    }
+    assert!(killed > 0, "some are killed before they end");
+    succeeds(&command);
+    is_sample(&out.join("w.safetensors"), 0);
+    assert_eq!(names(&out), ["sub", "thesis.txt", "w.safetensors"]);
+    has_others(&out);
 }
 
 /// Whoever writes into a folder next removes what a killed process has left in it.

@@ -126,17 +126,18 @@ impl OutputFolder {
         use std::os::unix::fs::PermissionsExt;
 
         const OWNER: u32 = 0o700;
+        let mode_of = |path| fs::metadata(path).map(|metadata| metadata.permissions().mode());
         let Some(from) = &self.like else { return Ok(()) };
-        let mode = match fs::metadata(from.join(name)) {
-            Ok(metadata) => metadata.permissions().mode() & Rights::BITS,
-            // Its input has gone meanwhile.
-            Err(_) => OWNER,
-        };
+        // Without its input, which has gone meanwhile, it is the owner's alone.
+        let mode = mode_of(from.join(name)).unwrap_or(OWNER) & Rights::BITS;
         if !meanwhile && mode & OWNER == OWNER {
             return Ok(());
         }
+        let path = root.join(name);
+        // Bits that it has from the folder that it is in, as that of the group, stay.
+        let others = mode_of(path.clone())? & !Rights::BITS;
         let mode = if meanwhile { mode | OWNER } else { mode };
-        fs::set_permissions(root.join(name), fs::Permissions::from_mode(mode))
+        fs::set_permissions(path, fs::Permissions::from_mode(others | mode))
     }
 
     #[cfg(not(unix))]
