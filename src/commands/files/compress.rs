@@ -37,8 +37,8 @@ pub(crate) fn run(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> 
     refuse_json(args.out.as_deref(), args.write.work.json)?;
     let plan =
         Plan::new(&args.files, args.out.as_deref(), args.base.as_deref(), args.write.force, &COMPRESSION)?;
-    let made =
-        plan.carry_out(args.write.force, |file, folder, output| one(args, file, folder, output, cancel));
+    let made = plan
+        .carry_out(args.write.force, cancel, |file, folder, output| one(args, file, folder, output, cancel));
     print_unless_piped(&made?, args.out.as_deref(), args.write.work.json)
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn run_decompress(args: &DecompressArgs, cancel: &Cancel) -> Result<(
     refuse_json(args.out.as_deref(), args.write.work.json)?;
     let plan =
         Plan::new(&args.files, args.out.as_deref(), args.base.as_deref(), args.write.force, &DECOMPRESSION)?;
-    let made = plan.carry_out(args.write.force, |file, folder, output| {
+    let made = plan.carry_out(args.write.force, cancel, |file, folder, output| {
         let base = base_for(args.base.as_deref(), file, folder)?;
         decode(open(file)?, Some(output), base, &args.write.work, cancel)
     });

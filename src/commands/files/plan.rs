@@ -3,6 +3,7 @@
 use std::io::stdout;
 use std::path::{Path, PathBuf};
 
+use zipwire::Cancel;
 use zipwire::models::file::{
     FileError, Output, OutputFolder, Sources, files_below, refuse_file, refuse_folder, refuse_twice,
 };
@@ -104,6 +105,7 @@ impl Plan {
     pub(super) fn carry_out(
         &self,
         force: bool,
+        cancel: &Cancel,
         mut make: impl FnMut(&Path, Option<&Path>, &Output) -> Result<Row, CliError>,
     ) -> Result<Vec<Row>, CliError> {
         if let Some(folder) = &self.folder {
@@ -111,6 +113,8 @@ impl Plan {
         }
         let mut rows = Vec::new();
         for target in &self.targets {
+            // A file without a name is gone with the process.
+            let _hold = (!matches!(target, Target::Stdout { .. })).then(|| cancel.hold());
             match target {
                 Target::Stdout { from } => {
                     let output = Output::unnamed(Path::new("stdout"))?;
@@ -126,7 +130,7 @@ impl Plan {
                     let folder = OutputFolder::like(to, force, from)?;
                     for item in items {
                         if item.is_copy {
-                            folder.copy(&item.name, &item.from)?;
+                            folder.copy(&item.name, &item.from, &|| cancel.is_cancelled())?;
                             continue;
                         }
                         let output = folder.file(&item.name, &item.from)?;

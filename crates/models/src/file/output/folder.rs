@@ -1,12 +1,15 @@
 //! Folders of results: a new one appears whole; into one that is there, files are put, and nothing else in it changes.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::file::output::staged::{self, StagedFolder};
 use crate::file::output::{Output, Rights, folder, refusal, refuse_folder, sync_folder};
 use crate::file::{FileError, open_input};
+
+/// Bytes that are copied without a look at whether to stop.
+const COPIED_AT_ONCE: u64 = 64 << 20;
 
 /// A folder that is being filled, beside the place where it will be, or in the folder that is there. Dropped, what was filled is gone.
 #[derive(Debug)]
@@ -68,15 +71,23 @@ impl OutputFolder {
         Output::within(&place, &shown, false, Rights::of(input)?)
     }
 
-    /// Copies a file into it.
+    /// Copies a file into it, unless `cancelled` says to stop.
     ///
     /// # Errors
-    /// If it cannot be read, and errors of [`file`](Self::file).
-    pub fn copy(&self, name: &Path, input: &Path) -> Result<(), FileError> {
-        let mut source = open_input(input).map_err(FileError::io("read", input))?;
+    /// If it cannot be read, and errors of [`file`](Self::file); [`FileError::Cancelled`].
+    pub fn copy(&self, name: &Path, input: &Path, cancelled: &dyn Fn() -> bool) -> Result<(), FileError> {
+        let source = open_input(input).map_err(FileError::io("read", input))?;
         let copy = self.file(name, input)?;
-        io::copy(&mut source, &mut copy.file()).map_err(FileError::io("copy", input))?;
-        copy.finish()
+        loop {
+            if cancelled() {
+                return Err(FileError::Cancelled);
+            }
+            let mut part = (&source).take(COPIED_AT_ONCE);
+            let copied = io::copy(&mut part, &mut copy.file()).map_err(FileError::io("copy", input))?;
+            if copied == 0 {
+                return copy.finish();
+            }
+        }
     }
 
     /// Refuses files that could not be put into the folder that is there, by their names in it.

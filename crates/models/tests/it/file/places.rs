@@ -258,7 +258,7 @@ fn folders_have_the_rights_of_those_that_they_are_made_of() {
     set_mode(&from, 0o700);
     let make = |force| {
         let made = OutputFolder::like(&out, force, &from).unwrap();
-        made.copy(Path::new("sub/x"), &from.join("sub/x")).unwrap();
+        made.copy(Path::new("sub/x"), &from.join("sub/x"), &|| false).unwrap();
         made.finish().unwrap();
         [mode(&out), mode(&out.join("sub")), mode(&out.join("sub/x"))]
     };
