@@ -27,7 +27,7 @@ pub(crate) use self::files::{
 pub(crate) use self::scenario::{RoutesArgs, ScenarioCommand};
 
 use crate::commands::bench::Contenders;
-use crate::commands::files::PIPE;
+use crate::commands::files::is_stdin;
 use crate::commands::inspect::Specs;
 
 /// Lossless compressed collectives: one schedule, simulated and run for real.
@@ -103,7 +103,7 @@ impl Command {
 
     /// Whether it works on the pool of threads that all parts of the program share; others have threads of their own, or none.
     pub(crate) fn uses_pool(&self) -> bool {
-        let is_piped = |files: &[PathBuf]| files.iter().any(|file| file == Path::new(PIPE));
+        let is_piped = |files: &[PathBuf]| files.iter().any(|file| is_stdin(file));
         match self {
             Self::Compress(args) => is_piped(&args.files),
             Self::Decompress(args) => is_piped(&args.files),

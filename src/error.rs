@@ -196,9 +196,9 @@ impl CliError {
                     | HeldError::Encode { .. },
                 ),
             ) => USAGE,
-            Self::Sweep(SweepError::Journal(JournalError::Other { .. } | JournalError::NotJournal(_))) => {
-                USAGE
-            }
+            Self::Sweep(SweepError::Journal(
+                JournalError::Other { .. } | JournalError::NotJournal(_) | JournalError::Header(_),
+            )) => USAGE,
             Self::Output(_)
             | Self::Sweep(_)
             | Self::PointsFailed { .. }

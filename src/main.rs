@@ -87,7 +87,7 @@ fn run(command: &Command, is_profiled: bool) -> Result<(), CliError> {
         Command::Compress(args) => commands::files::compress::run(args, &cancel),
         Command::Decompress(args) => commands::files::compress::run_decompress(args, &cancel),
         Command::Verify(args) => commands::files::compress::run_verify(args, &cancel),
-        Command::Cat(args) => commands::files::read::cat(args),
+        Command::Cat(args) => commands::files::read::cat(args, &cancel),
         Command::Ls(args) => commands::files::read::ls(args),
         Command::Store(command) => commands::store::run(command, &cancel),
         Command::Bench(command) => commands::bench::run(command, &cancel),

@@ -3,16 +3,16 @@
 //! The spans are those of the crate `tracing`, wherever the program opens them. It is not the timeline of a run, whose times
 //! are the cluster's.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tempfile::TempPath;
 use tracing_chrome::{ChromeLayerBuilder, FlushGuard};
 use tracing_subscriber::layer::SubscriberExt;
 
-use zipwire::models::file::stage;
+use zipwire::models::file::Output;
 
 use crate::error::CliError;
 use crate::threads;
@@ -21,7 +21,7 @@ use crate::threads;
 /// behind.
 pub(crate) struct Profile {
     path: PathBuf,
-    staged: TempPath,
+    output: Output,
     guard: FlushGuard,
     failure: Failure,
 }
@@ -38,7 +38,7 @@ impl Profile {
     /// # Errors
     /// If the file cannot be written: bad usage.
     pub(crate) fn start(path: &Path) -> Result<Self, CliError> {
-        let refused = |error: io::Error| {
+        let refused = |error: &dyn Display| {
             let path = path.display();
             CliError::Usage(format!(
                 "cannot write profile `{path}`: {error}\nhelp: choose a writable file with `--profile`"
@@ -46,29 +46,29 @@ impl Profile {
         };
         // What is renamed over would be gone.
         if path.exists() && !is_profile(path) {
-            return Err(refused(io::Error::other("it exists and is no profile")));
+            return Err(refused(&"it exists and is no profile"));
         }
         // It is written by a thread of its own, without which the layer would panic.
         threads::one_can_start().map_err(CliError::Threads)?;
-        let (file, staged) = stage(path).map_err(refused)?;
+        let output = Output::begin(path, true).map_err(|error| refused(&error))?;
+        let file = output.file().try_clone().map_err(|error| refused(&error))?;
         let failure = Failure::default();
         let writer = Writer { file, failure: Arc::clone(&failure) };
         let (layer, guard) =
             ChromeLayerBuilder::new().writer(writer).include_args(true).include_locations(false).build();
         tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer))
             .expect("a process records one profile");
-        Ok(Self { path: path.to_owned(), staged, guard, failure })
+        Ok(Self { path: path.to_owned(), output, guard, failure })
     }
 
     /// Completes the file and gives it its name. All spans have ended.
     pub(crate) fn finish(self) -> Result<(), CliError> {
-        let Self { path, staged, guard, failure } = self;
+        let Self { path, output, guard, failure } = self;
         // Waits for the thread that writes.
         drop(guard);
-        let failed = |source| CliError::Profile { path: path.clone(), source };
         match failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(error) => Err(failed(error)),
-            None => staged.persist(&path).map_err(|error| failed(error.error)),
+            Some(source) => Err(CliError::Profile { path, source }),
+            None => Ok(output.finish()?),
         }
     }
 }

@@ -14,8 +14,8 @@ pub(crate) struct CompressArgs {
     /// for raw values from stdin to stdout.
     #[arg(required = true, value_name = "FILE|DIR")]
     pub(crate) files: Vec<PathBuf>,
-    /// Where to: a file for one file, a folder for a folder or several files [default: `x.zw.safetensors` beside
-    /// `x.safetensors`, `x.zw` beside any other `x`].
+    /// Where to: a file for one file, a folder for a folder or several files, `-` for one file to stdout [default: `x.zw.safetensors`
+    /// beside `x.safetensors`, `x.zw` beside any other `x`].
     #[arg(short = 'o', long, value_name = "OUT")]
     pub(crate) out: Option<PathBuf>,
     /// The codec of all tensors whose type it knows; `auto` chooses one for each chunk.
@@ -28,7 +28,7 @@ pub(crate) struct CompressArgs {
     /// Type of raw values: BF16, F16, F32, F8_E4M3 or F8_E5M2.
     #[arg(long, value_name = "TYPE", value_parser = crate::commands::dtype)]
     pub(crate) dtype: Option<DType>,
-    /// Read back what was written, and compare it with the digest of the input.
+    /// Read back what was written, and compare it with the digest of the input, before it has its name or replaces anything.
     #[arg(long)]
     pub(crate) verify: bool,
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub(crate) struct CompressArgs {
 /// Arguments of commands that write files.
 #[derive(Debug, Args)]
 pub(crate) struct WriteArgs {
-    /// Replace files that are there already.
+    /// Replace files of the same names that are there already, and nothing else: into a folder that is there, files are put.
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
@@ -64,7 +64,8 @@ pub(crate) struct DecompressArgs {
     /// Files that `compress` wrote, folders of them, or `-` for raw values from stdin to stdout.
     #[arg(required = true, value_name = "FILE|DIR")]
     pub(crate) files: Vec<PathBuf>,
-    /// Where to: a file for one file, a folder for a folder or several files [default: beside the input, without `.zw`].
+    /// Where to: a file for one file, a folder for a folder or several files, `-` for one file to stdout [default: beside the input,
+    /// without `.zw`].
     #[arg(short = 'o', long, value_name = "OUT")]
     pub(crate) out: Option<PathBuf>,
     /// File or folder that differences were taken from.
@@ -90,7 +91,7 @@ pub(crate) struct VerifyArgs {
 pub(crate) struct CatArgs {
     /// A safetensors file, compressed or not.
     pub(crate) file: PathBuf,
-    /// The tensor whose values are written to stdout, little-endian.
+    /// The tensor whose values are written, little-endian.
     #[arg(long, value_name = "NAME")]
     pub(crate) tensor: String,
     /// Only these rows, along the first dimension, from A to B - 1.
@@ -99,6 +100,12 @@ pub(crate) struct CatArgs {
     /// File or folder that differences were taken from.
     #[arg(long, value_name = "FILE")]
     pub(crate) base: Option<PathBuf>,
+    /// Where to [default: stdout, which is also called `-`].
+    #[arg(short = 'o', long, value_name = "OUT")]
+    pub(crate) out: Option<PathBuf>,
+    /// Replace the file that is there already.
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]

@@ -4,6 +4,7 @@ mod probe;
 pub(crate) mod shared_table;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use zipwire::calibrate::{
     parse_log,
 };
 use zipwire::cluster::library::{Constant, Operation};
-use zipwire::models::file::stage;
+use zipwire::models::file::{FileError, Output};
 use zipwire::scenarios::{Source, check_hardware};
 use zipwire::traces::open_bounded;
 use zipwire::{Cancel, ExecuteError};
@@ -114,22 +115,21 @@ fn write_file(path: &Path, text: &str) -> Result<(), CliError> {
 
 /// Writes a file, whole or not at all; over one that `is_own` knows as such a file, but over nothing else.
 fn write_over(path: &Path, text: &str, is_own: fn(&Path) -> bool) -> Result<(), CliError> {
-    let refused = |error: std::io::Error| {
+    let refused = |error: &dyn Display| {
         CliError::Usage(format!(
             "cannot write `{}`: {error}\nhelp: choose another file, in a writable folder, with `-o`",
             path.display()
         ))
     };
     if path.exists() && !is_own(path) {
-        return Err(refused(std::io::Error::other("it exists, and no calibration wrote it")));
+        return Err(refused(&"it exists, and no calibration wrote it"));
     }
-    let write = || -> std::io::Result<()> {
-        let (mut file, staged) = stage(path)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        staged.persist(path).map_err(|error| error.error)
+    let write = || -> Result<(), FileError> {
+        let output = Output::begin(path, true)?;
+        output.file().write_all(text.as_bytes()).map_err(FileError::io("write", path))?;
+        output.finish()
     };
-    write().map_err(refused)
+    write().map_err(|error| refused(&error))
 }
 
 /// Longest first line of a cluster file, in bytes.

@@ -29,6 +29,11 @@ use zipwire::traces::escaped;
 use crate::cli::ScenarioArgs;
 use crate::error::CliError;
 
+/// Refuses an output folder of results that is in a store of checkpoints.
+fn refuse_store(folder: Option<&Path>) -> Result<(), CliError> {
+    Ok(folder.map_or(Ok(()), zipwire::models::file::refuse_store)?)
+}
+
 /// Reads a scenario with all its variants; `--variant` is checked and applied by [`Experiment::select`] later.
 fn load_scenario(args: &ScenarioArgs) -> Result<Experiment, ScenarioError> {
     load_file(&args.scenario, &args.set, args.seed)

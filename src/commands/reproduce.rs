@@ -16,6 +16,7 @@ use crate::{shipped, table};
 
 pub(crate) fn run(args: &ReproduceArgs, cancel: &Cancel) -> Result<(), CliError> {
     let _hold = cancel.hold();
+    super::refuse_store(args.out.as_deref())?;
     let output = args.out.as_deref().map(Output::create_beside).transpose()?;
     let unpacked;
     let folder = match &args.scenarios {

@@ -260,6 +260,7 @@ pub(super) fn unpack(folder: &Path, cancel: &Cancel) -> Result<(), CliError> {
             "folder `{shown}` is not empty\nhelp: name one that is, or that does not exist"
         )));
     }
+    super::refuse_store(Some(folder))?;
     // Until all files are there, or none is.
     let hold = cancel.hold();
     let count = shipped::unpack(folder, || cancel.is_cancelled()).map_err(|error| match error.kind() {

@@ -49,6 +49,7 @@ const PACED: Scope = Scope {
 };
 
 pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> {
+    super::refuse_store(args.out.as_deref())?;
     if args.on == MPI {
         return run_on_hosts(args, cancel);
     }

@@ -17,6 +17,8 @@ mod files;
 mod inspect;
 mod order;
 mod pipes;
+#[cfg(unix)]
+mod places;
 mod presets;
 mod readme;
 mod refusals;

@@ -340,7 +340,12 @@ fn the_journal_of_another_sweep_is_kept_until_it_is_given_up() {
     fs::write(case.journal(), text(&journal).replace("\"version\":\"", "\"version\":\"9.")).unwrap();
     expect(&case.run(&[]), 2, "the version of the program is another one");
     fs::write(case.journal(), "point,seed\n").unwrap();
-    expect(&case.run(&[]), 2, "is no journal of a sweep");
+    for fresh in [&[][..], &["--fresh"]] {
+        expect(&case.run(fresh), 2, "is no journal of a sweep");
+        assert_eq!(fs::read(case.journal()).unwrap(), b"point,seed\n", "a file of somebody else stays");
+    }
+    fs::write(case.journal(), "{\"sweep_journal\":\n").unwrap();
+    expect(&case.run(&[]), 2, "`--fresh` begins anew");
     expect(&case.run(&["--set", "iterations=3", "--fresh"]), 0, "");
     assert!(case.files().0.contains("\"rows\""));
 }

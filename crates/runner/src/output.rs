@@ -171,6 +171,7 @@ impl Output {
         let (own, lock) = (self.own(), self.own().join("lock"));
         for _ in 0..CLAIM_TRIES {
             let is_new = self.create_folder(&own)?;
+            self.has_folder(&own)?;
             match self.storage.lock(&lock) {
                 Ok(Some(held)) => {
                     self.lock = Some(held);
@@ -194,13 +195,22 @@ impl Output {
         Err(OutputError::Busy(self.folder.clone()).into())
     }
 
+    /// Whether a folder of the hidden ones is there; a link in its place is not followed.
+    fn has_folder(&self, path: &Path) -> Result<bool, Problem> {
+        match self.storage.entry(path)? {
+            None => Ok(false),
+            Some(Entry::Folder) => Ok(true),
+            Some(_) => Err(OutputError::NotOwn(path.to_owned()).into()),
+        }
+    }
+
     /// Refuses an entry where a file belongs, unless it is a file of the old result, unchanged, or `any_file` may be replaced.
     fn check_place(&self, name: &str, any_file: bool) -> Result<(), Problem> {
         let path = self.folder.join(name);
         match self.storage.entry(&path)? {
             None => Ok(()),
             Some(Entry::Folder) => Err(OutputError::Occupied(path).into()),
-            Some(_) if any_file || self.is_old(name)? => Ok(()),
+            Some(Entry::File(_)) if any_file || self.is_old(name)? => Ok(()),
             Some(_) => Err(OutputError::Foreign(path).into()),
         }
     }
@@ -278,7 +288,7 @@ impl Output {
     /// what is there.
     fn put_into_place(&mut self) -> Result<(), Problem> {
         let (storage, ready) = (Arc::clone(&self.storage), self.ready());
-        if storage.entry(&ready)?.is_none() {
+        if !self.has_folder(&ready)? {
             return Ok(());
         }
         // The process that renamed it may have been killed before that was on the device, and nothing may follow it before it is.
@@ -345,9 +355,9 @@ impl Output {
         }
     }
 
-    fn clear(&self) -> io::Result<()> {
+    fn clear(&self) -> Result<(), Problem> {
         let staged = self.staged();
-        if self.storage.entry(&staged)?.is_some() {
+        if self.has_folder(&staged)? {
             for name in self.storage.names(&staged)? {
                 self.storage.remove_file(&staged.join(name))?;
             }
@@ -414,6 +424,12 @@ pub enum OutputError {
         .0.display()
     )]
     Foreign(PathBuf),
+    /// Something else stands where a hidden folder of this program belongs, which is not gone into.
+    #[error(
+        "`{}` is a link or a file, and runs have a folder there\nhelp: remove it, or choose another folder with `--out`",
+        .0.display()
+    )]
+    NotOwn(PathBuf),
     /// A manifest is damaged, so nobody knows which files are those of a run.
     #[error(
         "`{}` should list the files of a result, and cannot be read: {reason}\n\

@@ -96,11 +96,12 @@ impl Storage for System {
 
     fn open(&self, path: &Path, mode: Open) -> io::Result<Box<dyn StoredFile>> {
         let mut options = OpenOptions::new();
-        Ok(Box::new(match mode {
-            Open::Read => options.read(true).open(path)?,
-            Open::Create => options.write(true).create(true).truncate(true).open(path)?,
-            Open::Append => options.read(true).append(true).create(true).open(path)?,
-        }))
+        let options = match mode {
+            Open::Read => options.read(true),
+            Open::Create => without_links(options.write(true).create(true).truncate(true)),
+            Open::Append => without_links(options.read(true).append(true).create(true)),
+        };
+        Ok(Box::new(options.open(path)?))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -136,7 +137,8 @@ impl Storage for System {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Lock>>> {
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        let mut options = OpenOptions::new();
+        let file = without_links(options.write(true).create(true).truncate(false)).open(path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
@@ -148,6 +150,16 @@ impl Storage for System {
         // The holder before may have removed the file since it was opened here: then nobody else finds the one that is locked.
         Ok(if is_at(&file, path)? { Some(Box::new(file)) } else { None })
     }
+}
+
+/// Opens no file that a symbolic link leads to: it would be one of others that is written.
+fn without_links(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        options,
+        rustix::fs::OFlags::NOFOLLOW.bits().cast_signed(),
+    );
+    options
 }
 
 /// Whether an open file is the one that is found at `path`.

@@ -1,21 +1,22 @@
 //! `zipwire compress`, `zipwire decompress` and `zipwire verify`.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write, stdin, stdout};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use zipwire::Cancel;
 use zipwire::codec::{Reader, WriterOptions};
 use zipwire::models::file::{
-    Compression, FileError, Model, Values, Watch, compress, compress_values, files_below, is_archive, mirror,
-    restore, verify,
+    Compression, FileError, Model, Output, Values, Watch, compress_into, compress_values_into, files_below,
+    is_archive, open_input, restore_into, verify,
 };
 
+use super::plan::{Naming, Plan};
 use super::{
-    MARK, PIPE, Row, SAFETENSORS, base_for, compressed_name, copy, io_error, place, print_rows,
-    restored_name, watched, write_file,
+    MARK, Row, SAFETENSORS, base_for, compressed_name, copy, io_error, is_stdin, is_stdout, print_rows,
+    restored_name, watched, with_ending, without_ending, write_file,
 };
 use crate::cli::{CompressArgs, DecompressArgs, VerifyArgs, WorkArgs};
 use crate::error::CliError;
@@ -30,43 +31,37 @@ pub(crate) fn run(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> 
     if args.codec.takes_base() && args.base.is_none() {
         return Err(crate::commands::files::missing_base(&args.codec));
     }
-    if args.files.iter().any(|file| file == Path::new(PIPE)) {
+    if args.files.iter().any(|file| is_stdin(file)) {
         return pipe(args, cancel);
     }
-    let several = args.files.len() > 1;
-    let mut rows = Vec::new();
-    for file in &args.files {
-        if file.is_dir() {
-            let default =
-                PathBuf::from(format!("{}{MARK}", file.display().to_string().trim_end_matches('/')));
-            let out = match &args.out {
-                Some(out) if several => place(file, Some(out), true, &default)?,
-                Some(out) => out.clone(),
-                None => default,
-            };
-            mirror(file, &out, args.write.force, |from, to| {
-                let is_model = from.to_string_lossy().ends_with(SAFETENSORS) || is_archive(from);
-                if !is_model || Model::list(from).is_ok_and(|model| model.is_compressed()) {
-                    return Ok(false);
-                }
-                let row = one(args, from, &compressed_name(to), Some(file), cancel)?;
-                rows.push(row.placed(&out, &compressed_name(from), file));
-                Ok::<_, CliError>(true)
-            })?;
-        } else {
-            let out = place(file, args.out.as_deref(), several, &compressed_name(file))?;
-            rows.push(one(args, file, &out, None, cancel)?);
-        }
-    }
-    print_rows(&rows, args.write.work.json)
+    refuse_json(args.out.as_deref(), args.write.work.json)?;
+    let plan =
+        Plan::new(&args.files, args.out.as_deref(), args.base.as_deref(), args.write.force, &COMPRESSION)?;
+    let made = plan
+        .carry_out(args.write.force, cancel, |file, folder, output| one(args, file, folder, output, cancel));
+    print_unless_piped(&made?, args.out.as_deref(), args.write.work.json)
 }
 
-/// Compresses a file, of `folder` if it is in one that is compressed as a whole.
+/// Names of what is compressed.
+const COMPRESSION: Naming = Naming {
+    file: |file| Some(compressed_name(file)),
+    folder: |folder| Some(with_ending(folder, MARK)),
+    makes: |file| {
+        let is_model = file.extension().is_some_and(|ending| ending == SAFETENSORS) || is_archive(file);
+        is_model && !Model::list(file).is_ok_and(|model| model.is_compressed())
+    },
+};
+
+/// Names of what is decompressed.
+const DECOMPRESSION: Naming =
+    Naming { file: restored_name, folder: |folder| without_ending(folder, MARK), makes: is_compressed };
+
+/// Compresses a file, of `folder` if it is in one that is compressed as a whole. What is verified has no name yet.
 fn one(
     args: &CompressArgs,
     file: &Path,
-    out: &Path,
     folder: Option<&Path>,
+    output: &Output,
     cancel: &Cancel,
 ) -> Result<Row, CliError> {
     let begun = Instant::now();
@@ -79,13 +74,17 @@ fn one(
         None => base_for(args.base.as_deref(), file, folder)?,
     };
     let made = watched(&args.write.work, cancel, (file, bytes), |watch| match args.dtype {
-        Some(dtype) => compress_values(file, out, dtype, &compression, watch),
-        None => compress(file, out, &compression, base.as_deref(), watch),
+        Some(dtype) => compress_values_into(file, output, dtype, &compression, watch),
+        None => compress_into(file, output, &compression, base.as_deref(), watch),
     })?;
     if args.verify {
-        decode(out, None, base, &args.write.work, cancel)?;
+        let staged = output.file().try_clone().map_err(io_error("read", output.path()))?;
+        decode((staged, output.path()), None, base, &args.write.work, cancel).inspect_err(|_| {
+            let name = output.path().display();
+            say!("`{name}` is not written: what it would have does not give back `{}`", file.display());
+        })?;
     }
-    Ok(Row::new(file, Some(out), (made.bytes_raw, made.bytes_coded), Some(&args.codec), begun))
+    Ok(Row::new(file, Some(output.path()), (made.bytes_raw, made.bytes_coded), Some(&args.codec), begun))
 }
 
 /// Values from stdin, as a container to stdout or to a file.
@@ -103,51 +102,39 @@ fn pipe(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> {
         writer.finish()?;
         Ok(())
     };
-    match args.out.as_deref().filter(|out| *out != Path::new(PIPE)) {
+    match args.out.as_deref().filter(|out| !is_stdout(out)) {
         Some(out) => write_file(out, args.write.force, |file| write(file)),
         None => write(&mut stdout().lock()),
     }
 }
 
 pub(crate) fn run_decompress(args: &DecompressArgs, cancel: &Cancel) -> Result<(), CliError> {
-    if args.files.iter().any(|file| file == Path::new(PIPE)) {
+    if args.files.iter().any(|file| is_stdin(file)) {
         return decompress_pipe(args, cancel);
     }
-    let several = args.files.len() > 1;
-    let mut rows = Vec::new();
-    for file in &args.files {
-        let unnamed = || {
-            let message = format!(
-                "the name of `{}` does not say what it was called before\nhelp: `-o` names the output",
-                file.display()
-            );
-            CliError::Usage(message)
-        };
-        if file.is_dir() {
-            let text = file.display().to_string();
-            let default = text.trim_end_matches('/').strip_suffix(MARK).map(PathBuf::from);
-            let out = match &args.out {
-                Some(out) if several => place(file, Some(out), true, &default.ok_or_else(unnamed)?)?,
-                Some(out) => out.clone(),
-                None => default.ok_or_else(unnamed)?,
-            };
-            mirror(file, &out, args.write.force, |from, to| {
-                let Some(name) = restored_name(to).filter(|_| is_compressed(from)) else { return Ok(false) };
-                let base = base_for(args.base.as_deref(), from, Some(file))?;
-                let row = decode(from, Some((&name, args.write.force)), base, &args.write.work, cancel)?;
-                rows.push(row.placed(&out, &restored_name(from).unwrap_or_else(|| from.to_owned()), file));
-                Ok::<_, CliError>(true)
-            })?;
-        } else {
-            let out = match (&args.out, restored_name(file)) {
-                (Some(out), None) if !several && !out.is_dir() => out.clone(),
-                (_, name) => place(file, args.out.as_deref(), several, &name.ok_or_else(unnamed)?)?,
-            };
-            let base = base_for(args.base.as_deref(), file, None)?;
-            rows.push(decode(file, Some((&out, args.write.force)), base, &args.write.work, cancel)?);
-        }
+    refuse_json(args.out.as_deref(), args.write.work.json)?;
+    let plan =
+        Plan::new(&args.files, args.out.as_deref(), args.base.as_deref(), args.write.force, &DECOMPRESSION)?;
+    let made = plan.carry_out(args.write.force, cancel, |file, folder, output| {
+        let base = base_for(args.base.as_deref(), file, folder)?;
+        decode(open(file)?, Some(output), base, &args.write.work, cancel)
+    });
+    print_unless_piped(&made?, args.out.as_deref(), args.write.work.json)
+}
+
+/// Refuses a report as JSON where the file itself goes.
+fn refuse_json(out: Option<&Path>, json: bool) -> Result<(), CliError> {
+    match out.is_some_and(is_stdout) && json {
+        true => Err(CliError::Usage(
+            "the output and `--json` would both go to stdout\nhelp: `-o` names a file for one of them"
+                .to_owned(),
+        )),
+        false => Ok(()),
     }
-    print_rows(&rows, args.write.work.json)
+}
+
+fn print_unless_piped(rows: &[Row], out: Option<&Path>, json: bool) -> Result<(), CliError> {
+    if out.is_some_and(is_stdout) { Ok(()) } else { print_rows(rows, json) }
 }
 
 pub(crate) fn run_verify(args: &VerifyArgs, cancel: &Cancel) -> Result<(), CliError> {
@@ -155,7 +142,7 @@ pub(crate) fn run_verify(args: &VerifyArgs, cancel: &Cancel) -> Result<(), CliEr
     let mut failed = None;
     let mut look = |file: &Path, folder: Option<&Path>| {
         let base = base_for(args.base.as_deref(), file, folder)?;
-        match decode(file, None, base, &args.work, cancel) {
+        match open(file).and_then(|opened| decode(opened, None, base, &args.work, cancel)) {
             Ok(row) => rows.push(row),
             // All are looked at, whatever is found.
             Err(error @ CliError::File(_)) if !cancel.is_cancelled() => {
@@ -186,28 +173,31 @@ fn is_compressed(file: &Path) -> bool {
     match Values::open(file) {
         Ok(None) => match Model::list(file) {
             Ok(model) => model.is_compressed(),
-            Err(FileError::Header { .. }) => {
-                file.to_string_lossy().ends_with(&format!("{MARK}{SAFETENSORS}"))
-            }
+            Err(FileError::Header { .. } | FileError::Foreign { .. }) => restored_name(file).is_some(),
             Err(_) => true,
         },
         Ok(Some(_)) | Err(_) => true,
     }
 }
 
-/// Decodes a file to `out`, which may be there with `force`, or to nowhere.
-pub(super) fn decode(
-    file: &Path,
-    out: Option<(&Path, bool)>,
+/// A file and its name.
+fn open(file: &Path) -> Result<(File, &Path), CliError> {
+    Ok((open_input(file).map_err(io_error("read", file))?, file))
+}
+
+/// Decodes a file to `output`, or to nowhere.
+fn decode(
+    (file, path): (File, &Path),
+    output: Option<&Output>,
     base: Option<Arc<Model>>,
     work: &WorkArgs,
     cancel: &Cancel,
 ) -> Result<Row, CliError> {
     let begun = Instant::now();
-    let coded = fs::metadata(file).map_err(io_error("read", file))?.len();
-    let input = Input::open(file, base)?;
-    watched(work, cancel, (file, input.bytes()), |watch| input.decode(out, watch))?;
-    Ok(Row::new(file, out.map(|(out, _)| out), (input.bytes(), coded), None, begun))
+    let coded = file.metadata().map_err(io_error("read", path))?.len();
+    let input = Input::of(file, path, base)?;
+    watched(work, cancel, (path, input.bytes()), |watch| input.decode(output, watch))?;
+    Ok(Row::new(path, output.map(Output::path), (input.bytes(), coded), None, begun))
 }
 
 /// A file that is decompressed.
@@ -218,11 +208,12 @@ enum Input {
 }
 
 impl Input {
-    fn open(file: &Path, base: Option<Arc<Model>>) -> Result<Self, FileError> {
-        if let Some(values) = Values::open(file)? {
+    fn of(file: File, path: &Path, base: Option<Arc<Model>>) -> Result<Self, FileError> {
+        let other = file.try_clone().map_err(FileError::io("read", path))?;
+        if let Some(values) = Values::of_file(other, path)? {
             return Ok(Self::Values(values));
         }
-        Ok(Self::Model(Box::new(Model::open_with(file, base)?)))
+        Ok(Self::Model(Box::new(Model::of_file(file, path, base)?)))
     }
 
     fn bytes(&self) -> u64 {
@@ -232,12 +223,12 @@ impl Input {
         }
     }
 
-    /// To `out`, which may be there with `true`, or to nowhere.
-    fn decode(&self, out: Option<(&Path, bool)>, watch: &Watch<'_>) -> Result<(), FileError> {
-        match (self, out) {
-            (Self::Values(values), Some((out, force))) => values.restore(out, force, watch),
+    /// To `output`, or to nowhere.
+    fn decode(&self, output: Option<&Output>, watch: &Watch<'_>) -> Result<(), FileError> {
+        match (self, output) {
+            (Self::Values(values), Some(output)) => values.restore_into(output, watch),
             (Self::Values(values), None) => values.verify(watch),
-            (Self::Model(model), Some((out, force))) => restore(model, out, force, watch),
+            (Self::Model(model), Some(output)) => restore_into(model, output, watch),
             (Self::Model(model), None) => verify(model, watch),
         }
     }
@@ -260,7 +251,7 @@ fn decompress_pipe(args: &DecompressArgs, cancel: &Cancel) -> Result<(), CliErro
             error => error,
         })
     };
-    match args.out.as_deref().filter(|out| *out != Path::new(PIPE)) {
+    match args.out.as_deref().filter(|out| !is_stdout(out)) {
         Some(out) => write_file(out, args.write.force, |file| write(file)),
         None => write(&mut stdout().lock()),
     }

@@ -1,5 +1,6 @@
 //! `zipwire compress`, `decompress`, `verify`, `cat` and `ls`: model files.
 pub(crate) mod compress;
+mod plan;
 pub(crate) mod read;
 
 use std::fmt::Display;
@@ -23,16 +24,17 @@ use crate::error::CliError;
 use crate::progress::Progress;
 use crate::table;
 
-/// Infix in the names of compressed safetensors files, and suffix of other compressed files.
-const MARK: &str = ".zw";
-const SAFETENSORS: &str = ".safetensors";
+/// Ending in front of that of safetensors in the names of compressed safetensors files, and ending of other compressed files.
+const MARK: &str = "zw";
+const SAFETENSORS: &str = "safetensors";
 /// Ending of ZipNN's files. Such a file has a name to be restored to, so that its content is what is refused.
-const ZNN: &str = ".znn";
+const ZNN: &str = "znn";
 /// Memory that the program takes by itself, and each thread that codes with it: pieces of a MiB, their frames, and tables of codecs.
 const OWN_MEMORY: u64 = 12 << 20;
 const THREAD_MEMORY: u64 = 4 << 20;
-/// stdin or stdout.
-pub(crate) const PIPE: &str = "-";
+/// Names of stdin and of stdout.
+const STDIN: [&str; 3] = ["-", "/dev/stdin", "/dev/fd/0"];
+const STDOUT: [&str; 3] = ["-", "/dev/stdout", "/dev/fd/1"];
 
 /// A codec, for the parser of arguments.
 pub(crate) fn spec(text: &str) -> Result<Spec, String> {
@@ -80,11 +82,6 @@ impl Row {
             seconds,
             gbps: raw as f64 / 1e9 / seconds,
         }
-    }
-
-    /// That of a file that appears in the folder `out`, at the place that a file of this name would have in `folder`.
-    fn placed(self, out: &Path, name: &Path, folder: &Path) -> Self {
-        Self { out: Some(out.join(name.strip_prefix(folder).unwrap_or(name))), ..self }
     }
 }
 
@@ -174,36 +171,41 @@ fn base_for(base: Option<&Path>, file: &Path, folder: Option<&Path>) -> Result<O
 
 /// Name of the compressed file: `x.zw.safetensors` for `x.safetensors`, `x.zw` for any other `x`.
 fn compressed_name(file: &Path) -> PathBuf {
-    let name = file.as_os_str().to_string_lossy();
-    match name.strip_suffix(SAFETENSORS) {
-        Some(stem) => format!("{stem}{MARK}{SAFETENSORS}").into(),
-        None => format!("{name}{MARK}").into(),
+    match without_ending(file, SAFETENSORS) {
+        Some(plain) => with_ending(&with_ending(&plain, MARK), SAFETENSORS),
+        None => with_ending(file, MARK),
     }
 }
 
 /// Name of the file before it was compressed; `None` if its name does not tell.
 fn restored_name(file: &Path) -> Option<PathBuf> {
-    let name = file.as_os_str().to_string_lossy();
-    if let Some(stem) = name.strip_suffix(SAFETENSORS) {
-        return Some(format!("{}{SAFETENSORS}", stem.strip_suffix(MARK)?).into());
+    match without_ending(file, SAFETENSORS) {
+        Some(packed) => without_ending(&packed, MARK).map(|plain| with_ending(&plain, SAFETENSORS)),
+        None => without_ending(file, MARK).or_else(|| without_ending(file, ZNN)),
     }
-    Some(name.strip_suffix(MARK).or_else(|| name.strip_suffix(ZNN))?.into())
 }
 
-/// Where each of several files goes: beside it, to the one file `out`, or into the folder `out`.
-fn place(file: &Path, out: Option<&Path>, several: bool, name: &Path) -> Result<PathBuf, CliError> {
-    let Some(out) = out else { return Ok(name.to_owned()) };
-    if !several && !out.is_dir() {
-        return Ok(out.to_owned());
-    }
-    std::fs::create_dir_all(out).map_err(|source| FileError::Io {
-        action: "create folder",
-        path: out.to_owned(),
-        source,
-    })?;
-    let name = name.file_name();
-    let message = || CliError::Usage(format!("`{}` has no name", file.display()));
-    Ok(out.join(name.ok_or_else(message)?))
+/// The same path with `.ending` behind its name.
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".");
+    name.push(ending);
+    path.with_file_name(name)
+}
+
+/// The same path without `.ending` behind its name; `None` if its name does not end so.
+fn without_ending(path: &Path, ending: &str) -> Option<PathBuf> {
+    path.extension().filter(|found| *found == ending).map(|_| path.with_extension(""))
+}
+
+/// Whether an input is standard input.
+pub(crate) fn is_stdin(path: &Path) -> bool {
+    STDIN.iter().any(|name| path == Path::new(name))
+}
+
+/// Whether an output is standard output.
+fn is_stdout(path: &Path) -> bool {
+    STDOUT.iter().any(|name| path == Path::new(name))
 }
 
 /// Copies to the end, or until the user asks to stop.

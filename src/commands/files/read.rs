@@ -5,9 +5,10 @@ use std::io::{Write, stdout};
 use std::path::PathBuf;
 
 use serde::Serialize;
-use zipwire::models::file::Model;
+use zipwire::Cancel;
+use zipwire::models::file::{FileError, Model, Output, Sources};
 
-use super::{base_for, io_error, print, print_json};
+use super::{base_for, io_error, is_stdout, print, print_json};
 use crate::cli::{CatArgs, LsArgs};
 use crate::error::CliError;
 use crate::table;
@@ -15,17 +16,32 @@ use crate::table;
 /// Rows that are decoded at once: about so many bytes of them.
 const AT_ONCE: u64 = 1 << 26;
 
-pub(crate) fn cat(args: &CatArgs) -> Result<(), CliError> {
+pub(crate) fn cat(args: &CatArgs, cancel: &Cancel) -> Result<(), CliError> {
+    let Some(out) = args.out.as_deref().filter(|out| !is_stdout(out)) else {
+        return write_rows(args, &mut stdout().lock(), cancel);
+    };
+    let mut sources = Sources::default();
+    args.base.iter().chain([&args.file]).try_for_each(|file| sources.add(file))?;
+    sources.refuse_file(out)?;
+    let _hold = cancel.hold();
+    let output = Output::like(out, args.force, &args.file)?;
+    write_rows(args, &mut output.file(), cancel)?;
+    Ok(output.finish()?)
+}
+
+fn write_rows(args: &CatArgs, out: &mut dyn Write, cancel: &Cancel) -> Result<(), CliError> {
     let model = Model::open_with(&args.file, base_for(args.base.as_deref(), &args.file, None)?)?;
     let tensor = model.tensor(&args.tensor)?;
     let count = tensor.shape.first().map_or(1, |rows| *rows as u64);
     let rows = args.range.clone().unwrap_or(0..count);
     let row = tensor.bytes().checked_div(count).unwrap_or(0).max(1);
     let step = (AT_ONCE / row).max(1);
-    let mut out = stdout().lock();
     // Also where there is none: the range is checked.
     let mut start = rows.start;
     loop {
+        if cancel.is_cancelled() {
+            return Err(FileError::Cancelled.into());
+        }
         let end = rows.end.min(start.saturating_add(step));
         out.write_all(&model.read_rows(&args.tensor, start..end)?)?;
         start = end;

@@ -16,7 +16,7 @@ use zipwire::{
 
 use super::{tables, verdict};
 use crate::cli::RunArgs;
-use crate::commands::{load_scenario, print, say_warnings};
+use crate::commands::{load_scenario, print, refuse_store, say_warnings};
 use crate::error::CliError;
 use crate::progress::Progress;
 
@@ -45,6 +45,7 @@ pub(super) fn run(
         say_warnings(&experiment);
     }
     let folder = args.folder(&experiment.name);
+    refuse_store(Some(&folder))?;
     let hold = cancel.hold();
     let mut output = Output::create(&folder)?;
 

@@ -35,6 +35,7 @@ pub(super) fn run(
         return Err(zipwire::ExecuteError::Unavailable(executor, missing).into());
     }
     let folder = args.folder(&base.name);
+    crate::commands::refuse_store(Some(&folder))?;
     let setup = SweepSetup {
         sweep,
         executors,

@@ -14,7 +14,7 @@ use crate::file::foreign::Foreign;
 use crate::file::header::Header;
 use crate::file::model::Model;
 use crate::file::note::{Archive, FORMAT_VERSION, KEY, Note, PartNote};
-use crate::file::output::Output;
+use crate::file::output::{Output, Sources};
 use crate::file::plan::{
     BETWEEN, Codecs, Coding, How, LEAST_BYTES, Part, choose, for_bytes, share_of_sample,
 };
@@ -56,7 +56,7 @@ pub struct Compressed {
 /// worth it is such a tensor, of the type that codes a sample of it shortest. It has no base.
 ///
 /// # Errors
-/// If the input is no safetensors file and no archive, or is compressed already, the codec has no such values, there is an output already, the system
+/// If the input is no safetensors file and no archive, or is compressed already, the codec has no such values, the output is none ([`refuse_file`](crate::file::refuse_file)) or an input, the system
 /// refuses something, or `watch` says to stop. Then there is no new file.
 pub fn compress(
     input: &Path,
@@ -65,7 +65,25 @@ pub fn compress(
     base: Option<&Model>,
     watch: &Watch<'_>,
 ) -> Result<Compressed, FileError> {
-    let file = open(input, output)?;
+    Sources::of(input, base)?.refuse_file(output)?;
+    let staged = Output::like(output, compression.force, input)?;
+    let made = compress_into(input, &staged, compression, base, watch)?;
+    staged.finish()?;
+    Ok(made)
+}
+
+/// [`compress`] into a file that its caller puts in its place, perhaps after a look at it.
+///
+/// # Errors
+/// Errors of [`compress`] but those of places.
+pub fn compress_into(
+    input: &Path,
+    output: &Output,
+    compression: &Compression,
+    base: Option<&Model>,
+    watch: &Watch<'_>,
+) -> Result<Compressed, FileError> {
+    let file = crate::file::open_input(input).map_err(FileError::io("read", input))?;
     let header = match Header::read(&file) {
         Ok(header) => header,
         Err(source) => {
@@ -101,7 +119,7 @@ pub fn compress(
         parts.push(Part { tensor: tensor.name.clone(), at, bytes: tensor.bytes(), how });
     }
     let outline = Outline { notes: header.notes(), archive: None, base: base_digest, parts };
-    let kept = outline.write((&file, input), base, output, compression.force, watch)?;
+    let kept = outline.write((&file, input), base, output, watch)?;
     let coded = outline.coded();
     Ok(Compressed {
         bytes_raw: outline.bytes(),
@@ -115,7 +133,7 @@ pub fn compress(
 fn compress_archive(
     (file, input): (&File, &Path),
     format: Foreign,
-    output: &Path,
+    output: &Output,
     compression: &Compression,
     base: Option<&Model>,
     watch: &Watch<'_>,
@@ -128,7 +146,7 @@ fn compress_archive(
     let parts = archive_parts((file, input), members, bytes, &Codecs::new(&compression.spec, None)?, watch)?;
     let none = Header::none();
     let outline = Outline { notes: none.notes(), archive: Some(Archive::Zip), base: None, parts };
-    let kept = outline.write((file, input), None, output, compression.force, watch)?;
+    let kept = outline.write((file, input), None, output, watch)?;
     let coded = outline.coded();
     Ok(Compressed {
         bytes_raw: bytes,
@@ -150,26 +168,33 @@ pub fn compress_values(
     compression: &Compression,
     watch: &Watch<'_>,
 ) -> Result<Compressed, FileError> {
-    let file = open(input, output)?;
+    Sources::of(input, None)?.refuse_file(output)?;
+    let staged = Output::like(output, compression.force, input)?;
+    let made = compress_values_into(input, &staged, dtype, compression, watch)?;
+    staged.finish()?;
+    Ok(made)
+}
+
+/// [`compress_values`] into a file that its caller puts in its place.
+///
+/// # Errors
+/// Errors of [`compress_values`] but those of places.
+pub fn compress_values_into(
+    input: &Path,
+    output: &Output,
+    dtype: DType,
+    compression: &Compression,
+    watch: &Watch<'_>,
+) -> Result<Compressed, FileError> {
+    let file = crate::file::open_input(input).map_err(FileError::io("read", input))?;
     let bytes = file.metadata().map_err(FileError::io("read", input))?.len();
     let coding = Coding { spec: Codecs::new(&compression.spec, None)?.plain, dtype, base: None };
     let parts = [Part { tensor: String::new(), at: 0, bytes, how: How::Coded(coding) }];
-    let staged = Output::begin(output, compression.force)?;
-    let kept = write_parts((&file, input), &parts, None, (staged.file(), output), 0, watch)?;
+    let kept = write_parts((&file, input), &parts, None, (output.file(), output.path()), 0, watch)?;
     // Nothing is behind a container.
     let end = kept.parts[0].container.unwrap_or(0);
-    staged.file().set_len(end).map_err(FileError::io("write", output))?;
-    staged.finish()?;
+    output.file().set_len(end).map_err(FileError::io("write", output.path()))?;
     Ok(Compressed { bytes_raw: bytes, bytes_coded: end, tensors: (1, 0), digest: kept.digest })
-}
-
-/// Opens an input that the output is not.
-fn open(input: &Path, output: &Path) -> Result<File, FileError> {
-    let is_same = |(one, other)| one == other;
-    if input.canonicalize().ok().zip(output.canonicalize().ok()).is_some_and(is_same) {
-        return Err(FileError::Same { path: output.to_owned() });
-    }
-    crate::file::open_input(input).map_err(FileError::io("read", input))
 }
 
 /// Plan of a compressed file: its parts, and the metadata that its header carries.
@@ -194,19 +219,17 @@ impl Outline<'_> {
         &self,
         input: (&File, &Path),
         base: Option<&Model>,
-        output: &Path,
-        force: bool,
+        output: &Output,
         watch: &Watch<'_>,
     ) -> Result<Kept, FileError> {
-        let staged = Output::begin(output, force)?;
         // The header is in front of what it counts, so it gets the room that it may need at the most, and spaces for the rest.
         let room = self.header(None).len().next_multiple_of(8) as u64;
-        let kept = write_parts(input, &self.parts, base, (staged.file(), output), 8 + room, watch)?;
+        let target = (output.file(), output.path());
+        let kept = write_parts(input, &self.parts, base, target, 8 + room, watch)?;
         let mut text = self.header(Some(&kept));
         text.push_str(&" ".repeat(room as usize - text.len()));
         let front = [&room.to_le_bytes(), text.as_bytes()].concat();
-        at::write_all(staged.file(), &front, 0).map_err(FileError::io("write", output))?;
-        staged.finish()?;
+        at::write_all(output.file(), &front, 0).map_err(FileError::io("write", output.path()))?;
         Ok(kept)
     }
 

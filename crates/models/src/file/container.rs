@@ -9,7 +9,7 @@ use zipwire_codec::{Base, ContainerIndex, Decoder};
 
 use crate::file::model::Model;
 use crate::file::note::PIECE;
-use crate::file::output::Output;
+use crate::file::output::{Output, Sources};
 use crate::file::watch::{lock, on_threads};
 use crate::file::{FileError, Watch, at, open_input};
 
@@ -171,8 +171,15 @@ impl Values {
     /// # Errors
     /// If it cannot be read, or is a container that is cut or damaged.
     pub fn open(path: &Path) -> Result<Option<Self>, FileError> {
+        Self::of_file(open_input(path).map_err(FileError::io("read", path))?, path)
+    }
+
+    /// [`Self::open`] for a file that is open, which errors call `path`.
+    ///
+    /// # Errors
+    /// Errors of [`Self::open`].
+    pub fn of_file(file: File, path: &Path) -> Result<Option<Self>, FileError> {
         let read = FileError::io("read", path);
-        let file = open_input(path).map_err(&read)?;
         let len = file.metadata().map_err(&read)?.len();
         let mut magic = [0; MAGIC.len()];
         if len < magic.len() as u64 {
@@ -194,15 +201,24 @@ impl Values {
     /// Writes what was compressed, byte for byte.
     ///
     /// # Errors
-    /// If the file is damaged, there is an output already, the system refuses something, or `watch` says to stop. Then there is no new file.
+    /// If the file is damaged, the output is none ([`refuse_file`](crate::file::refuse_file)), the system refuses something, or `watch` says to stop. Then there is no new file.
     pub fn restore(&self, output: &Path, force: bool, watch: &Watch<'_>) -> Result<(), FileError> {
-        let staged = Output::begin(output, force)?;
+        Sources::of(&self.path, None)?.refuse_file(output)?;
+        let staged = Output::like(output, force, &self.path)?;
+        self.restore_into(&staged, watch)?;
+        staged.finish()
+    }
+
+    /// [`Self::restore`] into a file that its caller puts in its place.
+    ///
+    /// # Errors
+    /// If the file is damaged, the system refuses something, or `watch` says to stop.
+    pub fn restore_into(&self, output: &Output, watch: &Watch<'_>) -> Result<(), FileError> {
         let write = |bytes: &[u8], at: u64| {
-            at::write_all(staged.file(), bytes, at).map_err(FileError::io("write", output))
+            at::write_all(output.file(), bytes, at).map_err(FileError::io("write", output.path()))
         };
         self.decode(watch, write)?;
-        write(self.index.tail(), self.bytes() - self.index.tail().len() as u64)?;
-        staged.finish()
+        write(self.index.tail(), self.bytes() - self.index.tail().len() as u64)
     }
 
     /// Decodes all of it; frames have checksums over their values.

@@ -17,8 +17,19 @@ pub enum FileError {
     Io { action: &'static str, path: PathBuf, source: io::Error },
     #[error("`{}` is there already\nhelp: `--force` replaces it", path.display())]
     Exists { path: PathBuf },
-    #[error("`{}` would replace the file that it is made from", path.display())]
+    #[error("`{}` is there already\nhelp: `--force` puts files into it, replaces those of the same names, and touches nothing else", path.display())]
+    FolderExists { path: PathBuf },
+    /// Something else than a file where a file would be, or than a folder where a folder would be.
+    #[error("`{}` is {found}, and no {wanted} replaces it\nhelp: name another output", path.display())]
+    Kind { path: PathBuf, found: &'static str, wanted: &'static str },
+    #[error("`{}` would replace what it is made from, an input or a base, or be in it\nhelp: name another output", path.display())]
     Same { path: PathBuf },
+    #[error("`{}` and `{}` would both be `{}`\nhelp: move or rename one of them, or give each an output of its own", first.display(), second.display(), output.display())]
+    OneOutput { first: PathBuf, second: PathBuf, output: PathBuf },
+    #[error("`{}` is in the store `{}`, where only `zipwire store` writes\nhelp: name an output that is in no store", path.display(), store.display())]
+    InStore { path: PathBuf, store: PathBuf },
+    #[error("`-` is no name of an output here\nhelp: `./-` names a file that is called so")]
+    Dash,
     #[error("`{}` is not read as safetensors: {source}\nhelp: {}", path.display(), help_for_header(source))]
     Header { path: PathBuf, source: HeaderError },
     /// A file of another format, which is not read, or not before it is compressed.

@@ -19,7 +19,7 @@ mod restore;
 mod watch;
 
 pub use at::{buffer, open_input};
-pub use compress::{Compressed, Compression, compress, compress_values};
+pub use compress::{Compressed, Compression, compress, compress_into, compress_values, compress_values_into};
 pub use container::Values;
 pub use encode::Frames;
 pub use error::{FileError, help_for_version};
@@ -27,7 +27,10 @@ pub use foreign::{Foreign, is_archive};
 pub use header::{Header, HeaderError, TensorInfo};
 pub use model::{Model, nearest, nearest_names};
 pub use note::FORMAT_VERSION;
-pub use output::{Output, OutputFolder, STAGED, files_below, folder, mirror, stage, sync_folder};
+pub use output::{
+    Output, OutputFolder, STAGED, STORE_FILE, Sources, files_below, folder, refuse_file, refuse_folder,
+    refuse_store, refuse_twice, sync_folder,
+};
 pub use plan::{FOR_BYTES, LEAST_BYTES, LEAST_SAVING};
-pub use restore::{restore, verify};
+pub use restore::{restore, restore_into, verify};
 pub use watch::Watch;

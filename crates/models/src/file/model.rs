@@ -74,21 +74,21 @@ impl Model {
     /// # Errors
     /// Errors of [`Self::open`].
     pub fn list(path: &Path) -> Result<Self, FileError> {
-        let (file, outer, note) = Self::begin(path)?;
+        let file = open_input(path).map_err(FileError::io("read", path))?;
+        let (outer, note) = Self::begin(&file, path)?;
         match note {
             Some(note) => Self::compressed(path, file, &outer, note, None),
             None => Ok(Self::plain(path, file, outer)),
         }
     }
 
-    fn begin(path: &Path) -> Result<(File, Header, Option<Note>), FileError> {
-        let file = open_input(path).map_err(FileError::io("read", path))?;
-        let outer = Header::read(&file).map_err(|source| match Foreign::of(&file) {
+    fn begin(file: &File, path: &Path) -> Result<(Header, Option<Note>), FileError> {
+        let outer = Header::read(file).map_err(|source| match Foreign::of(file) {
             Some(foreign) => foreign.refused(path),
             None => FileError::Header { path: path.to_owned(), source },
         })?;
         let note = Note::of(&outer, path)?;
-        Ok((file, outer, note))
+        Ok((outer, note))
     }
 
     /// Like [`Self::open`], for a file that may have differences from `base`.
@@ -96,7 +96,15 @@ impl Model {
     /// # Errors
     /// Errors of [`Self::open`], and [`FileError::WrongBase`]: to know that, all of the base is read.
     pub fn open_with(path: &Path, base: Option<Arc<Self>>) -> Result<Self, FileError> {
-        let (file, outer, note) = Self::begin(path)?;
+        Self::of_file(open_input(path).map_err(FileError::io("read", path))?, path, base)
+    }
+
+    /// [`Self::open_with`] for a file that is open, which errors call `path`.
+    ///
+    /// # Errors
+    /// Errors of [`Self::open_with`].
+    pub fn of_file(file: File, path: &Path, base: Option<Arc<Self>>) -> Result<Self, FileError> {
+        let (outer, note) = Self::begin(&file, path)?;
         let Some(note) = note else { return Ok(Self::plain(path, file, outer)) };
         if let Some(needed) = &note.base {
             let Some(base) = &base else {
@@ -198,6 +206,11 @@ impl Model {
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The file that it has differences from, if it was opened with one.
+    pub(crate) fn base(&self) -> Option<&Self> {
+        self.base.as_deref()
     }
 
     /// Whether it is compressed.

@@ -1,80 +1,165 @@
 //! Files and folders that appear under their names when they are complete and on the disk, or not at all.
+//!
+//! Only a regular file is replaced, by a regular file, and only with `force`. A folder is never replaced: with `force`, files are put into it.
+
+mod folder;
+mod refusal;
+mod staged;
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
-#[cfg(target_os = "linux")]
-use rustix::fs::{CWD, RenameFlags};
-use tempfile::{TempDir, TempPath};
+use tempfile::TempPath;
 
 use crate::file::FileError;
 
-/// Prefix of the names of files and folders that are not complete.
-pub const STAGED: &str = ".zipwire-staged-";
+pub use folder::OutputFolder;
+pub use refusal::{STORE_FILE, Sources, refuse_file, refuse_folder, refuse_store, refuse_twice};
+pub use staged::STAGED;
 
 /// A file that is being written beside the place where it will be. Dropped, it is gone.
 #[derive(Debug)]
 pub struct Output {
-    path: PathBuf,
+    /// Its name in errors.
+    shown: PathBuf,
     file: File,
+    /// `None` for one without a name.
+    place: Option<Place>,
+}
+
+#[derive(Debug)]
+struct Place {
+    path: PathBuf,
     staged: TempPath,
     force: bool,
+    rights: Rights,
+}
+
+/// Rights of a result: those of its input, or those that new files of this user have.
+#[derive(Clone, Copy, Debug)]
+enum Rights {
+    Usual,
+    #[cfg_attr(not(unix), allow(dead_code, reason = "there are none to be kept"))]
+    Mode(u32),
 }
 
 impl Output {
-    /// Begins a file that will be `path`. Only with `force` may there be one.
+    /// Begins a file that will be `path`, with the rights that new files of this user have. With `force`, a file may be there, which is replaced.
     ///
     /// # Errors
-    /// [`FileError::Exists`], and if the folder takes no files.
+    /// Errors of [`refuse_file`], and if the folder takes no files.
     pub fn begin(path: &Path, force: bool) -> Result<Self, FileError> {
-        refuse_existing(path, force)?;
-        let (file, staged) = stage(path).map_err(FileError::io("create", path))?;
-        Ok(Self { path: path.to_owned(), file, staged, force })
+        Self::begin_with(path, force, Rights::Usual)
     }
 
-    /// The file, to be written.
+    /// [`begin`](Self::begin) for a file with the rights of `input`: from its beginning nobody reads it who cannot read that.
+    ///
+    /// # Errors
+    /// Errors of [`begin`](Self::begin), and if `input` is not there.
+    pub fn like(path: &Path, force: bool, input: &Path) -> Result<Self, FileError> {
+        Self::begin_with(path, force, Rights::of(input)?)
+    }
+
+    /// Begins a file without a name in the folder for temporary files, which is gone with the process: for [`pour`](Self::pour). Errors call it `shown`.
+    ///
+    /// # Errors
+    /// If the folder takes no files.
+    pub fn unnamed(shown: &Path) -> Result<Self, FileError> {
+        let file = tempfile::tempfile().map_err(FileError::io("create a temporary file for", shown))?;
+        Ok(Self { shown: shown.to_owned(), file, place: None })
+    }
+
+    fn begin_with(path: &Path, force: bool, rights: Rights) -> Result<Self, FileError> {
+        refuse_file(path, force)?;
+        staged::sweep(folder(path));
+        Self::within(path, path, force, rights)
+    }
+
+    /// Begins a file whose place is known to be fit.
+    fn within(path: &Path, shown: &Path, force: bool, rights: Rights) -> Result<Self, FileError> {
+        let (file, staged) =
+            staged::file_in(folder(path), rights.begin()).map_err(FileError::io("create", shown))?;
+        let place = Place { path: path.to_owned(), staged, force, rights };
+        Ok(Self { shown: shown.to_owned(), file, place: Some(place) })
+    }
+
+    /// Name of the file that it will be.
+    pub fn path(&self) -> &Path {
+        &self.shown
+    }
+
+    /// The file, to be written and read.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Puts it on the disk, then in its place, then the folder on the disk.
+    /// Puts it on the disk, then in its place, then the folder on the disk. One without a name is gone then.
     ///
     /// # Errors
-    /// If the system refuses any of it, or there is such a file by now.
+    /// If the system refuses any of it, or something is in its place by now that it does not replace.
     pub fn finish(self) -> Result<(), FileError> {
-        let Self { path, file, staged, force } = self;
-        file.sync_all().map_err(FileError::io("write", &path))?;
-        drop(file);
+        // The file stays open, and so locked, until it has its name.
+        let Self { shown, file, place } = self;
+        let Some(Place { path, staged, force, rights }) = place else { return Ok(()) };
+        rights.set(&file).and_then(|()| file.sync_all()).map_err(FileError::io("write", &shown))?;
+        if force {
+            refusal::refuse_kind(&path, true)?;
+        }
         let placed = if force { staged.persist(&path) } else { staged.persist_noclobber(&path) };
         placed.map_err(|error| match error.error.kind() {
-            io::ErrorKind::AlreadyExists => FileError::Exists { path: path.clone() },
-            _ => FileError::Io { action: "create", path: path.clone(), source: error.error },
+            io::ErrorKind::AlreadyExists => FileError::Exists { path: shown.clone() },
+            _ => FileError::Io { action: "create", path: shown.clone(), source: error.error },
         })?;
-        sync_folder(folder(&path)).map_err(FileError::io("write the folder of", &path))
+        sync_folder(folder(&path)).map_err(FileError::io("write the folder of", &shown))
+    }
+
+    /// Copies all of it to `out`, and nothing into its place.
+    ///
+    /// # Errors
+    /// If it cannot be read, or `out` takes no more.
+    pub fn pour(self, out: &mut dyn Write) -> io::Result<()> {
+        let mut file = self.file;
+        file.rewind()?;
+        io::copy(&mut file, out)?;
+        out.flush()
     }
 }
 
-/// Only with `force` may there be something already.
-fn refuse_existing(path: &Path, force: bool) -> Result<(), FileError> {
-    if !force && path.symlink_metadata().is_ok() {
-        return Err(FileError::Exists { path: path.to_owned() });
-    }
-    Ok(())
-}
-
-/// A new file in the folder of `path`, with the rights that files of this user have; to be given that name when it is complete.
-///
-/// # Errors
-/// If the folder takes no files. The error does not name the staged file, which is not the user's.
-pub fn stage(path: &Path) -> io::Result<(File, TempPath)> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(STAGED);
+impl Rights {
+    /// Bits that say who may read, write and run a file.
     #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let staged = builder.tempfile_in(folder(path));
-    let staged = staged.map_err(|error| error.raw_os_error().map_or(error, io::Error::from_raw_os_error));
-    Ok(staged?.into_parts())
+    const BITS: u32 = 0o777;
+
+    fn of(input: &Path) -> Result<Self, FileError> {
+        let metadata = fs::metadata(input).map_err(FileError::io("read", input))?;
+        #[cfg(unix)]
+        let rights =
+            Self::Mode(std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & Self::BITS);
+        #[cfg(not(unix))]
+        let rights = {
+            drop(metadata);
+            Self::Usual
+        };
+        Ok(rights)
+    }
+
+    /// Mode in which a file is created, before its rights are set.
+    fn begin(self) -> u32 {
+        match self {
+            Self::Usual => 0o666,
+            Self::Mode(_) => 0o600,
+        }
+    }
+
+    #[cfg_attr(not(unix), allow(unused_variables, reason = "there are none to be set"))]
+    fn set(self, file: &File) -> io::Result<()> {
+        #[cfg(unix)]
+        if let Self::Mode(mode) = self {
+            file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))?;
+        }
+        Ok(())
+    }
 }
 
 /// The folder that a file is in.
@@ -91,84 +176,7 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { fs::File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// Makes the folder `to` of the files of `from`, with their folders. `make` is given each file and the path that its copy has; where it says
-/// that it has not made one, the file is copied. The folder appears when all of it is on the disk, or not at all.
-///
-/// # Errors
-/// [`FileError::Exists`] if there is such a folder, and `force` does not let it be replaced; of `make`; if the system refuses something.
-pub fn mirror<E: From<FileError>>(
-    from: &Path,
-    to: &Path,
-    force: bool,
-    mut make: impl FnMut(&Path, &Path) -> Result<bool, E>,
-) -> Result<(), E> {
-    let staged = OutputFolder::begin(to, force)?;
-    for file in files_below(from)? {
-        let within = file.strip_prefix(from).unwrap_or(&file);
-        let copy = staged.root().join(within);
-        fs::create_dir_all(folder(&copy)).map_err(FileError::io("create", to))?;
-        if !make(&file, &copy)? {
-            copy_file(&file, &copy)?;
-        }
-    }
-    Ok(staged.finish()?)
-}
-
-/// A folder that is being filled beside the place where it will be. Dropped, it is gone.
-#[derive(Debug)]
-pub struct OutputFolder {
-    path: PathBuf,
-    root: PathBuf,
-    staged: TempDir,
-}
-
-impl OutputFolder {
-    /// Begins a folder that will be `path`. Only with `force` may there be one.
-    ///
-    /// # Errors
-    /// [`FileError::Exists`], and if the folder that it will be in takes none.
-    pub fn begin(path: &Path, force: bool) -> Result<Self, FileError> {
-        refuse_existing(path, force)?;
-        let create = FileError::io("create", path);
-        let staged = tempfile::Builder::new().prefix(STAGED).tempdir_in(folder(path)).map_err(&create)?;
-        let root = staged.path().join("folder");
-        fs::create_dir(&root).map_err(&create)?;
-        Ok(Self { path: path.to_owned(), root, staged })
-    }
-
-    /// The folder, to be filled with files that are on the disk.
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
-    /// Puts the names in it on the disk, then the folder in its place.
-    ///
-    /// # Errors
-    /// If the system refuses any of it.
-    pub fn finish(self) -> Result<(), FileError> {
-        let Self { path, root, staged } = self;
-        let create = FileError::io("create", &path);
-        sync_all_folders(&root).map_err(&create)?;
-        // One that was there is in the staged folder then, and removed with it.
-        put(&root, &path, &staged.path().join("before")).map_err(&create)?;
-        sync_folder(folder(&path)).map_err(&create)
-    }
-}
-
-/// Puts a folder in its place. What is there goes to `before`, or to where the folder was: in one step, where the system has one.
-fn put(root: &Path, to: &Path, before: &Path) -> io::Result<()> {
-    if to.symlink_metadata().is_ok() {
-        #[cfg(target_os = "linux")]
-        if rustix::fs::renameat_with(CWD, root, CWD, to, RenameFlags::EXCHANGE).is_ok() {
-            return Ok(());
-        }
-        // File systems need not have it. A crash between the two renames leaves the old folder within the staged one.
-        fs::rename(to, before)?;
-    }
-    fs::rename(root, to)
-}
-
-/// All files below a folder, in the order of their names.
+/// All files below a folder, in the order of their names, but those that a process has not completed.
 ///
 /// # Errors
 /// If a folder cannot be read.
@@ -177,27 +185,14 @@ pub fn files_below(from: &Path) -> Result<Vec<PathBuf>, FileError> {
     let (mut files, mut folders) = (Vec::new(), vec![from.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).map_err(&read)? {
-            let path = entry.map_err(&read)?.path();
+            let entry = entry.map_err(&read)?;
+            if staged::is_staged(&entry.file_name()) {
+                continue;
+            }
+            let path = entry.path();
             if path.is_dir() { folders.push(path) } else { files.push(path) }
         }
     }
     files.sort();
     Ok(files)
-}
-
-fn copy_file(from: &Path, to: &Path) -> Result<(), FileError> {
-    let mut source = crate::file::open_input(from).map_err(FileError::io("read", from))?;
-    let copy = Output::begin(to, false)?;
-    io::copy(&mut source, &mut copy.file()).map_err(FileError::io("copy", from))?;
-    copy.finish()
-}
-
-fn sync_all_folders(root: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(root)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            sync_all_folders(&path)?;
-        }
-    }
-    sync_folder(root)
 }

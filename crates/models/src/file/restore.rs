@@ -1,24 +1,32 @@
 //! Restoration and verification of whole files.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::file::model::Model;
 use crate::file::note::{Digest, PIECE};
-use crate::file::output::Output;
+use crate::file::output::{Output, Sources};
 use crate::file::{FileError, Watch, at};
 
 /// Writes the file that was compressed into `model`, byte for byte, and compares it with its digest.
 ///
 /// # Errors
-/// If the file is not compressed, is damaged, there is an output already, the system refuses something, or `watch` says to stop.
-/// Then there is no new file.
+/// If the file is not compressed, is damaged, the output is none ([`refuse_file`](crate::file::refuse_file)), the system refuses something, or
+/// `watch` says to stop. Then there is no new file.
 pub fn restore(model: &Model, output: &Path, force: bool, watch: &Watch<'_>) -> Result<(), FileError> {
-    let staged = Output::begin(output, force)?;
-    staged.file().set_len(model.bytes()).map_err(FileError::io("write", output))?;
-    decode_all(model, Some((staged.file(), output)), watch)?;
+    Sources::of(model.path(), model.base())?.refuse_file(output)?;
+    let staged = Output::like(output, force, model.path())?;
+    restore_into(model, &staged, watch)?;
     staged.finish()
+}
+
+/// [`restore`] into a file that its caller puts in its place.
+///
+/// # Errors
+/// If the file is not compressed, is damaged, the system refuses something, or `watch` says to stop.
+pub fn restore_into(model: &Model, output: &Output, watch: &Watch<'_>) -> Result<(), FileError> {
+    output.file().set_len(model.bytes()).map_err(FileError::io("write", output.path()))?;
+    decode_all(model, Some(output), watch)
 }
 
 /// Decodes all of a compressed file, and compares it with its digest.
@@ -29,7 +37,7 @@ pub fn verify(model: &Model, watch: &Watch<'_>) -> Result<(), FileError> {
     decode_all(model, None, watch)
 }
 
-fn decode_all(model: &Model, output: Option<(&File, &Path)>, watch: &Watch<'_>) -> Result<(), FileError> {
+fn decode_all(model: &Model, output: Option<&Output>, watch: &Watch<'_>) -> Result<(), FileError> {
     if !model.is_compressed() {
         return Err(FileError::NotCompressed { path: model.path().to_owned() });
     }
@@ -38,8 +46,8 @@ fn decode_all(model: &Model, output: Option<(&File, &Path)>, watch: &Watch<'_>) 
     for piece in header.chunks(PIECE as usize) {
         digest.add(Digest::of_piece(piece));
     }
-    if let Some((file, path)) = output {
-        at::write_all(file, header, 0).map_err(FileError::io("write", path))?;
+    if let Some(output) = output {
+        at::write_all(output.file(), header, 0).map_err(FileError::io("write", output.path()))?;
     }
     (watch.done)(header.len() as u64);
     // Each piece by the number of its tensor, and where it begins there.
@@ -56,9 +64,9 @@ fn decode_all(model: &Model, output: Option<(&File, &Path)>, watch: &Watch<'_>) 
         values.resize(PIECE.min(tensor.bytes() - start) as usize, 0);
         model.read_alone(&tensor.name, start, values)?;
         hashes[number].store(Digest::of_piece(values), Ordering::Relaxed);
-        if let Some((file, path)) = output {
+        if let Some(output) = output {
             let place = header.len() as u64 + tensor.range.start + start;
-            at::write_all(file, values, place).map_err(FileError::io("write", path))?;
+            at::write_all(output.file(), values, place).map_err(FileError::io("write", output.path()))?;
         }
         (watch.done)(values.len() as u64);
         Ok(())

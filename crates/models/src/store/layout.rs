@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::file::{FileError, Output, nearest_names, sync_folder};
+use crate::file::{FileError, Output, STORE_FILE as ABOUT, nearest_names, sync_folder};
 use serde::{Deserialize, Serialize};
 
 use crate::store::manifest::Manifest;
@@ -14,8 +14,6 @@ use crate::store::{Address, StoreError, check_id};
 /// The version of the format that is written, and the first one that later releases promise to read; others are refused.
 pub const FORMAT_VERSION: u64 = 1;
 
-/// The file that says that a folder is a store: the last one that is made of it.
-const ABOUT: &str = "zipwire-store.json";
 /// Value of `format` in that file.
 const FORMAT: &str = "zipwire-store";
 pub(crate) const LOCK: &str = "lock";

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::file::{FileError, OutputFolder, Watch, at, folder};
@@ -14,11 +14,11 @@ use crate::store::manifest::{Manifest, Part, StoredFile};
 use crate::store::object::{Chain, NOT_THERE, OTHER_HASH, Scratch};
 use crate::store::{Store, StoreError, rounded};
 
-/// Writes the files of a checkpoint into the folder `out`, byte for byte, and compares what is written with its addresses. The folder appears when all
-/// of it is on the disk, or not at all.
+/// Writes the files of a checkpoint into the folder `out`, byte for byte, and compares what is written with its addresses. A new folder appears when all
+/// of it is on the disk, or not at all; in one that is there, with `force`, files of the same names are replaced ([`OutputFolder::finish`]).
 ///
 /// # Errors
-/// [`FileError::Exists`] if there is such a folder, and `force` does not let it be replaced; [`StoreError::NoCheckpoint`];
+/// Errors of [`OutputFolder::begin`]: a store is no output; [`StoreError::NoCheckpoint`];
 /// [`StoreError::Damaged`]; [`StoreError::Removed`] if another process removes it meanwhile; if the system refuses something, or `watch` says to stop.
 pub fn restore(
     store: &Store,
@@ -81,6 +81,8 @@ fn write_files(
 ) -> Result<Salvaged, StoreError> {
     let manifest = store.manifest(id)?;
     let staged = OutputFolder::begin(out, force)?;
+    let names: Vec<PathBuf> = manifest.files.iter().map(|file| PathBuf::from(&file.path)).collect();
+    OutputFolder::refuse_names(out, &names)?;
     let root = staged.root();
     for file in &manifest.files {
         let path = root.join(&file.path);

@@ -391,3 +391,42 @@ fn a_folder_beneath_a_file_is_refused() {
     let error = Output::create(&root.path().join("file/out")).unwrap_err();
     assert!(error.to_string().contains("--out"), "{error}");
 }
+
+/// A hidden folder that is a link is not gone into: nothing behind it is emptied or locked.
+#[cfg(unix)]
+#[test]
+fn links_in_place_of_hidden_folders_are_refused() {
+    use std::os::unix::fs::symlink;
+
+    let others = tempfile::tempdir().unwrap();
+    fs::write(others.path().join("lock"), "9").unwrap();
+    fs::write(others.path().join("letter"), "mine").unwrap();
+    for hidden in [".zipwire", ".zipwire/new", ".zipwire/ready"] {
+        let root = tempfile::tempdir().unwrap();
+        let link = root.path().join(hidden);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(others.path(), &link).unwrap();
+        let error = Output::create(root.path()).unwrap_err();
+        assert!(matches!(&error, OutputError::NotOwn(path) if *path == link), "{hidden}: {error}");
+        assert!(error.is_refused());
+        assert_eq!(names(others.path()), ["letter", "lock"], "{hidden}");
+    }
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir(root.path().join(".zipwire")).unwrap();
+    symlink(others.path().join("letter"), root.path().join(".zipwire/lock")).unwrap();
+    assert!(Output::create(root.path()).is_err());
+    assert_eq!(fs::read_to_string(others.path().join("letter")).unwrap(), "mine");
+}
+
+/// Files beside others are replaced by name; links are no files.
+#[cfg(unix)]
+#[test]
+fn a_link_beside_is_not_replaced() {
+    let root = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("elsewhere", root.path().join("x.svg")).unwrap();
+    let mut output = Output::create_beside(root.path()).unwrap();
+    let error = output.write("x.svg", text("1")).unwrap_err();
+    assert!(matches!(&error, OutputError::Foreign(_)), "{error}");
+    drop(output);
+    assert_eq!(names(root.path()), ["x.svg"]);
+}

@@ -22,6 +22,8 @@ use crate::storage::{Entry, Open, Storage, StoredFile};
 /// Name of the file in the output folder.
 pub(crate) const NAME: &str = "sweep.partial.jsonl";
 
+/// How the first line begins.
+const BEGIN: &[u8] = b"{\"sweep_journal\":";
 /// Version of the format.
 const FORMAT: u32 = 2;
 /// Time after which lines are on the device, if others follow.
@@ -71,8 +73,10 @@ pub enum JournalError {
         path.display()
     )]
     Other { path: PathBuf, done: usize, differs: &'static str },
-    #[error("`{}` is no journal of a sweep\nhelp: `--fresh` writes over it; `--out` writes to another folder", .0.display())]
+    #[error("`{}` is no journal of a sweep\nhelp: move it away, or choose another folder with `--out`", .0.display())]
     NotJournal(PathBuf),
+    #[error("the first line of `{}` is damaged\nhelp: `--fresh` begins anew; `--out` writes to another folder", .0.display())]
+    Header(PathBuf),
     /// A line changed after it was checked. Points count from 1.
     #[error("`{}` was damaged while it was read: point {point}\nhelp: the same command runs that point again", path.display())]
     Damaged { path: PathBuf, point: usize },
@@ -163,6 +167,9 @@ impl<'a> Journal<'a> {
             return Err(failed(io::Error::other("it is no file")));
         }
         let mut file = storage.open(&path, Open::Append).map_err(failed)?;
+        if !begins_as_journal(&mut *file).map_err(failed)? {
+            return Err(JournalError::NotJournal(path));
+        }
         if fresh {
             file.set_len(0).map_err(failed)?;
         }
@@ -180,8 +187,8 @@ impl<'a> Journal<'a> {
             };
             begin().map_err(failed)?;
         } else {
-            let other: Header =
-                serde_json::from_slice(&line).map_err(|_| JournalError::NotJournal(path.clone()))?;
+            let damaged = |_| JournalError::Header(path.clone());
+            let other: Header = serde_json::from_slice(&line).map_err(damaged)?;
             let differs = other.difference(header);
             let mut all = 0;
             loop {
@@ -301,6 +308,14 @@ fn parse(sweep: &Sweep, digest: &str, line: &[u8]) -> Option<Line<SweepRow>> {
     let expected = sweep.paths().zip(sweep.values(line.point));
     let set = line.row.set.iter().map(|(path, value)| (path.as_str(), value.clone()));
     set.eq(expected).then_some(line)
+}
+
+/// Whether a file begins as journals do, as far as it goes; it is at its beginning then.
+fn begins_as_journal(file: &mut dyn StoredFile) -> io::Result<bool> {
+    let mut begin = Vec::new();
+    file.take(BEGIN.len() as u64).read_to_end(&mut begin)?;
+    file.rewind()?;
+    Ok(BEGIN.starts_with(&begin))
 }
 
 /// Longest line of a journal, in bytes: a row of many variants and ranks has less.

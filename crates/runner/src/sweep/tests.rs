@@ -206,6 +206,21 @@ fn a_row_that_rots_while_it_waits_is_an_error() {
     assert!(matches!(journal.read(2), Err(JournalError::Damaged { point: 3, .. })));
 }
 
+/// A file that is called as journals are, and is none, is not emptied: neither as one that was not written to its end, nor because the sweep begins anew.
+#[test]
+fn a_file_of_others_is_not_emptied() {
+    let case = Case::new();
+    for text in ["letters\n", "letters", "{}\n"] {
+        for fresh in [false, true] {
+            let storage = Simulated::new();
+            storage.put(NAME, text.as_bytes());
+            let opened = Journal::open(&storage, Path::new(""), &case.header, &case.sweep, fresh);
+            assert!(matches!(opened, Err(JournalError::NotJournal(_))), "{text}");
+            assert_eq!(Case::text(&storage), text);
+        }
+    }
+}
+
 #[test]
 fn these_tests_can_fail() {
     let case = Case::new();

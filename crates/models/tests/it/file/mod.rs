@@ -1,4 +1,6 @@
 mod archives;
 pub(crate) mod common;
+#[cfg(unix)]
+mod places;
 mod releases;
 mod whole;
