@@ -9,12 +9,12 @@ use std::time::Instant;
 use zipwire::Cancel;
 use zipwire::codec::{Reader, WriterOptions};
 use zipwire::models::file::{
-    Compression, FileError, Model, Values, Watch, compress, compress_values, files_below, is_archive, mirror,
-    restore, verify,
+    Compression, Damage, FileError, Model, Values, Watch, compress, compress_values, damage, files_below,
+    is_archive, mirror, restore, salvage,
 };
 
 use super::{
-    MARK, PIPE, Row, SAFETENSORS, base_for, compressed_name, copy, io_error, place, print_rows,
+    MARK, PIPE, Row, SAFETENSORS, Unread, base_for, compressed_name, copy, io_error, place, print_rows,
     restored_name, watched, write_file,
 };
 use crate::cli::{CompressArgs, DecompressArgs, VerifyArgs, WorkArgs};
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> 
             rows.push(one(args, file, &out, None, cancel)?);
         }
     }
-    print_rows(&rows, args.write.work.json)
+    print_rows(&rows, &[], args.write.work.json)
 }
 
 /// Compresses a file, of `folder` if it is in one that is compressed as a whole.
@@ -83,7 +83,8 @@ fn one(
         None => compress(file, out, &compression, base.as_deref(), watch),
     })?;
     if args.verify {
-        decode(out, None, base, &args.write.work, cancel)?;
+        let row = decode(out, None, base, &args.write.work, cancel)?;
+        row.damaged.first().map_or(Ok(()), |damage| Err(damaged(out, damage)))?;
     }
     Ok(Row::new(file, Some(out), (made.bytes_raw, made.bytes_coded), Some(&args.codec), begun))
 }
@@ -109,12 +110,59 @@ fn pipe(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> {
     }
 }
 
+/// Files that commands look at one by one: what came of each, and whether all were sound.
+#[derive(Default)]
+struct Report {
+    rows: Vec<Row>,
+    unread: Vec<Unread>,
+    /// Exit code for the first file that was not.
+    code: Option<u8>,
+}
+
+impl Report {
+    /// Adds what came of a file, and says what is damaged.
+    fn add(&mut self, row: Row) {
+        for damage in &row.damaged {
+            let error = damaged(&row.file, damage);
+            error.say();
+            self.code.get_or_insert(error.exit_code());
+        }
+        self.rows.push(row);
+    }
+
+    /// Says why a file is not read, and goes on: unless the user wants to stop, or it is not because of the file.
+    fn pass_over(&mut self, file: &Path, error: CliError, cancel: &Cancel) -> Result<(), CliError> {
+        if !matches!(error, CliError::File(_)) || cancel.is_cancelled() {
+            return Err(error);
+        }
+        error.say();
+        self.code.get_or_insert(error.exit_code());
+        self.unread.push(Unread { file: file.to_owned(), error: error.to_string() });
+        Ok(())
+    }
+
+    fn print(&self, json: bool) -> Result<(), CliError> {
+        print_rows(&self.rows, &self.unread, json)?;
+        self.code.map_or(Ok(()), |code| Err(CliError::Said(code)))
+    }
+}
+
+fn damaged(file: &Path, damage: &Damage) -> CliError {
+    FileError::Damaged { path: file.to_owned(), what: damage.to_string() }.into()
+}
+
 pub(crate) fn run_decompress(args: &DecompressArgs, cancel: &Cancel) -> Result<(), CliError> {
     if args.files.iter().any(|file| file == Path::new(PIPE)) {
         return decompress_pipe(args, cancel);
     }
     let several = args.files.len() > 1;
-    let mut rows = Vec::new();
+    let mut report = Report::default();
+    // With `--keep-going`, a file that nothing comes back of does not stop the others.
+    let restored = |file: &Path, out: &Path, folder: Option<&Path>| {
+        let base = base_for(args.base.as_deref(), file, folder)?;
+        let to = Target { out, force: args.write.force, keep_going: args.keep_going };
+        decode(file, Some(to), base, &args.write.work, cancel)
+    };
     for file in &args.files {
         let unnamed = || {
             let message = format!(
@@ -133,9 +181,16 @@ pub(crate) fn run_decompress(args: &DecompressArgs, cancel: &Cancel) -> Result<(
             };
             mirror(file, &out, args.write.force, |from, to| {
                 let Some(name) = restored_name(to).filter(|_| is_compressed(from)) else { return Ok(false) };
-                let base = base_for(args.base.as_deref(), from, Some(file))?;
-                let row = decode(from, Some((&name, args.write.force)), base, &args.write.work, cancel)?;
-                rows.push(row.placed(&out, &restored_name(from).unwrap_or_else(|| from.to_owned()), file));
+                let was = restored_name(from).unwrap_or_else(|| from.to_owned());
+                match restored(from, &name, Some(file)) {
+                    Ok(row) => report.add(row.placed(&out, &was, file)),
+                    Err(error) if args.keep_going => {
+                        // It is copied.
+                        report.pass_over(from, error, cancel)?;
+                        return Ok(false);
+                    }
+                    Err(error) => return Err(error),
+                }
                 Ok::<_, CliError>(true)
             })?;
         } else {
@@ -143,28 +198,26 @@ pub(crate) fn run_decompress(args: &DecompressArgs, cancel: &Cancel) -> Result<(
                 (Some(out), None) if !several && !out.is_dir() => out.clone(),
                 (_, name) => place(file, args.out.as_deref(), several, &name.ok_or_else(unnamed)?)?,
             };
-            let base = base_for(args.base.as_deref(), file, None)?;
-            rows.push(decode(file, Some((&out, args.write.force)), base, &args.write.work, cancel)?);
+            match restored(file, &out, None) {
+                Ok(row) => report.add(row),
+                Err(error) if args.keep_going => report.pass_over(file, error, cancel)?,
+                Err(error) => return Err(error),
+            }
         }
     }
-    print_rows(&rows, args.write.work.json)
+    report.print(args.write.work.json)
 }
 
 pub(crate) fn run_verify(args: &VerifyArgs, cancel: &Cancel) -> Result<(), CliError> {
-    let mut rows = Vec::new();
-    let mut failed = None;
+    let mut report = Report::default();
+    // All are looked at, whatever is found.
     let mut look = |file: &Path, folder: Option<&Path>| {
         let base = base_for(args.base.as_deref(), file, folder)?;
         match decode(file, None, base, &args.work, cancel) {
-            Ok(row) => rows.push(row),
-            // All are looked at, whatever is found.
-            Err(error @ CliError::File(_)) if !cancel.is_cancelled() => {
-                error.say();
-                failed.get_or_insert(error);
-            }
-            Err(error) => return Err(error),
+            Ok(row) => report.add(row),
+            Err(error) => report.pass_over(file, error, cancel)?,
         }
-        Ok(())
+        Ok::<_, CliError>(())
     };
     for file in &args.files {
         if file.is_dir() {
@@ -177,8 +230,7 @@ pub(crate) fn run_verify(args: &VerifyArgs, cancel: &Cancel) -> Result<(), CliEr
             look(file, None)?;
         }
     }
-    print_rows(&rows, args.work.json)?;
-    failed.map_or(Ok(()), |error| Err(CliError::Said(error.exit_code())))
+    report.print(args.work.json)
 }
 
 /// Whether this program has written the file, damaged or not. Its name decides if its content does not: a file that was cut is not passed over.
@@ -195,19 +247,30 @@ fn is_compressed(file: &Path) -> bool {
     }
 }
 
-/// Decodes a file to `out`, which may be there with `force`, or to nowhere.
-pub(super) fn decode(
+/// Where a decoded file goes.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    out: &'a Path,
+    /// Whether there may be a file already.
+    force: bool,
+    /// Whether what comes back of a damaged file is written, too.
+    keep_going: bool,
+}
+
+/// Decodes a file, to nowhere if there is no target: then all that is damaged is in the row.
+fn decode(
     file: &Path,
-    out: Option<(&Path, bool)>,
+    to: Option<Target<'_>>,
     base: Option<Arc<Model>>,
     work: &WorkArgs,
     cancel: &Cancel,
 ) -> Result<Row, CliError> {
     let begun = Instant::now();
     let coded = fs::metadata(file).map_err(io_error("read", file))?.len();
-    let input = Input::open(file, base)?;
-    watched(work, cancel, (file, input.bytes()), |watch| input.decode(out, watch))?;
-    Ok(Row::new(file, out.map(|(out, _)| out), (input.bytes(), coded), None, begun))
+    let input = Input::open(file, base, to.is_some_and(|to| to.keep_going))?;
+    let damaged = watched(work, cancel, (file, input.bytes()), |watch| input.decode(to, watch))?;
+    let row = Row::new(file, to.map(|to| to.out), (input.bytes(), coded), None, begun);
+    Ok(Row { damaged, ..row })
 }
 
 /// A file that is decompressed.
@@ -218,11 +281,13 @@ enum Input {
 }
 
 impl Input {
-    fn open(file: &Path, base: Option<Arc<Model>>) -> Result<Self, FileError> {
-        if let Some(values) = Values::open(file)? {
+    fn open(file: &Path, base: Option<Arc<Model>>, may_be_cut: bool) -> Result<Self, FileError> {
+        let values = if may_be_cut { Values::open_cut(file)? } else { Values::open(file)? };
+        if let Some(values) = values {
             return Ok(Self::Values(values));
         }
-        Ok(Self::Model(Box::new(Model::open_with(file, base)?)))
+        let open = if may_be_cut { Model::open_cut } else { Model::open_with };
+        Ok(Self::Model(Box::new(open(file, base)?)))
     }
 
     fn bytes(&self) -> u64 {
@@ -232,13 +297,23 @@ impl Input {
         }
     }
 
-    /// To `out`, which may be there with `true`, or to nowhere.
-    fn decode(&self, out: Option<(&Path, bool)>, watch: &Watch<'_>) -> Result<(), FileError> {
-        match (self, out) {
-            (Self::Values(values), Some((out, force))) => values.restore(out, force, watch),
-            (Self::Values(values), None) => values.verify(watch),
-            (Self::Model(model), Some((out, force))) => restore(model, out, force, watch),
-            (Self::Model(model), None) => verify(model, watch),
+    /// To a target, or to nowhere. Gives what is damaged, where that is no error.
+    fn decode(&self, to: Option<Target<'_>>, watch: &Watch<'_>) -> Result<Vec<Damage>, FileError> {
+        match (self, to) {
+            (Self::Values(values), None) => values.damage(watch),
+            (Self::Model(model), None) => damage(model, watch),
+            (Self::Values(values), Some(Target { out, force, keep_going: true })) => {
+                values.salvage(out, force, watch)
+            }
+            (Self::Model(model), Some(Target { out, force, keep_going: true })) => {
+                salvage(model, out, force, watch)
+            }
+            (Self::Values(values), Some(Target { out, force, .. })) => {
+                values.restore(out, force, watch).map(|()| Vec::new())
+            }
+            (Self::Model(model), Some(Target { out, force, .. })) => {
+                restore(model, out, force, watch).map(|()| Vec::new())
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use zipwire_codec::Spec;
 
-use crate::file::{FileError, Header, TensorInfo, Watch, files_below, open_input};
+use crate::file::{FileError, Header, HeaderError, TensorInfo, Watch, files_below, open_input};
 use crate::store::address::{NO_DTYPE, PIECE, PieceHash, address_of, hash_of_piece, pieces_of};
 use crate::store::encode::{
     Bases, Codecs, Job, Origin, Plan, choose, read_source, staged_path, write_objects,
@@ -446,12 +446,20 @@ fn cut(source: usize, name: &str, path: &Path, items: &mut Vec<Item>) -> Result<
     let file = open_input(path).map_err(&read)?;
     let no_tensor =
         |bytes: u64| Item { source, tensor: None, dtype: NO_DTYPE.to_owned(), row: 1, at: 0, bytes };
-    if !name.ends_with(SAFETENSORS) {
+    let whole = |items: &mut Vec<Item>| {
         let bytes = file.metadata().map_err(&read)?.len();
         items.push(no_tensor(bytes));
-        return Ok(bytes);
+        Ok(bytes)
+    };
+    if !name.ends_with(SAFETENSORS) {
+        return whole(items);
     }
-    let header = Header::read(&file).map_err(|source| FileError::Header { path: path.to_owned(), source })?;
+    let header = match Header::read(&file) {
+        Ok(header) => header,
+        // One that is compressed already is kept as it is.
+        Err(HeaderError::Compressed) => return whole(items),
+        Err(source) => return Err(FileError::Header { path: path.to_owned(), source }.into()),
+    };
     let values_at = header.bytes().len() as u64;
     items.push(no_tensor(values_at));
     let tensors = header.tensors();
