@@ -106,7 +106,10 @@ impl ContainerIndex {
         while let (Some(info), _) = peek(at)? {
             let is_behind_full = data_len == chunks.len() as u64 * header.chunk_len() as u64;
             let count = info.shape.count;
-            if info.shape != (FrameShape { count, ..full }) || !(1..=full.count).contains(&count) || !is_behind_full {
+            if info.shape != (FrameShape { count, ..full })
+                || !(1..=full.count).contains(&count)
+                || !is_behind_full
+            {
                 break;
             }
             chunks.push((at, Entry::of(&info)));

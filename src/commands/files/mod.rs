@@ -103,7 +103,8 @@ impl Row {
 /// Prints what came of files: of all together at the end, if there are several.
 fn print_rows(rows: &[Row], unread: &[Unread], json: bool) -> Result<(), CliError> {
     if json {
-        let files: Vec<_> = rows.iter().map(|row| json!(row)).chain(unread.iter().map(|file| json!(file))).collect();
+        let files: Vec<_> =
+            rows.iter().map(|row| json!(row)).chain(unread.iter().map(|file| json!(file))).collect();
         return print_json(&json!({ "files": files }));
     }
     let mut table = table::new(&["file", "out", "raw", "coded", "size", "time", "GB/s"], &[0, 1]);

@@ -260,6 +260,10 @@ fn read_tables(
     if at != end || digests.len() as u64 != count || !tables.len().is_multiple_of(8) {
         return Err("its parts have other lengths than it says".to_owned());
     }
+    if !own.chunks(PIECE as usize).map(Digest::of_piece).zip(&digests).all(|(found, needed)| found == *needed)
+    {
+        return Err("its header has another digest".to_owned());
+    }
     if Digest::of(digests.iter().copied()).text() != note.digest {
         return Err("digests of its pieces have not the digest of the whole".to_owned());
     }

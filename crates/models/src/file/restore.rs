@@ -203,9 +203,8 @@ fn check(model: &Model, piece: &Piece<'_>, values: &[u8]) -> Result<(), FileErro
 
 /// Reads what can be read of a piece, makes the rest zeros, and notes it.
 fn salvage_piece(model: &Model, piece: &Piece<'_>, values: &mut Vec<u8>, lost: &Losses) {
-    if model.read_piece(piece, values).and_then(|()| check(model, piece, values)).is_ok() {
-        return;
-    }
+    let read = model.read_piece(piece, values).and_then(|()| check(model, piece, values));
+    let Err(first) = read else { return };
     let gone = model.salvage_piece(piece, values);
     for (number, tensor, range) in piece.tensors(model.tensors()) {
         // The bytes of the tensor that are in the piece, from its own beginning on.
@@ -213,18 +212,18 @@ fn salvage_piece(model: &Model, piece: &Piece<'_>, values: &mut Vec<u8>, lost: &
         let of = |bytes: Range<usize>| {
             start + (bytes.start - range.start) as u64..start + (bytes.end - range.start) as u64
         };
-        let mut is_lost = false;
-        for (gone, error) in &gone {
-            let bytes = gone.start.max(range.start)..gone.end.min(range.end);
-            if !bytes.is_empty() {
-                lost.add(number, of(bytes), error);
-                is_lost = true;
-            }
-        }
-        // Without a frame that is damaged, the whole piece of it is.
-        if !is_lost && let Err(error) = model.check(number, start, &values[range.clone()]) {
+        let within =
+            gone.iter().map(|(gone, error)| (gone.start.max(range.start)..gone.end.min(range.end), error));
+        let mut within = within.filter(|(bytes, _)| !bytes.is_empty()).peekable();
+        if within.peek().is_some() {
+            within.for_each(|(bytes, error)| lost.add(number, of(bytes), error));
+        } else if let Err(error) = model.check(number, start, &values[range.clone()]) {
+            // Without a frame that is damaged, the whole piece of it is.
             lost.add(number, of(range.clone()), &error);
             values[range].fill(0);
+        } else if gone.is_empty() && !matches!(first, FileError::Digest { .. }) {
+            // Its values are whole, and what is around them is not: the index of a container.
+            lost.add(number, 0..0, &first);
         }
     }
 }

@@ -1,4 +1,6 @@
 mod archives;
 mod common;
+mod damage;
+mod layout;
 mod releases;
 mod whole;
