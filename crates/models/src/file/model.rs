@@ -15,7 +15,7 @@ use crate::file::foreign::Foreign;
 use crate::file::header::{self, Header, LENGTH_BYTES, LIMIT, TensorInfo};
 use crate::file::layout::{Archive, Digests, Ending, Front, own_bytes};
 use crate::file::part::{Container, Part, Piece, Segments, span};
-use crate::file::{FileError, Stamp, at, buffer, open_input, v1};
+use crate::file::{FileError, Stamp, Watch, at, buffer, open_input, v1};
 
 /// Containers of several tensors whose values are kept in memory, for callers that read one tensor after the other.
 const RECENT: usize = 4;
@@ -366,11 +366,11 @@ impl Model {
         assert!(end <= tensor.bytes(), "`{}` has no bytes {start} to {end}", tensor.name);
         let within = tensor.range.start - self.tensors()[part.tensors.start].range.start;
         let Some(container) = &part.container else {
-            return self.read_plain(number, part.at + within, start, out);
+            return self.read_plain(number, part.at + within, start, out, threads);
         };
         if part.tensors.len() == 1 {
             self.chunks(part, self.index(part, container)?).read(start, out, threads)?;
-            return self.check_pieces(number, start, out);
+            return self.check_pieces(number, start, out, threads);
         }
         let values = self.shared_values(part, container)?;
         let tensor_at = within as usize;
@@ -380,7 +380,14 @@ impl Model {
     }
 
     /// Reads values that are kept as they are, whose tensor begins at `at` in the file, and compares each piece with its digest.
-    fn read_plain(&self, number: usize, at: u64, start: u64, out: &mut [u8]) -> Result<(), FileError> {
+    fn read_plain(
+        &self,
+        number: usize,
+        at: u64,
+        start: u64,
+        out: &mut [u8],
+        threads: usize,
+    ) -> Result<(), FileError> {
         let read = |out: &mut [u8], start: u64| {
             at::read_exact(&self.file, out, at + start).map_err(FileError::io("read", &self.path))
         };
@@ -388,7 +395,7 @@ impl Model {
         if self.digests().is_none() {
             return Ok(());
         }
-        self.check_pieces(number, start, out)?;
+        self.check_pieces(number, start, out, threads)?;
         let (end, bytes) = (start + out.len() as u64, self.tensors()[number].bytes());
         let mut whole = Vec::new();
         // Pieces that are asked for in part are at the ends.
@@ -417,18 +424,24 @@ impl Model {
         self.packed.as_ref()?.digests.as_ref()
     }
 
-    /// Compares the whole pieces among bytes of a tensor with their digests.
-    fn check_pieces(&self, number: usize, start: u64, values: &[u8]) -> Result<(), FileError> {
+    /// Compares the whole pieces among bytes of a tensor with their digests, on at most so many threads.
+    fn check_pieces(
+        &self,
+        number: usize,
+        start: u64,
+        values: &[u8],
+        threads: usize,
+    ) -> Result<(), FileError> {
         let (bytes, first) = (self.tensors()[number].bytes(), start.next_multiple_of(PIECE));
         let whole = values.get((first - start) as usize..).filter(|_| self.digests().is_some());
-        for (at, piece) in
-            (first..).step_by(PIECE as usize).zip(whole.unwrap_or_default().chunks(PIECE as usize))
-        {
-            if piece.len() as u64 == PIECE.min(bytes - at) {
-                self.check(number, at, piece)?;
-            }
-        }
-        Ok(())
+        let pieces: Vec<&[u8]> = whole.unwrap_or_default().chunks(PIECE as usize).collect();
+        let threads = NonZero::new(threads).unwrap_or(NonZero::<usize>::MIN);
+        let watch = Watch { threads, cancelled: &|| false, done: &|_| () };
+        watch.for_each(pieces.len(), |index, _| {
+            let (at, piece) = (first + index as u64 * PIECE, pieces[index]);
+            let is_whole = piece.len() as u64 == PIECE.min(bytes - at);
+            if is_whole { self.check(number, at, piece) } else { Ok(()) }
+        })
     }
 
     /// Compares the piece of a tensor that begins at `start` with its digest.
