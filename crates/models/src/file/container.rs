@@ -144,7 +144,7 @@ impl Chunks<'_> {
         values: &mut Vec<u8>,
     ) -> Result<(), FileError> {
         if chunk >= self.index.chunk_count() || self.index.data(chunk).end < end {
-            return Err(self.damaged(end, format!("chunk {chunk} is not there")));
+            return Err(self.damaged(end, &format!("chunk {chunk} is not there")));
         }
         let (place, data) = (self.index.frame(chunk), self.index.data(chunk));
         frame.resize((place.end - place.start) as usize, 0);
@@ -153,7 +153,7 @@ impl Chunks<'_> {
         self.decode_frame(chunk, frame, values)
     }
 
-    fn damaged(&self, at: u64, what: String) -> FileError {
+    fn damaged(&self, at: u64, what: &str) -> FileError {
         FileError::damaged(self.path, format!("{}{what}", in_tensor(&self.name_at(at))))
     }
 

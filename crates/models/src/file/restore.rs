@@ -83,7 +83,13 @@ pub fn salvage(
 
 /// Bytes of tensors that cannot be had.
 #[derive(Default)]
-pub(crate) struct Losses(Mutex<BTreeMap<usize, (Vec<Range<u64>>, String)>>);
+pub(crate) struct Losses(Mutex<BTreeMap<usize, Loss>>);
+
+/// Bytes of one tensor, in any order, and why the first of them were lost.
+struct Loss {
+    ranges: Vec<Range<u64>>,
+    reason: String,
+}
 
 /// Number of no tensor.
 const UNKNOWN: usize = usize::MAX;
@@ -92,9 +98,9 @@ impl Losses {
     /// Notes bytes of a tensor, by its number.
     pub(crate) fn add(&self, tensor: usize, range: Range<u64>, error: &FileError) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (ranges, _) = all.entry(tensor).or_insert_with(|| (Vec::new(), error.reason()));
+        let loss = all.entry(tensor).or_insert_with(|| Loss { ranges: Vec::new(), reason: error.reason() });
         if !range.is_empty() {
-            ranges.push(range);
+            loss.ranges.push(range);
         }
     }
 
@@ -109,7 +115,7 @@ impl Losses {
     /// All of them, with the names of the tensors.
     pub(crate) fn named(self, name: impl Fn(usize) -> Option<String>) -> Vec<Damage> {
         let all = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let damage = all.into_iter().map(|(number, (mut ranges, reason))| {
+        let damage = all.into_iter().map(|(number, Loss { mut ranges, reason })| {
             // Threads note them in any order.
             ranges.sort_unstable_by_key(|range| range.start);
             let mut joined: Vec<Range<u64>> = Vec::new();

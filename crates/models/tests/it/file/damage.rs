@@ -175,7 +175,7 @@ fn all_damaged_tensors_are_named_and_the_rest_comes_back() {
     // A chunk of frames, a piece of what is kept as it is.
     assert_eq!((lost[0].ranges.len(), lost[0].ranges[0].end - lost[0].ranges[0].start), (1, 262_144));
     assert_eq!(lost[1].ranges, [bytes(2 * MIB..3_000_000)]);
-    assert_eq!(lost[2].ranges, [0..262_144]);
+    assert_eq!(lost[2].ranges, [bytes(0..262_144)]);
     // Index and header of a container are needed for nothing that its frames say.
     let end = case.packed.len();
     let len = Model::open(&case.folder.path("m.zw")).unwrap().bytes_kept("w").unwrap() as usize;
@@ -186,7 +186,7 @@ fn all_damaged_tensors_are_named_and_the_rest_comes_back() {
     }
     // Neighbours in one chunk go together.
     let lost = case.salvaged(|file| file[w + len + 3000] ^= 1);
-    assert_eq!((names(&lost), lost[1].ranges.clone()), (vec!["norm.0", "norm.1"], vec![0..6000]));
+    assert_eq!((names(&lost), lost[1].ranges.clone()), (vec!["norm.0", "norm.1"], vec![bytes(0..6000)]));
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn of_values_without_a_header_all_comes_back_that_is_there() {
     fs::write(&packed, &file).unwrap();
     let opened = Values::open_cut(&packed).unwrap().unwrap();
     let lost = opened.damage(&Watch::default()).unwrap();
-    assert_eq!((lost.len(), lost[0].ranges.clone()), (1, vec![262_144..524_288]));
+    assert_eq!((lost.len(), lost[0].ranges.clone()), (1, vec![bytes(262_144..524_288)]));
     assert_eq!(opened.salvage(&back, false, &Watch::default()).unwrap(), lost);
     let mut expected = values.clone();
     expected[262_144..524_288].fill(0);

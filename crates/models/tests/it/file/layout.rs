@@ -61,7 +61,7 @@ impl Layout {
         let mut digest = Xxh3::new();
         // Behind the lengths of two containers.
         digest.update(&words[16..]);
-        let mut note = vec![
+        let mut note = [
             ("version", "2".to_owned()),
             ("bytes", (self.header.len() + 2 * 10_200 + 24).to_string()),
             ("digest", format!("\"{:032x}\"", digest.digest128())),
