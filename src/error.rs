@@ -254,6 +254,7 @@ fn exit_code_of_file(error: &FileError) -> u8 {
         FileError::Io { .. }
         | FileError::Damaged { .. }
         | FileError::Tensor { .. }
+        | FileError::Container { .. }
         | FileError::Digest { .. }
         | FileError::Changed { .. }
         | FileError::Decode { .. } => FAILED,

@@ -144,17 +144,14 @@ impl Chunks<'_> {
         values: &mut Vec<u8>,
     ) -> Result<(), FileError> {
         if chunk >= self.index.chunk_count() || self.index.data(chunk).end < end {
-            return Err(self.damaged(end, &format!("chunk {chunk} is not there")));
+            let (path, what) = (self.path.to_owned(), format!("chunk {chunk} is not there"));
+            return Err(FileError::Container { path, tensor: self.name_at(end), what });
         }
         let (place, data) = (self.index.frame(chunk), self.index.data(chunk));
         frame.resize((place.end - place.start) as usize, 0);
         values.resize((data.end - data.start) as usize, 0);
         at::read_exact(self.file, frame, self.at + place.start).map_err(FileError::io("read", self.path))?;
         self.decode_frame(chunk, frame, values)
-    }
-
-    fn damaged(&self, at: u64, what: &str) -> FileError {
-        FileError::damaged(self.path, format!("{}{what}", in_tensor(&self.name_at(at))))
     }
 
     /// Name of the tensor that has the value at this place; empty of a container by itself.
@@ -199,7 +196,10 @@ pub(crate) fn read_index(
     let mut window = at::Window::new(file, start, len);
     ContainerIndex::read(&mut window).map_err(|error| match error.raw_os_error() {
         Some(_) => FileError::io("read", path)(error),
-        None => FileError::damaged(path, format!("{}{error}", in_tensor(tensor))),
+        None => {
+            let (path, tensor) = (path.to_owned(), tensor.to_owned());
+            FileError::Container { path, tensor, what: error.to_string() }
+        }
     })
 }
 

@@ -25,7 +25,7 @@ impl Digest {
         self.0.update(&piece.to_le_bytes());
     }
 
-    /// That of a file whose pieces have these hashes.
+    /// Digest of a file whose pieces have these hashes.
     pub(crate) fn of(pieces: impl IntoIterator<Item = u64>) -> Self {
         let mut digest = Self::default();
         pieces.into_iter().for_each(|piece| digest.add(piece));

@@ -41,6 +41,9 @@ pub enum FileError {
     /// A chunk of a tensor is not what was written.
     #[error("`{}` is damaged: {}{source}", path.display(), in_tensor(tensor))]
     Tensor { path: PathBuf, tensor: String, source: Box<ContainerError> },
+    /// The container of a tensor is not one, or that of other values.
+    #[error("`{}` is damaged: {}{what}", path.display(), in_tensor(tensor))]
+    Container { path: PathBuf, tensor: String, what: String },
     /// A piece of a tensor is not what was compressed.
     #[error("`{}` is damaged: {}bytes {} to {} have another digest than what was compressed", path.display(), in_tensor(tensor), range.start, range.end)]
     Digest { path: PathBuf, tensor: String, range: Range<u64> },
@@ -96,7 +99,7 @@ impl FileError {
             Self::Digest { range, .. } => {
                 format!("bytes {} to {} have another digest than what was compressed", range.start, range.end)
             }
-            Self::Damaged { what, .. } => what.clone(),
+            Self::Damaged { what, .. } | Self::Container { what, .. } => what.clone(),
             Self::Io { source, .. } => format!("it cannot be read: {source}"),
             error => error.to_string(),
         }

@@ -121,6 +121,14 @@ impl Header {
         tensors.sort_unstable_by(|a, b| {
             (a.range.start, a.range.end, &a.name).cmp(&(b.range.start, b.range.end, &b.name))
         });
+        let count = u32::try_from(tensors.len()).map_err(|_| "it has too many tensors".to_owned())?;
+        let name = |number: u32| &tensors[number as usize].name;
+        let mut by_name: Vec<u32> = (0..count).collect();
+        by_name.sort_unstable_by_key(|number| name(*number));
+        // Readers differ in which of two equal keys counts.
+        if let Some(pair) = by_name.windows(2).find(|pair| name(pair[0]) == name(pair[1])) {
+            return Err(format!("the key `{}` is there twice", name(pair[0])));
+        }
         let mut end = 0;
         for tensor in &tensors {
             if tensor.range.start != end {
@@ -130,14 +138,6 @@ impl Header {
                 ));
             }
             end = tensor.range.end;
-        }
-        let count = u32::try_from(tensors.len()).map_err(|_| "it has too many tensors".to_owned())?;
-        let name = |number: u32| &tensors[number as usize].name;
-        let mut by_name: Vec<u32> = (0..count).collect();
-        by_name.sort_unstable_by_key(|number| name(*number));
-        // Readers differ in which of two equal keys counts.
-        if let Some(pair) = by_name.windows(2).find(|pair| name(pair[0]) == name(pair[1])) {
-            return Err(format!("the key `{}` is there twice", name(pair[0])));
         }
         Ok(Self { bytes, notes, tensors, by_name })
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use zipwire_codec::ContainerIndex;
 
-use crate::file::container::{Chunks, in_tensor, read_index};
+use crate::file::container::{Chunks, read_index};
 use crate::file::digest::{Digest, PIECE};
 use crate::file::foreign::Foreign;
 use crate::file::header::{self, Header, LENGTH_BYTES, LIMIT, TensorInfo};
@@ -539,8 +539,8 @@ impl Model {
         let index = read_index(&self.file, &self.path, name, (part.at, container.len))?;
         let bytes = span.end - span.start;
         if index.len() != bytes || !index.tail().is_empty() {
-            let what = format!("{}{} bytes in place of {bytes}", in_tensor(name), index.len());
-            return Err(FileError::damaged(&self.path, what));
+            let what = format!("{} bytes in place of {bytes}", index.len());
+            return Err(FileError::Container { path: self.path.clone(), tensor: name.clone(), what });
         }
         Ok(container.index.get_or_init(|| index))
     }

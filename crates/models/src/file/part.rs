@@ -71,7 +71,7 @@ pub(crate) struct Piece<'a> {
 }
 
 impl Segments {
-    /// Those of parts that have these tensors, in their order.
+    /// Cuts the values of parts that have these tensors, in their order.
     pub(crate) fn of(tensors: &[TensorInfo], parts: impl IntoIterator<Item = Range<usize>>) -> Self {
         let mut all = Self { segments: Vec::new(), firsts: vec![0] };
         for (part, range) in parts.into_iter().enumerate() {

@@ -63,12 +63,12 @@ pub(crate) enum Kind {
 }
 
 impl Coding {
-    /// That of values of this type, by the codec that was asked for.
+    /// Coding of values of this type, by the codec that was asked for.
     pub(crate) fn plain(dtype: DType) -> Self {
         Self { kind: Kind::Plain, dtype, row: 1 }
     }
 
-    /// That of values of which no codec knows the type.
+    /// Coding of values of which no codec knows the type.
     pub(crate) fn for_bytes() -> Self {
         Self { kind: Kind::Bytes, dtype: DType::F8E4M3, row: 1 }
     }

@@ -88,6 +88,7 @@ pub(crate) struct Losses(Mutex<BTreeMap<usize, Loss>>);
 /// Bytes of one tensor, in any order, and why the first of them were lost.
 struct Loss {
     ranges: Vec<Range<u64>>,
+    first: u64,
     reason: String,
 }
 
@@ -98,7 +99,11 @@ impl Losses {
     /// Notes bytes of a tensor, by its number.
     pub(crate) fn add(&self, tensor: usize, range: Range<u64>, error: &FileError) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let loss = all.entry(tensor).or_insert_with(|| Loss { ranges: Vec::new(), reason: error.reason() });
+        let new = || Loss { ranges: Vec::new(), first: u64::MAX, reason: String::new() };
+        let loss = all.entry(tensor).or_insert_with(new);
+        if range.start < loss.first {
+            (loss.first, loss.reason) = (range.start, error.reason());
+        }
         if !range.is_empty() {
             loss.ranges.push(range);
         }
@@ -112,10 +117,10 @@ impl Losses {
         self.named(|number| model.tensors().get(number).map(|tensor| tensor.name.clone()))
     }
 
-    /// All of them, with the names of the tensors.
+    /// Takes all out, with the names of the tensors.
     pub(crate) fn named(self, name: impl Fn(usize) -> Option<String>) -> Vec<Damage> {
         let all = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let damage = all.into_iter().map(|(number, Loss { mut ranges, reason })| {
+        let damage = all.into_iter().map(|(number, Loss { mut ranges, reason, .. })| {
             // Threads note them in any order.
             ranges.sort_unstable_by_key(|range| range.start);
             let mut joined: Vec<Range<u64>> = Vec::new();
@@ -229,7 +234,7 @@ fn salvage_piece(model: &Model, piece: &Piece<'_>, values: &mut Vec<u8>, lost: &
             values[range].fill(0);
         } else if gone.is_empty() && !matches!(first, FileError::Digest { .. }) {
             // Its values are whole, and what is around them is not: the index of a container.
-            lost.add(number, 0..0, &first);
+            lost.add(number, start..start, &first);
         }
     }
 }

@@ -15,7 +15,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Those of the file at this moment.
+    /// Reads them of the file at this moment.
     ///
     /// # Errors
     /// If the system refuses.

@@ -20,7 +20,7 @@ struct Layout {
     /// Lengths of containers, and digests of pieces.
     words: Vec<u64>,
     values: Vec<u8>,
-    /// What the metadata say; the texts are replaced in them.
+    /// Fields of the metadata, with texts that take the place of those that fit.
     note: Vec<(&'static str, String)>,
 }
 
