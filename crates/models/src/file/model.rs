@@ -324,7 +324,7 @@ impl Model {
 
     /// Bytes of the values of a tensor. Chunks that are only asked for in part are decoded whole.
     ///
-    /// Of a compressed file each piece (1 MiB of the tensor, the last one shorter) that is asked for as a whole is compared with its digest; of
+    /// Each piece of a compressed file (1 MiB of the tensor, the last one shorter) that is asked for as a whole is compared with its digest; of
     /// the others frames are compared with their checksums, and, of values that are kept as they are, the whole piece is read and compared. Files of version
     /// 1 have no digests of pieces: their frames are checked, and values that are kept as they are only by [`verify`](crate::file::verify).
     ///
