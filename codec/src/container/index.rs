@@ -295,3 +295,47 @@ impl ContainerBuilder {
         index
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Cursor, Write};
+
+    use super::*;
+    use crate::{WriterOptions, decompress};
+
+    /// Wherever a container is cut, and if its header or its index is damaged, the frames that are there are found.
+    #[test]
+    fn frames_are_found_without_the_index() {
+        let data: Vec<u8> = (0..5000_u32).flat_map(|i| (0x3f00 + i as u16 % 97).to_le_bytes()).collect();
+        let mut writer = WriterOptions::new(DType::Bf16).chunk_values(1 << 10).open(Vec::new()).unwrap();
+        writer.write_all(&data).unwrap();
+        let container = writer.finish().unwrap();
+        let index = ContainerIndex::read(&mut Cursor::new(&container)).unwrap();
+        let ends: Vec<usize> = (0..5).map(|chunk| index.frame(chunk).end as usize).collect();
+        for len in 0..=container.len() {
+            let found = ContainerIndex::scan(&mut Cursor::new(&container[..len]));
+            let Ok(found) = found else {
+                assert!(len < 16, "{len}");
+                continue;
+            };
+            let count = ends.iter().filter(|end| **end <= len).count();
+            assert_eq!(found.chunk_count(), count, "{len}");
+            for chunk in 0..count {
+                assert_eq!((found.frame(chunk), found.data(chunk)), (index.frame(chunk), index.data(chunk)));
+            }
+        }
+        for at in [0, 5, 9, 14, ends[4] + 3, container.len() - 1] {
+            let mut damaged = container.clone();
+            damaged[at] ^= 1;
+            let found = ContainerIndex::scan(&mut Cursor::new(&damaged)).unwrap();
+            assert_eq!((found.chunk_count(), found.len(), found.dtype()), (5, 10_000, DType::Bf16), "{at}");
+        }
+        // What is behind a frame that is none is not found.
+        let mut damaged = container;
+        damaged[ends[1]] ^= 1;
+        let found = ContainerIndex::scan(&mut Cursor::new(&damaged)).unwrap();
+        let place = found.frame(1);
+        let frame = &damaged[place.start as usize..place.end as usize];
+        assert_eq!((found.chunk_count(), decompress(frame).unwrap()), (2, data[2048..4096].to_vec()));
+    }
+}

@@ -32,7 +32,7 @@ pub enum FileError {
     ArchiveBase { path: PathBuf },
     #[error("`{}` is compressed already", path.display())]
     Compressed { path: PathBuf },
-    #[error("`{}` is not compressed by zipwire: its header is none of its own", path.display())]
+    #[error("`{}` is not compressed by zipwire", path.display())]
     NotCompressed { path: PathBuf },
     #[error("`{}` has version {found} of the format, and this program reads version {known}\nhelp: {}", path.display(), help_for_version(*found, *known))]
     Version { path: PathBuf, found: u64, known: u64 },
