@@ -254,6 +254,9 @@ fn exit_code_of_file(error: &FileError) -> u8 {
         FileError::Io { .. }
         | FileError::Damaged { .. }
         | FileError::Tensor { .. }
+        | FileError::Container { .. }
+        | FileError::Digest { .. }
+        | FileError::Changed { .. }
         | FileError::Decode { .. } => FAILED,
         _ => USAGE,
     }

@@ -1,11 +1,11 @@
-//! Compressed model files, damaged in their headers, in what they say of themselves and in their values; and any bytes as one.
+//! Compressed model files, damaged in their headers, in what they say of themselves (with digests that fit it, too) and in their values; and any bytes as one.
 
 #![no_main]
 
 use std::fs;
 
 use libfuzzer_sys::fuzz_target;
-use zipwire_fuzz::{check_model, compressed_model, scratch_file, scratch_path};
+use zipwire_fuzz::{check_model, compressed_model, edited_front, scratch_file, scratch_path};
 
 fuzz_target!(|bytes: &[u8]| zipwire_fuzz::run(bytes, |input| {
     if input.ratio(1, 8)? {
@@ -13,7 +13,11 @@ fuzz_target!(|bytes: &[u8]| zipwire_fuzz::run(bytes, |input| {
         return Ok(());
     }
     let (mut bytes, base) = compressed_model(input)?;
-    for _ in 0..input.int_in_range(1..=4)? {
+    let is_edited = input.arbitrary()?;
+    if is_edited {
+        bytes = edited_front(&bytes, input)?;
+    }
+    for _ in 0..input.int_in_range(if is_edited { 0..=1 } else { 1..=4 })? {
         let header =
             8 + u64::from_le_bytes(*bytes.first_chunk().expect("a model file has a header")) as usize;
         let at = input.choose_index(bytes.len())?;

@@ -15,7 +15,7 @@ pub use container::{check_container, container};
 pub use delta::damaged_difference;
 pub use frame::{Frame, check_decoded, check_unknown, damage};
 pub use kv::{check_bytes, check_group, kv_codec};
-pub use model::{check_model, compressed_model};
+pub use model::{check_model, compressed_model, edited_front};
 pub use store::{check_manifest, check_object, manifest_body};
 pub use values::values;
 

@@ -5,8 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arbitrary::{Result, Unstructured};
+use serde_json::{Value, json};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use zipwire_codec::DType;
-use zipwire_models::file::{Compression, Model, compress, restore, verify};
+use zipwire_models::file::{Compression, Model, compress, damage, restore, salvage, verify};
 
 use crate::{SPECS, alone, scratch_path, values};
 
@@ -72,6 +74,80 @@ pub fn compressed_model(input: &mut Unstructured<'_>) -> Result<(Vec<u8>, Option
     Ok((fs::read(&packed).expect("it is there"), other))
 }
 
+/// All that is in front of the values of a compressed file, decoded.
+struct Front {
+    note: Value,
+    /// The original's header, and the plan behind it.
+    index: Vec<u8>,
+    /// Lengths of containers, and digests of pieces.
+    words: Vec<u8>,
+    values: Vec<u8>,
+}
+
+impl Front {
+    fn of(bytes: &[u8]) -> Option<Self> {
+        let length = u64::from_le_bytes(*bytes.first_chunk()?) as usize;
+        let (header, behind) = bytes.get(8..)?.split_at_checked(length)?;
+        let header: Value = serde_json::from_slice(header).ok()?;
+        let note: Value = serde_json::from_str(header["__metadata__"]["zipwire"].as_str()?).ok()?;
+        let [index_bytes, front_bytes] = ["index_bytes", "front_bytes"].map(|key| note[key].as_u64());
+        let (front, values) = behind.split_at_checked(front_bytes? as usize)?;
+        let (index, words) = front.split_at_checked(index_bytes? as usize)?;
+        let index = zstd::decode_all(index).ok()?;
+        Some(Self { note, index, words: words.to_vec(), values: values.to_vec() })
+    }
+
+    /// The file, with digests that fit: as if the last `pieces` words were digests of pieces.
+    fn sealed(mut self, pieces: usize) -> Vec<u8> {
+        let index = zstd::encode_all(&self.index[..], 1).expect("it is in memory");
+        let front = [&index[..], &self.words].concat();
+        let mut digest = Xxh3::new();
+        digest.update(&self.words[self.words.len().saturating_sub(8 * pieces)..]);
+        self.note["digest"] = json!(format!("{:032x}", digest.digest128()));
+        self.note["index_bytes"] = json!(index.len());
+        self.note["front_bytes"] = json!(front.len());
+        self.note["front_digest"] = json!(format!("{:016x}", xxh3_64(&front)));
+        let len = front.len() + self.values.len();
+        let metadata = json!({ "zipwire": self.note.to_string() });
+        let header = format!(
+            r#"{{"zipwire":{{"dtype":"ZIPWIRE","shape":[{len}],"data_offsets":[0,{len}]}},"__metadata__":{metadata}}}"#
+        );
+        [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &front, &self.values].concat()
+    }
+}
+
+/// A compressed file that says something else of its tensors, with digests that fit that.
+///
+/// # Errors
+/// If there are too few bytes.
+pub fn edited_front(bytes: &[u8], input: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let Some(mut front) = Front::of(bytes) else { return Ok(bytes.to_vec()) };
+    for _ in 0..input.int_in_range(1..=3)? {
+        match input.int_in_range(0..=4)? {
+            // The plan is at the end.
+            0 => {
+                let from_end = input.int_in_range(0..=7)?.min(front.index.len().saturating_sub(1));
+                let at = front.index.len().saturating_sub(1 + from_end);
+                if let Some(byte) = front.index.get_mut(at) {
+                    *byte = input.arbitrary()?;
+                }
+            }
+            1 if !front.index.is_empty() => {
+                let at = input.choose_index(front.index.len())?;
+                front.index[at] = input.arbitrary()?;
+            }
+            2 if !front.words.is_empty() => {
+                let at = input.choose_index(front.words.len())?;
+                front.words[at] = input.arbitrary()?;
+            }
+            3 => front.index.push(input.arbitrary()?),
+            _ => front.note["bytes"] = json!(input.arbitrary::<u64>()?),
+        }
+    }
+    let words = front.words.len() / 8;
+    Ok(front.sealed(input.int_in_range(0..=words)?))
+}
+
 /// Reads any bytes as a model file, which must give an error that prints, or tensors as long as the file says.
 ///
 /// # Panics
@@ -88,6 +164,11 @@ pub fn check_model(path: &Path, base: Option<Arc<Model>>) {
         }
     };
     let sound = verify(&model, &alone());
+    if let Ok(lost) = damage(&model, &alone()) {
+        assert_eq!(lost.is_empty(), sound.is_ok(), "{lost:?}, {sound:?}");
+        let back = salvage(&model, &scratch_path("left"), true, &alone()).expect("there is room for a temporary file");
+        assert_eq!(back, lost, "what is lost is what is damaged");
+    }
     for tensor in model.tensors() {
         let all = model.read(&tensor.name);
         assert!(sound.is_err() || all.is_ok(), "`{}` of a sound file is not read", tensor.name);

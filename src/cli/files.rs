@@ -71,6 +71,10 @@ pub(crate) struct DecompressArgs {
     /// File or folder that differences were taken from.
     #[arg(long, value_name = "FILE|DIR")]
     pub(crate) base: Option<PathBuf>,
+    /// Also write what comes back of damaged and cut files: damaged parts of tensors are zeros, and these tensors are named. It ends with 1
+    /// then.
+    #[arg(long)]
+    pub(crate) keep_going: bool,
     #[command(flatten)]
     pub(crate) write: WriteArgs,
 }

@@ -221,6 +221,108 @@ fn files_of_zipnn_are_recognised() {
     assert_eq!(names(folder.path()), ["weights.safetensors.znn"]);
 }
 
+/// A safetensors file of three tensors of noise, which are kept as they are, and what it is compressed to.
+fn noisy(folder: &Path, name: &str) -> (Vec<Vec<u8>>, std::path::PathBuf) {
+    let mut state = 1_u64;
+    let mut noise = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    let values: Vec<Vec<u8>> = (0..3).map(|_| (0..6000).map(|_| noise()).collect()).collect();
+    let entry = |i: usize| {
+        format!(
+            "\"t{i}\":{{\"dtype\":\"F32\",\"shape\":[1500],\"data_offsets\":[{},{}]}}",
+            i * 6000,
+            (i + 1) * 6000
+        )
+    };
+    let header = format!("{{{}}}", (0..3).map(entry).collect::<Vec<_>>().join(","));
+    let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &values.concat()].concat();
+    let plain = folder.join(format!("{name}.safetensors"));
+    fs::write(&plain, file).unwrap();
+    succeeds(&["compress", text(&plain)]);
+    (values, folder.join(format!("{name}.zw.safetensors")))
+}
+
+/// Flips a bit in the middle of each of these values.
+fn damage(packed: &Path, values: &[&Vec<u8>]) {
+    let mut bytes = fs::read(packed).unwrap();
+    for values in values {
+        let at = bytes.windows(64).position(|window| window == &values[..64]).unwrap();
+        bytes[at + 3000] ^= 1;
+    }
+    fs::write(packed, bytes).unwrap();
+}
+
+#[test]
+fn a_damaged_tensor_is_not_printed() {
+    let folder = TempDir::new().unwrap();
+    let (values, packed) = noisy(folder.path(), "m");
+    damage(&packed, &[&values[1]]);
+    for range in [None, Some("3..5"), Some("749..751")] {
+        let mut args = vec!["cat", text(&packed), "--tensor", "t1"];
+        args.extend(range.iter().flat_map(|range| ["--range", range]));
+        fails(1, &args, &["is damaged", "tensor `t1`"]);
+    }
+    assert!(succeeds(&["cat", text(&packed), "--tensor", "t2"]).stdout == values[2]);
+}
+
+#[test]
+fn verify_names_all_damaged_tensors_of_all_files() {
+    let folder = TempDir::new().unwrap();
+    let [(one, first), (_, sound), (three, third)] = ["a", "b", "c"].map(|name| noisy(folder.path(), name));
+    damage(&first, &[&one[0], &one[2]]);
+    damage(&third, &[&three[1]]);
+    let cut = folder.path().join("cut.zw.safetensors");
+    fs::write(&cut, &fs::read(&sound).unwrap()[..9000]).unwrap();
+    let args = ["verify", text(&first), text(&sound), text(&third), text(&cut), "--json"];
+    fails(
+        1,
+        &args,
+        &["a.zw.safetensors", "tensor `t0`", "tensor `t2`", "c.zw.safetensors", "tensor `t1`", "it was cut"],
+    );
+    let report: Value = serde_json::from_slice(&output(&args).stdout).unwrap();
+    let names = |file: usize| -> Vec<&str> {
+        let damaged = report["files"][file]["damaged"].as_array().into_iter().flatten();
+        damaged.map(|damaged| damaged["tensor"].as_str().unwrap()).collect()
+    };
+    assert_eq!([names(0), names(1), names(2)], [vec!["t0", "t2"], vec![], vec!["t1"]]);
+    assert_eq!(report["files"][0]["damaged"][1]["ranges"], serde_json::json!([{"start": 0, "end": 6000}]));
+    assert!(report["files"][3]["error"].as_str().unwrap().contains("it was cut"), "{report}");
+    let table = output(&args[..4]);
+    assert!(text_of(&table.stdout).contains("sound") && text_of(&table.stdout).contains("damaged"));
+}
+
+#[test]
+fn what_is_not_damaged_comes_back_when_asked() {
+    let folder = TempDir::new().unwrap();
+    let (values, packed) = noisy(folder.path(), "m");
+    let plain = fs::read(folder.path().join("m.safetensors")).unwrap();
+    damage(&packed, &[&values[1]]);
+    let back = folder.path().join("back");
+    let args = ["decompress", text(&packed), "-o", text(&back)];
+    fails(1, &args, &["tensor `t1`"]);
+    assert!(!back.exists());
+    fails(1, &[&args[..], &["--keep-going", "--json"]].concat(), &["tensor `t1`"]);
+    let mut expected = plain.clone();
+    let header = plain.len() - 18_000;
+    expected[header + 6000..header + 12_000].fill(0);
+    assert!(fs::read(&back).unwrap() == expected);
+    // A cut one, and in a folder one that nothing comes back of, which is copied.
+    let model = folder.path().join("model.zw");
+    fs::create_dir(&model).unwrap();
+    let bytes = fs::read(&packed).unwrap();
+    fs::write(model.join("cut.zw.safetensors"), &bytes[..bytes.len() - 7000]).unwrap();
+    fs::write(model.join("gone.zw.safetensors"), &bytes[..100]).unwrap();
+    let again = folder.path().join("again");
+    let args = ["decompress", text(&model), "-o", text(&again), "--keep-going", "--json"];
+    let report: Value = serde_json::from_slice(&output(&args).stdout).unwrap();
+    assert_eq!(names(&again), ["cut.safetensors", "gone.zw.safetensors"]);
+    assert_eq!(report["files"][0]["damaged"].as_array().unwrap().len(), 2, "{report}");
+    assert!(report["files"][1]["file"].as_str().unwrap().ends_with("gone.zw.safetensors"), "{report}");
+    assert!(fs::read(again.join("cut.safetensors")).unwrap()[..header + 6000] == plain[..header + 6000]);
+}
+
 #[test]
 fn mistakes_are_named_with_a_remedy() {
     let folder = TempDir::new().unwrap();

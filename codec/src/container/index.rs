@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::ContainerError;
 use super::format::{ENTRY_LEN, Entry, FOOT_LEN, Foot, HEAD_LEN, HEADER_LEN, Header, INDEX_MAGIC, Sum, Tail};
 use super::reader::read_array;
-use crate::{DType, FrameInfo, FrameShape, Layout};
+use crate::{DType, FrameInfo, FrameShape, HEADER_LEN as FRAME_HEADER_LEN, Layout};
 
 /// Index of a container: for callers that read and decode chunks themselves, in any order or several at once, where
 /// [`SeekReader`](crate::SeekReader) does not fit.
@@ -76,6 +76,48 @@ impl ContainerIndex {
             return Err(ContainerError::IndexMismatch { chunks }.into());
         }
         Ok(Self { header, tail, foot, chunks: places })
+    }
+
+    /// Index of the frames that are there, without a look at the one behind them: for a container whose end is cut or damaged. Chunks are those up to the
+    /// first place where no whole frame of the container is. Damage of the header does no harm if there are frames.
+    ///
+    /// # Errors
+    /// If not even the header is there, and if the system refuses something.
+    pub fn scan<R: Read + Seek>(inner: &mut R) -> io::Result<Self> {
+        let container_len = inner.seek(SeekFrom::End(0))?;
+        let mut peek = |at: u64| {
+            let left = container_len.saturating_sub(at).min(FRAME_HEADER_LEN as u64);
+            let mut front = vec![0; left as usize];
+            inner.seek(SeekFrom::Start(at))?;
+            inner.read_exact(&mut front)?;
+            let info = FrameInfo::peek(&front).ok();
+            let fits = |info: &FrameInfo| info.frame_len() as u64 <= container_len - at;
+            Ok::<_, io::Error>((info.filter(fits), front))
+        };
+        let (first, _) = peek(HEADER_LEN as u64)?;
+        let truncated = ContainerError::Truncated { part: "header" };
+        let header = peek(0)?.1.first_chunk().map_or(Err(truncated), Header::read);
+        let header = match (header, first) {
+            (Err(_), Some(info)) => Header::new(info.shape.dtype, info.shape.count as u64)?,
+            (header, _) => header?,
+        };
+        let (full, mut at) = (header.chunk_shape(), HEADER_LEN as u64);
+        let (mut chunks, mut data_len) = (Vec::new(), 0);
+        while let (Some(info), _) = peek(at)? {
+            let is_behind_full = data_len == chunks.len() as u64 * header.chunk_len() as u64;
+            let count = info.shape.count;
+            if info.shape != (FrameShape { count, ..full })
+                || !(1..=full.count).contains(&count)
+                || !is_behind_full
+            {
+                break;
+            }
+            chunks.push((at, Entry::of(&info)));
+            data_len += info.shape.values_len() as u64;
+            at += info.frame_len() as u64;
+        }
+        let foot = Foot { chunks: chunks.len() as u64, data_len };
+        Ok(Self { header, tail: Tail::new(&[]), foot, chunks })
     }
 
     /// Type of the values.
@@ -251,5 +293,49 @@ impl ContainerBuilder {
         };
         index.extend(foot.to_bytes(tail, sum));
         index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Cursor, Write};
+
+    use super::*;
+    use crate::{WriterOptions, decompress};
+
+    /// Wherever a container is cut, and if its header or its index is damaged, the frames that are there are found.
+    #[test]
+    fn frames_are_found_without_the_index() {
+        let data: Vec<u8> = (0..5000_u32).flat_map(|i| (0x3f00 + i as u16 % 97).to_le_bytes()).collect();
+        let mut writer = WriterOptions::new(DType::Bf16).chunk_values(1 << 10).open(Vec::new()).unwrap();
+        writer.write_all(&data).unwrap();
+        let container = writer.finish().unwrap();
+        let index = ContainerIndex::read(&mut Cursor::new(&container)).unwrap();
+        let ends: Vec<usize> = (0..5).map(|chunk| index.frame(chunk).end as usize).collect();
+        for len in 0..=container.len() {
+            let found = ContainerIndex::scan(&mut Cursor::new(&container[..len]));
+            let Ok(found) = found else {
+                assert!(len < 16, "{len}");
+                continue;
+            };
+            let count = ends.iter().filter(|end| **end <= len).count();
+            assert_eq!(found.chunk_count(), count, "{len}");
+            for chunk in 0..count {
+                assert_eq!((found.frame(chunk), found.data(chunk)), (index.frame(chunk), index.data(chunk)));
+            }
+        }
+        for at in [0, 5, 9, 14, ends[4] + 3, container.len() - 1] {
+            let mut damaged = container.clone();
+            damaged[at] ^= 1;
+            let found = ContainerIndex::scan(&mut Cursor::new(&damaged)).unwrap();
+            assert_eq!((found.chunk_count(), found.len(), found.dtype()), (5, 10_000, DType::Bf16), "{at}");
+        }
+        // What is behind a frame that is none is not found.
+        let mut damaged = container;
+        damaged[ends[1]] ^= 1;
+        let found = ContainerIndex::scan(&mut Cursor::new(&damaged)).unwrap();
+        let place = found.frame(1);
+        let frame = &damaged[place.start as usize..place.end as usize];
+        assert_eq!((found.chunk_count(), decompress(frame).unwrap()), (2, data[2048..4096].to_vec()));
     }
 }

@@ -10,11 +10,11 @@ use std::process::ExitCode;
 use libtest_mimic::Trial;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use safetensors::Dtype;
 use safetensors::tensor::TensorView;
-use safetensors::{Dtype, SafeTensors};
 use zipwire_codec::DType;
 use zipwire_kernels::{Device, Stream};
-use zipwire_models::file::{Compression, Watch, compress};
+use zipwire_models::file::{Compression, Model, Watch, compress};
 use zipwire_models::held::{DeviceModel, HeldError, HeldModel, HeldOptions, Place};
 
 fn main() -> ExitCode {
@@ -139,13 +139,14 @@ fn damage_is_found() {
     pack(&path, &packed);
     // In the middle of the first layer's largest matrix.
     let mut bytes = fs::read(&packed).unwrap();
-    let kept = SafeTensors::deserialize(&bytes)
-        .unwrap()
-        .tensor("model.layers.0.mlp.weight")
-        .unwrap()
-        .data()
-        .as_ptr();
-    let at = kept.addr() - bytes.as_ptr().addr() + 50_000;
+    let at = {
+        let model = Model::open(&packed).unwrap();
+        let name = "model.layers.0.mlp.weight";
+        let frame = model.container(name).unwrap().unwrap().frame(0).start;
+        let mut front = [0; 64];
+        model.read_kept(name, frame, &mut front).unwrap();
+        bytes.windows(front.len()).position(|window| window == front).unwrap() + 50_000
+    };
     bytes[at] ^= 16;
     fs::write(&packed, bytes).unwrap();
     let device = Device::open(0).unwrap();

@@ -9,14 +9,14 @@ use std::time::Instant;
 use zipwire::Cancel;
 use zipwire::codec::{Reader, WriterOptions};
 use zipwire::models::file::{
-    Compression, FileError, Model, Output, Values, Watch, compress_into, compress_values_into, files_below,
-    is_archive, open_input, restore_into, verify,
+    Compression, Damage, FileError, Model, Output, Values, Watch, compress_into, compress_values_into,
+    damage, files_below, is_archive, open_input, restore_into, salvage_into,
 };
 
 use super::plan::{Naming, Plan};
 use super::{
-    MARK, Row, SAFETENSORS, base_for, compressed_name, copy, io_error, is_stdin, is_stdout, print_rows,
-    restored_name, watched, with_ending, without_ending, write_file,
+    MARK, Row, SAFETENSORS, Unread, base_for, compressed_name, copy, io_error, is_stdin, is_stdout,
+    print_rows, restored_name, watched, with_ending, without_ending, write_file,
 };
 use crate::cli::{CompressArgs, DecompressArgs, VerifyArgs, WorkArgs};
 use crate::error::CliError;
@@ -37,9 +37,12 @@ pub(crate) fn run(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> 
     refuse_json(args.out.as_deref(), args.write.work.json)?;
     let plan =
         Plan::new(&args.files, args.out.as_deref(), args.base.as_deref(), args.write.force, &COMPRESSION)?;
-    let made = plan
-        .carry_out(args.write.force, cancel, |file, folder, output| one(args, file, folder, output, cancel));
-    print_unless_piped(&made?, args.out.as_deref(), args.write.work.json)
+    let mut report = Report::default();
+    plan.carry_out(args.write.force, cancel, |file, folder, output| {
+        report.add(one(args, file, folder, output, cancel)?);
+        Ok(true)
+    })?;
+    report.print(args.out.as_deref(), args.write.work.json)
 }
 
 /// Names of what is compressed.
@@ -79,7 +82,12 @@ fn one(
     })?;
     if args.verify {
         let staged = output.file().try_clone().map_err(io_error("read", output.path()))?;
-        decode((staged, output.path()), None, base, &args.write.work, cancel).inspect_err(|_| {
+        let found = decode((staged, output.path()), None, false, base, &args.write.work, cancel);
+        let sound = found.and_then(|row| match row.damaged.first() {
+            Some(damage) => Err(damaged(output.path(), damage)),
+            None => Ok(()),
+        });
+        sound.inspect_err(|_| {
             let name = output.path().display();
             say!("`{name}` is not written: what it would have does not give back `{}`", file.display());
         })?;
@@ -108,6 +116,50 @@ fn pipe(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> {
     }
 }
 
+/// Files that commands look at one by one: what came of each, and whether all were sound.
+#[derive(Default)]
+struct Report {
+    rows: Vec<Row>,
+    unread: Vec<Unread>,
+    /// Exit code for the first file that was not.
+    code: Option<u8>,
+}
+
+impl Report {
+    /// Adds what came of a file, and says what is damaged.
+    fn add(&mut self, row: Row) {
+        for damage in &row.damaged {
+            let error = damaged(&row.file, damage);
+            error.say();
+            self.code.get_or_insert(error.exit_code());
+        }
+        self.rows.push(row);
+    }
+
+    /// Says why a file is not read, and goes on: unless the user wants to stop, or it is not because of the file.
+    fn pass_over(&mut self, file: &Path, error: CliError, cancel: &Cancel) -> Result<(), CliError> {
+        if !matches!(error, CliError::File(_)) || cancel.is_cancelled() {
+            return Err(error);
+        }
+        error.say();
+        self.code.get_or_insert(error.exit_code());
+        self.unread.push(Unread { file: file.to_owned(), error: error.to_string() });
+        Ok(())
+    }
+
+    /// Prints all, unless stdout has the output `out`.
+    fn print(&self, out: Option<&Path>, json: bool) -> Result<(), CliError> {
+        if !out.is_some_and(is_stdout) {
+            print_rows(&self.rows, &self.unread, json)?;
+        }
+        self.code.map_or(Ok(()), |code| Err(CliError::Said(code)))
+    }
+}
+
+fn damaged(file: &Path, damage: &Damage) -> CliError {
+    FileError::Damaged { path: file.to_owned(), what: damage.to_string() }.into()
+}
+
 pub(crate) fn run_decompress(args: &DecompressArgs, cancel: &Cancel) -> Result<(), CliError> {
     if args.files.iter().any(|file| is_stdin(file)) {
         return decompress_pipe(args, cancel);
@@ -115,11 +167,23 @@ pub(crate) fn run_decompress(args: &DecompressArgs, cancel: &Cancel) -> Result<(
     refuse_json(args.out.as_deref(), args.write.work.json)?;
     let plan =
         Plan::new(&args.files, args.out.as_deref(), args.base.as_deref(), args.write.force, &DECOMPRESSION)?;
-    let made = plan.carry_out(args.write.force, cancel, |file, folder, output| {
-        let base = base_for(args.base.as_deref(), file, folder)?;
-        decode(open(file)?, Some(output), base, &args.write.work, cancel)
-    });
-    print_unless_piped(&made?, args.out.as_deref(), args.write.work.json)
+    let mut report = Report::default();
+    plan.carry_out(args.write.force, cancel, |file, folder, output| {
+        let made = base_for(args.base.as_deref(), file, folder).and_then(|base| {
+            decode(open(file)?, Some(output), args.keep_going, base, &args.write.work, cancel)
+        });
+        match made {
+            Ok(row) => report.add(row),
+            // A file that nothing comes back of does not stop the others.
+            Err(error) if args.keep_going => {
+                report.pass_over(file, error, cancel)?;
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(true)
+    })?;
+    report.print(args.out.as_deref(), args.write.work.json)
 }
 
 /// Refuses a report as JSON where the file itself goes.
@@ -133,25 +197,16 @@ fn refuse_json(out: Option<&Path>, json: bool) -> Result<(), CliError> {
     }
 }
 
-fn print_unless_piped(rows: &[Row], out: Option<&Path>, json: bool) -> Result<(), CliError> {
-    if out.is_some_and(is_stdout) { Ok(()) } else { print_rows(rows, json) }
-}
-
 pub(crate) fn run_verify(args: &VerifyArgs, cancel: &Cancel) -> Result<(), CliError> {
-    let mut rows = Vec::new();
-    let mut failed = None;
+    let mut report = Report::default();
+    // All are looked at, whatever is found.
     let mut look = |file: &Path, folder: Option<&Path>| {
         let base = base_for(args.base.as_deref(), file, folder)?;
-        match open(file).and_then(|opened| decode(opened, None, base, &args.work, cancel)) {
-            Ok(row) => rows.push(row),
-            // All are looked at, whatever is found.
-            Err(error @ CliError::File(_)) if !cancel.is_cancelled() => {
-                error.say();
-                failed.get_or_insert(error);
-            }
-            Err(error) => return Err(error),
+        match open(file).and_then(|opened| decode(opened, None, false, base, &args.work, cancel)) {
+            Ok(row) => report.add(row),
+            Err(error) => report.pass_over(file, error, cancel)?,
         }
-        Ok(())
+        Ok::<_, CliError>(())
     };
     for file in &args.files {
         if file.is_dir() {
@@ -164,8 +219,7 @@ pub(crate) fn run_verify(args: &VerifyArgs, cancel: &Cancel) -> Result<(), CliEr
             look(file, None)?;
         }
     }
-    print_rows(&rows, args.work.json)?;
-    failed.map_or(Ok(()), |error| Err(CliError::Said(error.exit_code())))
+    report.print(None, args.work.json)
 }
 
 /// Whether this program has written the file, damaged or not. Its name decides if its content does not: a file that was cut is not passed over.
@@ -185,19 +239,22 @@ fn open(file: &Path) -> Result<(File, &Path), CliError> {
     Ok((open_input(file).map_err(io_error("read", file))?, file))
 }
 
-/// Decodes a file to `output`, or to nowhere.
+/// Decodes a file to `output`, with `keep_going` also what comes back of a damaged one; or to nowhere. Gives all that is damaged, where that is no error.
 fn decode(
     (file, path): (File, &Path),
     output: Option<&Output>,
+    keep_going: bool,
     base: Option<Arc<Model>>,
     work: &WorkArgs,
     cancel: &Cancel,
 ) -> Result<Row, CliError> {
     let begun = Instant::now();
     let coded = file.metadata().map_err(io_error("read", path))?.len();
-    let input = Input::of(file, path, base)?;
-    watched(work, cancel, (path, input.bytes()), |watch| input.decode(output, watch))?;
-    Ok(Row::new(path, output.map(Output::path), (input.bytes(), coded), None, begun))
+    let input = Input::of(file, path, base, keep_going)?;
+    let damaged =
+        watched(work, cancel, (path, input.bytes()), |watch| input.decode(output, keep_going, watch))?;
+    let row = Row::new(path, output.map(Output::path), (input.bytes(), coded), None, begun);
+    Ok(Row { damaged, ..row })
 }
 
 /// A file that is decompressed.
@@ -208,12 +265,14 @@ enum Input {
 }
 
 impl Input {
-    fn of(file: File, path: &Path, base: Option<Arc<Model>>) -> Result<Self, FileError> {
+    fn of(file: File, path: &Path, base: Option<Arc<Model>>, may_be_cut: bool) -> Result<Self, FileError> {
         let other = file.try_clone().map_err(FileError::io("read", path))?;
-        if let Some(values) = Values::of_file(other, path)? {
+        let values = if may_be_cut { Values::open_cut(path)? } else { Values::of_file(other, path)? };
+        if let Some(values) = values {
             return Ok(Self::Values(values));
         }
-        Ok(Self::Model(Box::new(Model::of_file(file, path, base)?)))
+        let model = if may_be_cut { Model::open_cut(path, base)? } else { Model::of_file(file, path, base)? };
+        Ok(Self::Model(Box::new(model)))
     }
 
     fn bytes(&self) -> u64 {
@@ -223,13 +282,20 @@ impl Input {
         }
     }
 
-    /// To `output`, or to nowhere.
-    fn decode(&self, output: Option<&Output>, watch: &Watch<'_>) -> Result<(), FileError> {
+    /// To `output`, or to nowhere. Gives what is damaged, where that is no error.
+    fn decode(
+        &self,
+        output: Option<&Output>,
+        keep_going: bool,
+        watch: &Watch<'_>,
+    ) -> Result<Vec<Damage>, FileError> {
         match (self, output) {
-            (Self::Values(values), Some(output)) => values.restore_into(output, watch),
-            (Self::Values(values), None) => values.verify(watch),
-            (Self::Model(model), Some(output)) => restore_into(model, output, watch),
-            (Self::Model(model), None) => verify(model, watch),
+            (Self::Values(values), None) => values.damage(watch),
+            (Self::Model(model), None) => damage(model, watch),
+            (Self::Values(values), Some(output)) if keep_going => values.salvage_into(output, watch),
+            (Self::Model(model), Some(output)) if keep_going => salvage_into(model, output, watch),
+            (Self::Values(values), Some(output)) => values.restore_into(output, watch).map(|()| Vec::new()),
+            (Self::Model(model), Some(output)) => restore_into(model, output, watch).map(|()| Vec::new()),
         }
     }
 }

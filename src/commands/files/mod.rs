@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
+use serde_json::json;
 use zipwire::codec::{DType, Spec};
-use zipwire::models::file::{FileError, Model, Output, Watch};
+use zipwire::models::file::{Damage, FileError, Model, Output, Watch};
 use zipwire::scenarios::spec_help;
 use zipwire::traces::{TensorFile, TensorInfo};
 use zipwire::{Cancel, with_help};
@@ -61,6 +62,16 @@ struct Row {
     codec: Option<String>,
     seconds: f64,
     gbps: f64,
+    /// Tensors that are not what was compressed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    damaged: Vec<Damage>,
+}
+
+/// A file that nothing was read of, and why.
+#[derive(Debug, Serialize)]
+struct Unread {
+    file: PathBuf,
+    error: String,
 }
 
 impl Row {
@@ -81,14 +92,17 @@ impl Row {
             codec: codec.map(ToString::to_string),
             seconds,
             gbps: raw as f64 / 1e9 / seconds,
+            damaged: Vec::new(),
         }
     }
 }
 
 /// Prints what came of files: of all together at the end, if there are several.
-fn print_rows(rows: &[Row], json: bool) -> Result<(), CliError> {
+fn print_rows(rows: &[Row], unread: &[Unread], json: bool) -> Result<(), CliError> {
     if json {
-        return print_json(&serde_json::json!({ "files": rows }));
+        let files: Vec<_> =
+            rows.iter().map(|row| json!(row)).chain(unread.iter().map(|file| json!(file))).collect();
+        return print_json(&json!({ "files": files }));
     }
     let mut table = table::new(&["file", "out", "raw", "coded", "size", "time", "GB/s"], &[0, 1]);
     let mut add = |file: String, out: String, [raw, coded]: [u64; 2], seconds: f64| {
@@ -103,7 +117,8 @@ fn print_rows(rows: &[Row], json: bool) -> Result<(), CliError> {
         ]);
     };
     for row in rows {
-        let out = row.out.as_ref().map_or_else(|| "sound".to_owned(), |out| out.display().to_string());
+        let sound = if row.damaged.is_empty() { "sound" } else { "damaged" };
+        let out = row.out.as_ref().map_or_else(|| sound.to_owned(), |out| out.display().to_string());
         add(row.file.display().to_string(), out, [row.bytes_raw, row.bytes_coded], row.seconds);
     }
     if rows.len() > 1 {

@@ -8,7 +8,7 @@ use zipwire::models::file::{
     FileError, Output, OutputFolder, Sources, files_below, refuse_file, refuse_folder, refuse_twice,
 };
 
-use super::{Row, io_error, is_stdout};
+use super::{io_error, is_stdout};
 use crate::error::CliError;
 
 /// Names of outputs where the user gives none.
@@ -101,47 +101,51 @@ impl Plan {
         Ok(())
     }
 
-    /// Writes everything: `make` fills the output of each file that is not copied, which may be one of a folder, and gives its row.
+    /// Writes everything: `make` fills the output of each file that is not copied, which may be one of a folder. Where it gives `false`, there is none; of
+    /// a folder, the file is copied then.
     pub(super) fn carry_out(
         &self,
         force: bool,
         cancel: &Cancel,
-        mut make: impl FnMut(&Path, Option<&Path>, &Output) -> Result<Row, CliError>,
-    ) -> Result<Vec<Row>, CliError> {
+        mut make: impl FnMut(&Path, Option<&Path>, &Output) -> Result<bool, CliError>,
+    ) -> Result<(), CliError> {
         if let Some(folder) = &self.folder {
             std::fs::create_dir_all(folder).map_err(io_error("create folder", folder))?;
         }
-        let mut rows = Vec::new();
         for target in &self.targets {
             // A file without a name is gone with the process.
             let _hold = (!matches!(target, Target::Stdout { .. })).then(|| cancel.hold());
             match target {
                 Target::Stdout { from } => {
                     let output = Output::unnamed(Path::new("stdout"))?;
-                    make(from, None, &output)?;
-                    output.pour(&mut stdout().lock())?;
+                    if make(from, None, &output)? {
+                        output.pour(&mut stdout().lock())?;
+                    }
                 }
                 Target::File { from, to } => {
                     let output = Output::like(to, force, from)?;
-                    rows.push(make(from, None, &output)?);
-                    output.finish()?;
+                    if make(from, None, &output)? {
+                        output.finish()?;
+                    }
                 }
                 Target::Folder { from, to, items } => {
                     let folder = OutputFolder::like(to, force, from)?;
                     for item in items {
-                        if item.is_copy {
-                            folder.copy(&item.name, &item.from, &|| cancel.is_cancelled())?;
-                            continue;
+                        if !item.is_copy {
+                            let output = folder.file(&item.name, &item.from)?;
+                            if make(&item.from, Some(from), &output)? {
+                                output.finish()?;
+                                continue;
+                            }
                         }
-                        let output = folder.file(&item.name, &item.from)?;
-                        rows.push(make(&item.from, Some(from), &output)?);
-                        output.finish()?;
+                        let name = item.from.strip_prefix(from).unwrap_or(&item.name);
+                        folder.copy(name, &item.from, &|| cancel.is_cancelled())?;
                     }
                     folder.finish()?;
                 }
             }
         }
-        Ok(rows)
+        Ok(())
     }
 }
 

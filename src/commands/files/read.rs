@@ -13,7 +13,7 @@ use crate::cli::{CatArgs, LsArgs};
 use crate::error::CliError;
 use crate::table;
 
-/// Rows that are decoded at once: about so many bytes of them.
+/// Bytes that are decoded at once: whole pieces, as files have digests of them.
 const AT_ONCE: u64 = 1 << 26;
 
 pub(crate) fn cat(args: &CatArgs, cancel: &Cancel) -> Result<(), CliError> {
@@ -34,21 +34,19 @@ fn write_rows(args: &CatArgs, out: &mut dyn Write, cancel: &Cancel) -> Result<()
     let tensor = model.tensor(&args.tensor)?;
     let count = tensor.shape.first().map_or(1, |rows| *rows as u64);
     let rows = args.range.clone().unwrap_or(0..count);
-    let row = tensor.bytes().checked_div(count).unwrap_or(0).max(1);
-    let step = (AT_ONCE / row).max(1);
     // Also where there is none: the range is checked.
-    let mut start = rows.start;
-    loop {
+    let bytes = model.bytes_of_rows(&args.tensor, rows)?;
+    let mut start = bytes.start;
+    while start < bytes.end {
         if cancel.is_cancelled() {
             return Err(FileError::Cancelled.into());
         }
-        let end = rows.end.min(start.saturating_add(step));
-        out.write_all(&model.read_rows(&args.tensor, start..end)?)?;
+        // Steps end where pieces do, so that each piece that is asked for as a whole is compared with its digest.
+        let end = bytes.end.min((start / AT_ONCE + 1) * AT_ONCE);
+        out.write_all(&model.read_bytes(&args.tensor, start..end)?)?;
         start = end;
-        if start >= rows.end {
-            return Ok(out.flush()?);
-        }
     }
+    Ok(out.flush()?)
 }
 
 #[derive(Serialize)]

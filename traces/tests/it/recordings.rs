@@ -257,7 +257,7 @@ mod tensors {
         help: `zipwire compress x.safetensors`; its parts are read from the result
         `x.safetensors` is not a safetensors file: EOF while parsing a value at line 1 column 5 (in the header, bytes 0 to 13)
         help: tensors are read from safetensors files, as `safetensors.torch.save_file` writes them
-        `x.safetensors` is not a safetensors file: invalid shape, data type, or offset for tensor (in the header, bytes 0 to 65)
+        `x.safetensors` is not a safetensors file: tensor `e` of BF16 [0, 4] has no bytes 0 to 8 at line 1 column 57 (in the header, bytes 0 to 65)
         help: tensors are read from safetensors files, as `safetensors.torch.save_file` writes them
         tensor `e` of `x.safetensors` is empty: its shape is `[0, 4]`
         `x.safetensors` has no tensor `e`

@@ -6,39 +6,34 @@
 use std::fs::File;
 use std::path::Path;
 
-use zipwire_codec::{Codec, ContainerBuilder, DEFAULT_CHUNK_VALUES, DType, EncodeError, FrameShape, Layout};
+use zipwire_codec::{
+    Codec, ContainerBuilder, ContainerError, DEFAULT_CHUNK_VALUES, DType, EncodeError, FrameShape, Layout,
+};
 
-use crate::file::model::Model;
-use crate::file::note::{Digest, PIECE};
-use crate::file::plan::{Coding, How, Part};
+use crate::file::digest::Digest;
+use crate::file::header::TensorInfo;
+use crate::file::part::{self, Segments};
+use crate::file::plan::{Codecs, Coding, Part};
 use crate::file::{FileError, Watch, at};
 
-/// Sizes and digest of the parts that were written.
+/// Sizes and digests of the parts that were written.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    pub(crate) parts: Vec<KeptPart>,
-    /// Digest of all bytes that were read.
-    pub(crate) digest: String,
+    /// Bytes of each container.
+    pub(crate) containers: Vec<u64>,
+    /// Hashes of all pieces that were read, tensor by tensor.
+    pub(crate) digests: Vec<u64>,
     /// Offset in the output where the last part ends.
     pub(crate) end: u64,
 }
 
-/// Sizes of one part in the output.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KeptPart {
-    /// Bytes of its container, if it is coded.
-    pub(crate) container: Option<u64>,
-    /// Bytes with the zeros that fill them up to a multiple of eight.
-    pub(crate) len: u64,
-}
-
-/// State of the output that pieces update in their order: where the next one goes, digest, open container.
+/// State of the output that pieces update in their order: where the next one goes, digests, open container.
 struct Turn {
     at: u64,
     part_at: u64,
-    digest: Digest,
+    digests: Vec<u64>,
     builder: Option<ContainerBuilder>,
-    parts: Vec<KeptPart>,
+    containers: Vec<u64>,
 }
 
 /// Offset of a piece in the output, with the container's header and index where it is the first or last of its part.
@@ -50,135 +45,113 @@ struct Taken {
 
 /// A piece in memory.
 #[derive(Default)]
-struct Piece {
+struct Work {
     raw: Vec<u8>,
-    hash: u64,
+    /// Hash of each of its tensors.
+    hashes: Vec<u64>,
     frames: Frames,
     /// Bytes at the end of the part that are no whole value.
     tail: usize,
 }
 
-/// Writes all parts of `input` to `output`, from `start` on, each filled up with zeros to a multiple of eight bytes.
+/// A file that is compressed: its tensors, the parts they are cut into, and where their values begin.
+#[derive(Clone, Copy)]
+pub(crate) struct Input<'a> {
+    pub(crate) file: &'a File,
+    pub(crate) path: &'a Path,
+    pub(crate) tensors: &'a [TensorInfo],
+    pub(crate) parts: &'a [Part],
+    pub(crate) values_at: u64,
+    pub(crate) codecs: &'a Codecs<'a>,
+}
+
+/// Writes all parts of `input` to `output`, from `start` on.
 pub(crate) fn write_parts(
-    (input, input_path): (&File, &Path),
-    parts: &[Part],
-    base: Option<&Model>,
+    input: Input<'_>,
     (output, output_path): (&File, &Path),
     start: u64,
     watch: &Watch<'_>,
 ) -> Result<Kept, FileError> {
-    let mut firsts = vec![0];
-    firsts.extend(parts.iter().scan(0, |sum, part| {
-        *sum += part.pieces();
-        Some(*sum)
-    }));
-    // The part of a piece, and where it begins in it.
-    let place = |number: u64| {
-        let index = firsts.partition_point(|first| *first <= number) - 1;
-        (&parts[index], (number - firsts[index]) * PIECE)
+    let segments = Segments::of(input.tensors, input.parts.iter().map(|part| part.tensors.clone()));
+    let turn = Turn { at: start, part_at: start, digests: Vec::new(), builder: None, containers: Vec::new() };
+    let coding = |piece: &part::Piece<'_>| input.parts[piece.segment.part].coding;
+    let prepare = |number, work: &mut Work| work.prepare(input, &segments.piece(input.tensors, number));
+    let unfit = |error: ContainerError| FileError::damaged(input.path, error.to_string());
+    let take = |number, work: &Work, turn: &mut Turn| {
+        let piece = segments.piece(input.tensors, number);
+        Ok((turn.take(&piece, coding(&piece), work).map_err(unfit)?, coding(&piece)))
     };
-    let turn =
-        Turn { at: start, part_at: start, digest: Digest::default(), builder: None, parts: Vec::new() };
-    let prepare = |number, piece: &mut Piece| {
-        let (part, within) = place(number);
-        piece.raw.resize(PIECE.min(part.bytes - within) as usize, 0);
-        at::read_exact(input, &mut piece.raw, part.at + within).map_err(FileError::io("read", input_path))?;
-        piece.hash = Digest::of_piece(&piece.raw);
-        match &part.how {
-            How::Coded(coding) => piece.encode(coding, base, within, input_path),
-            How::Stored { .. } | How::Bytes => Ok(()),
-        }
-    };
-    let take = |number, piece: &Piece, turn: &mut Turn| {
-        let (part, within) = place(number);
-        let is_last = within + piece.raw.len() as u64 == part.bytes;
-        Ok((turn.take(part, piece, within == 0, is_last)?, &part.how))
-    };
-    let write = |piece: &Piece, (taken, how): (Taken, &How)| {
+    let write = |work: &Work, (taken, coding): (Taken, Option<Coding>)| {
         let mut at = taken.at;
-        for bytes in [&taken.front[..], piece.body(how), &taken.back] {
+        for bytes in [&taken.front[..], work.body(coding), &taken.back] {
             at::write_all(output, bytes, at).map_err(FileError::io("write", output_path))?;
             at += bytes.len() as u64;
         }
-        (watch.done)(piece.raw.len() as u64);
-        Ok(())
+        (watch.done)(work.raw.len() as u64);
+        Ok::<_, FileError>(())
     };
-    let turn = watch.in_turn(firsts[parts.len()], turn, prepare, take, write)?;
-    Ok(Kept { parts: turn.parts, digest: turn.digest.text(), end: turn.at })
+    let turn = watch.in_turn(segments.count(), turn, prepare, take, write)?;
+    Ok(Kept { containers: turn.containers, digests: turn.digests, end: turn.at })
 }
 
 impl Turn {
-    /// Adds the next piece to digest and container, and reserves its place.
+    /// Adds the next piece to digests and container, and reserves its place.
     fn take(
         &mut self,
-        part: &Part,
-        piece: &Piece,
-        is_first: bool,
-        is_last: bool,
-    ) -> Result<Taken, FileError> {
-        self.digest.add(piece.hash);
+        piece: &part::Piece<'_>,
+        coding: Option<Coding>,
+        work: &Work,
+    ) -> Result<Taken, ContainerError> {
+        self.digests.extend(&work.hashes);
         let mut taken = Taken { at: self.at, front: Vec::new(), back: Vec::new() };
-        if is_first {
-            self.part_at = self.at;
-        }
-        if let How::Coded(coding) = &part.how {
-            let unfit = |error| FileError::damaged(Path::new(&part.tensor), format!("{error}"));
-            if is_first {
-                let builder = ContainerBuilder::new(coding.dtype, DEFAULT_CHUNK_VALUES).map_err(unfit)?;
+        if let Some(coding) = coding {
+            if piece.is_first_of_part {
+                self.part_at = self.at;
+                let builder = ContainerBuilder::new(coding.dtype, DEFAULT_CHUNK_VALUES)?;
                 taken.front.extend(builder.header());
                 self.builder = Some(builder);
             }
             let builder = self.builder.as_mut().expect("the first piece of the part has made it");
-            piece.frames.iter().try_for_each(|frame| builder.push(frame)).map_err(unfit)?;
-            if is_last {
+            work.frames.iter().try_for_each(|frame| builder.push(frame))?;
+            if piece.is_last_of_part {
                 let builder = self.builder.take().expect("it is there until the last piece");
-                taken.back = builder.finish(&piece.raw[piece.raw.len() - piece.tail..]).map_err(unfit)?;
+                taken.back = builder.finish(&work.raw[work.raw.len() - work.tail..])?;
             }
         }
-        self.at += (taken.front.len() + piece.body(&part.how).len() + taken.back.len()) as u64;
-        if is_last {
-            let whole = self.at - self.part_at;
-            let container = matches!(part.how, How::Coded(_)).then_some(whole);
-            // What is stored under a type and a shape has as many bytes as these say.
-            let len = match part.how {
-                How::Stored { .. } => whole,
-                How::Bytes | How::Coded(_) => whole.next_multiple_of(8),
-            };
-            taken.back.resize(taken.back.len() + (len - whole) as usize, 0);
-            self.at += len - whole;
-            self.parts.push(KeptPart { container, len });
+        self.at += (taken.front.len() + work.body(coding).len() + taken.back.len()) as u64;
+        if piece.is_last_of_part && coding.is_some() {
+            self.containers.push(self.at - self.part_at);
         }
         Ok(taken)
     }
 }
 
-impl Piece {
-    /// Makes the frames of its chunks. It begins `within` the part.
-    fn encode(
-        &mut self,
-        coding: &Coding,
-        base: Option<&Model>,
-        within: u64,
-        path: &Path,
-    ) -> Result<(), FileError> {
+impl Work {
+    /// Reads a piece, and makes its hashes and its frames.
+    fn prepare(&mut self, input: Input<'_>, piece: &part::Piece<'_>) -> Result<(), FileError> {
+        self.raw.resize((piece.range.end - piece.range.start) as usize, 0);
+        at::read_exact(input.file, &mut self.raw, input.values_at + piece.range.start)
+            .map_err(FileError::io("read", input.path))?;
+        let hashes = piece.tensors(input.tensors).map(|(_, _, range)| Digest::of_piece(&self.raw[range]));
+        self.hashes.clear();
+        self.hashes.extend(hashes);
+        let Part { tensors, coding: Some(coding) } = &input.parts[piece.segment.part] else { return Ok(()) };
         self.tail = self.raw.len() % coding.dtype.width();
         self.frames.clear();
         let values = &self.raw[..self.raw.len() - self.tail];
-        let chunk_len = coding.chunk_len() as usize;
-        for (chunk, start) in values.chunks(chunk_len).zip((within..).step_by(chunk_len)) {
-            let codec = coding.spec_at(base, start, chunk.len() as u64)?.codec();
+        let (tensors, chunk_len) = (&input.tensors[tensors.clone()], coding.chunk_len() as usize);
+        let start = piece.range.start - tensors[0].range.start;
+        for (chunk, start) in values.chunks(chunk_len).zip((start..).step_by(chunk_len)) {
+            let codec = input.codecs.spec(coding, tensors, start..start + chunk.len() as u64)?.codec();
             let pushed = self.frames.push(&*codec, coding.dtype, chunk);
-            pushed.map_err(|source| FileError::Encode { path: path.to_owned(), source })?;
+            pushed.map_err(|source| FileError::Encode { path: input.path.to_owned(), source })?;
         }
         Ok(())
     }
 
     /// The bytes that are written for the piece: as they are, or its frames.
-    fn body(&self, how: &How) -> &[u8] {
-        match how {
-            How::Stored { .. } | How::Bytes => &self.raw,
-            How::Coded(_) => self.frames.bytes(),
-        }
+    fn body(&self, coding: Option<Coding>) -> &[u8] {
+        if coding.is_some() { self.frames.bytes() } else { &self.raw }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Errors of files: each names the file, the place and the remedy.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use zipwire_codec::{ContainerError, DecodeError, EncodeError, SpecError};
@@ -42,7 +43,7 @@ pub enum FileError {
     ArchiveBase { path: PathBuf },
     #[error("`{}` is compressed already", path.display())]
     Compressed { path: PathBuf },
-    #[error("`{}` is not compressed by zipwire: its metadata have no key `zipwire`", path.display())]
+    #[error("`{}` is not compressed by zipwire", path.display())]
     NotCompressed { path: PathBuf },
     #[error("`{}` has version {found} of the format, and this program reads version {known}\nhelp: {}", path.display(), help_for_version(*found, *known))]
     Version { path: PathBuf, found: u64, known: u64 },
@@ -51,6 +52,17 @@ pub enum FileError {
     /// A chunk of a tensor is not what was written.
     #[error("`{}` is damaged: {}{source}", path.display(), in_tensor(tensor))]
     Tensor { path: PathBuf, tensor: String, source: Box<ContainerError> },
+    /// The container of a tensor is not one, or that of other values.
+    #[error("`{}` is damaged: {}{what}", path.display(), in_tensor(tensor))]
+    Container { path: PathBuf, tensor: String, what: String },
+    /// A piece of a tensor is not what was compressed.
+    #[error("`{}` is damaged: {}bytes {} to {} have another digest than what was compressed", path.display(), in_tensor(tensor), range.start, range.end)]
+    Digest { path: PathBuf, tensor: String, range: Range<u64> },
+    /// Somebody else writes to an input.
+    #[error("`{}` has changed while it was read\nhelp: once nothing writes to it, try again", path.display())]
+    Changed { path: PathBuf },
+    #[error("names and places of the members of `{}` take {bytes} bytes, and {limit} are the most\nhelp: an archive of fewer members is compressed", path.display())]
+    TooManyMembers { path: PathBuf, bytes: u64, limit: u64 },
     #[error("`{}` has no tensor `{tensor}`{}", path.display(), listed(nearest))]
     NoTensor { path: PathBuf, tensor: String, nearest: Vec<String> },
     #[error("tensor `{tensor}` of `{}` has {rows} rows, so there are no rows {} to {}", path.display(), .asked.0, .asked.1)]
@@ -90,6 +102,20 @@ impl FileError {
         move |source| Self::Io { action, path: path.clone(), source }
     }
 
+    /// The error without the names of the file and of the tensor.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::Decode { chunk, source, .. } => format!("chunk {chunk}: {source}"),
+            Self::Tensor { source, .. } => source.to_string(),
+            Self::Digest { range, .. } => {
+                format!("bytes {} to {} have another digest than what was compressed", range.start, range.end)
+            }
+            Self::Damaged { what, .. } | Self::Container { what, .. } => what.clone(),
+            Self::Io { source, .. } => format!("it cannot be read: {source}"),
+            error => error.to_string(),
+        }
+    }
+
     pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Self {
         Self::Damaged { path: path.to_owned(), what: what.into() }
     }
@@ -108,6 +134,7 @@ fn help_for_header(error: &HeaderError) -> &'static str {
         HeaderError::Io(_) => "it has to be a file that can be read",
         HeaderError::WrongLength { found, needed } if found < needed => "it was cut: fetch it again",
         HeaderError::WrongLength { .. } => "something was appended to it",
+        HeaderError::Compressed => "restore it by `zipwire decompress`",
         HeaderError::Invalid { .. } => "raw values of one type are compressed with `--dtype TYPE`",
     }
 }

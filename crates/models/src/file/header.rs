@@ -1,26 +1,32 @@
 //! Headers of safetensors files, in which no key is there twice.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 
-use safetensors::tensor::Metadata;
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use safetensors::Dtype;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use crate::file::{at, buffer};
 
 /// Bytes of the length in front of the header.
-const LENGTH_BYTES: u64 = 8;
+pub(crate) const LENGTH_BYTES: u64 = 8;
 /// Bytes of a header at the most, as the format has it.
-const LIMIT: u64 = 100_000_000;
+pub(crate) const LIMIT: u64 = 100_000_000;
+/// Bytes of a header that is read at the most: files of version 1 have longer ones than their originals.
+const MOST_READ: u64 = 3 * LIMIT;
 
 /// The header of a safetensors file: names, types, shapes and places of its tensors.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Header {
     bytes: Vec<u8>,
-    metadata: Metadata,
+    notes: HashMap<String, String>,
+    tensors: Vec<TensorInfo>,
+    /// Numbers of the tensors in the order of their names.
+    by_name: Vec<u32>,
 }
 
 /// A tensor of a file, without its values.
@@ -58,48 +64,33 @@ pub enum HeaderError {
     },
     #[error("it has {found} bytes, and its header says {needed}")]
     WrongLength { found: u64, needed: u64 },
+    /// Its header has one entry, of a type that safetensors do not have.
+    #[error("it is compressed by zipwire")]
+    Compressed,
 }
 
 impl Header {
-    /// An empty header, for archives.
-    pub(crate) fn none() -> Self {
-        let metadata = Metadata::new(None, Vec::new()).expect("no tensors fill no bytes");
-        Self { bytes: Vec::new(), metadata }
-    }
-
     /// Reads the header, and compares it with the length of the file.
     ///
     /// # Errors
-    /// If the file cannot be read, is no safetensors file, or is longer or shorter than the header says.
+    /// If the file cannot be read, is no safetensors file, or is longer or shorter than the header says. [`HeaderError::Compressed`] for one that
+    /// [`compress`](crate::file::compress) wrote.
     pub fn read(file: &File) -> Result<Self, HeaderError> {
-        let found = file.metadata()?.len();
-        let invalid = |end: u64, reason: String| HeaderError::Invalid { end: end.min(found), reason };
-        if found < LENGTH_BYTES {
-            return Err(invalid(found, format!("`{found}` bytes are too few for a header")));
+        let bytes = front(file)?;
+        let end = bytes.len() as u64;
+        if is_compressed(&bytes) {
+            return Err(HeaderError::Compressed);
         }
-        let mut length = [0; LENGTH_BYTES as usize];
-        at::read_exact(file, &mut length, 0)?;
-        let length = u64::from_le_bytes(length);
-        let end = length.saturating_add(LENGTH_BYTES);
-        if length > LIMIT {
-            let mut bytes = length.to_le_bytes().into_iter();
-            if bytes.all(|byte| byte.is_ascii_graphic() || b" \t\r\n".contains(&byte)) {
-                let reason = "it begins with text, and not with the length of a header".to_owned();
-                return Err(invalid(LENGTH_BYTES, reason));
-            }
-            return Err(invalid(end, format!("a header of `{length}` bytes is above the format's limit")));
+        if end > LENGTH_BYTES + LIMIT {
+            return Err(too_long(end));
         }
-        if end > found {
-            return Err(HeaderError::WrongLength { found, needed: end });
-        }
-        let mut bytes = buffer(end)?;
-        bytes.resize(end as usize, 0);
-        at::read_exact(file, &mut bytes, 0)?;
-        Self::parse(bytes, found)
+        let header = Self::parse(bytes)?;
+        header.fits(file.metadata()?.len())?;
+        Ok(header)
     }
 
-    /// The header of a file of `found` bytes that begins with `bytes`, which end where it ends.
-    pub(crate) fn parse(bytes: Vec<u8>, found: u64) -> Result<Self, HeaderError> {
+    /// The header that these bytes are, with the length in front.
+    pub(crate) fn parse(bytes: Vec<u8>) -> Result<Self, HeaderError> {
         let end = bytes.len() as u64;
         let invalid = |reason: String| HeaderError::Invalid { end, reason };
         let Some((length, json)) = bytes.split_first_chunk() else {
@@ -108,14 +99,53 @@ impl Header {
         if u64::from_le_bytes(*length) != json.len() as u64 {
             return Err(invalid("it does not end where it says".to_owned()));
         }
-        // The parser takes the last of equal keys, other readers the first.
-        check_keys(json).map_err(|error| invalid(error.to_string()))?;
-        let metadata: Metadata = serde_json::from_slice(json).map_err(|error| invalid(error.to_string()))?;
-        let needed = end.saturating_add(metadata.data_len() as u64);
-        if found != needed {
-            return Err(HeaderError::WrongLength { found, needed });
+        let Entries { notes, tensors } =
+            serde_json::from_slice(json).map_err(|error| invalid(error.to_string()))?;
+        Self::of(bytes, notes, tensors).map_err(invalid)
+    }
+
+    /// A header without bytes, for members of an archive.
+    ///
+    /// # Errors
+    /// Why they are not tensors of one file.
+    pub(crate) fn of_members(tensors: Vec<TensorInfo>) -> Result<Self, String> {
+        Self::of(Vec::new(), HashMap::new(), tensors)
+    }
+
+    /// Orders the tensors, and checks that they fill the file.
+    fn of(
+        bytes: Vec<u8>,
+        notes: HashMap<String, String>,
+        mut tensors: Vec<TensorInfo>,
+    ) -> Result<Self, String> {
+        tensors.sort_unstable_by(|a, b| {
+            (a.range.start, a.range.end, &a.name).cmp(&(b.range.start, b.range.end, &b.name))
+        });
+        let count = u32::try_from(tensors.len()).map_err(|_| "it has too many tensors".to_owned())?;
+        let name = |number: u32| &tensors[number as usize].name;
+        let mut by_name: Vec<u32> = (0..count).collect();
+        by_name.sort_unstable_by_key(|number| name(*number));
+        // Readers differ in which of two equal keys counts.
+        if let Some(pair) = by_name.windows(2).find(|pair| name(pair[0]) == name(pair[1])) {
+            return Err(format!("the key `{}` is there twice", name(pair[0])));
         }
-        Ok(Self { bytes, metadata })
+        let mut end = 0;
+        for tensor in &tensors {
+            if tensor.range.start != end {
+                return Err(format!(
+                    "tensor `{}` begins at {} and not at {end}",
+                    tensor.name, tensor.range.start
+                ));
+            }
+            end = tensor.range.end;
+        }
+        Ok(Self { bytes, notes, tensors, by_name })
+    }
+
+    /// Whether a file of `found` bytes ends where the last tensor does.
+    pub(crate) fn fits(&self, found: u64) -> Result<(), HeaderError> {
+        let needed = (self.bytes.len() as u64).saturating_add(self.data_len());
+        if found == needed { Ok(()) } else { Err(HeaderError::WrongLength { found, needed }) }
     }
 
     /// The bytes in front of the values, as they are in the file.
@@ -123,98 +153,171 @@ impl Header {
         &self.bytes
     }
 
+    /// Bytes of the values of all tensors.
+    pub(crate) fn data_len(&self) -> u64 {
+        self.tensors.last().map_or(0, |tensor| tensor.range.end)
+    }
+
     /// All tensors, in the order of their values, which fill the file behind the header without gaps; those without values at the same place
     /// by their names.
-    pub fn tensors(&self) -> Vec<TensorInfo> {
-        let named = |name: String| {
-            let info = self.metadata.info(&name)?;
-            let (start, end) = info.data_offsets;
-            Some(TensorInfo {
-                name,
-                dtype: info.dtype.to_string(),
-                shape: info.shape.clone(),
-                range: start as u64..end as u64,
-            })
-        };
-        let mut tensors: Vec<TensorInfo> =
-            self.metadata.offset_keys().into_iter().filter_map(named).collect();
-        // The parser leaves equal places in any order.
-        tensors.sort_by(|a, b| {
-            (a.range.start, a.range.end, &a.name).cmp(&(b.range.start, b.range.end, &b.name))
-        });
-        tensors
+    pub fn tensors(&self) -> &[TensorInfo] {
+        &self.tensors
+    }
+
+    /// Number of the tensor of this name.
+    pub(crate) fn number(&self, name: &str) -> Option<usize> {
+        let name_at = |number: &u32| self.tensors[*number as usize].name.as_str();
+        let place = self.by_name.binary_search_by_key(&name, name_at).ok()?;
+        Some(self.by_name[place] as usize)
     }
 
     /// Metadata of the file: the texts under `__metadata__`.
     pub fn notes(&self) -> &HashMap<String, String> {
-        static NONE: std::sync::LazyLock<HashMap<String, String>> = std::sync::LazyLock::new(HashMap::new);
-        self.metadata.metadata().as_ref().unwrap_or(&NONE)
+        &self.notes
     }
 }
 
-/// Whether JSON is well-formed and no object in it has a key twice.
-/// Readers differ in which of two equal keys counts.
-fn check_keys(json: &[u8]) -> Result<(), serde_json::Error> {
-    let mut deserializer = serde_json::Deserializer::from_slice(json);
-    Keys.deserialize(&mut deserializer)?;
-    deserializer.end()
+/// The bytes in front of the values, with the length: of any safetensors file, or of one that is compressed.
+pub(crate) fn front(file: &File) -> Result<Vec<u8>, HeaderError> {
+    let found = file.metadata()?.len();
+    if found < LENGTH_BYTES {
+        let reason = format!("`{found}` bytes are too few for a header");
+        return Err(HeaderError::Invalid { end: found, reason });
+    }
+    let mut length = [0; LENGTH_BYTES as usize];
+    at::read_exact(file, &mut length, 0)?;
+    let end = u64::from_le_bytes(length).saturating_add(LENGTH_BYTES);
+    if end > MOST_READ {
+        let mut bytes = length.into_iter();
+        if bytes.all(|byte| byte.is_ascii_graphic() || b" \t\r\n".contains(&byte)) {
+            let reason = "it begins with text, and not with the length of a header".to_owned();
+            return Err(HeaderError::Invalid { end: LENGTH_BYTES, reason });
+        }
+        return Err(too_long(end));
+    }
+    if end > found {
+        return Err(HeaderError::WrongLength { found, needed: end });
+    }
+    let mut bytes = buffer(end)?;
+    bytes.resize(end as usize, 0);
+    at::read_exact(file, &mut bytes, 0)?;
+    Ok(bytes)
 }
 
-struct Keys;
+pub(crate) fn too_long(end: u64) -> HeaderError {
+    let reason = format!("a header of `{}` bytes is above the format's limit", end - LENGTH_BYTES);
+    HeaderError::Invalid { end, reason }
+}
 
-impl<'de> DeserializeSeed<'de> for Keys {
-    type Value = ();
+/// How the header of a compressed file begins, behind its length. No reader of safetensors knows this type, so each of them refuses the file.
+pub(crate) const COMPRESSED: &str = r#"{"zipwire":{"dtype":"ZIPWIRE","#;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
+/// Whether these bytes in front of a file are those of a compressed one, of version 2 or later.
+pub(crate) fn is_compressed(front: &[u8]) -> bool {
+    front.get(LENGTH_BYTES as usize..).is_some_and(|json| json.starts_with(COMPRESSED.as_bytes()))
+}
+
+/// A tensor as JSON has it, without its name.
+#[derive(Deserialize)]
+struct Entry {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    data_offsets: (u64, u64),
+}
+
+impl Entry {
+    fn named(self, name: String) -> Result<TensorInfo, String> {
+        let (start, end) = self.data_offsets;
+        let values = self.shape.iter().try_fold(1_u64, |product, side| product.checked_mul(*side as u64));
+        let bits = values.and_then(|values| values.checked_mul(self.dtype.bitsize() as u64));
+        let bytes = bits.filter(|bits| bits.is_multiple_of(8)).map(|bits| bits / 8);
+        if bytes.is_none() || end.checked_sub(start) != bytes {
+            let Self { dtype, shape, .. } = self;
+            return Err(format!("tensor `{name}` of {dtype} {shape:?} has no bytes {start} to {end}"));
+        }
+        Ok(TensorInfo { name, dtype: self.dtype.to_string(), shape: self.shape, range: start..end })
     }
 }
 
-impl<'de> Visitor<'de> for Keys {
-    type Value = ();
+/// The JSON of a header that has these tensors and no metadata, with its length in front.
+pub(crate) fn written(tensors: &[TensorInfo]) -> Vec<u8> {
+    let mut bytes = vec![0; LENGTH_BYTES as usize];
+    for tensor in tensors {
+        let TensorInfo { name, dtype, shape, range } = tensor;
+        bytes.push(if bytes.len() as u64 == LENGTH_BYTES { b'{' } else { b',' });
+        let entry =
+            serde_json::json!({ "dtype": dtype, "shape": shape, "data_offsets": [range.start, range.end] });
+        bytes.extend(format!("{}:{entry}", serde_json::Value::from(name.as_str())).into_bytes());
+    }
+    bytes.extend(if tensors.is_empty() { &b"{}"[..] } else { b"}" });
+    let length = bytes.len() as u64 - LENGTH_BYTES;
+    bytes[..LENGTH_BYTES as usize].copy_from_slice(&length.to_le_bytes());
+    bytes
+}
+
+/// All that a header has, in the order of the JSON.
+struct Entries {
+    notes: HashMap<String, String>,
+    tensors: Vec<TensorInfo>,
+}
+
+impl<'de> Deserialize<'de> for Entries {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(EntriesVisitor)
+    }
+}
+
+struct EntriesVisitor;
+
+impl<'de> Visitor<'de> for EntriesVisitor {
+    type Value = Entries;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
+        f.write_str("an object with a tensor for each key")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut keys = HashSet::new();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
+        let (mut notes, mut tensors) = (None, Vec::new());
         while let Some(key) = map.next_key::<String>()? {
-            map.next_value_seed(Keys)?;
-            if let Some(key) = keys.replace(key) {
-                return Err(A::Error::custom(format!("the key `{key}` is there twice")));
+            if key != "__metadata__" {
+                let entry: Entry = map.next_value()?;
+                tensors.push(entry.named(key).map_err(A::Error::custom)?);
+            } else if notes.replace(map.next_value::<Option<Notes>>()?).is_some() {
+                return Err(A::Error::custom("the key `__metadata__` is there twice"));
             }
         }
-        Ok(())
+        let notes = notes.flatten().map_or_else(HashMap::new, |Notes(notes)| notes);
+        Ok(Entries { notes, tensors })
+    }
+}
+
+/// Texts, each under a key of its own.
+struct Notes(HashMap<String, String>);
+
+impl<'de> Deserialize<'de> for Notes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(NotesVisitor)
+    }
+}
+
+struct NotesVisitor;
+
+impl<'de> Visitor<'de> for NotesVisitor {
+    type Value = Notes;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with a text for each key")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element_seed(Keys)?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<(), E> {
-        Ok(())
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Notes, A::Error> {
+        let mut notes = HashMap::new();
+        while let Some((key, text)) = map.next_entry::<String, String>()? {
+            if notes.contains_key(&key) {
+                return Err(A::Error::custom(format!("the key `{key}` is there twice")));
+            }
+            notes.insert(key, text);
+        }
+        Ok(Notes(notes))
     }
 }
 
@@ -222,13 +325,54 @@ impl<'de> Visitor<'de> for Keys {
 mod tests {
     use super::*;
 
+    fn parsed(json: &str) -> Result<Header, HeaderError> {
+        Header::parse([&(json.len() as u64).to_le_bytes(), json.as_bytes()].concat())
+    }
+
     #[test]
     fn a_key_is_there_once_in_each_object() {
-        check_keys(br#"{"a":{"b":[1,-2,0.5,"x",null,true]},"b":{"b":1}}"#).unwrap();
-        for json in [r#"{"a":1,"a":1}"#, r#"{"x":{"a":1,"b":2,"\u0061":3}}"#, r#"[{"a":1,"a":2}]"#] {
-            let error = check_keys(json.as_bytes()).unwrap_err().to_string();
-            assert!(error.contains("the key `a` is there twice"), "{error}");
+        let empty = r#"{"dtype":"U8","shape":[0],"data_offsets":[0,0]}"#;
+        let header =
+            parsed(&format!(r#"{{"b":{empty},"a":{empty},"__metadata__":{{"a":"b","b":"a"}}}}"#)).unwrap();
+        assert_eq!((header.number("a"), header.number("b"), header.number("c")), (Some(0), Some(1), None));
+        assert_eq!((header.notes()["a"].as_str(), header.data_len()), ("b", 0));
+        for (json, key) in [
+            (format!(r#"{{"a":{empty},"a":{empty}}}"#), "a"),
+            (format!(r#"{{"a":{empty},"\u0061":{empty}}}"#), "a"),
+            (r#"{"__metadata__":{"x":"1","x":"2"}}"#.to_owned(), "x"),
+            (r#"{"__metadata__":{},"__metadata__":{}}"#.to_owned(), "__metadata__"),
+        ] {
+            let error = parsed(&json).unwrap_err().to_string();
+            assert!(error.contains(&format!("the key `{key}` is there twice")), "{error}");
         }
-        assert!(check_keys(b"{} {}").is_err() && check_keys(b"{").is_err());
+        assert!(parsed(r#"{"a":{"dtype":"U8","dtype":"I8","shape":[0],"data_offsets":[0,0]}}"#).is_err());
+        assert!(parsed("{} {}").is_err() && parsed("{").is_err());
+    }
+
+    #[test]
+    fn tensors_have_the_bytes_of_their_shapes_and_leave_no_gap() {
+        for entry in [
+            r#""dtype":"BF16","shape":[2],"data_offsets":[0,3]"#,
+            r#""dtype":"BF16","shape":[2],"data_offsets":[2,6]"#,
+            r#""dtype":"BF16","shape":[2],"data_offsets":[4,0]"#,
+            r#""dtype":"F4","shape":[3],"data_offsets":[0,1]"#,
+            r#""dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]"#,
+            r#""dtype":"ZIPWIRE","shape":[0],"data_offsets":[0,0]"#,
+        ] {
+            assert!(parsed(&format!(r#"{{"a":{{{entry}}}}}"#)).is_err(), "{entry}");
+        }
+    }
+
+    #[test]
+    fn a_header_that_was_written_is_read() {
+        let tensor = |name: &str, range: Range<u64>| TensorInfo {
+            name: name.to_owned(),
+            dtype: "U8".to_owned(),
+            shape: vec![(range.end - range.start) as usize],
+            range,
+        };
+        for tensors in [vec![], vec![tensor("a \"b\"", 0..3), tensor("\u{1}", 3..3)]] {
+            assert_eq!(Header::parse(written(&tensors)).unwrap().tensors(), tensors);
+        }
     }
 }

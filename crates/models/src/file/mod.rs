@@ -1,21 +1,25 @@
 //! Model files and checkpoints, compressed without loss: [`compress`] and [`restore`] for whole files, [`Model`] for any part of one.
 //!
-//! A compressed safetensors file is a safetensors file still. Every reader opens it; tensors that were coded are bytes (`U8`) to those
-//! that do not know zipwire. `docs/files.md` has recipes, `docs/format.md` every byte.
+//! A compressed file begins as a safetensors file does, with one entry of a type that safetensors do not have: other readers refuse it, and nobody takes coded
+//! bytes for values. `docs/files.md` has recipes, `docs/format.md` every byte.
 
 pub(crate) mod archive;
 pub mod at;
 mod compress;
 mod container;
+mod digest;
 mod encode;
 mod error;
 mod foreign;
 mod header;
+mod layout;
 mod model;
-mod note;
 mod output;
+mod part;
 mod plan;
 mod restore;
+mod stamp;
+mod v1;
 mod watch;
 
 pub use at::{buffer, open_input};
@@ -25,12 +29,13 @@ pub use encode::Frames;
 pub use error::{FileError, help_for_version};
 pub use foreign::{Foreign, is_archive};
 pub use header::{Header, HeaderError, TensorInfo};
+pub use layout::FORMAT_VERSION;
 pub use model::{Model, nearest, nearest_names};
-pub use note::FORMAT_VERSION;
 pub use output::{
     Output, OutputFolder, STAGED, STORE_FILE, Sources, files_below, folder, refuse_file, refuse_folder,
     refuse_store, refuse_twice, sync_folder,
 };
 pub use plan::{FOR_BYTES, LEAST_BYTES, LEAST_SAVING};
-pub use restore::{restore, restore_into, verify};
+pub use restore::{Damage, damage, restore, restore_into, salvage, salvage_into, verify};
+pub use stamp::Stamp;
 pub use watch::Watch;

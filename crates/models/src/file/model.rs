@@ -1,23 +1,29 @@
 //! Random access to a file of tensors, compressed or not, and the names that a mistyped one was probably meant to be.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::num::NonZero;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use zipwire_codec::{ContainerIndex, DType};
+use zipwire_codec::ContainerIndex;
 
-use crate::file::container::{Chunks, in_tensor, read_index};
+use crate::file::container::{Chunks, read_index};
+use crate::file::digest::{Digest, PIECE};
 use crate::file::foreign::Foreign;
-use crate::file::header::{Header, TensorInfo};
-use crate::file::note::{Digest, Note, PIECE, PartNote};
-use crate::file::{FileError, at, buffer, open_input};
+use crate::file::header::{self, Header, LENGTH_BYTES, LIMIT, TensorInfo};
+use crate::file::layout::{Archive, Digests, Ending, Front, own_bytes};
+use crate::file::part::{Container, Part, Piece, Segments, span};
+use crate::file::{FileError, Stamp, Watch, at, buffer, open_input, v1};
+
+/// Containers of several tensors whose values are kept in memory, for callers that read one tensor after the other.
+const RECENT: usize = 4;
 
 /// A safetensors file, compressed by [`compress`](crate::file::compress) or not: its tensors are those of the file that was compressed; of an archive,
 /// coded members and the bytes between them. Reads the
-/// headers and what is asked for, not the file; a part of a compressed tensor costs the chunks that it is in. It can be shared by threads.
+/// headers and what is asked for, not the file; a part of a compressed tensor costs the chunks that it is in, and a small tensor the chunk that it
+/// shares with others. It can be shared by threads.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -42,21 +48,25 @@ use crate::file::{FileError, at, buffer, open_input};
 pub struct Model {
     path: PathBuf,
     file: File,
+    stamp: Stamp,
     header: Header,
-    digest: OnceLock<String>,
-    note: Option<Note>,
+    parts: Vec<Part>,
+    packed: Option<Packed>,
     base: Option<Arc<Model>>,
-    tensors: Vec<TensorInfo>,
-    numbers: HashMap<String, usize>,
-    places: Vec<Place>,
+    /// Digest of a file that is not compressed, once it was asked for.
+    digest: OnceLock<String>,
+    recent: Mutex<VecDeque<(usize, Arc<[u8]>)>>,
 }
 
-/// Where the values of a tensor are in the file.
+/// Facts of a compressed file about its original.
 #[derive(Debug)]
-struct Place {
-    at: u64,
-    /// Length of the tensor's container, if it has one, and its index, read on first use.
-    container: Option<(u64, OnceLock<ContainerIndex>)>,
+struct Packed {
+    digest: String,
+    /// Digest of the file that tensors are differences from.
+    base: Option<String>,
+    archive: Option<Archive>,
+    /// Digests of pieces; files of version 1 have none.
+    digests: Option<Digests>,
 }
 
 impl Model {
@@ -74,21 +84,7 @@ impl Model {
     /// # Errors
     /// Errors of [`Self::open`].
     pub fn list(path: &Path) -> Result<Self, FileError> {
-        let file = open_input(path).map_err(FileError::io("read", path))?;
-        let (outer, note) = Self::begin(&file, path)?;
-        match note {
-            Some(note) => Self::compressed(path, file, &outer, note, None),
-            None => Ok(Self::plain(path, file, outer)),
-        }
-    }
-
-    fn begin(file: &File, path: &Path) -> Result<(Header, Option<Note>), FileError> {
-        let outer = Header::read(file).map_err(|source| match Foreign::of(file) {
-            Some(foreign) => foreign.refused(path),
-            None => FileError::Header { path: path.to_owned(), source },
-        })?;
-        let note = Note::of(&outer, path)?;
-        Ok((outer, note))
+        Self::begin(open_input(path).map_err(FileError::io("read", path))?, path, Ending::Whole)
     }
 
     /// Like [`Self::open`], for a file that may have differences from `base`.
@@ -104,103 +100,79 @@ impl Model {
     /// # Errors
     /// Errors of [`Self::open_with`].
     pub fn of_file(file: File, path: &Path, base: Option<Arc<Self>>) -> Result<Self, FileError> {
-        let (outer, note) = Self::begin(&file, path)?;
-        let Some(note) = note else { return Ok(Self::plain(path, file, outer)) };
-        if let Some(needed) = &note.base {
+        Self::begin(file, path, Ending::Whole)?.based_on(base)
+    }
+
+    /// Like [`Self::open_with`], for a compressed file that may have been cut behind what it says of its tensors: for
+    /// [`salvage`](crate::file::salvage).
+    ///
+    /// # Errors
+    /// Errors of [`Self::open_with`].
+    pub fn open_cut(path: &Path, base: Option<Arc<Self>>) -> Result<Self, FileError> {
+        let file = open_input(path).map_err(FileError::io("read", path))?;
+        Self::begin(file, path, Ending::Cut)?.based_on(base)
+    }
+
+    fn begin(file: File, path: &Path, ending: Ending) -> Result<Self, FileError> {
+        let stamp = Stamp::of(&file, path)?;
+        let unfit = |source| match Foreign::of(&file) {
+            Some(foreign) => foreign.refused(path),
+            None => FileError::Header { path: path.to_owned(), source },
+        };
+        let front = header::front(&file).map_err(unfit)?;
+        if header::is_compressed(&front) {
+            let Front { note, header, parts, digests } =
+                Front::read((&file, path), &front, stamp.bytes(), ending)?;
+            let (digest, base, archive) = (note.digest, note.base, note.archive);
+            let packed = Packed { digest, base, archive, digests: Some(digests) };
+            return Ok(Self::of(path, file, stamp, header, parts, Some(packed)));
+        }
+        let end = front.len() as u64;
+        let outer = Header::parse(front).map_err(unfit)?;
+        let Some(note) = v1::Note::of(&outer, path)? else {
+            if end > LENGTH_BYTES + LIMIT {
+                return Err(unfit(header::too_long(end)));
+            }
+            Ending::Whole.check(path, stamp.bytes(), end.saturating_add(outer.data_len()))?;
+            let all = 0..outer.tensors().len();
+            let parts = if all.is_empty() { Vec::new() } else { vec![Part::new(all, end, None)] };
+            return Ok(Self::of(path, file, stamp, outer, parts, None));
+        };
+        ending.check(path, stamp.bytes(), end.saturating_add(outer.data_len()))?;
+        let (header, parts) = note.parts((&file, path), &outer)?;
+        let packed = Packed { digest: note.digest, base: note.base, archive: note.archive, digests: None };
+        Ok(Self::of(path, file, stamp, header, parts, Some(packed)))
+    }
+
+    fn of(
+        path: &Path,
+        file: File,
+        stamp: Stamp,
+        header: Header,
+        parts: Vec<Part>,
+        packed: Option<Packed>,
+    ) -> Self {
+        let (digest, recent) = (OnceLock::new(), Mutex::default());
+        Self { path: path.to_owned(), file, stamp, header, parts, packed, base: None, digest, recent }
+    }
+
+    /// The model with the base that it needs, if it needs one.
+    fn based_on(self, base: Option<Arc<Self>>) -> Result<Self, FileError> {
+        if let Some(needed) = self.packed.as_ref().and_then(|packed| packed.base.as_ref()) {
             let Some(base) = &base else {
-                return Err(FileError::NoBase { path: path.to_owned(), digest: needed.clone() });
+                return Err(FileError::NoBase { path: self.path.clone(), digest: needed.clone() });
             };
             let found = base.digest()?;
             if found != needed {
                 return Err(FileError::WrongBase {
-                    path: path.to_owned(),
+                    path: self.path.clone(),
                     base: base.path.clone(),
                     needed: needed.clone(),
                     found: found.to_owned(),
                 });
             }
         }
-        Self::compressed(path, file, &outer, note, base)
-    }
-
-    fn plain(path: &Path, file: File, header: Header) -> Self {
-        let tensors = header.tensors();
-        let values_at = header.bytes().len() as u64;
-        let places = tensors
-            .iter()
-            .map(|tensor| Place { at: values_at + tensor.range.start, container: None })
-            .collect();
-        Self::of(path, file, header, None, None, (tensors, places))
-    }
-
-    fn compressed(
-        path: &Path,
-        file: File,
-        outer: &Header,
-        note: Note,
-        base: Option<Arc<Self>>,
-    ) -> Result<Self, FileError> {
-        let kept: HashMap<String, TensorInfo> =
-            outer.tensors().into_iter().map(|tensor| (tensor.name.clone(), tensor)).collect();
-        let values_at = outer.bytes().len() as u64;
-        let mut places = Vec::new();
-        for part in &note.parts {
-            let place = kept.get(&part.tensor).filter(|tensor| {
-                let needed = part.container.unwrap_or(part.bytes);
-                (needed..needed + 8).contains(&tensor.bytes())
-            });
-            let tensor = place.ok_or_else(|| {
-                FileError::damaged(path, format!("part `{}` has no tensor of its length", part.tensor))
-            })?;
-            let container = part.container.map(|len| (len, OnceLock::new()));
-            places.push(Place { at: values_at + tensor.range.start, container });
-        }
-        if note.archive.is_some() {
-            let tensors = members(&note, path)?;
-            return Ok(Self::of(path, file, Header::none(), Some(note), base, (tensors, places)));
-        }
-        let (Some(first), true) =
-            (note.parts.first(), places.first().is_some_and(|place| place.container.is_none()))
-        else {
-            return Err(FileError::damaged(path, "the first of its parts is no header"));
-        };
-        let mut bytes = vec![0; first.bytes as usize];
-        at::read_exact(&file, &mut bytes, places[0].at).map_err(FileError::io("read", path))?;
-        let header = Header::parse(bytes, note.bytes).map_err(|error| {
-            FileError::damaged(path, format!("the header of what was compressed: {error}"))
-        })?;
-        let tensors = header.tensors();
-        let agree = tensors.len() + 1 == places.len()
-            && tensors.iter().zip(&note.parts[1..]).all(|(tensor, part)| {
-                (tensor.name.as_str(), tensor.bytes()) == (part.tensor.as_str(), part.bytes)
-            });
-        if !agree {
-            return Err(FileError::damaged(path, "its parts are not those that its header has"));
-        }
-        places.remove(0);
-        Ok(Self::of(path, file, header, Some(note), base, (tensors, places)))
-    }
-
-    fn of(
-        path: &Path,
-        file: File,
-        header: Header,
-        note: Option<Note>,
-        base: Option<Arc<Self>>,
-        (tensors, places): (Vec<TensorInfo>, Vec<Place>),
-    ) -> Self {
-        let numbers = (0..).zip(&tensors).map(|(number, tensor)| (tensor.name.clone(), number)).collect();
-        Self {
-            path: path.to_owned(),
-            file,
-            header,
-            digest: OnceLock::new(),
-            note,
-            base,
-            tensors,
-            numbers,
-            places,
-        }
+        Ok(Self { base, ..self })
     }
 
     /// The file.
@@ -215,17 +187,17 @@ impl Model {
 
     /// Whether it is compressed.
     pub fn is_compressed(&self) -> bool {
-        self.note.is_some()
+        self.packed.is_some()
     }
 
     /// Bytes of the file, or of the one that was compressed.
     pub fn bytes(&self) -> u64 {
-        self.header.bytes().len() as u64 + self.tensors.last().map_or(0, |tensor| tensor.range.end)
+        self.own_bytes().len() as u64 + self.header.data_len()
     }
 
-    /// Header of the file, or of the one that was compressed.
-    pub(crate) fn header(&self) -> &Header {
-        &self.header
+    /// Bytes in front of the values, of the file or of the one that was compressed.
+    pub(crate) fn own_bytes(&self) -> &[u8] {
+        own_bytes(&self.header, self.packed.as_ref().and_then(|packed| packed.archive))
     }
 
     /// Metadata of the file: the texts under `__metadata__`.
@@ -235,43 +207,47 @@ impl Model {
 
     /// All tensors, in the order of their values.
     pub fn tensors(&self) -> &[TensorInfo] {
-        &self.tensors
+        self.header.tensors()
     }
 
-    /// Bytes that a tensor takes in the file.
+    /// Bytes that a tensor takes in the file; of those of a container that it shares with others, its part by its length.
     ///
     /// # Errors
     /// [`FileError::NoTensor`].
     pub fn bytes_kept(&self, name: &str) -> Result<u64, FileError> {
         let number = self.number(name)?;
-        let container = self.places[number].container.as_ref();
-        Ok(container.map_or(self.tensors[number].bytes(), |(len, _)| *len))
+        let (bytes, part) = (self.tensors()[number].bytes(), self.part_of(number));
+        let Some(container) = &part.container else { return Ok(bytes) };
+        let span = span(&self.tensors()[part.tensors.clone()]);
+        let share =
+            u128::from(container.len) * u128::from(bytes) / u128::from((span.end - span.start).max(1));
+        Ok(if part.tensors.len() == 1 { container.len } else { share as u64 })
     }
 
-    /// Index of the container of a tensor, within the bytes that [`Self::read_kept`] reads; `None` if the tensor is not coded. For callers that
-    /// keep frames without decoding them.
+    /// Index of the container of a tensor, within the bytes that [`Self::read_kept`] reads; `None` if the tensor is not coded, or shares a container
+    /// with others. For callers that keep frames without decoding them.
     ///
     /// # Errors
     /// Errors of [`Self::read_bytes`].
     pub fn container(&self, name: &str) -> Result<Option<&ContainerIndex>, FileError> {
-        let number = self.number(name)?;
-        let container = self.places[number].container.as_ref();
-        container.map(|(len, index)| self.index(number, *len, index)).transpose()
+        let part = self.part_of(self.number(name)?);
+        let container = part.container.as_ref().filter(|_| part.tensors.len() == 1);
+        container.map(|container| self.index(part, container)).transpose()
     }
 
-    /// Fills `out` with the stored bytes of a tensor, from `start` on, without decoding.
+    /// Fills `out` with bytes of the container of a tensor, from `start` on, without decoding.
     ///
     /// # Errors
     /// Errors of [`Self::read_bytes`].
     ///
     /// # Panics
-    /// If it takes fewer.
+    /// If the tensor has no container of its own, or it has fewer bytes.
     pub fn read_kept(&self, name: &str, start: u64, out: &mut [u8]) -> Result<(), FileError> {
-        let number = self.number(name)?;
-        let (end, len) = (start.saturating_add(out.len() as u64), self.bytes_kept(name)?);
-        assert!(end <= len, "`{name}` takes no bytes {start} to {end}");
-        at::read_exact(&self.file, out, self.places[number].at + start)
-            .map_err(FileError::io("read", &self.path))
+        let part = self.part_of(self.number(name)?);
+        let len = part.container.as_ref().filter(|_| part.tensors.len() == 1).map_or(0, |own| own.len);
+        let end = start.saturating_add(out.len() as u64);
+        assert!(end <= len, "`{name}` has no container with bytes {start} to {end}");
+        at::read_exact(&self.file, out, part.at + start).map_err(FileError::io("read", &self.path))
     }
 
     /// A tensor by its name.
@@ -279,48 +255,52 @@ impl Model {
     /// # Errors
     /// [`FileError::NoTensor`], with names that are alike.
     pub fn tensor(&self, name: &str) -> Result<&TensorInfo, FileError> {
-        Ok(&self.tensors[self.number(name)?])
+        Ok(&self.tensors()[self.number(name)?])
     }
 
     fn number(&self, name: &str) -> Result<usize, FileError> {
-        self.numbers.get(name).copied().ok_or_else(|| {
-            let nearest =
-                nearest_names(name, self.tensors.iter().map(|tensor| tensor.name.clone()).collect());
-            FileError::NoTensor { path: self.path.clone(), tensor: name.to_owned(), nearest }
+        self.header.number(name).ok_or_else(|| {
+            let names = self.tensors().iter().map(|tensor| tensor.name.clone()).collect();
+            let (path, tensor) = (self.path.clone(), name.to_owned());
+            FileError::NoTensor { path, tensor, nearest: nearest_names(name, names) }
         })
+    }
+
+    fn part_of(&self, number: usize) -> &Part {
+        &self.parts[self.parts.partition_point(|part| part.tensors.end <= number)]
     }
 
     /// Digest of the file, or of the one that was compressed: 32 hexadecimal digits. Of a file that is not compressed, all bytes are read
     /// for it, once.
     ///
     /// # Errors
-    /// If the file cannot be read.
+    /// If the file cannot be read, or changes meanwhile.
     pub fn digest(&self) -> Result<&str, FileError> {
-        if let Some(note) = &self.note {
-            return Ok(&note.digest);
+        if let Some(packed) = &self.packed {
+            return Ok(&packed.digest);
         }
         if let Some(digest) = self.digest.get() {
             return Ok(digest);
         }
-        let mut digest = Digest::default();
-        for piece in self.header.bytes().chunks(PIECE as usize) {
-            digest.add(Digest::of_piece(piece));
-        }
-        let mut piece = Vec::new();
-        for (tensor, place) in self.tensors.iter().zip(&self.places) {
-            let mut at = 0;
-            loop {
-                piece.resize(PIECE.min(tensor.bytes() - at) as usize, 0);
-                at::read_exact(&self.file, &mut piece, place.at + at)
-                    .map_err(FileError::io("read", &self.path))?;
-                digest.add(Digest::of_piece(&piece));
-                at += piece.len() as u64;
-                if at == tensor.bytes() {
-                    break;
-                }
+        let mut digest = Digest::of(self.own_bytes().chunks(PIECE as usize).map(Digest::of_piece));
+        let (segments, mut values) = (self.segments(), Vec::new());
+        for number in 0..segments.count() {
+            let piece = segments.piece(self.tensors(), number);
+            self.read_piece(&piece, &mut values)?;
+            for (_, _, range) in piece.tensors(self.tensors()) {
+                digest.add(Digest::of_piece(&values[range]));
             }
         }
+        self.unchanged()?;
         Ok(self.digest.get_or_init(|| digest.text()))
+    }
+
+    /// Whether the file is as it was when it was opened, by its length and the time of its last change.
+    ///
+    /// # Errors
+    /// [`FileError::Changed`], or if the system refuses.
+    pub fn unchanged(&self) -> Result<(), FileError> {
+        self.stamp.check(&self.file, &self.path)
     }
 
     /// The values of a tensor, little-endian.
@@ -337,6 +317,14 @@ impl Model {
     /// # Errors
     /// Errors of [`Self::read_bytes`], and [`FileError::Rows`].
     pub fn read_rows(&self, name: &str, rows: Range<u64>) -> Result<Vec<u8>, FileError> {
+        self.read_bytes(name, self.bytes_of_rows(name, rows)?)
+    }
+
+    /// Range of the bytes of some rows among those of a tensor.
+    ///
+    /// # Errors
+    /// [`FileError::NoTensor`] and [`FileError::Rows`].
+    pub fn bytes_of_rows(&self, name: &str, rows: Range<u64>) -> Result<Range<u64>, FileError> {
         let tensor = self.tensor(name)?;
         let count = tensor.shape.first().map_or(1, |rows| *rows as u64);
         if rows.start > rows.end || rows.end > count {
@@ -344,10 +332,14 @@ impl Model {
             return Err(FileError::Rows { path, tensor, asked: (rows.start, rows.end), rows: count });
         }
         let row = tensor.bytes().checked_div(count).unwrap_or(0);
-        self.read_bytes(name, rows.start * row..rows.end * row)
+        Ok(rows.start * row..rows.end * row)
     }
 
     /// Bytes of the values of a tensor. Chunks that are only asked for in part are decoded whole.
+    ///
+    /// Each piece of a compressed file (1 MiB of the tensor, the last one shorter) that is asked for as a whole is compared with its digest; of
+    /// the others frames are compared with their checksums, and, of values that are kept as they are, the whole piece is read and compared. Files of version
+    /// 1 have no digests of pieces: their frames are checked, and values that are kept as they are only by [`verify`](crate::file::verify).
     ///
     /// # Errors
     /// If there is no such tensor, the file cannot be read, or is damaged there.
@@ -370,68 +362,232 @@ impl Model {
     /// # Panics
     /// If the tensor ends before.
     pub fn read_into(&self, name: &str, start: u64, out: &mut [u8]) -> Result<(), FileError> {
-        self.read_by(name, start, out, std::thread::available_parallelism().map_or(1, NonZero::get))
+        // Asking how many there are takes longer than decoding a small tensor.
+        let is_large = out.len() as u64 > PIECE;
+        let threads = if is_large { std::thread::available_parallelism().map_or(1, NonZero::get) } else { 1 };
+        self.read_by(self.number(name)?, start, out, threads)
     }
 
     /// Like [`Self::read_into`], on the calling thread alone.
     pub(crate) fn read_alone(&self, name: &str, start: u64, out: &mut [u8]) -> Result<(), FileError> {
-        self.read_by(name, start, out, 1)
+        self.read_by(self.number(name)?, start, out, 1)
     }
 
-    fn read_by(&self, name: &str, start: u64, out: &mut [u8], threads: usize) -> Result<(), FileError> {
-        let number = self.number(name)?;
+    fn read_by(&self, number: usize, start: u64, out: &mut [u8], threads: usize) -> Result<(), FileError> {
+        let (tensor, part) = (&self.tensors()[number], self.part_of(number));
         let end = start.saturating_add(out.len() as u64);
-        assert!(end <= self.tensors[number].bytes(), "`{name}` has no bytes {start} to {end}");
-        let place = &self.places[number];
-        let Some((len, index)) = &place.container else {
-            return at::read_exact(&self.file, out, place.at + start)
-                .map_err(FileError::io("read", &self.path));
+        assert!(end <= tensor.bytes(), "`{}` has no bytes {start} to {end}", tensor.name);
+        let within = tensor.range.start - self.tensors()[part.tensors.start].range.start;
+        let Some(container) = &part.container else {
+            return self.read_plain(number, part.at + within, start, out, threads);
         };
-        let index = self.index(number, *len, index)?;
-        let base = self.base.as_deref();
-        Chunks { file: &self.file, path: &self.path, base, tensor: name, index, at: place.at }
-            .read(start, out, threads)
+        if part.tensors.len() == 1 {
+            self.chunks(part, self.index(part, container)?).read(start, out, threads)?;
+            return self.check_pieces(number, start, out, threads);
+        }
+        let values = self.shared_values(part, container)?;
+        let tensor_at = within as usize;
+        self.check(number, 0, &values[tensor_at..tensor_at + tensor.bytes() as usize])?;
+        out.copy_from_slice(&values[tensor_at + start as usize..tensor_at + end as usize]);
+        Ok(())
     }
 
-    /// Index of the container of a tensor, read on first use.
-    fn index<'a>(
-        &'a self,
+    /// Reads values that are kept as they are, whose tensor begins at `at` in the file, and compares each piece with its digest.
+    fn read_plain(
+        &self,
         number: usize,
-        len: u64,
-        known: &'a OnceLock<ContainerIndex>,
-    ) -> Result<&'a ContainerIndex, FileError> {
-        if let Some(index) = known.get() {
+        at: u64,
+        start: u64,
+        out: &mut [u8],
+        threads: usize,
+    ) -> Result<(), FileError> {
+        let read = |out: &mut [u8], start: u64| {
+            at::read_exact(&self.file, out, at + start).map_err(FileError::io("read", &self.path))
+        };
+        read(out, start)?;
+        if self.digests().is_none() {
+            return Ok(());
+        }
+        self.check_pieces(number, start, out, threads)?;
+        let (end, bytes) = (start + out.len() as u64, self.tensors()[number].bytes());
+        let mut whole = Vec::new();
+        // Pieces that are asked for in part are at the ends.
+        let mut ends =
+            [start / PIECE, end / PIECE].map(|piece| piece * PIECE..bytes.min((piece + 1) * PIECE));
+        if ends[0] == ends[1] {
+            ends[1] = end..end;
+        }
+        let is_in_part = |piece: &&Range<u64>| {
+            let range = start.max(piece.start)..end.min(piece.end);
+            range.start < range.end && range != **piece
+        };
+        for piece in ends.iter().filter(is_in_part) {
+            whole.resize((piece.end - piece.start) as usize, 0);
+            read(&mut whole, piece.start)?;
+            self.check(number, piece.start, &whole)?;
+            let (from, to) = (start.max(piece.start), end.min(piece.end));
+            // The bytes that were compared are the ones that are given.
+            let values = &whole[(from - piece.start) as usize..(to - piece.start) as usize];
+            out[(from - start) as usize..(to - start) as usize].copy_from_slice(values);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn digests(&self) -> Option<&Digests> {
+        self.packed.as_ref()?.digests.as_ref()
+    }
+
+    /// Compares the whole pieces among bytes of a tensor with their digests, on at most so many threads.
+    fn check_pieces(
+        &self,
+        number: usize,
+        start: u64,
+        values: &[u8],
+        threads: usize,
+    ) -> Result<(), FileError> {
+        let (bytes, first) = (self.tensors()[number].bytes(), start.next_multiple_of(PIECE));
+        let whole = values.get((first - start) as usize..).filter(|_| self.digests().is_some());
+        let pieces: Vec<&[u8]> = whole.unwrap_or_default().chunks(PIECE as usize).collect();
+        let threads = NonZero::new(threads).unwrap_or(NonZero::<usize>::MIN);
+        let watch = Watch { threads, cancelled: &|| false, done: &|_| () };
+        watch.for_each(pieces.len(), |index, _| {
+            let (at, piece) = (first + index as u64 * PIECE, pieces[index]);
+            let is_whole = piece.len() as u64 == PIECE.min(bytes - at);
+            if is_whole { self.check(number, at, piece) } else { Ok(()) }
+        })
+    }
+
+    /// Compares the piece of a tensor that begins at `start` with its digest.
+    pub(crate) fn check(&self, number: usize, start: u64, piece: &[u8]) -> Result<(), FileError> {
+        let Some(digests) = self.digests() else { return Ok(()) };
+        if digests.of_piece(number, start / PIECE) == Digest::of_piece(piece) {
+            return Ok(());
+        }
+        let (path, tensor) = (self.path.clone(), self.tensors()[number].name.clone());
+        Err(FileError::Digest { path, tensor, range: start..start + piece.len() as u64 })
+    }
+
+    /// The pieces that the file is read in as a whole.
+    pub(crate) fn segments(&self) -> Segments {
+        Segments::of(self.tensors(), self.parts.iter().map(|part| part.tensors.clone()))
+    }
+
+    /// Reads and decodes a piece, without a look at digests.
+    pub(crate) fn read_piece(&self, piece: &Piece<'_>, values: &mut Vec<u8>) -> Result<(), FileError> {
+        values.resize((piece.range.end - piece.range.start) as usize, 0);
+        let part = &self.parts[piece.segment.part];
+        let start = piece.range.start - self.tensors()[part.tensors.start].range.start;
+        match &part.container {
+            Some(container) => self.chunks(part, self.index(part, container)?).read(start, values, 1),
+            None => {
+                at::read_exact(&self.file, values, part.at + start).map_err(FileError::io("read", &self.path))
+            }
+        }
+    }
+
+    /// Reads a piece as far as that is possible: what cannot be read is zeros. Gives where that is, from the beginning of the piece on, and why.
+    pub(crate) fn salvage_piece(
+        &self,
+        piece: &Piece<'_>,
+        values: &mut Vec<u8>,
+    ) -> Vec<(Range<usize>, FileError)> {
+        values.clear();
+        values.resize((piece.range.end - piece.range.start) as usize, 0);
+        let part = &self.parts[piece.segment.part];
+        let start = piece.range.start - self.tensors()[part.tensors.start].range.start;
+        let lost = |error| vec![(0..values.len(), error)];
+        let Some(container) = &part.container else {
+            let Err(source) = at::read_exact(&self.file, values, part.at + start) else { return Vec::new() };
+            let error = FileError::io("read", &self.path)(source);
+            // The end of a cut file.
+            let left = self.stamp.bytes().saturating_sub(part.at + start).min(values.len() as u64) as usize;
+            let is_read = at::read_exact(&self.file, &mut values[..left], part.at + start).is_ok();
+            let left = if is_read { left } else { 0 };
+            values[left..].fill(0);
+            return vec![(left..values.len(), error)];
+        };
+        let scan = || {
+            let len = container.len.min(self.stamp.bytes().saturating_sub(part.at));
+            ContainerIndex::scan(&mut at::Window::new(&self.file, part.at, len)).ok()
+        };
+        let index = match self.index(part, container) {
+            Ok(index) => index,
+            Err(error) => match container.scanned.get_or_init(scan) {
+                Some(index) => index,
+                None => return lost(error),
+            },
+        };
+        self.chunks(part, index).salvage(start, values)
+    }
+
+    /// Values of a container that several tensors share.
+    fn shared_values(&self, part: &Part, container: &Container) -> Result<Arc<[u8]>, FileError> {
+        let number = part.tensors.start;
+        let recent = || self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, values)) = recent().iter().find(|(first, _)| *first == number) {
+            return Ok(Arc::clone(values));
+        }
+        let span = span(&self.tensors()[part.tensors.clone()]);
+        let mut values = vec![0; (span.end - span.start) as usize];
+        self.chunks(part, self.index(part, container)?).read(0, &mut values, 1)?;
+        let values: Arc<[u8]> = values.into();
+        let mut recent = recent();
+        recent.truncate(RECENT - 1);
+        recent.push_front((number, Arc::clone(&values)));
+        Ok(values)
+    }
+
+    fn chunks<'a>(&'a self, part: &'a Part, index: &'a ContainerIndex) -> Chunks<'a> {
+        let tensors = &self.tensors()[part.tensors.clone()];
+        Chunks { file: &self.file, path: &self.path, base: self.base.as_deref(), tensors, index, at: part.at }
+    }
+
+    /// Index of the container of a part, read on first use.
+    fn index<'a>(&'a self, part: &Part, container: &'a Container) -> Result<&'a ContainerIndex, FileError> {
+        if let Some(index) = container.index.get() {
             return Ok(index);
         }
-        let tensor = &self.tensors[number];
-        let index = read_index(&self.file, &self.path, &tensor.name, (self.places[number].at, len))?;
-        if index.len() != tensor.bytes() || !index.tail().is_empty() {
-            let what =
-                format!("{}{} bytes in place of {}", in_tensor(&tensor.name), index.len(), tensor.bytes());
-            return Err(FileError::damaged(&self.path, what));
+        let tensors = &self.tensors()[part.tensors.clone()];
+        let (name, span) = (&tensors[0].name, span(tensors));
+        let index = read_index(&self.file, &self.path, name, (part.at, container.len))?;
+        let bytes = span.end - span.start;
+        if index.len() != bytes || !index.tail().is_empty() {
+            let what = format!("{} bytes in place of {bytes}", index.len());
+            return Err(FileError::Container { path: self.path.clone(), tensor: name.clone(), what });
         }
-        Ok(known.get_or_init(|| index))
+        Ok(container.index.get_or_init(|| index))
     }
-}
 
-/// The parts of an archive, as if they were tensors of one dimension.
-fn members(note: &Note, path: &Path) -> Result<Vec<TensorInfo>, FileError> {
-    let mut end = 0;
-    let member = |part: &PartNote| {
-        let dtype = part.dtype.clone().unwrap_or_else(|| "U8".to_owned());
-        let width = DType::from_name(&dtype).map_or(1, |dtype| dtype.width() as u64);
-        if !part.bytes.is_multiple_of(width) {
-            let what = format!(
-                "part `{}` has {} bytes, which are no whole values of {dtype}",
-                part.tensor, part.bytes
-            );
-            return Err(FileError::damaged(path, what));
+    /// Bytes of successive tensors of another file that this one has under the same names, from the first one's beginning on; `None` if it has not all of them, or
+    /// with fewer bytes.
+    pub(crate) fn before(
+        &self,
+        tensors: &[TensorInfo],
+        range: Range<u64>,
+    ) -> Result<Option<Vec<u8>>, FileError> {
+        let begin = tensors.first().map_or(0, |first| first.range.start);
+        let first = tensors.partition_point(|tensor| tensor.range.end - begin <= range.start);
+        let mut values = vec![0; (range.end - range.start) as usize];
+        let mut rest = &mut values[..];
+        let mut at = range.start;
+        for tensor in &tensors[first..] {
+            if rest.is_empty() {
+                break;
+            }
+            let start = at - (tensor.range.start - begin);
+            let len = (tensor.bytes() - start).min(rest.len() as u64);
+            let (out, behind) = rest.split_at_mut(len as usize);
+            match self.header.number(&tensor.name) {
+                Some(number) if self.tensors()[number].bytes() >= start + len => {
+                    self.read_by(number, start, out, 1)?;
+                }
+                None if len == 0 => {}
+                _ => return Ok(None),
+            }
+            (rest, at) = (behind, at + len);
         }
-        let (start, shape) = (end, vec![(part.bytes / width) as usize]);
-        end += part.bytes;
-        Ok(TensorInfo { name: part.tensor.clone(), dtype, shape, range: start..end })
-    };
-    note.parts.iter().map(member).collect()
+        Ok(Some(values))
+    }
 }
 
 /// The candidate nearest to `word`, if one is near enough to be worth a hint.

@@ -3,15 +3,17 @@
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use zipwire_codec::{Base, DEFAULT_CHUNK_VALUES, DType, FrameShape, Layout, Spec, encode_to_vec};
+use zipwire_codec::{Base, DEFAULT_CHUNK_VALUES, DType, Layout, Spec, encode_to_vec};
 
 use crate::file::header::TensorInfo;
+use crate::file::layout::Run;
 use crate::file::model::Model;
-use crate::file::note::PIECE;
-use crate::file::{FileError, at};
+use crate::file::part::span;
+use crate::file::{FileError, Watch, at};
 
-/// Values are kept as they are if a sample of them saves less than this share of its bytes: what reads safetensors then finds a tensor as it is.
+/// Values are kept as they are if a sample of them saves less than this share of its bytes: they are read without decoding then.
 pub const LEAST_SAVING: f64 = 0.02;
 /// Tensors of types that no codec knows, and members of archives, are coded from so many bytes on.
 pub const LEAST_BYTES: u64 = 1 << 12;
@@ -21,89 +23,74 @@ pub(crate) const BETWEEN: &str = "zipwire.between.";
 const DELTA: &str = "delta+";
 /// The codec for values of types that no other codec knows: byte groups, by Huffman codes or by zstd.
 pub const FOR_BYTES: &str = "grouped";
+/// Tensors of at most so many bytes share a chunk with their neighbours of the same type, as far as these fit into it.
+const SMALL: u64 = 1 << 16;
+/// Bytes that a container and its frame take at the least, whatever is in it.
+const LEAST_CODED: u64 = 96;
 
-/// Successive bytes of a file.
-#[derive(Debug)]
+/// Successive tensors that are kept as they are, or in one container.
+#[derive(Clone, Debug)]
 pub(crate) struct Part {
-    /// The tensor of the compressed file that will have them.
-    pub(crate) tensor: String,
-    /// Where they are in the file that is compressed.
-    pub(crate) at: u64,
-    pub(crate) bytes: u64,
-    pub(crate) how: How,
+    pub(crate) tensors: Range<usize>,
+    pub(crate) coding: Option<Coding>,
 }
 
-#[derive(Debug)]
-pub(crate) enum How {
-    /// Unchanged, under its own type and shape.
-    Stored {
-        dtype: String,
-        shape: Vec<usize>,
-    },
-    /// Unchanged, as `U8`.
-    Bytes,
-    Coded(Coding),
+impl Part {
+    /// All parts, as the index of a compressed file has them.
+    pub(crate) fn runs(parts: &[Self]) -> Vec<Run> {
+        parts.iter().map(|part| (part.tensors.clone(), part.coding.is_some())).collect()
+    }
 }
 
-/// Codec, type and base for the chunks of a part.
-#[derive(Debug)]
+/// Codec and type for the chunks of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Coding {
-    pub(crate) spec: Spec,
+    pub(crate) kind: Kind,
     pub(crate) dtype: DType,
-    /// The tensor of the base whose chunks the spec takes differences from.
-    pub(crate) base: Option<String>,
+    /// Values of a row.
+    row: usize,
+}
+
+/// Codec of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The one that was asked for.
+    Plain,
+    /// The one for differences from the base, which has the same tensors.
+    Against,
+    /// [`FOR_BYTES`].
+    Bytes,
 }
 
 impl Coding {
+    /// Coding of values of this type, by the codec that was asked for.
+    pub(crate) fn plain(dtype: DType) -> Self {
+        Self { kind: Kind::Plain, dtype, row: 1 }
+    }
+
+    /// Coding of values of which no codec knows the type.
+    pub(crate) fn for_bytes() -> Self {
+        Self { kind: Kind::Bytes, dtype: DType::F8E4M3, row: 1 }
+    }
+
     /// The type of the values: that of bytes, if it is that only for want of another.
     pub(crate) fn dtype_name(&self) -> &'static str {
-        if self.spec.to_string() == FOR_BYTES { "U8" } else { self.dtype.name() }
+        if self.kind == Kind::Bytes { "U8" } else { self.dtype.name() }
     }
 
     /// Bytes of the values of a chunk.
     pub(crate) fn chunk_len(&self) -> u64 {
         u64::from(DEFAULT_CHUNK_VALUES) * self.dtype.width() as u64
     }
-
-    /// The codec for the chunk at `start` of the part, of so many bytes.
-    pub(crate) fn spec_at(&self, base: Option<&Model>, start: u64, len: u64) -> Result<Spec, FileError> {
-        let Some((name, base)) = self.base.as_deref().zip(base) else { return Ok(self.spec.clone()) };
-        let values = base.read_bytes(name, start..start + len)?;
-        Ok(self.spec.clone().against(Base::new(self.dtype, values)))
-    }
-
-    /// The most bytes of the frame of a chunk with so many bytes.
-    pub(crate) fn bound(&self, len: u64) -> u64 {
-        let shape = FrameShape::new(Layout::Compact, self.dtype, len as usize / self.dtype.width());
-        self.spec.codec().bound(shape) as u64
-    }
 }
 
-impl Part {
-    /// How many pieces it has: at least one, so that each part is begun and ended.
-    pub(crate) fn pieces(&self) -> u64 {
-        self.bytes.div_ceil(PIECE).max(1)
-    }
-
-    /// The most bytes that it takes in the compressed file.
-    pub(crate) fn bound(&self) -> u64 {
-        match &self.how {
-            How::Stored { .. } => self.bytes,
-            How::Bytes => self.bytes.next_multiple_of(8),
-            How::Coded(coding) => {
-                let (chunks, rest) = (self.bytes / coding.chunk_len(), self.bytes % coding.chunk_len());
-                let frames = chunks * (coding.bound(coding.chunk_len()) + 8) + coding.bound(rest) + 8;
-                (frames + 48).next_multiple_of(8)
-            }
-        }
-    }
-}
-
+/// The codecs of a file.
 #[derive(Debug)]
 pub(crate) struct Codecs<'a> {
-    pub(crate) plain: Spec,
+    plain: Spec,
+    bytes: Spec,
     /// For tensors that the base has, too.
-    pub(crate) against: Option<(Spec, &'a Model)>,
+    against: Option<(Spec, &'a Model)>,
 }
 
 impl<'a> Codecs<'a> {
@@ -112,61 +99,134 @@ impl<'a> Codecs<'a> {
     pub(crate) fn new(spec: &Spec, base: Option<&'a Model>) -> Result<Self, FileError> {
         let text = spec.to_string();
         let unfit = |source| FileError::Delta { spec: text.clone(), source };
-        let plain = text.strip_prefix(DELTA).unwrap_or(&text).parse().map_err(unfit)?;
+        let plain: Spec = text.strip_prefix(DELTA).unwrap_or(&text).parse().map_err(unfit)?;
+        let bytes = FOR_BYTES.parse().expect("this codec has no options that are needed");
         let Some(base) = base else {
-            let plain = spec.clone().for_rows(1).complete().map(|_| plain).map_err(unfit)?;
-            return Ok(Self { plain, against: None });
+            spec.clone().for_rows(1).complete().map_err(unfit)?;
+            return Ok(Self { plain, bytes, against: None });
         };
         let delta = format!("{DELTA}{plain}").parse().map_err(unfit)?;
-        Ok(Self { plain, against: Some((delta, base)) })
+        Ok(Self { plain, bytes, against: Some((delta, base)) })
+    }
+
+    /// The file that differences are taken from.
+    pub(crate) fn base(&self) -> Option<&'a Model> {
+        self.against.as_ref().map(|(_, base)| *base)
+    }
+
+    /// Whether the codec that was asked for takes values of this type.
+    pub(crate) fn supports(&self, dtype: DType) -> bool {
+        self.plain.codec().supports(dtype)
+    }
+
+    /// The codec for bytes of a part that has these tensors.
+    pub(crate) fn spec(
+        &self,
+        coding: &Coding,
+        tensors: &[TensorInfo],
+        range: Range<u64>,
+    ) -> Result<Spec, FileError> {
+        let spec = match (coding.kind, &self.against) {
+            (Kind::Bytes, _) => return Ok(self.bytes.clone()),
+            (Kind::Against, Some((spec, base))) => {
+                let values = base.before(tensors, range)?;
+                let spec = spec.clone();
+                values.map_or(spec.clone(), |values| spec.against(Base::new(coding.dtype, values)))
+            }
+            _ => self.plain.clone(),
+        };
+        Ok(spec.for_rows(coding.row))
+    }
+
+    /// How a tensor is coded, if that is worth it.
+    fn coding(&self, tensor: &TensorInfo) -> Coding {
+        let row = tensor.shape.last().copied().unwrap_or(1);
+        match DType::from_name(&tensor.dtype).filter(|dtype| self.supports(*dtype)) {
+            Some(dtype) => {
+                let before = self.against.as_ref().and_then(|(_, base)| base.tensor(&tensor.name).ok());
+                let is_same =
+                    |before: &&TensorInfo| (&before.dtype, &before.shape) == (&tensor.dtype, &tensor.shape);
+                let kind = if before.filter(is_same).is_some() { Kind::Against } else { Kind::Plain };
+                Coding { kind, dtype, row }
+            }
+            None => Coding::for_bytes(),
+        }
     }
 }
 
-/// How a tensor is kept, by a sample of its values, which begin at `at` in the file.
-pub(crate) fn choose(
+/// Cuts the tensors of a file into parts. Its values begin at `values_at`.
+pub(crate) fn plan(
     (file, path): (&File, &Path),
-    tensor: &TensorInfo,
-    at: u64,
+    tensors: &[TensorInfo],
+    values_at: u64,
     codecs: &Codecs<'_>,
-) -> Result<How, FileError> {
-    let stored = || How::Stored { dtype: tensor.dtype.clone(), shape: tensor.shape.clone() };
-    let row = tensor.shape.last().copied().unwrap_or(1);
-    let before =
-        codecs.against.as_ref().and_then(|(spec, base)| Some((spec, *base, base.tensor(&tensor.name).ok()?)));
-    let before =
-        before.filter(|(_, _, before)| (&before.dtype, &before.shape) == (&tensor.dtype, &tensor.shape));
-    let spec = before.map_or(&codecs.plain, |(spec, _, _)| spec);
-    let coding = match DType::from_name(&tensor.dtype).filter(|dtype| codecs.plain.codec().supports(*dtype)) {
-        Some(dtype) => Coding {
-            spec: spec.clone().for_rows(row),
-            dtype,
-            base: before.map(|(_, _, before)| before.name.clone()),
-        },
-        None if tensor.bytes() >= LEAST_BYTES => for_bytes(),
-        None => return Ok(stored()),
-    };
-    let range = at..at + tensor.bytes();
-    let share = share_of_sample((file, path), &range, &coding, before.map(|(_, base, _)| base))?;
-    Ok(if share.is_some() { How::Coded(coding) } else { stored() })
-}
-
-/// The coding of what has no type that a codec knows.
-pub(crate) fn for_bytes() -> Coding {
-    Coding {
-        spec: FOR_BYTES.parse().expect("this codec has no options that are needed"),
-        dtype: DType::F8E4M3,
-        base: None,
+    watch: &Watch<'_>,
+) -> Result<Vec<Part>, FileError> {
+    let mut parts = candidates(tensors, codecs);
+    let are_worth_it: Vec<AtomicBool> = parts.iter().map(|_| AtomicBool::new(false)).collect();
+    let silent = Watch { done: &|_| (), ..*watch };
+    silent.for_each(parts.len(), |number, _| {
+        if let Part { tensors: range, coding: Some(coding) } = &parts[number] {
+            let share = share_of_sample((file, path), &tensors[range.clone()], values_at, coding, codecs)?;
+            are_worth_it[number].store(share.is_some(), Ordering::Relaxed);
+        }
+        Ok::<_, FileError>(())
+    })?;
+    for (part, is_worth_it) in parts.iter_mut().zip(are_worth_it) {
+        part.coding = part.coding.filter(|_| is_worth_it.into_inner());
     }
+    // What is kept as it is lies together.
+    parts.dedup_by(|next, part| {
+        let joined = part.coding.is_none() && next.coding.is_none();
+        if joined {
+            part.tensors.end = next.tensors.end;
+        }
+        joined
+    });
+    Ok(parts)
 }
 
-/// The share of its bytes that the chunk in the middle takes when it is coded so; `None` if that saves too little.
+/// Parts as they would be if each were worth coding: small neighbours that are coded alike share a chunk.
+fn candidates(tensors: &[TensorInfo], codecs: &Codecs<'_>) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    let is_small = |tensor: &TensorInfo| tensor.bytes() <= SMALL;
+    for (number, tensor) in tensors.iter().enumerate() {
+        let coding = codecs.coding(tensor);
+        if let Some(Part { tensors: before, coding: Some(known) }) = parts.last_mut()
+            && is_small(tensor)
+            && is_small(&tensors[before.start])
+            && tensors[before.start].dtype == tensor.dtype
+            && (known.kind, known.dtype) == (coding.kind, coding.dtype)
+            && tensor.range.end - tensors[before.start].range.start <= coding.chunk_len()
+        {
+            before.end += 1;
+            // Rows of several lengths are none.
+            known.row = if known.row == coding.row { known.row } else { 1 };
+            continue;
+        }
+        parts.push(Part { tensors: number..number + 1, coding: Some(coding) });
+    }
+    for part in &mut parts {
+        let span = span(&tensors[part.tensors.clone()]);
+        let least = match part.coding {
+            Some(Coding { kind: Kind::Bytes, .. }) => LEAST_BYTES,
+            _ => LEAST_CODED,
+        };
+        part.coding = part.coding.filter(|_| span.end - span.start >= least);
+    }
+    parts
+}
+
+/// The share of its bytes that the chunk in the middle of a part takes when it is coded so; `None` if that saves too little.
 pub(crate) fn share_of_sample(
     (file, path): (&File, &Path),
-    range: &Range<u64>,
+    tensors: &[TensorInfo],
+    values_at: u64,
     coding: &Coding,
-    base: Option<&Model>,
+    codecs: &Codecs<'_>,
 ) -> Result<Option<f64>, FileError> {
-    let (bytes, chunk_len) = (range.end - range.start, coding.chunk_len());
+    let (span, chunk_len) = (span(tensors), coding.chunk_len());
+    let bytes = span.end - span.start;
     let start = bytes / chunk_len / 2 * chunk_len;
     let len = chunk_len.min(bytes - start);
     let values = len / coding.dtype.width() as u64 * coding.dtype.width() as u64;
@@ -174,11 +234,48 @@ pub(crate) fn share_of_sample(
     if sample.is_empty() {
         return Ok(None);
     }
-    at::read_exact(file, &mut sample, range.start + start).map_err(FileError::io("read", path))?;
-    let codec = coding.spec_at(base, start, values)?.codec();
+    at::read_exact(file, &mut sample, values_at + span.start + start).map_err(FileError::io("read", path))?;
+    let codec = codecs.spec(coding, tensors, start..start + values)?.codec();
     let frame = encode_to_vec(&*codec, Layout::Compact, coding.dtype, &sample)
         .map_err(|source| FileError::Encode { path: path.to_owned(), source })?;
-    // A container has 48 bytes beside its frames.
-    let share = (frame.len() + 48) as f64 / sample.len() as f64;
+    // A container of one chunk has 56 bytes beside its frame, and its length takes 8.
+    let share = (frame.len() + 64) as f64 / sample.len() as f64;
     Ok((share <= 1.0 - LEAST_SAVING).then_some(share))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_neighbours_of_a_type_share_a_chunk() {
+        let mut at = 0;
+        let mut tensor = |dtype: &str, bytes: u64| {
+            at += bytes;
+            TensorInfo {
+                name: at.to_string(),
+                dtype: dtype.to_owned(),
+                shape: vec![bytes as usize],
+                range: at - bytes..at,
+            }
+        };
+        let mut tensors: Vec<TensorInfo> = (0..5).map(|_| tensor("BF16", SMALL)).collect();
+        tensors.extend([tensor("F32", 200), tensor("F32", 96), tensor("F32", SMALL + 4), tensor("F32", 200)]);
+        tensors.extend([tensor("I32", 4000), tensor("U32", 4000), tensor("U32", 96), tensor("BF16", 90)]);
+        let codecs = Codecs::new(&"rans".parse().unwrap(), None).unwrap();
+        let parts = candidates(&tensors, &codecs);
+        let found: Vec<_> = parts.iter().map(|part| (part.tensors.clone(), part.coding.is_some())).collect();
+        let expected = [
+            // A chunk of BF16 has 256 KiB.
+            (0..4, true),
+            (4..5, true),
+            (5..7, true),
+            (7..8, true),
+            (8..9, true),
+            (9..10, false),
+            (10..12, true),
+            (12..13, false),
+        ];
+        assert_eq!(found, expected);
+    }
 }

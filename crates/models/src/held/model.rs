@@ -376,7 +376,7 @@ impl Inner {
 /// Reads the stored bytes of a tensor from its file, and compares frames with the index.
 fn read(model: &Model, tensor: &Held, out: &mut [u8]) -> Result<(), HeldError> {
     let name = &tensor.info.name;
-    let Form::Frames { ends, .. } = &tensor.form else { return Ok(model.read_kept(name, 0, out)?) };
+    let Form::Frames { ends, .. } = &tensor.form else { return Ok(model.read_alone(name, 0, out)?) };
     let Some(index) = model.container(name)?.filter(|index| index.chunk_count() > 0) else { return Ok(()) };
     model.read_kept(name, index.frame(0).start, out)?;
     let mut start = 0;

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use zipwire_codec::Spec;
 
 use crate::file::archive::{Member, members, type_of_values};
-use crate::file::{FileError, Foreign, Header, TensorInfo, Watch, files_below, open_input};
+use crate::file::{FileError, Foreign, Header, HeaderError, TensorInfo, Watch, files_below, open_input};
 use crate::store::address::{NO_DTYPE, PIECE, PieceHash, address_of, hash_of_piece, pieces_of};
 use crate::store::encode::{
     Bases, Codecs, Job, Origin, Plan, choose, read_source, staged_path, write_objects,
@@ -457,24 +457,27 @@ fn cut(
     let file = open_input(path).map_err(&read)?;
     let no_tensor =
         |bytes: u64| Item { source, tensor: None, dtype: NO_DTYPE.to_owned(), row: 1, at: 0, bytes };
+    let len = file.metadata().map_err(&read)?.len();
     if !name.ends_with(SAFETENSORS) {
-        let bytes = file.metadata().map_err(&read)?.len();
         match Foreign::of(&file).filter(|format| format.has_parts()) {
-            Some(format) => cut_archive((source, bytes), (&file, path), format, items)?,
-            None => items.push(no_tensor(bytes)),
+            Some(format) => cut_archive((source, len), (&file, path), format, items)?,
+            None => items.push(no_tensor(len)),
         }
-        return Ok(bytes);
+        return Ok(len);
     }
-    let header = match Header::read(&file) {
-        Ok(header) => header,
-        Err(error) => {
-            let Some(format) = Foreign::of(&file) else {
-                return Err(FileError::Header { path: path.to_owned(), source: error }.into());
-            };
-            let bytes = file.metadata().map_err(&read)?.len();
-            items.push(no_tensor(bytes));
-            troubles.push(FileError::Foreign { path: path.to_owned(), format }.into());
-            return Ok(bytes);
+    let header = match (Header::read(&file), Foreign::of(&file)) {
+        (Ok(header), _) => header,
+        (Err(error), foreign) => {
+            match (error, foreign) {
+                // One that is compressed already is kept as it is.
+                (HeaderError::Compressed, _) => {}
+                (_, Some(format)) => {
+                    troubles.push(FileError::Foreign { path: path.to_owned(), format }.into());
+                }
+                (source, None) => return Err(FileError::Header { path: path.to_owned(), source }.into()),
+            }
+            items.push(no_tensor(len));
+            return Ok(len);
         }
     };
     let values_at = header.bytes().len() as u64;

@@ -62,7 +62,6 @@ fn members_are_coded_and_every_byte_comes_back() {
             assert!(model.read_bytes(&name, 701..1999).unwrap() == bytes[701..1999], "{name}");
         }
     }
-    assert!(safetensors::SafeTensors::deserialize(&fs::read(&packed).unwrap()).is_ok());
 }
 
 /// Archives that no program writes (the same member twice, members within others): fewer members are coded, and all bytes come back.

@@ -1,6 +1,6 @@
 //! Files that releases compressed are restored for ever: each release has left some in `tests/it/file/releases`.
 //!
-//! A release of a new version begins with `cargo test -p zipwire-models --test it file::releases::writes -- --ignored`, which adds a folder and changes none.
+//! Files of releases of one version in several formats are in folders of their own (`0.1.0` has format 1). A release of a new version begins with `cargo test -p zipwire-models --test it file::releases::writes -- --ignored`, which adds a folder and changes none.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,9 @@ use super::common::{Folder, archive, noise, safetensors, weights};
 use crate::{names_of_releases, releases};
 use xxhash_rust::xxh3::xxh3_64;
 use zipwire_codec::DType;
-use zipwire_models::file::{Compression, Model, Values, Watch, compress, compress_values, restore};
+use zipwire_models::file::{
+    Compression, FORMAT_VERSION, Model, Values, Watch, compress, compress_values, restore,
+};
 
 /// Each release has these: a model, by two codecs; the one after it as differences from it; a zip archive; values without a header; and what they restore to.
 const MODEL: [&str; 2] = ["model.rans.zw", "model.tiered.zw"];
@@ -19,13 +21,20 @@ const RAW: &str = "values.zw";
 const ARCHIVE: &str = "archive.zw";
 const LIST: &str = "list.txt";
 
+/// Name of the folder of this version of the program and of the format.
+fn this_release() -> String {
+    format!("{}-format-{FORMAT_VERSION}", env!("CARGO_PKG_VERSION"))
+}
+
 fn hash(path: &Path) -> String {
     format!("{:016x}", xxh3_64(&fs::read(path).unwrap()))
 }
 
 #[test]
 fn files_of_all_releases_are_restored() {
-    for name in names_of_releases("file") {
+    let names = names_of_releases("file");
+    assert!(names.iter().any(|name| *name == this_release()), "this format has left nothing: see the head");
+    for name in names {
         let folder = releases("file").join(&name);
         let out = Folder::new();
         let restored = |file: &str, base: Option<&Path>| {
@@ -51,7 +60,7 @@ fn files_of_all_releases_are_restored() {
 #[test]
 #[ignore = "writes files of a new release"]
 fn writes_the_files_of_this_release() {
-    let folder = releases("file").join(env!("CARGO_PKG_VERSION"));
+    let folder = releases("file").join(this_release());
     fs::create_dir(&folder).unwrap();
     let plain = Folder::new();
     let tensors = |seed: u64| {
@@ -71,6 +80,10 @@ fn writes_the_files_of_this_release() {
                 near(weights(6000, 6).chunks(2).map(|value| value[1] & 0x7f).collect()),
             ),
             ("empty", "F16", vec![0, 17], vec![]),
+            // Neighbours that share a chunk, and one that is kept as it is.
+            ("norm.0", "BF16", vec![900], near(weights(900, 7))),
+            ("norm.1", "BF16", vec![901], near(weights(901, 8))),
+            ("noise", "F16", vec![100], noise(200, 9)),
         ]
     };
     let path = |name: &str, seed: u64| {

@@ -5,6 +5,8 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde_json::Value;
+
 use super::common::{Folder, Tensor, compressed, noise, safetensors, weights};
 use zipwire_codec::{DType, Reader};
 use zipwire_models::file::{
@@ -75,30 +77,28 @@ fn threads_change_nothing() {
     assert!(files[0] == files[1] && files[1] == files[2]);
 }
 
-/// Other readers find all tensors, and those that were not coded as they were.
+/// Other readers refuse the file, by an error that names zipwire, and give nobody coded bytes as values.
 #[test]
-fn a_compressed_file_is_safetensors() {
+fn other_readers_refuse_a_compressed_file() {
     let folder = Folder::new();
-    let plain = folder.path("m.safetensors");
-    fs::write(&plain, safetensors(&odd(), Some("{\"format\":\"pt\"}"))).unwrap();
-    let packed = folder.path("m.zw");
-    compressed("rans", &plain, &packed).unwrap();
-    let bytes = fs::read(&packed).unwrap();
-    let (_, metadata) = safetensors::SafeTensors::read_metadata(&bytes).unwrap();
-    let notes = metadata.metadata().as_ref().unwrap();
-    assert_eq!((notes["format"].as_str(), notes.contains_key("zipwire")), ("pt", true));
-    let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
-    for (name, dtype, shape, values) in odd() {
-        let name = name.replace('\\', "");
-        let found = tensors.tensor(&name).unwrap();
-        if found.dtype() != safetensors::Dtype::U8 {
-            assert_eq!((found.dtype().to_string().as_str(), found.shape()), (dtype, &shape[..]));
-            assert!(found.data() == values, "{name}");
-        }
+    let (plain, packed) = (folder.path("m.safetensors"), folder.path("m.zw"));
+    let long = format!("{{\"long\":\"{}\"}}", "x".repeat(5000));
+    for (metadata, is_short) in [("{\"format\":\"pt\"}", true), (&long, false)] {
+        fs::write(&plain, safetensors(&odd(), Some(metadata))).unwrap();
+        let _ = fs::remove_file(&packed);
+        compressed("rans", &plain, &packed).unwrap();
+        let bytes = fs::read(&packed).unwrap();
+        let error = safetensors::SafeTensors::deserialize(&bytes).unwrap_err().to_string();
+        assert!(error.contains("ZIPWIRE"), "{error}");
+        let (length, rest) = bytes.split_first_chunk().unwrap();
+        let header: Value = serde_json::from_slice(&rest[..u64::from_le_bytes(*length) as usize]).unwrap();
+        // Metadata are shown as far as they are short.
+        let metadata = &header["__metadata__"];
+        assert_eq!((metadata.get("long"), metadata.get("format").is_some()), (None, is_short));
+        let note: Value = serde_json::from_str(metadata["zipwire"].as_str().unwrap()).unwrap();
+        assert_eq!(note["version"], 2);
+        assert_eq!(header["zipwire"]["data_offsets"][1], rest.len() as u64 - u64::from_le_bytes(*length));
     }
-    assert_eq!(tensors.tensor("noise").unwrap().dtype(), safetensors::Dtype::F16, "noise is kept as it is");
-    assert_eq!(tensors.tensor("w").unwrap().dtype(), safetensors::Dtype::U8);
-    assert_eq!(tensors.len(), odd().len() + 1);
 }
 
 #[test]
@@ -251,8 +251,123 @@ fn nothing_is_replaced_unasked_and_nothing_half_stays() {
 #[test]
 fn a_later_version_is_said_to_be_one() {
     let folder = Folder::new();
-    let path = folder.path("m.zw");
-    fs::write(&path, safetensors(&[], Some("{\"zipwire\":\"{\\\"version\\\":2,\\\"new\\\":[]}\"}"))).unwrap();
+    let (plain, path) = (folder.path("m"), folder.path("m.zw"));
+    fs::write(&plain, safetensors(&odd(), None)).unwrap();
+    compressed("rans", &plain, &path).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    let at = bytes.windows(9).position(|window| window == b"version\\\"").unwrap() + 10;
+    assert_eq!(bytes[at], b'2');
+    bytes[at] = b'3';
+    fs::write(&path, bytes).unwrap();
     let error = Model::open(&path).unwrap_err().to_string();
-    assert!(error.contains("version 2") && error.contains("later zipwire"), "{error}");
+    assert!(error.contains("version 3") && error.contains("later zipwire"), "{error}");
+}
+
+/// The metadata belong to whoever wrote them: a key of ours in them is no damage.
+#[test]
+fn a_key_of_somebody_else_is_kept() {
+    let folder = Folder::new();
+    for (number, text) in
+        ["1.0", "{}", r#"{\"version\":2,\"bytes\":7}"#, r#"{\"version\":\"1\"}"#].iter().enumerate()
+    {
+        let [plain, packed, back] = ["", ".zw", ".back"].map(|end| folder.path(&format!("{number}{end}")));
+        let file = safetensors(&odd(), Some(&format!("{{\"zipwire\":\"{text}\"}}")));
+        fs::write(&plain, &file).unwrap();
+        compressed("rans", &plain, &packed).unwrap();
+        let model = Model::open(&packed).unwrap();
+        assert_eq!(model.notes()["zipwire"], text.replace('\\', ""));
+        restore(&model, &back, false, &Watch::default()).unwrap();
+        assert!(fs::read(&back).unwrap() == file, "{text}");
+    }
+}
+
+/// A header as long as the format has it is coded once, and a longer one is refused before anything is written.
+#[test]
+fn headers_up_to_the_limit_come_back() {
+    let folder = Folder::new();
+    let [plain, packed, back] = ["m", "m.zw", "m.back"].map(|name| folder.path(name));
+    let file = |names: usize| {
+        let name = |number: usize| {
+            let name = "a".repeat(1_000_000);
+            format!("\"{number}{name}\":{{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}")
+        };
+        let header = format!("{{{}}}", (0..names).map(name).collect::<Vec<_>>().join(","));
+        [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat()
+    };
+    let bytes = file(99);
+    fs::write(&plain, &bytes).unwrap();
+    let report = compressed("rans", &plain, &packed).unwrap();
+    assert!(report.bytes_coded < 100_000, "{report:?}");
+    let model = Model::open(&packed).unwrap();
+    verify(&model, &Watch::default()).unwrap();
+    restore(&model, &back, false, &Watch::default()).unwrap();
+    assert!(fs::read(&back).unwrap() == bytes);
+    fs::remove_file(&packed).unwrap();
+    fs::write(&plain, file(101)).unwrap();
+    let error = compressed("rans", &plain, &packed).unwrap_err().to_string();
+    assert!(error.contains("above the format's limit"), "{error}");
+    assert_eq!(folder.names(), ["m", "m.back"]);
+}
+
+/// Tensors of a few bytes take less than before, whatever is in them, and each is read alone.
+#[test]
+fn many_small_tensors_take_less_than_before() {
+    let folder = Folder::new();
+    for (number, (values, most_pct)) in
+        [(noise(60_000, 1), 30), (weights(300_000, 2), 60)].into_iter().enumerate()
+    {
+        let [plain, packed, back] = ["", ".zw", ".back"].map(|end| folder.path(&format!("{number}{end}")));
+        let each = values.len() / 10_000;
+        let tensor = |number: usize| {
+            format!(
+                "\"layer.{number}.w\":{{\"dtype\":\"BF16\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                each / 2,
+                number * each,
+                (number + 1) * each
+            )
+        };
+        let header = format!("{{{}}}", (0..10_000).map(tensor).collect::<Vec<_>>().join(","));
+        let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &values].concat();
+        fs::write(&plain, &file).unwrap();
+        let report = compressed("rans", &plain, &packed).unwrap();
+        assert!(report.bytes_coded * 100 < report.bytes_raw * most_pct, "{report:?}");
+        let model = Model::open(&packed).unwrap();
+        for number in [0, 1, 4999, 9998, 9999, 5] {
+            let name = format!("layer.{number}.w");
+            assert!(model.read(&name).unwrap() == values[number * each..(number + 1) * each], "{name}");
+            assert!(model.bytes_kept(&name).unwrap() <= each as u64);
+        }
+        restore(&model, &back, false, &Watch::default()).unwrap();
+        assert!(fs::read(&back).unwrap() == file);
+    }
+}
+
+#[test]
+fn an_input_that_changes_is_noticed() {
+    let folder = Folder::new();
+    let (plain, base, packed) = (folder.path("m"), folder.path("base"), folder.path("m.zw"));
+    let write = |path: &std::path::Path| fs::write(path, safetensors(&odd(), None)).unwrap();
+    for changed in [&plain, &base] {
+        write(&plain);
+        write(&base);
+        let model = Model::open(&base).unwrap();
+        model.digest().unwrap();
+        let change = |_| {
+            let file = fs::OpenOptions::new().write(true).open(changed).unwrap();
+            file.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(60)).unwrap();
+        };
+        let compression = Compression { spec: "rans".parse().unwrap(), force: false };
+        let watch = Watch { done: &change, ..Watch::default() };
+        let error = compress(&plain, &packed, &compression, Some(&model), &watch).unwrap_err();
+        assert!(matches!(&error, FileError::Changed { path } if path == changed), "{error}");
+        assert_eq!(folder.names(), ["base", "m"]);
+    }
+    let values = compress_values(
+        &plain,
+        &packed,
+        DType::Bf16,
+        &Compression { spec: "rans".parse().unwrap(), force: false },
+        &Watch { done: &|_| fs::write(&plain, "short").unwrap(), ..Watch::default() },
+    );
+    assert!(matches!(values, Err(FileError::Changed { .. } | FileError::Io { .. })), "{values:?}");
 }

@@ -10,7 +10,7 @@ use super::common::{Tensors, World, files_of, model, read_files, safetensors, st
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 use safetensors::Dtype;
-use zipwire_models::file::Watch;
+use zipwire_models::file::{Compression, Watch, compress};
 use zipwire_models::store::{
     Keep, Parent, Selection, StoreError, Writer, list, plan_prune, prune, restore, salvage, set_pinned,
     stats, verify,
@@ -504,4 +504,18 @@ fn what_is_no_model_is_said() {
     let [trouble] = &added.troubles[..] else { panic!("{:?}", added.troubles) };
     assert!(trouble.to_string().contains("a pointer of Git LFS"), "{trouble}");
     world.check("1");
+}
+
+/// It is a safetensors file by its name, and no header of safetensors has its type.
+#[test]
+fn a_file_that_is_compressed_already_is_kept_as_it_is() {
+    let mut world = World::new(7);
+    let folder = tempfile::tempdir().unwrap();
+    let [plain, packed] = ["m.safetensors", "m.zw.safetensors"].map(|name| folder.path().join(name));
+    std::fs::write(&plain, safetensors(&model(&mut world.rng))).unwrap();
+    let compression = Compression { spec: "rans".parse().unwrap(), force: false };
+    compress(&plain, &packed, &compression, None, &Watch::default()).unwrap();
+    let files = BTreeMap::from([("m.zw.safetensors".to_owned(), std::fs::read(&packed).unwrap())]);
+    world.add("packed", files);
+    world.check("packed");
 }
