@@ -15,8 +15,8 @@ use std::time::Instant;
 
 use safetensors::SafeTensors;
 use zipwire_codec::{
-    Base, Codec, DType, Decoder, Delta, DeltaCoding, FrameShape, Layout, Rans, Tiered, compress_into_with,
-    compress_with, simd_level,
+    Base, Codec, DType, Decoder, Delta, DeltaCoding, FrameShape, Layout, Planes, Rans, Tiered,
+    compress_into_with, compress_with, simd_level,
 };
 
 const MIN_BYTES: usize = 8 << 10;
@@ -48,7 +48,7 @@ fn print_tensor(name: &str, dtype: DType, base: &[u8], values: &[u8]) -> Result<
     let differ = values.chunks(width).zip(base.chunks(width)).filter(|(value, base)| value != base).count();
     let changed = 100.0 * (differ * width) as f64 / values.len() as f64;
     print!("  {name:<24} {dtype} {:>9} changed {changed:6.2} %", values.len());
-    let plain: [&dyn Codec; 2] = [&Rans::new(), &Tiered::new()];
+    let plain: [&dyn Codec; 3] = [&Rans::new(), &Tiered::new(), &Planes::new()];
     for (coding, plain) in DeltaCoding::ALL.into_iter().zip(plain) {
         let frame = compress_with(&Delta::new(coding, Base::new(dtype, base.to_vec())), values, dtype)?;
         let alone = compress_with(plain, values, dtype)?;

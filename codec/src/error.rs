@@ -84,6 +84,9 @@ pub enum DecodeError {
     /// A frame of another version of the format: of a later release, or of none, which is version 0.
     #[error("the frame has version `{found}` of the format; {}", remedy_for_version((*found).into(), crate::FRAME_VERSION.into()))]
     Version { found: u8 },
+    /// A frame of a version that has no such codec, or a later one than the codec asks for.
+    #[error("frames of codec `{codec}` have version `{expected}` of the format, this one has `{found}`")]
+    CodecVersion { codec: &'static str, expected: u8, found: u8 },
     /// A codec that this version does not have.
     #[error("no codec has tag `{tag}`")]
     UnknownCodec { tag: u8 },
@@ -197,6 +200,18 @@ pub enum DecodeError {
         chunk: usize,
         /// Number of the group, from 0, that of the most significant bytes.
         group: usize,
+        fault: GroupFault,
+    },
+    /// A frame of byte planes of values that cannot be.
+    #[error("values of `{width}` bytes in order `{order}` are not possible")]
+    PlaneOrder { width: u8, order: u8 },
+    /// A byte plane of a block contradicts itself.
+    #[error("block `{block}`, byte plane `{plane}`: {fault}")]
+    Plane {
+        /// Number of the block, from 0.
+        block: usize,
+        /// Number of the plane, from 0, that of the least significant bytes.
+        plane: usize,
         fault: GroupFault,
     },
     /// The words of exponents contradict themselves.
@@ -373,7 +388,7 @@ pub enum BlockFault {
     Positions,
 }
 
-/// How a byte group of a chunk contradicts itself.
+/// How a byte group of a chunk, or a byte plane of a block, contradicts itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupFault {
@@ -398,6 +413,9 @@ pub enum GroupFault {
     /// The runs are of more or fewer bytes than the group has, or not as long as they can be.
     #[error("its runs are not those of as many bytes")]
     Runs,
+    /// The mask leaves out no byte or all of them, or has bits beyond the last one.
+    #[error("its mask leaves out no byte or all, or goes beyond the last one")]
+    Mask,
 }
 
 /// How the words of a frame of one Huffman code contradict themselves.

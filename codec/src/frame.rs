@@ -66,11 +66,11 @@ pub(crate) fn seal(tag: u8, shape: FrameShape, table: u32, dynamic_len: usize, s
 pub const HEADER_LEN: usize = 32;
 
 const MAGIC: [u8; 4] = *b"ZPWR";
-/// Version of the frame format. It is the first one that later releases of this crate promise to read; decoders refuse others.
-pub const FRAME_VERSION: u8 = 1;
+/// Latest version of the frame format. Decoders read it and those before it, down to 1, and refuse others; a frame has the lowest version that has its codec.
+pub const FRAME_VERSION: u8 = 2;
 const CHECKSUM: std::ops::Range<usize> = 24..28;
 
-/// The fields that vary between frames of this version.
+/// The fields of a header; its version follows from the codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// Tag of the codec.
@@ -93,7 +93,7 @@ impl Header {
     /// Reads the header at the start of `section`.
     ///
     /// # Errors
-    /// If there is none, or one of another version.
+    /// If there is none, or one of another version than its codec has.
     pub(crate) fn read(section: &[u8], which: Section) -> Result<Self, DecodeError> {
         let bytes: &[u8; HEADER_LEN] = section.first_chunk().ok_or(DecodeError::Truncated {
             section: which,
@@ -104,11 +104,16 @@ impl Header {
         if found != MAGIC {
             return Err(DecodeError::Magic { found });
         }
-        if bytes[4] != FRAME_VERSION {
-            return Err(DecodeError::Version { found: bytes[4] });
+        let (found, codec) = (bytes[4], bytes[5]);
+        if !(1..=FRAME_VERSION).contains(&found) {
+            return Err(DecodeError::Version { found });
+        }
+        let expected = registry::version_of(codec);
+        if let Some(entry) = registry::by_tag(codec).filter(|_| found != expected) {
+            return Err(DecodeError::CodecVersion { codec: entry.codec.id(), expected, found });
         }
         Ok(Self {
-            codec: bytes[5],
+            codec,
             dtype: bytes[6],
             layout: bytes[7],
             count: u64::from_le_bytes(array(bytes, 8)),
@@ -126,7 +131,8 @@ impl Header {
     fn to_bytes(self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
         bytes[..4].copy_from_slice(&MAGIC);
-        bytes[4..8].copy_from_slice(&[FRAME_VERSION, self.codec, self.dtype, self.layout]);
+        let version = registry::version_of(self.codec);
+        bytes[4..8].copy_from_slice(&[version, self.codec, self.dtype, self.layout]);
         bytes[8..16].copy_from_slice(&self.count.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.dynamic_len.to_le_bytes());
         bytes[CHECKSUM].copy_from_slice(&self.checksum.to_le_bytes());
@@ -209,7 +215,7 @@ impl FrameInfo {
             return Err(DecodeError::Implausible { len, least, most, count: header.count });
         }
         Ok(Self {
-            version: crate::FRAME_VERSION,
+            version: registry::version_of(header.codec),
             codec: entry.codec.id(),
             shape,
             static_len,
@@ -276,7 +282,11 @@ mod tests {
         }
         assert_eq!(peek_with(0, b"ZPWX"), Err(DecodeError::Magic { found: *b"ZPWX" }));
         assert_eq!(peek_with(4, &[0]), Err(DecodeError::Version { found: 0 }));
-        assert_eq!(peek_with(4, &[2]), Err(DecodeError::Version { found: 2 }));
+        assert_eq!(peek_with(4, &[3]), Err(DecodeError::Version { found: 3 }));
+        let other = DecodeError::CodecVersion { codec: "raw", expected: 1, found: 2 };
+        assert_eq!(peek_with(4, &[2]), Err(other));
+        let other = DecodeError::CodecVersion { codec: "planes", expected: 2, found: 1 };
+        assert_eq!(peek_with(5, &[10]), Err(other));
         assert_eq!(peek_with(5, &[250]), Err(DecodeError::UnknownCodec { tag: 250 }));
         assert_eq!(peek_with(6, &[5]), Err(DecodeError::UnknownDType { tag: 5 }));
         assert_eq!(peek_with(7, &[2]), Err(DecodeError::UnknownLayout { tag: 2 }));

@@ -21,6 +21,7 @@ mod container;
 mod decode;
 mod dedup;
 mod delta;
+mod entropy;
 mod error;
 mod frame;
 mod groups;
@@ -30,6 +31,7 @@ mod levels;
 mod options;
 #[cfg(feature = "parallel")]
 pub mod parallel;
+mod planes;
 mod rans;
 mod raw;
 mod registry;
@@ -71,6 +73,7 @@ pub use kernel::SimdLevel;
 #[cfg(fuzzing)]
 pub use levels::with_simd;
 pub use levels::{SimdUnavailable, force_simd, simd_level, simd_levels};
+pub use planes::Planes;
 pub use rans::Rans;
 pub use raw::Raw;
 pub use shape::{DType, FrameShape, Layout};

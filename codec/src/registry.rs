@@ -7,6 +7,7 @@ use crate::delta::{self, Delta};
 use crate::groups::{self, Blockwise, Grouped, Scheme};
 use crate::huffman::{self, Huffman};
 use crate::options::{Choice, Value};
+use crate::planes::{self, Planes};
 use crate::rans::{self, Rans};
 use crate::raw::{self, Raw};
 use crate::sections::{Body, Pieces};
@@ -43,6 +44,7 @@ pub(crate) static CODECS: &[Entry] = &[
     Entry { tag: Scheme::Grouped.tag(), codec: &Grouped, options: &[], build: |_| Box::new(Grouped), decode: groups::decode_grouped, takes_table: false, pieces: Some(groups::GROUPED_PIECES) },
     Entry { tag: Scheme::Blockwise.tag(), codec: &Blockwise, options: &[], build: |_| Box::new(Blockwise), decode: groups::decode_blockwise, takes_table: false, pieces: None },
     Entry { tag: huffman::TAG, codec: &Huffman, options: &[], build: |_| Box::new(Huffman), decode: huffman::decode, takes_table: false, pieces: None },
+    Entry { tag: planes::TAG, codec: &Planes::new(), options: planes::OPTIONS, build: planes::build, decode: planes::decode, takes_table: false, pieces: None },
 ];
 
 /// Frames that hold another frame. What makes them is a prefix of specs, not a codec that can be asked for.
@@ -63,6 +65,14 @@ pub(crate) fn named() -> impl Iterator<Item = &'static Entry> {
 #[rustfmt::skip]
 static DELTA: Entry =
     Entry { tag: delta::TAG, codec: &Delta::ANY, options: &[], build: |_| Box::new(Delta::ANY), decode: delta::decode, takes_table: false, pieces: None };
+
+/// The highest tag that frames of version 1 have.
+const LAST_OF_VERSION_1: u8 = huffman::TAG;
+
+/// The version of frames with the tag of this codec: the lowest one that has it.
+pub(crate) fn version_of(tag: u8) -> u8 {
+    if tag <= LAST_OF_VERSION_1 { 1 } else { 2 }
+}
 
 /// The codec with this id.
 pub(crate) fn by_id(id: &str) -> Option<&'static Entry> {

@@ -94,6 +94,7 @@ fn frames() -> Vec<(&'static str, DType, Layout, Vec<u8>)> {
         "grouped",
         "blockwise",
         "huffman",
+        "planes",
         "dedup:row=4+tiered",
     ] {
         let codec = codec(name);

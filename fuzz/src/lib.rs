@@ -30,7 +30,7 @@ use zipwire_codec::{Codebook, Codec, DType, Decoder, Layout, Spec};
 use zipwire_models::file::Watch;
 
 /// Specs of all codecs, with all options that have names.
-pub const SPECS: [&str; 11] = [
+pub const SPECS: [&str; 13] = [
     "raw",
     "window7",
     "window7:scale=std",
@@ -42,6 +42,8 @@ pub const SPECS: [&str; 11] = [
     "grouped",
     "blockwise",
     "huffman",
+    "planes",
+    "planes:width=8",
 ];
 
 /// Runs a target on the fuzzer's bytes. Too few of them are no input.

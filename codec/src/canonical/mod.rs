@@ -1,4 +1,4 @@
-//! Canonical Huffman codes of bytes: what `grouped`, `blockwise` and `huffman` are made of.
+//! Canonical Huffman codes of bytes: what `grouped`, `blockwise`, `huffman` and `planes` are made of.
 //!
 //! Code words follow from their lengths alone (Schwartz and Kallick 1964): symbols are ordered by length, then by number, and get consecutive
 //! words. Words are written lowest bit first, so a reader looks at the next bits of a stream as they lie in a word of memory; where a canonical word would
@@ -6,9 +6,11 @@
 
 mod decode;
 mod encode;
+mod listed;
 
 pub(crate) use decode::{DecodeTable, STREAMS, Stream, decode_streams, is_end};
 pub(crate) use encode::{EncodeTable, SPARE, Words, encode_streams, streams_len};
+pub(crate) use listed::{ListedCode, read_listed};
 
 use crate::kernel::{Kernel, TILE};
 

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use crate::codec::{Checked, Sealed};
 use crate::kernel::Kernel;
 use crate::options::{self, listed};
+use crate::planes::{self, Planes};
 use crate::rans::{self, Rans};
 use crate::tiered::{self, Tiered};
 use crate::{Codec, DType, EncodeError, FrameShape, Layout, SpecError, checksum, levels};
@@ -35,17 +36,20 @@ pub enum DeltaCoding {
     Rans,
     /// Coded like the residuals of [`Tiered`]: the fastest.
     Tiered,
+    /// Coded like the residuals of [`Rans`], and blocks that do not pay for it by [`Planes`]: for bytes that are no numbers of a type here.
+    Planes,
 }
 
 impl DeltaCoding {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Rans, Self::Tiered];
+    pub const ALL: [Self; 3] = [Self::Rans, Self::Tiered, Self::Planes];
 
     /// The id of the codec that is meant.
     pub fn id(self) -> &'static str {
         match self {
             Self::Rans => "rans",
             Self::Tiered => "tiered",
+            Self::Planes => "planes",
         }
     }
 
@@ -59,6 +63,7 @@ impl DeltaCoding {
         match self {
             Self::Rans => rans::TAG,
             Self::Tiered => tiered::TAG,
+            Self::Planes => planes::TAG,
         }
     }
 
@@ -66,6 +71,7 @@ impl DeltaCoding {
         match self {
             Self::Rans => Box::new(Rans::new()),
             Self::Tiered => Box::new(Tiered::new()),
+            Self::Planes => Box::new(Planes::new()),
         }
     }
 }

@@ -5,6 +5,7 @@ use super::DeltaCoding;
 use super::entry::{self, BLOCK_VALUES, front_len};
 use crate::DType;
 use crate::blocks::symbols::{self, TABLE, tier_bits};
+use crate::entropy::{FRACTION, logarithm};
 use crate::kernel::bits::array;
 use crate::kernel::delta::{How, LARGE, difference, most_low_bits};
 use crate::kernel::rans::{ESCAPE, Frequencies, LANES};
@@ -18,8 +19,6 @@ const RUN_VALUES: usize = 32;
 /// Distances from the median of the references that are tried, below and above it.
 const BELOW: i32 = 4;
 const ABOVE: i32 = 1;
-/// Fractional bits of costs, which are in bits.
-const FRACTION: u32 = 8;
 /// Costs in whole bits.
 const BIT: u64 = 1 << FRACTION;
 
@@ -249,35 +248,9 @@ fn direct(dtype: DType, pairs: &[Pair]) -> u64 {
     exponents + (coded * rest + mask) * BIT
 }
 
-/// The binary logarithm with [`FRACTION`] bits behind the point, by squaring; 0 of 0.
-fn logarithm(number: u32) -> u64 {
-    let Some(whole) = number.checked_ilog2() else { return 0 };
-    let mut log = u64::from(whole);
-    // From 1 to 2, with 31 bits behind the point.
-    let mut x = u64::from(number) << (31 - whole);
-    for _ in 0..FRACTION {
-        x = (x * x) >> 31;
-        log <<= 1;
-        if x >> 32 != 0 {
-            x >>= 1;
-            log += 1;
-        }
-    }
-    log
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn logarithms_are_those_of_the_definition() {
-        assert_eq!([0, 1, 2, 4096].map(logarithm), [0, 0, 256, 12 * 256]);
-        for number in 1..5000u32 {
-            let exact = libm::log2(f64::from(number));
-            assert!((exact - logarithm(number) as f64 / 256.0).abs() <= 1.0 / 256.0, "{number}");
-        }
-    }
 
     #[test]
     fn noise_in_the_last_bits_is_low_and_what_is_far_away_is_coded_without_the_base() {

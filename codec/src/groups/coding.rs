@@ -2,7 +2,7 @@
 
 use super::method::{self, Coder, Method};
 use super::{ENTRY, Scheme, chunk_values, coded_sum, front_len, mapped_groups};
-use crate::canonical::{self, DecodeTable};
+use crate::canonical;
 use crate::error::GroupFault;
 use crate::frame::{self, HEADER_LEN};
 use crate::kernel::Kernel;
@@ -131,17 +131,13 @@ impl Decoder {
         &mut self,
         scheme: Scheme,
         method: Method,
-        mut coded: &[u8],
+        coded: &[u8],
         out: &mut [u8],
     ) -> Result<(), GroupFault> {
         match (method, scheme) {
             (Method::Stored, _) => out.copy_from_slice(coded),
             (Method::Same, _) => out.fill(coded[0]),
-            (Method::Huffman, _) => {
-                let lengths = canonical::read_lengths(&mut coded).ok_or(GroupFault::Lengths)?;
-                let table = DecodeTable::new(&lengths).ok_or(GroupFault::Lengths)?;
-                canonical::decode_streams(&table, coded, out).ok_or(GroupFault::Words)?;
-            }
+            (Method::Huffman, _) => canonical::read_listed(coded, out)?,
             (Method::Zstd, Scheme::Grouped) => {
                 if self.zstd.is_none() {
                     self.zstd = zstd::bulk::Decompressor::new().ok();

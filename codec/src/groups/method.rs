@@ -1,7 +1,7 @@
 //! How a group of a chunk is coded: its method, an entry of the chunk map; the choice of it, and coding by it.
 
 use super::{ENTRY, Scheme};
-use crate::canonical::{self, EncodeTable, LONGEST, MOST_LISTED};
+use crate::canonical::{self, ListedCode};
 use crate::error::GroupFault;
 use crate::kernel::Kernel;
 
@@ -90,9 +90,9 @@ impl Coder {
                 Some((Method::Zstd, self.by_zstd(bytes, out)?))
             }
             Scheme::Grouped if is_flat(&counts, bytes.len()) => None,
-            Scheme::Grouped => by_huffman(self.kernel, bytes, &Huffman::of(&counts), out),
+            Scheme::Grouped => by_huffman(self.kernel, bytes, &ListedCode::of(&counts), out),
             Scheme::Blockwise => {
-                let huffman = (!is_flat(&counts, bytes.len())).then(|| Huffman::of(&counts));
+                let huffman = (!is_flat(&counts, bytes.len())).then(|| ListedCode::of(&counts));
                 let most = huffman.as_ref().map_or(bytes.len(), |huffman| huffman.len.min(bytes.len()));
                 // A run takes two bytes or more.
                 let may_pay = 2 * run_count(bytes) < most;
@@ -114,24 +114,6 @@ impl Coder {
     }
 }
 
-/// A code, its lengths as a frame lists them, and the bytes that all of it takes at most.
-struct Huffman {
-    lengths: canonical::Lengths,
-    list: [u8; MOST_LISTED],
-    listed: usize,
-    len: usize,
-}
-
-impl Huffman {
-    fn of(counts: &[u32; 256]) -> Self {
-        let lengths = canonical::limited(counts, LONGEST);
-        let mut list = [0; MOST_LISTED];
-        let listed = canonical::write_lengths(&lengths, &mut list);
-        let len = listed + canonical::streams_len(canonical::coded_bits(counts, &lengths));
-        Self { lengths, list, listed, len }
-    }
-}
-
 /// Whether no code can take fewer than `bytes` bytes for symbols of these counts: then none is made.
 ///
 /// A code takes no fewer bits for a symbol than Shannon's entropy, and that is no less than the entropy of order two, -log2 of the sum of p^2. With `o` bytes
@@ -144,16 +126,8 @@ fn is_flat(counts: &[u32; 256], bytes: usize) -> bool {
     256 * squares <= bytes * (bytes + 5 * beside)
 }
 
-fn by_huffman(kernel: &Kernel, bytes: &[u8], huffman: &Huffman, out: &mut [u8]) -> Option<(Method, usize)> {
-    if huffman.len + canonical::SPARE > bytes.len() {
-        return None;
-    }
-    let Huffman { lengths, list, listed, .. } = huffman;
-    let table = EncodeTable::new(lengths)?;
-    let listed = *listed;
-    out[..listed].copy_from_slice(&list[..listed]);
-    let coded = canonical::encode_streams(kernel, &table, bytes, &mut out[listed..bytes.len()])?;
-    Some((Method::Huffman, listed + coded))
+fn by_huffman(kernel: &Kernel, bytes: &[u8], code: &ListedCode, out: &mut [u8]) -> Option<(Method, usize)> {
+    Some((Method::Huffman, code.write(kernel, bytes, &mut out[..bytes.len()])?))
 }
 
 /// Whether bytes with this number of zeros repeat more than a code of single bytes can make use of.
@@ -284,7 +258,7 @@ mod tests {
             let bytes: u32 = counts.iter().sum();
             if is_flat(&counts, bytes as usize) {
                 flat += 1;
-                let least = Huffman::of(&counts).len + 1 - canonical::STREAMS;
+                let least = ListedCode::of(&counts).len + 1 - canonical::STREAMS;
                 assert!(least >= bytes as usize, "{counts:?}");
             }
         }

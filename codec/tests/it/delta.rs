@@ -273,7 +273,7 @@ fn what_does_not_pay_is_coded_without_the_base() {
         // An inner frame of another codec.
         let inner = frame.len() - new.len();
         let mut raw = frame.clone();
-        raw[inner + 5] = 0;
+        raw[inner + 4..inner + 6].copy_from_slice(&[1, 0]);
         let fault = DeltaFault::Inner(0);
         assert_eq!(decoder.decompress(&raw), Err(DecodeError::Delta { fault }));
         let mut damaged = frame;
@@ -317,10 +317,10 @@ fn specs_leave_the_base_to_whoever_has_it() {
     assert!(frame == compress_with(&*common::codec("rans"), &values, DType::Bf16).unwrap());
 
     let error = "delta+window7".parse::<Spec>().unwrap_err();
-    let valid = "`rans`, `tiered`".to_owned();
+    let valid = "`rans`, `tiered`, `planes`".to_owned();
     assert_eq!(error, SpecError::DeltaCodec { codec: "window7", valid });
     assert_eq!(error.to_string(), "differences are not coded by `window7`");
-    assert_eq!(error.help().unwrap(), "behind `delta+` there can be `rans`, `tiered`");
+    assert_eq!(error.help().unwrap(), "behind `delta+` there can be `rans`, `tiered`, `planes`");
     assert!(matches!("delta:row=3+rans".parse::<Spec>(), Err(SpecError::UnknownOption { .. })));
     assert!(matches!("delta+none".parse::<Spec>(), Err(SpecError::UnknownId { .. })));
 }

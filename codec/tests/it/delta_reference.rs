@@ -147,7 +147,7 @@ fn changed(dtype: DType, base: &[u8]) -> Vec<u8> {
 }
 
 /// If one of these changes, so has the format: then `docs/format.md` and the version change too.
-const GOLDEN: [(DeltaCoding, DType, u64); 10] = [
+const GOLDEN: [(DeltaCoding, DType, u64); 15] = [
     (DeltaCoding::Rans, DType::Bf16, 0x06d99db50be9d8dc),
     (DeltaCoding::Rans, DType::F16, 0x25b23bb359a264d8),
     (DeltaCoding::Rans, DType::F32, 0x76befb53d9244c66),
@@ -158,6 +158,11 @@ const GOLDEN: [(DeltaCoding, DType, u64); 10] = [
     (DeltaCoding::Tiered, DType::F32, 0xd292b01383f44da7),
     (DeltaCoding::Tiered, DType::F8E4M3, 0x2ed56549ea5e4ec0),
     (DeltaCoding::Tiered, DType::F8E5M2, 0xdd43183d7433366e),
+    (DeltaCoding::Planes, DType::Bf16, 0),
+    (DeltaCoding::Planes, DType::F16, 0),
+    (DeltaCoding::Planes, DType::F32, 0),
+    (DeltaCoding::Planes, DType::F8E4M3, 0),
+    (DeltaCoding::Planes, DType::F8E5M2, 0),
 ];
 
 #[test]

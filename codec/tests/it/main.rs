@@ -15,6 +15,8 @@ mod golden;
 mod groups_reference;
 mod huffman_reference;
 mod outside;
+mod planes;
+mod planes_reference;
 mod rans;
 mod reference;
 mod releases;

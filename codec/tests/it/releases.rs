@@ -23,7 +23,7 @@ const CONTAINER: &str = "container.bin";
 const LIST: &str = "list.txt";
 
 /// Specs of the release that is written.
-const SPECS: [&str; 17] = [
+const SPECS: [&str; 20] = [
     "raw",
     "window7",
     "window7:scale=std",
@@ -38,9 +38,12 @@ const SPECS: [&str; 17] = [
     "grouped",
     "blockwise",
     "huffman",
+    "planes",
+    "planes:width=8",
     "dedup:row=3+tiered",
     "delta+rans",
     "delta+tiered",
+    "delta+planes",
 ];
 const CONTENTS: [Content; 6] = [
     Content::Rows,

@@ -114,7 +114,7 @@ fn faults_have_names() {
     let tile = |tile, fault| DecodeError::Tile { tile, fault };
     const SECOND: usize = 32 + 4;
     assert_eq!(split(|f| f.static_section[0] = b'X'), DecodeError::Magic { found: *b"XPWR" });
-    assert_eq!(split(|f| f.static_section[4] = 2), DecodeError::Version { found: 2 });
+    assert_eq!(split(|f| f.static_section[4] = 3), DecodeError::Version { found: 3 });
     assert_eq!(split(|f| f.static_section[5] = 250), DecodeError::UnknownCodec { tag: 250 });
     assert_eq!(split(|f| f.static_section[28] = 1), DecodeError::UnusedTable { codec: "window7", id: 1 });
     assert_eq!(split(|f| f.static_section[SECOND + 1] = 3), tile(1, TileFault::Mode(3)));

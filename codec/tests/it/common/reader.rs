@@ -67,3 +67,48 @@ pub(crate) fn canonical_words(lengths: &[usize]) -> HashMap<(usize, u64), u8> {
     }
     symbols
 }
+
+/// So many bytes by a Huffman code: the list of the lengths of its words, and four streams.
+pub(crate) fn listed_code(coded: &[u8], len: usize) -> Vec<u8> {
+    let (first, last) = (usize::from(coded[0]), usize::from(coded[1]));
+    let half = |at: usize| usize::from(coded[2 + at / 2] >> (4 * (at % 2)) & 15);
+    let mut lengths = [0; 256];
+    let (mut symbol, mut at) = (first, 0);
+    while symbol <= last {
+        lengths[symbol] = half(at);
+        symbol += 1;
+        at += 1;
+        if lengths[symbol - 1] == 0 {
+            symbol += half(at);
+            at += 1;
+        }
+    }
+    assert!(lengths.iter().all(|length| *length <= 11), "no word is longer: {lengths:?}");
+    let words = canonical_words(&lengths);
+    let jump = &coded[2 + at.div_ceil(2)..];
+    let mut streams = &jump[9..];
+    let mut out = Vec::new();
+    let part = len.div_ceil(4);
+    for stream in 0..4 {
+        let stream_len = match stream {
+            3 => streams.len(),
+            _ => jump[3 * stream..][..3].iter().rev().fold(0, |len, byte| len << 8 | usize::from(*byte)),
+        };
+        let bytes;
+        (bytes, streams) = streams.split_at(stream_len);
+        let mut bits = bytes.iter().flat_map(|byte| (0..8).map(move |bit| u64::from(byte >> bit & 1)));
+        for _ in 0..part.min(len - out.len()) {
+            let (mut length, mut word) = (0, 0);
+            out.push(loop {
+                word = word << 1 | bits.next().unwrap();
+                length += 1;
+                if let Some(symbol) = words.get(&(length, word)) {
+                    break *symbol;
+                }
+            });
+        }
+        let rest: Vec<u64> = bits.collect();
+        assert!(rest.len() < 8 && rest.iter().all(|bit| *bit == 0));
+    }
+    out
+}
