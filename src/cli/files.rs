@@ -18,9 +18,13 @@ pub(crate) struct CompressArgs {
     /// beside `x.safetensors`, `x.zw` beside any other `x`].
     #[arg(short = 'o', long, value_name = "OUT")]
     pub(crate) out: Option<PathBuf>,
-    /// The codec of all tensors whose type it knows; `auto` chooses one for each chunk.
-    #[arg(long, value_name = "SPEC", default_value = "rans", value_parser = crate::commands::files::spec)]
+    /// The codec of all tensors whose type it knows; `auto` takes `rans` or `planes` for each tensor, whichever makes a sample of it
+    /// smaller.
+    #[arg(long, value_name = "SPEC", default_value = "auto", value_parser = crate::commands::files::spec)]
     pub(crate) codec: Spec,
+    /// The same as `--codec tiered`: nearly as small, and faster.
+    #[arg(long, conflicts_with = "codec")]
+    pub(crate) fast: bool,
     /// Earlier values of the same tensors, a safetensors file or a folder of them, compressed or not: differences from these are
     /// coded. It is needed to read the result.
     #[arg(long, value_name = "FILE|DIR")]
@@ -33,6 +37,13 @@ pub(crate) struct CompressArgs {
     pub(crate) verify: bool,
     #[command(flatten)]
     pub(crate) write: WriteArgs,
+}
+
+impl CompressArgs {
+    /// The codec that was asked for.
+    pub(crate) fn spec(&self) -> Spec {
+        if self.fast { "tiered".parse().expect("it is a codec") } else { self.codec.clone() }
+    }
 }
 
 /// Arguments of commands that write files.
@@ -166,8 +177,9 @@ pub(crate) struct StoreAddArgs {
     /// The checkpoint that differences are taken from; `auto` is the newest one with the same tensors.
     #[arg(long, value_name = "ID|auto|none", default_value = "auto", value_parser = parent)]
     pub(crate) parent: Parent,
-    /// The codec of tensors: `rans` and `tiered` code differences, too; behind any other one `rans` does.
-    #[arg(long, value_name = "SPEC", default_value = "rans", value_parser = crate::commands::files::spec)]
+    /// The codec of tensors: `rans` and `tiered` code differences, too; behind any other one `rans` does. `auto` takes `rans` or `planes`
+    /// for each tensor, whichever makes a sample of it smaller.
+    #[arg(long, value_name = "SPEC", default_value = "auto", value_parser = crate::commands::files::spec)]
     pub(crate) codec: Spec,
     /// Objects that are decoded to restore a tensor, at the most; 1 takes no differences.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_CHAIN)]

@@ -22,14 +22,15 @@ use crate::cli::{CompressArgs, DecompressArgs, VerifyArgs, WorkArgs};
 use crate::error::CliError;
 
 pub(crate) fn run(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> {
-    if args.codec.table_id().is_some() {
+    let codec = &args.spec();
+    if codec.table_id().is_some() {
         return Err(CliError::Usage(format!(
             "`{}` names a table, and files are read without tables: each of their frames has its own\nhelp: leave `table` out",
-            args.codec
+            codec
         )));
     }
-    if args.codec.takes_base() && args.base.is_none() {
-        return Err(crate::commands::files::missing_base(&args.codec));
+    if codec.takes_base() && args.base.is_none() {
+        return Err(crate::commands::files::missing_base(codec));
     }
     if args.files.iter().any(|file| is_stdin(file)) {
         return pipe(args, cancel);
@@ -69,7 +70,7 @@ fn one(
 ) -> Result<Row, CliError> {
     let begun = Instant::now();
     let bytes = fs::metadata(file).map_err(io_error("read", file))?.len();
-    let compression = Compression { spec: args.codec.clone(), force: args.write.force };
+    let compression = Compression { spec: args.spec(), force: args.write.force };
     let base = match args.dtype {
         Some(_) => None,
         // Archives in a folder are coded without, beside models that have one.
@@ -92,7 +93,7 @@ fn one(
             say!("`{name}` is not written: what it would have does not give back `{}`", file.display());
         })?;
     }
-    Ok(Row::new(file, Some(output.path()), (made.bytes_raw, made.bytes_coded), Some(&args.codec), begun))
+    Ok(Row::new(file, Some(output.path()), (made.bytes_raw, made.bytes_coded), Some(&args.spec()), begun))
 }
 
 /// Values from stdin, as a container to stdout or to a file.
@@ -104,7 +105,11 @@ fn pipe(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> {
         ));
     };
     let write = |sink: &mut dyn Write| -> Result<(), CliError> {
-        let opened = WriterOptions::new(dtype).codec(args.codec.codec()).open(sink);
+        // Of a pipe no sample is known before its chunks.
+        let spec = args.spec();
+        let spec =
+            if spec.to_string() == "auto" { "auto:goal=size".parse().expect("it is a codec") } else { spec };
+        let opened = WriterOptions::new(dtype).codec(spec.codec()).open(sink);
         let mut writer = opened.map_err(|error| CliError::Usage(error.to_string()))?;
         copy(&mut stdin().lock(), &mut writer, cancel)?;
         writer.finish()?;

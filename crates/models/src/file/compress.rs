@@ -15,7 +15,7 @@ use crate::file::header::{self, Header, HeaderError, LENGTH_BYTES, LIMIT, Tensor
 use crate::file::layout::{self, Archive, own_bytes, write_index};
 use crate::file::model::Model;
 use crate::file::output::{Output, Sources};
-use crate::file::plan::{BETWEEN, Codecs, Coding, Kind, LEAST_BYTES, Part, plan, share_of_sample};
+use crate::file::plan::{BETWEEN, Codecs, Coding, LEAST_BYTES, Part, plan, shortest};
 use crate::file::{FileError, Stamp, Watch, at, v1};
 
 /// How files are compressed.
@@ -172,7 +172,11 @@ pub fn compress_values_into(
     let codecs = Codecs::new(&compression.spec, None)?;
     let bytes = stamp.bytes();
     let all = TensorInfo { name: String::new(), dtype: String::new(), shape: Vec::new(), range: 0..bytes };
-    let (tensors, parts) = ([all], [Part { tensors: 0..1, coding: Some(Coding::plain(dtype)) }]);
+    let tensors = [all];
+    let ways = codecs.ways_of_values(Some(dtype));
+    let shortest = shortest((&file, input), &tensors, 0, &ways, &codecs)?;
+    let coding = shortest.map_or(Coding::plain(dtype), |(_, coding)| coding);
+    let parts = [Part { tensors: 0..1, coding: Some(coding) }];
     let input_of =
         Input { file: &file, path: input, tensors: &tensors, parts: &parts, values_at: 0, codecs: &codecs };
     let kept = write_parts(input_of, (output.file(), output.path()), 0, watch)?;
@@ -233,11 +237,11 @@ impl Outline<'_> {
 }
 
 fn takes_base(part: &Part) -> bool {
-    part.coding.is_some_and(|coding| coding.kind == Kind::Against)
+    part.coding.is_some_and(|coding| coding.is_against)
 }
 
-/// Types that values of a member may have. A sample says which: the one that codes it shortest.
-const TYPES: [DType; 5] = DType::ALL;
+/// Part of the bytes of values that their bytes by themselves must take, so that a member is coded by these.
+const MUCH_LESS: f64 = 0.75;
 
 /// Cuts an archive of `bytes` bytes into parts: members that are worth coding, and the bytes between them. Each is a tensor.
 /// Only members that were stored as they are get coded, one by one.
@@ -257,7 +261,7 @@ fn archive_parts(
         if len == 0 {
             return;
         }
-        let (dtype, width) = coding.map_or(("U8", 1), |coding| (coding.dtype_name(), coding.dtype.width()));
+        let (dtype, width) = coding.map_or(("U8", 1), |coding| (coding.dtype_name(), coding.dtype().width()));
         tensors.push(TensorInfo { name, dtype: dtype.to_owned(), shape: vec![len / width], range });
         parts.push(Part { tensors: number..number + 1, coding });
     };
@@ -276,30 +280,29 @@ fn archive_parts(
         }
         // What is no whole value at its end is kept behind it.
         end = range.start
-            + (range.end - range.start) / coding.dtype.width() as u64 * coding.dtype.width() as u64;
+            + (range.end - range.start) / coding.dtype().width() as u64 * coding.dtype().width() as u64;
         add(Some(name), range.start..end, Some(coding));
     }
     add(None, end..bytes, None);
     Ok((tensors, parts))
 }
 
-/// How a member is coded: by the type that makes its sample shortest, as bytes if that is shorter; `None` if none is worth it.
+/// How a member is coded: by the type and codec that make its sample shortest, or as bytes if that saves yet more; `None` if nothing is worth it.
 fn choose_for_member(
     (file, path): (&File, &Path),
     range: &Range<u64>,
     dtype: Option<DType>,
     codecs: &Codecs<'_>,
 ) -> Result<Option<Coding>, FileError> {
-    let mut best: Option<(f64, Coding)> = None;
     let member =
         [TensorInfo { name: String::new(), dtype: String::new(), shape: Vec::new(), range: range.clone() }];
-    let types = TYPES.into_iter().filter(|other| dtype.is_none_or(|dtype| dtype == *other));
-    let plain = types.filter(|dtype| codecs.supports(*dtype)).map(Coding::plain);
-    for coding in plain.chain([Coding::for_bytes()]) {
-        let share = share_of_sample((file, path), &member, 0, &coding, codecs)?;
-        if share.is_some_and(|share| best.as_ref().is_none_or(|(least, _)| share < *least)) {
-            best = share.map(|share| (share, coding));
-        }
+    let best = |ways: &[Coding]| shortest((file, path), &member, 0, ways, codecs);
+    let typed = best(&codecs.ways_of_values(dtype))?;
+    if dtype.is_some() && typed.is_some() {
+        return Ok(typed.map(|(_, coding)| coding));
     }
-    Ok(best.map(|(_, coding)| coding))
+    // Readers of the result want the type: it is given up where bytes take much less, as those of integers do.
+    let most = typed.map_or(1.0, |(share, _)| MUCH_LESS * share);
+    let bytes = best(&Codecs::ways_of_bytes())?.filter(|(share, _)| *share < most);
+    Ok(bytes.or(typed).map(|(_, coding)| coding))
 }

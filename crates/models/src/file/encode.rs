@@ -107,7 +107,7 @@ impl Turn {
         if let Some(coding) = coding {
             if piece.is_first_of_part {
                 self.part_at = self.at;
-                let builder = ContainerBuilder::new(coding.dtype, DEFAULT_CHUNK_VALUES)?;
+                let builder = ContainerBuilder::new(coding.dtype(), DEFAULT_CHUNK_VALUES)?;
                 taken.front.extend(builder.header());
                 self.builder = Some(builder);
             }
@@ -136,14 +136,14 @@ impl Work {
         self.hashes.clear();
         self.hashes.extend(hashes);
         let Part { tensors, coding: Some(coding) } = &input.parts[piece.segment.part] else { return Ok(()) };
-        self.tail = self.raw.len() % coding.dtype.width();
+        self.tail = self.raw.len() % coding.dtype().width();
         self.frames.clear();
         let values = &self.raw[..self.raw.len() - self.tail];
         let (tensors, chunk_len) = (&input.tensors[tensors.clone()], coding.chunk_len() as usize);
         let start = piece.range.start - tensors[0].range.start;
         for (chunk, start) in values.chunks(chunk_len).zip((start..).step_by(chunk_len)) {
             let codec = input.codecs.spec(coding, tensors, start..start + chunk.len() as u64)?.codec();
-            let pushed = self.frames.push(&*codec, coding.dtype, chunk);
+            let pushed = self.frames.push(&*codec, coding.dtype(), chunk);
             pushed.map_err(|source| FileError::Encode { path: input.path.to_owned(), source })?;
         }
         Ok(())

@@ -49,6 +49,8 @@ impl Foreign {
         let text = front.trim_ascii_start().to_ascii_lowercase();
         let is_page = [&b"<!doctype"[..], b"<html", b"<?xml"].iter().any(|begin| text.starts_with(begin));
         Some(match front {
+            // The length of a header, and the header: whatever is wrong with it, it is one of safetensors.
+            [_, _, _, _, 0, 0, 0, 0, b'{', ..] => return None,
             [] => Self::Empty,
             [b'P', b'K', 3, 4, ..] => Self::Zip,
             [b'G', b'G', b'U', b'F', ..] => Self::Gguf,

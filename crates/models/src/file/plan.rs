@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 
-use zipwire_codec::{Base, DEFAULT_CHUNK_VALUES, DType, Layout, Spec, encode_to_vec};
+use zipwire_codec::{Base, DEFAULT_CHUNK_VALUES, DType, Layout, Spec, SpecError, encode_to_vec};
 
 use crate::file::header::TensorInfo;
 use crate::file::layout::Run;
@@ -14,15 +14,20 @@ use crate::file::part::span;
 use crate::file::{FileError, Watch, at};
 
 /// Values are kept as they are if a sample of them saves less than this share of its bytes: they are read without decoding then.
-pub const LEAST_SAVING: f64 = 0.02;
+pub(crate) const LEAST_SAVING: f64 = 0.02;
 /// Tensors of types that no codec knows, and members of archives, are coded from so many bytes on.
-pub const LEAST_BYTES: u64 = 1 << 12;
+pub(crate) const LEAST_BYTES: u64 = 1 << 12;
 /// Prefix of the names of parts of an archive that are no members.
 pub(crate) const BETWEEN: &str = "zipwire.between.";
 /// Prefix of codecs that code differences from a base.
 const DELTA: &str = "delta+";
-/// The codec for values of types that no other codec knows: byte groups, by Huffman codes or by zstd.
-pub const FOR_BYTES: &str = "grouped";
+/// The codec for values of types that no other codec knows: byte planes, by the width of a value.
+const FOR_BYTES: &str = "planes:width=";
+/// Codecs of which `auto` takes, for each tensor, the one that codes a sample of it shortest. Each encodes 0.3 GB/s and decodes 1 GB/s of
+/// values on a core, as docs/benchmarks/codec.md has it: speed is no part of the choice.
+const SMALLEST: [&str; 2] = ["rans", "planes"];
+/// The spec that stands for these.
+const AUTO: &str = "auto";
 /// Tensors of at most so many bytes share a chunk with their neighbours of the same type, as far as these fit into it.
 const SMALL: u64 = 1 << 16;
 /// Bytes that a container and its frame take at the least, whatever is in it.
@@ -45,51 +50,86 @@ impl Part {
 /// Codec and type for the chunks of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Coding {
-    pub(crate) kind: Kind,
-    pub(crate) dtype: DType,
+    class: Class,
+    /// Position among the codecs of its class.
+    codec: usize,
+    /// Whether it takes differences from the base, which has the same tensors.
+    pub(crate) is_against: bool,
     /// Values of a row.
     row: usize,
 }
 
-/// Codec of a part.
+/// Values that have codecs in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// The one that was asked for.
-    Plain,
-    /// The one for differences from the base, which has the same tensors.
-    Against,
-    /// [`FOR_BYTES`].
-    Bytes,
+enum Class {
+    /// Values of a type that codecs know.
+    Values(DType),
+    /// Values of another type, by their bytes.
+    Bytes(usize),
 }
 
 impl Coding {
-    /// Coding of values of this type, by the codec that was asked for.
-    pub(crate) fn plain(dtype: DType) -> Self {
-        Self { kind: Kind::Plain, dtype, row: 1 }
+    /// Type of the values of frames.
+    pub(crate) fn dtype(&self) -> DType {
+        match self.class {
+            Class::Values(dtype) => dtype,
+            Class::Bytes(_) => DType::F8E4M3,
+        }
     }
 
-    /// Coding of values of which no codec knows the type.
-    pub(crate) fn for_bytes() -> Self {
-        Self { kind: Kind::Bytes, dtype: DType::F8E4M3, row: 1 }
+    /// Coding of values of this type, by the first codec that was asked for.
+    pub(crate) fn plain(dtype: DType) -> Self {
+        Self { class: Class::Values(dtype), codec: 0, is_against: false, row: 1 }
     }
 
     /// The type of the values: that of bytes, if it is that only for want of another.
     pub(crate) fn dtype_name(&self) -> &'static str {
-        if self.kind == Kind::Bytes { "U8" } else { self.dtype.name() }
+        match self.class {
+            Class::Values(dtype) => dtype.name(),
+            Class::Bytes(_) => "U8",
+        }
     }
 
     /// Bytes of the values of a chunk.
     pub(crate) fn chunk_len(&self) -> u64 {
-        u64::from(DEFAULT_CHUNK_VALUES) * self.dtype.width() as u64
+        u64::from(DEFAULT_CHUNK_VALUES) * self.dtype().width() as u64
     }
+}
+
+/// Bytes of a value of a type, or of each of its parts; 1 of types that are not known.
+pub(crate) fn width(dtype: &str) -> usize {
+    match dtype {
+        "I16" | "U16" | "BF16" | "F16" => 2,
+        // Complex numbers are pairs.
+        "I32" | "U32" | "F32" | "C64" => 4,
+        "I64" | "U64" | "F64" | "C128" => 8,
+        _ => 1,
+    }
+}
+
+/// The codec for values of so many bytes, whatever their type.
+pub(crate) fn for_bytes(width: usize) -> Spec {
+    format!("{FOR_BYTES}{width}").parse().expect("all widths of types are ones of the codec")
+}
+
+/// The codecs that a spec stands for: of `auto`, those of which a sample chooses.
+pub(crate) fn alternatives(plain: &Spec) -> Vec<Spec> {
+    if plain.to_string() != AUTO {
+        return vec![plain.clone()];
+    }
+    SMALLEST.map(|spec| spec.parse().expect("they need no options")).to_vec()
+}
+
+/// The codec for differences, which codes by `plain` what the base does not help.
+pub(crate) fn against(plain: &Spec) -> Result<Spec, SpecError> {
+    format!("{DELTA}{plain}").parse()
 }
 
 /// The codecs of a file.
 #[derive(Debug)]
 pub(crate) struct Codecs<'a> {
-    plain: Spec,
-    bytes: Spec,
-    /// For tensors that the base has, too.
+    plain: Vec<Spec>,
+    /// For differences, by the first of these, from tensors that the base has, too.
     against: Option<(Spec, &'a Model)>,
 }
 
@@ -99,24 +139,18 @@ impl<'a> Codecs<'a> {
     pub(crate) fn new(spec: &Spec, base: Option<&'a Model>) -> Result<Self, FileError> {
         let text = spec.to_string();
         let unfit = |source| FileError::Delta { spec: text.clone(), source };
-        let plain: Spec = text.strip_prefix(DELTA).unwrap_or(&text).parse().map_err(unfit)?;
-        let bytes = FOR_BYTES.parse().expect("this codec has no options that are needed");
+        let plain = alternatives(&text.strip_prefix(DELTA).unwrap_or(&text).parse().map_err(unfit)?);
         let Some(base) = base else {
             spec.clone().for_rows(1).complete().map_err(unfit)?;
-            return Ok(Self { plain, bytes, against: None });
+            return Ok(Self { plain, against: None });
         };
-        let delta = format!("{DELTA}{plain}").parse().map_err(unfit)?;
-        Ok(Self { plain, bytes, against: Some((delta, base)) })
+        let delta = against(&plain[0]).map_err(unfit)?;
+        Ok(Self { plain, against: Some((delta, base)) })
     }
 
     /// The file that differences are taken from.
     pub(crate) fn base(&self) -> Option<&'a Model> {
         self.against.as_ref().map(|(_, base)| *base)
-    }
-
-    /// Whether the codec that was asked for takes values of this type.
-    pub(crate) fn supports(&self, dtype: DType) -> bool {
-        self.plain.codec().supports(dtype)
     }
 
     /// The codec for bytes of a part that has these tensors.
@@ -126,31 +160,69 @@ impl<'a> Codecs<'a> {
         tensors: &[TensorInfo],
         range: Range<u64>,
     ) -> Result<Spec, FileError> {
-        let spec = match (coding.kind, &self.against) {
-            (Kind::Bytes, _) => return Ok(self.bytes.clone()),
-            (Kind::Against, Some((spec, base))) => {
-                let values = base.before(tensors, range)?;
-                let spec = spec.clone();
-                values.map_or(spec.clone(), |values| spec.against(Base::new(coding.dtype, values)))
-            }
-            _ => self.plain.clone(),
+        let plain = match coding.class {
+            Class::Values(_) => self.plain[coding.codec].clone(),
+            Class::Bytes(width) => for_bytes(width),
+        };
+        let Some((delta, base)) = self.against.as_ref().filter(|_| coding.is_against) else {
+            return Ok(plain.for_rows(coding.row));
+        };
+        let spec = match coding.class {
+            Class::Values(_) => delta.clone(),
+            Class::Bytes(_) => against(&plain).expect("differences of bytes are coded"),
+        };
+        let spec = match base.before(tensors, range)? {
+            Some(values) => spec.against(Base::new(coding.dtype(), values)),
+            None => spec,
         };
         Ok(spec.for_rows(coding.row))
     }
 
-    /// How a tensor is coded, if that is worth it.
+    /// The first way in which a tensor may be coded.
     fn coding(&self, tensor: &TensorInfo) -> Coding {
         let row = tensor.shape.last().copied().unwrap_or(1);
-        match DType::from_name(&tensor.dtype).filter(|dtype| self.supports(*dtype)) {
-            Some(dtype) => {
-                let before = self.against.as_ref().and_then(|(_, base)| base.tensor(&tensor.name).ok());
-                let is_same =
-                    |before: &&TensorInfo| (&before.dtype, &before.shape) == (&tensor.dtype, &tensor.shape);
-                let kind = if before.filter(is_same).is_some() { Kind::Against } else { Kind::Plain };
-                Coding { kind, dtype, row }
+        let before = self.against.as_ref().and_then(|(_, base)| base.tensor(&tensor.name).ok());
+        let is_same = |before: &&TensorInfo| (&before.dtype, &before.shape) == (&tensor.dtype, &tensor.shape);
+        let dtype = DType::from_name(&tensor.dtype).filter(|dtype| self.supports(*dtype));
+        let class = dtype.map_or(Class::Bytes(width(&tensor.dtype)), Class::Values);
+        let row = if matches!(class, Class::Values(_)) { row } else { 1 };
+        Coding { class, codec: 0, is_against: before.filter(is_same).is_some(), row }
+    }
+
+    /// Whether a codec that was asked for takes values of this type.
+    fn supports(&self, dtype: DType) -> bool {
+        self.plain.iter().any(|plain| plain.codec().supports(dtype))
+    }
+
+    /// All ways in which values may be coded that have this one: where a sample chooses the codec, also without differences.
+    fn ways(&self, coding: Coding) -> Vec<Coding> {
+        let by = |codec: usize| Coding { codec, is_against: false, ..coding };
+        let plain: Vec<Coding> = match coding.class {
+            Class::Bytes(_) => vec![by(0)],
+            Class::Values(dtype) => {
+                let fits = |number: &usize| self.plain[*number].codec().supports(dtype);
+                (0..self.plain.len()).filter(fits).map(by).collect()
             }
-            None => Coding::for_bytes(),
+        };
+        match coding.is_against {
+            true if self.plain.len() == 1 => vec![coding],
+            true => [vec![coding], plain].concat(),
+            false => plain,
         }
+    }
+
+    /// All ways in which values of one type may be coded, whichever it is unless it is `dtype`.
+    pub(crate) fn ways_of_values(&self, dtype: Option<DType>) -> Vec<Coding> {
+        let types = DType::ALL.into_iter().filter(|other| dtype.is_none_or(|dtype| dtype == *other));
+        types
+            .filter(|dtype| self.supports(*dtype))
+            .flat_map(|dtype| self.ways(Coding::plain(dtype)))
+            .collect()
+    }
+
+    /// All ways in which bytes may be coded of which it is not known how many are a value.
+    pub(crate) fn ways_of_bytes() -> [Coding; 3] {
+        [1, 4, 8].map(|width| Coding { class: Class::Bytes(width), ..Coding::plain(DType::F8E4M3) })
     }
 }
 
@@ -163,17 +235,18 @@ pub(crate) fn plan(
     watch: &Watch<'_>,
 ) -> Result<Vec<Part>, FileError> {
     let mut parts = candidates(tensors, codecs);
-    let are_worth_it: Vec<AtomicBool> = parts.iter().map(|_| AtomicBool::new(false)).collect();
+    let chosen: Vec<OnceLock<Option<Coding>>> = parts.iter().map(|_| OnceLock::new()).collect();
     let silent = Watch { done: &|_| (), ..*watch };
     silent.for_each(parts.len(), |number, _| {
         if let Part { tensors: range, coding: Some(coding) } = &parts[number] {
-            let share = share_of_sample((file, path), &tensors[range.clone()], values_at, coding, codecs)?;
-            are_worth_it[number].store(share.is_some(), Ordering::Relaxed);
+            let (tensors, ways) = (&tensors[range.clone()], codecs.ways(*coding));
+            let shortest = shortest((file, path), tensors, values_at, &ways, codecs)?;
+            chosen[number].get_or_init(|| shortest.map(|(_, coding)| coding));
         }
         Ok::<_, FileError>(())
     })?;
-    for (part, is_worth_it) in parts.iter_mut().zip(are_worth_it) {
-        part.coding = part.coding.filter(|_| is_worth_it.into_inner());
+    for (part, chosen) in parts.iter_mut().zip(chosen) {
+        part.coding = chosen.into_inner().flatten();
     }
     // What is kept as it is lies together.
     parts.dedup_by(|next, part| {
@@ -196,7 +269,7 @@ fn candidates(tensors: &[TensorInfo], codecs: &Codecs<'_>) -> Vec<Part> {
             && is_small(tensor)
             && is_small(&tensors[before.start])
             && tensors[before.start].dtype == tensor.dtype
-            && (known.kind, known.dtype) == (coding.kind, coding.dtype)
+            && (known.class, known.is_against) == (coding.class, coding.is_against)
             && tensor.range.end - tensors[before.start].range.start <= coding.chunk_len()
         {
             before.end += 1;
@@ -209,7 +282,7 @@ fn candidates(tensors: &[TensorInfo], codecs: &Codecs<'_>) -> Vec<Part> {
     for part in &mut parts {
         let span = span(&tensors[part.tensors.clone()]);
         let least = match part.coding {
-            Some(Coding { kind: Kind::Bytes, .. }) => LEAST_BYTES,
+            Some(Coding { class: Class::Bytes(_), .. }) => LEAST_BYTES,
             _ => LEAST_CODED,
         };
         part.coding = part.coding.filter(|_| span.end - span.start >= least);
@@ -217,30 +290,38 @@ fn candidates(tensors: &[TensorInfo], codecs: &Codecs<'_>) -> Vec<Part> {
     parts
 }
 
-/// The share of its bytes that the chunk in the middle of a part takes when it is coded so; `None` if that saves too little.
-pub(crate) fn share_of_sample(
+/// The way that codes the chunk in the middle of a part shortest, and the share of its bytes that it takes then; `None` if none saves enough.
+pub(crate) fn shortest(
     (file, path): (&File, &Path),
     tensors: &[TensorInfo],
     values_at: u64,
-    coding: &Coding,
+    ways: &[Coding],
     codecs: &Codecs<'_>,
-) -> Result<Option<f64>, FileError> {
-    let (span, chunk_len) = (span(tensors), coding.chunk_len());
-    let bytes = span.end - span.start;
-    let start = bytes / chunk_len / 2 * chunk_len;
-    let len = chunk_len.min(bytes - start);
-    let values = len / coding.dtype.width() as u64 * coding.dtype.width() as u64;
-    let mut sample = vec![0; values as usize];
-    if sample.is_empty() {
-        return Ok(None);
+) -> Result<Option<(f64, Coding)>, FileError> {
+    let span = span(tensors);
+    let mut best: Option<(f64, Coding)> = None;
+    let mut sample = Vec::new();
+    for coding in ways {
+        let (bytes, chunk_len) = (span.end - span.start, coding.chunk_len());
+        let start = bytes / chunk_len / 2 * chunk_len;
+        let len = chunk_len.min(bytes - start);
+        let values = len / coding.dtype().width() as u64 * coding.dtype().width() as u64;
+        sample.resize(values as usize, 0);
+        if sample.is_empty() {
+            continue;
+        }
+        let at = values_at + span.start + start;
+        at::read_exact(file, &mut sample, at).map_err(FileError::io("read", path))?;
+        let codec = codecs.spec(coding, tensors, start..start + values)?.codec();
+        let frame = encode_to_vec(&*codec, Layout::Compact, coding.dtype(), &sample)
+            .map_err(|source| FileError::Encode { path: path.to_owned(), source })?;
+        // A container of one chunk has 56 bytes beside its frame, and its length takes 8.
+        let share = (frame.len() + 64) as f64 / sample.len() as f64;
+        if best.is_none_or(|(least, _)| share < least) {
+            best = Some((share, *coding));
+        }
     }
-    at::read_exact(file, &mut sample, values_at + span.start + start).map_err(FileError::io("read", path))?;
-    let codec = codecs.spec(coding, tensors, start..start + values)?.codec();
-    let frame = encode_to_vec(&*codec, Layout::Compact, coding.dtype, &sample)
-        .map_err(|source| FileError::Encode { path: path.to_owned(), source })?;
-    // A container of one chunk has 56 bytes beside its frame, and its length takes 8.
-    let share = (frame.len() + 64) as f64 / sample.len() as f64;
-    Ok((share <= 1.0 - LEAST_SAVING).then_some(share))
+    Ok(best.filter(|(share, _)| *share <= 1.0 - LEAST_SAVING))
 }
 
 #[cfg(test)]

@@ -13,7 +13,8 @@ use zipwire_codec::{
     encode_to_vec,
 };
 
-use crate::file::{FOR_BYTES, FileError, Frames, LEAST_BYTES, LEAST_SAVING, Watch, at};
+use crate::file::plan::{against, alternatives, for_bytes, width};
+use crate::file::{FileError, Frames, LEAST_BYTES, LEAST_SAVING, Watch, at};
 use crate::store::add::Item;
 use crate::store::address::{
     NO_DTYPE, PIECE, PieceHash, dtype_bytes, hash_of_piece, hash_of_pieces, pieces_of,
@@ -306,49 +307,58 @@ pub(crate) fn read_source(path: &Path, at: u64, out: &mut [u8]) -> Result<(), St
     })
 }
 
-/// Prefix of codecs that code differences from a base.
-const DELTA: &str = "delta+";
-/// The codec for differences where the codec for whole values has none.
-const FOR_DELTAS: &str = "rans";
 /// Chunks of a sample at the most.
 const SAMPLES: u64 = 4;
 /// Bytes beside the frames of a container.
 const AROUND: usize = 48;
 
+/// Codecs of a store.
 #[derive(Clone, Debug)]
 pub(crate) struct Codecs {
-    pub(crate) plain: Spec,
-    pub(crate) delta: Spec,
+    /// For whole values: a sample says which.
+    plain: Vec<Spec>,
+    /// For differences.
+    delta: Spec,
+}
+
+/// The codecs for an item, of which a sample chooses.
+struct Ways {
+    dtype: DType,
+    plain: Vec<Spec>,
+    delta: Spec,
 }
 
 impl Codecs {
-    /// Splits a spec, with or without `delta+` in front, into the codec for whole values and the one for differences.
+    /// The codecs for whole values and for differences that a spec stands for, with or without `delta+` in front. What has no differences takes
+    /// those of `rans`.
     pub(crate) fn new(spec: &Spec) -> Result<Self, StoreError> {
+        const DELTA: &str = "delta+";
+        const FOR_DELTAS: &str = "delta+rans";
         let text = spec.to_string();
         let unfit = |source| StoreError::Codec { spec: text.clone(), source };
         let plain: Spec = text.strip_prefix(DELTA).unwrap_or(&text).parse().map_err(unfit)?;
-        let plain = plain.for_rows(1).complete().map_err(unfit)?;
-        let plain_text = text.strip_prefix(DELTA).unwrap_or(&text);
-        let delta = format!("{DELTA}{plain_text}").parse();
-        let delta = match delta {
-            Ok(delta) => delta,
-            Err(_) => format!("{DELTA}{FOR_DELTAS}").parse().expect("this codec has differences"),
-        };
-        Ok(Self { plain: plain_text.parse().unwrap_or(plain), delta })
+        plain.clone().for_rows(1).complete().map_err(unfit)?;
+        let plain = alternatives(&plain);
+        let delta = against(&plain[0]).or_else(|_| FOR_DELTAS.parse()).expect("this codec has differences");
+        Ok(Self { plain, delta })
     }
 
-    fn of(&self, item: &Item) -> Option<(Spec, DType)> {
+    /// The ways in which an item may be kept beside as it is; none if that is as short.
+    fn of(&self, item: &Item) -> Option<Ways> {
         let dtype = DType::from_name(&item.dtype).filter(|_| item.dtype != NO_DTYPE);
-        match dtype {
-            Some(dtype) if self.plain.codec().supports(dtype) => {
-                Some((self.plain.clone().for_rows(item.row), dtype))
+        if let Some(dtype) = dtype {
+            let fits = |plain: &&Spec| plain.codec().supports(dtype);
+            let mut plain: Vec<Spec> = self.plain.iter().filter(fits).cloned().collect();
+            if plain.is_empty() {
+                plain.push("rans".parse().expect("it is a codec"));
             }
-            Some(dtype) => Some((FOR_DELTAS.parse().expect("it is a codec"), dtype)),
-            None if item.bytes >= LEAST_BYTES => {
-                Some((FOR_BYTES.parse().expect("it is a codec"), frame_dtype(&item.dtype)))
-            }
-            None => None,
+            plain.iter_mut().for_each(|spec| *spec = spec.clone().for_rows(item.row));
+            return Some(Ways { dtype, plain, delta: self.delta.clone() });
         }
+        let bytes = for_bytes(width(&item.dtype));
+        let delta = against(&bytes).expect("differences of bytes are coded");
+        let ways = Ways { dtype: frame_dtype(&item.dtype), plain: vec![bytes], delta };
+        (item.bytes >= LEAST_BYTES).then_some(ways)
     }
 }
 
@@ -413,14 +423,14 @@ pub(crate) fn choose(
 ) -> Result<Choice, StoreError> {
     let whole = item.bytes + HEADER_BYTES as u64;
     let as_it_is = |trouble| Choice { plan: Plan::default(), estimate: whole, trouble };
-    let Some((plain, dtype)) = codecs.of(item).filter(|_| item.bytes > 0) else {
+    let Some(Ways { dtype, plain, delta }) = codecs.of(item).filter(|_| item.bytes > 0) else {
         return Ok(as_it_is(None));
     };
     let (mut scratch, mut base_scratch, mut trouble) = (Scratch::default(), Scratch::default(), None);
     let chunk_len = chunk_len(dtype);
     let chunks = item.bytes.div_ceil(chunk_len);
     let count = SAMPLES.min(chunks);
-    let (mut raw, mut full) = (0, AROUND);
+    let (mut raw, mut full) = (0, vec![AROUND; plain.len()]);
     let len = bases.as_ref().map_or(0, |bases| bases.links.len());
     // By the number of the link that differences are taken from.
     let mut differing = vec![None; len];
@@ -430,12 +440,14 @@ pub(crate) fn choose(
         let mut values = vec![0; chunk_len.min(item.bytes - start) as usize];
         origin.read(start, &mut values, &mut scratch)?;
         raw += values.len();
-        full += encode(&plain, dtype, &values, None).map_err(|error| origin.unfit(error))?.len();
+        for (spec, full) in plain.iter().zip(&mut full) {
+            *full += encode(spec, dtype, &values, None).map_err(|error| origin.unfit(error))?.len();
+        }
         let Some(open) = &bases else { continue };
         let mut failed = None;
         let visited = (open.visit)(chunk, &mut base_scratch, &mut |link, base| {
             if Bases::is_wanted(link, len, longest) {
-                match encode(&codecs.delta, dtype, &values, Some(base.to_vec())) {
+                match encode(&delta, dtype, &values, Some(base.to_vec())) {
                     Ok(frame) => *differing[link].get_or_insert(AROUND) += frame.len(),
                     Err(error) => failed = Some(error),
                 }
@@ -449,6 +461,7 @@ pub(crate) fn choose(
             bases = None;
         }
     }
+    let (full, plain) = full.into_iter().zip(plain).min_by_key(|(len, _)| *len).expect("there is a codec");
     let base = bases.and_then(|bases| {
         // Links that are not given are no choice.
         let differing: Vec<usize> = differing.iter().map(|size| size.unwrap_or(usize::MAX)).collect();
@@ -458,7 +471,7 @@ pub(crate) fn choose(
     if taken as f64 > (1.0 - LEAST_SAVING) * raw as f64 {
         return Ok(as_it_is(trouble));
     }
-    let spec = if base.is_some() { codecs.delta.clone() } else { plain };
+    let spec = if base.is_some() { delta } else { plain };
     let estimate = HEADER_BYTES as u64 + (taken as f64 / raw as f64 * item.bytes as f64) as u64;
     Ok(Choice { plan: Plan { coding: Some((spec, dtype)), base }, estimate, trouble })
 }

@@ -286,7 +286,7 @@ impl<'a> Planner<'a> {
 
 /// The codecs of objects that are written anew.
 fn codecs() -> Result<Codecs, StoreError> {
-    Codecs::new(&"rans".parse().expect("it is a codec"))
+    Codecs::new(&"auto".parse().expect("it is a codec"))
 }
 
 /// Chooses what an object that is there is to be kept as: by itself, or as differences from one of the links that checkpoints have.

@@ -149,7 +149,7 @@ impl<'a> Scatter<'a> {
         Self { operands, rank, rank_count, output, sum_dtype, end: 0 }
     }
 
-    /// What this rank contributes to a shard.
+    /// Values that this rank contributes to a shard.
     fn own(&self, shard: Rank) -> Region {
         self.operands.shards.region(shard, self.operands.ends.input)
     }
