@@ -76,6 +76,9 @@ impl DeltaCoding {
     }
 }
 
+/// A frame in front of [`DeltaCoding::Planes`] that takes more than this share of the values is compared with one without the base.
+const LONG: usize = 8;
+
 /// Codes differences from a base.
 ///
 /// Its bounds are those of the codec that its coding names: where differences do not pay, frames are those of that codec. Whoever decodes
@@ -119,6 +122,27 @@ impl Delta {
         Self { coding, codec: Some(codec), base }
     }
 
+    /// The length of a frame that is in the front of `out`, or of one without the base, if that takes its place. What planes take is not estimated, as
+    /// the width of the values counts.
+    fn shorter(
+        &self,
+        shape: FrameShape,
+        values: &[u8],
+        out: &mut [u8],
+        len: usize,
+    ) -> Result<usize, EncodeError> {
+        if self.coding != DeltaCoding::Planes || LONG * len <= values.len() {
+            return Ok(len);
+        }
+        let mut plain = vec![0; self.bound(shape)];
+        let plain_len = self.codec().encode(shape.layout, shape.dtype, values, &mut [], &mut plain)?;
+        if plain_len >= len {
+            return Ok(len);
+        }
+        out[..plain_len].copy_from_slice(&plain[..plain_len]);
+        Ok(plain_len)
+    }
+
     fn codec(&self) -> &dyn Codec {
         static ANY: Tiered = Tiered::new();
         self.codec.as_deref().unwrap_or(&ANY)
@@ -138,7 +162,7 @@ impl Sealed for Delta {
             let mut encode = || coding::encode(self.coding, self.codec(), base, shape, values, out);
             let len = if layout == Layout::Compact { encode() } else { None };
             if let Some(len) = len {
-                return Ok(len);
+                return self.shorter(shape, values, &mut dynamic_out[..], len);
             }
         }
         self.codec().encode(layout, dtype, values, static_out, dynamic_out)

@@ -26,14 +26,17 @@ impl<'a> BlockPlan<'a> {
         let all: Vec<Plan<'a>> = planes.iter().map(|plane| Plan::of(kernel, Cow::Borrowed(plane))).collect();
         let len = |planes: &[Plan<'_>]| planes.iter().map(|plane| plane.len).sum::<usize>();
         let len_of_all = len(&all);
-        // A plane alone has its own masks; where others take nothing, theirs are as good.
+        // One plane that takes room has a mask of its own.
         let coded = planes.iter().zip(&all).filter(|(_, plan)| plan.len > ENTRY).count();
         if coded > 1
             && let Some((value, mask, others)) = most_alike(kernel, planes, &all)
         {
-            let gather =
-                |plane: &&[u8]| Plan::of(kernel, Cow::Owned(plane::gather(kernel, &mask, plane, others)));
-            let others: Vec<Plan<'a>> = planes.iter().map(gather).collect();
+            let of_others = |(plane, plan): (&&'a [u8], &Plan<'a>)| match plan.len {
+                // The bytes of all of them are the same.
+                ENTRY => Plan::of(kernel, Cow::Borrowed(&plane[..others])),
+                _ => Plan::of(kernel, Cow::Owned(plane::gather(kernel, &mask, plane, others))),
+            };
+            let others: Vec<Plan<'a>> = planes.iter().zip(&all).map(of_others).collect();
             let mask = Plan::within(kernel, Cow::Owned(mask), 1);
             let len = ENTRY + value.len() + mask.len + len(&others);
             if len + SPARE.max(len_of_all / LEAST_SAVING) <= len_of_all {
@@ -63,23 +66,23 @@ impl<'a> BlockPlan<'a> {
 /// are. None if there are too few of it, or nothing else.
 fn most_alike(kernel: &Kernel, planes: &[&[u8]], plans: &[Plan<'_>]) -> Option<(Vec<u8>, Vec<u8>, usize)> {
     let count = planes.first()?.len();
+    let is_enough = |alike: usize| LEAST_ALIKE * alike >= count;
     let with_mask = |value: Vec<u8>| {
         let mut mask = vec![0; count.div_ceil(8)];
-        for (plane, byte) in planes.iter().zip(&value) {
+        for ((plane, byte), _) in planes.iter().zip(&value).zip(plans).filter(|(_, plan)| plan.len > ENTRY) {
             let of_plane = plane::mask_of_others(kernel, *byte, plane);
             mask.iter_mut().zip(of_plane).for_each(|(bits, more)| *bits |= more);
         }
         let others = mask.iter().map(|bits| bits.count_ones() as usize).sum::<usize>();
         (value, mask, others)
     };
-    let frequent: Vec<u8> = plans.iter().map(|plan| plan.frequent).collect();
-    let zero = with_mask(vec![0; planes.len()]);
-    let found = if frequent == zero.0 {
-        zero
-    } else {
-        [zero, with_mask(frequent)].into_iter().min_by_key(|(_, _, others)| *others)?
-    };
-    (found.2 > 0 && LEAST_ALIKE * (count - found.2) >= count).then_some(found)
+    // A value occurs no more often than any of its bytes.
+    let zero = plans.iter().all(|plan| is_enough(plan.zeros)).then(|| vec![0; planes.len()]);
+    let frequent = plans.iter().all(|plan| is_enough(plan.frequent.1));
+    let frequent = frequent.then(|| plans.iter().map(|plan| plan.frequent.0).collect::<Vec<u8>>());
+    let values = zero.into_iter().chain(frequent.filter(|frequent| frequent.iter().any(|byte| *byte != 0)));
+    let (value, mask, others) = values.map(with_mask).min_by_key(|(_, _, others)| *others)?;
+    (others > 0 && is_enough(count - others)).then_some((value, mask, others))
 }
 
 /// Reads blocks of values of one order.

@@ -17,7 +17,7 @@ const DEEPEST: u32 = 4;
 /// A plane that saves less than this share of its bytes stays as it is, since it is read faster.
 const LEAST_SAVING: usize = 100;
 /// A mask that saves less than this share of the bytes is not taken, for the same reason.
-const LEAST_BY_MASK: usize = 128;
+const LEAST_BY_MASK: usize = 256;
 /// Steps that save less than this share of the bytes are not taken: bytes are then read one after the other.
 const LEAST_BY_STEPS: usize = 8;
 /// Runs of bytes that tell whether steps are looked at, and bytes of each.
@@ -41,8 +41,10 @@ pub(super) struct Plan<'a> {
     method: Method,
     /// Bytes at most, with the entry; up to three too many for each Huffman code in it.
     pub(super) len: usize,
-    /// The byte that occurs most often, the lowest of equals.
-    pub(super) frequent: u8,
+    /// The byte that occurs most often, the lowest of equals, and how often it does.
+    pub(super) frequent: (u8, usize),
+    /// How many bytes are 0.
+    pub(super) zeros: usize,
 }
 
 enum Method {
@@ -61,28 +63,28 @@ impl<'a> Plan<'a> {
 
     /// The shortest for a plane that is within so many others.
     pub(super) fn within(kernel: &Kernel, bytes: Cow<'a, [u8]>, depth: u32) -> Self {
-        let counts = canonical::histogram(kernel, &bytes);
         let count = bytes.len();
-        if counts[usize::from(bytes[0])] as usize == count {
-            let frequent = bytes[0];
-            return Self { bytes, method: Method::Same, len: ENTRY, frequent };
+        if bytes[1..] == bytes[..count - 1] {
+            let (frequent, zeros) = ((bytes[0], count), if bytes[0] == 0 { count } else { 0 });
+            return Self { bytes, method: Method::Same, len: ENTRY, frequent, zeros };
         }
+        let counts = canonical::histogram(kernel, &bytes);
         let (mut len, mut method) = (ENTRY + count, Method::Stored);
-        // Stored is as long as can be, and words of eight bytes are written.
+        // Words of a code are written eight bytes at a time, into room for the plane as it is.
         let least = SPARE.max(count.div_ceil(LEAST_SAVING));
         let most = len.saturating_sub(least);
         let entropy = entropy::of_counts(&counts);
-        let (frequent, count_of_frequent) = most_frequent(&counts);
+        let frequent = most_frequent(&counts);
         if bytes_of(entropy) <= most {
             let code = ListedCode::of(&counts);
             if ENTRY + code.len <= most {
                 (len, method) = (ENTRY + code.len, Method::Huffman(Box::new(code)));
             }
         }
-        if depth < DEEPEST && may_pay(count, count_of_frequent, entropy, len) {
+        if depth < DEEPEST && may_pay(count, frequent.1, entropy, len) {
             let most = most.min(len.saturating_sub(count / LEAST_BY_MASK + 1));
-            let mask = mask_of_others(kernel, frequent, &bytes);
-            let others = gather(kernel, &mask, &bytes, count - count_of_frequent);
+            let mask = mask_of_others(kernel, frequent.0, &bytes);
+            let others = gather(kernel, &mask, &bytes, count - frequent.1);
             let [mask, others] =
                 [mask, others].map(|plane| Box::new(Plan::within(kernel, Cow::Owned(plane), depth + 1)));
             let masked = ENTRY + mask.len + others.len;
@@ -97,7 +99,7 @@ impl<'a> Plan<'a> {
                 (len, method) = (ENTRY + steps.len, Method::Steps(steps));
             }
         }
-        Self { bytes, method, len, frequent }
+        Self { bytes, method, len, frequent, zeros: counts[0] as usize }
     }
 
     /// Writes the plane to the front of `out`, which has room for all its bytes as they are, and an entry; returns the bytes that it takes.
@@ -116,7 +118,7 @@ impl<'a> Plan<'a> {
             }
             Method::Masked { mask, others } => {
                 let len = mask.write(kernel, body);
-                (MASKED, usize::from(self.frequent), len + others.write(kernel, &mut body[len..]))
+                (MASKED, usize::from(self.frequent.0), len + others.write(kernel, &mut body[len..]))
             }
             Method::Steps(steps) => (STEPS, 0, steps.write(kernel, body)),
         };

@@ -158,11 +158,11 @@ const GOLDEN: [(DeltaCoding, DType, u64); 15] = [
     (DeltaCoding::Tiered, DType::F32, 0xd292b01383f44da7),
     (DeltaCoding::Tiered, DType::F8E4M3, 0x2ed56549ea5e4ec0),
     (DeltaCoding::Tiered, DType::F8E5M2, 0xdd43183d7433366e),
-    (DeltaCoding::Planes, DType::Bf16, 0),
-    (DeltaCoding::Planes, DType::F16, 0),
-    (DeltaCoding::Planes, DType::F32, 0),
-    (DeltaCoding::Planes, DType::F8E4M3, 0),
-    (DeltaCoding::Planes, DType::F8E5M2, 0),
+    (DeltaCoding::Planes, DType::Bf16, 0x445a2542b90e3f22),
+    (DeltaCoding::Planes, DType::F16, 0xbaa31f0ce764c4ea),
+    (DeltaCoding::Planes, DType::F32, 0xa9fc6db8ec2b252b),
+    (DeltaCoding::Planes, DType::F8E4M3, 0x0df6f433cba3f225),
+    (DeltaCoding::Planes, DType::F8E5M2, 0xed021b401f9950b4),
 ];
 
 #[test]
