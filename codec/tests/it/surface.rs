@@ -4,8 +4,9 @@ use crate::common::content::Content;
 use zipwire_codec::scale::Estimator;
 use zipwire_codec::{
     Codebook, Codebook16, Codec, DType, DecodeError, Decoder, Dedup, EncodeError, FrameInfo, FrameShape,
-    HEADER_LEN, Layout, Planes, Raw, Section, Spec, Table, Tiered, Window7, compress, compress_bound, compress_into,
-    compress_into_with, compress_with, decode_from_slice, decompress, decompress_into, encode_to_vec,
+    HEADER_LEN, Layout, Planes, Raw, Section, Spec, Table, Tiered, Window7, compress, compress_bound,
+    compress_into, compress_into_with, compress_with, decode_from_slice, decompress, decompress_into,
+    encode_to_vec,
 };
 
 /// Around nothing, one value, tiles and blocks.
