@@ -170,15 +170,15 @@ pub(super) fn gather(kernel: &Kernel, mask: &[u8], bytes: &[u8], count: usize) -
 
 /// Whether the steps of a sample have so much less entropy than its bytes that all of them are worth a look.
 fn steps_may_pay(kernel: &Kernel, bytes: &[u8]) -> bool {
-    let mut counts = [[0u32; 256]; 2];
+    let (mut sample, mut steps) =
+        (Vec::with_capacity(RUNS * RUN_BYTES), Vec::with_capacity(RUNS * RUN_BYTES));
     for run in bytes.chunks(RUN_BYTES.max(bytes.len().div_ceil(RUNS))) {
         let run = &run[..run.len().min(RUN_BYTES)];
-        for (counts, bytes) in counts.iter_mut().zip([run, &steps_of(run)]) {
-            let of_run = (kernel.byte_counts)(bytes);
-            counts.iter_mut().zip(of_run).for_each(|(count, more)| *count += more);
-        }
+        sample.extend_from_slice(run);
+        steps.extend(steps_of(run));
     }
-    let [plain, steps] = counts.map(|counts| entropy::of_counts(&counts) as usize);
+    let [plain, steps] =
+        [sample, steps].map(|bytes| entropy::of_counts(&canonical::histogram(kernel, &bytes)) as usize);
     steps <= plain - plain / LEAST_BY_STEPS
 }
 

@@ -4,8 +4,9 @@ use crate::common::content::Content;
 use zipwire_codec::scale::Estimator;
 use zipwire_codec::{
     Codebook, Codebook16, Codec, DType, DecodeError, Decoder, Dedup, EncodeError, FrameInfo, FrameShape,
-    HEADER_LEN, Layout, Raw, Section, Spec, Table, Tiered, Window7, compress, compress_bound, compress_into,
-    compress_into_with, compress_with, decode_from_slice, decompress, decompress_into, encode_to_vec,
+    HEADER_LEN, Layout, Planes, Raw, Section, Spec, Table, Tiered, Window7, compress, compress_bound,
+    compress_into, compress_into_with, compress_with, decode_from_slice, decompress, decompress_into,
+    encode_to_vec,
 };
 
 /// Around nothing, one value, tiles and blocks.
@@ -23,6 +24,8 @@ fn typed() -> Vec<(&'static str, Box<dyn Codec>)> {
         ("tiered", Box::new(Tiered::new().row(u32::MAX))),
         ("tiered:row=8", Box::new(Tiered::new().row(8))),
         ("codebook16", Box::new(Codebook16::new())),
+        ("planes", Box::new(Planes::new())),
+        ("planes:width=8", Box::new(Planes::new().width(8))),
         ("dedup:row=16+tiered:row=8", Box::new(Dedup::new(Box::new(Tiered::new().row(8)), 16))),
     ]
 }
