@@ -312,8 +312,8 @@ pub(crate) struct ReproduceArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
-    /// Safetensors files.
-    #[arg(required = true, value_name = "FILE")]
+    /// Safetensors files, and folders of them.
+    #[arg(required = true, value_name = "FILE|DIR")]
     pub(crate) files: Vec<PathBuf>,
     /// Codecs, separated by commas [default: all].
     #[arg(long, value_name = "SPEC,...")]

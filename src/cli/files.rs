@@ -104,7 +104,8 @@ pub(crate) struct VerifyArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CatArgs {
-    /// A safetensors file, compressed or not.
+    /// A safetensors file, compressed or not, or a folder of them.
+    #[arg(value_name = "FILE|DIR")]
     pub(crate) file: PathBuf,
     /// The tensor whose values are written, little-endian.
     #[arg(long, value_name = "NAME")]
@@ -125,8 +126,8 @@ pub(crate) struct CatArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct LsArgs {
-    /// Safetensors files, compressed or not.
-    #[arg(required = true, value_name = "FILE")]
+    /// Safetensors files, compressed or not, and folders of them.
+    #[arg(required = true, value_name = "FILE|DIR")]
     pub(crate) files: Vec<PathBuf>,
     /// Print the list as JSON instead of a table.
     #[arg(long)]

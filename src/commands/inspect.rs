@@ -53,7 +53,8 @@ pub(crate) fn run(args: &InspectArgs, cancel: &Cancel) -> Result<(), CliError> {
     let base = args.base.as_deref().map(BaseFile::open).transpose()?;
     let costs = args.costs.as_deref().map(read_costs).transpose()?;
     let mut files = Vec::new();
-    for path in &args.files {
+    let paths = files::models_of(&args.files)?;
+    for path in &paths {
         files.push((path, TensorFile::open(path)?));
     }
     let progress = Progress::new(files.iter().map(|(_, file)| file.tensors().len()).sum());

@@ -176,7 +176,7 @@ fn a_base_adds_codecs_of_differences() {
     // Nothing differs from itself.
     let deltas: Vec<&str> =
         all.iter().filter(|(_, size)| *size < 1.0).map(|(codec, _)| codec.as_str()).collect();
-    assert_eq!(deltas, ["delta+rans", "delta+tiered"]);
+    assert_eq!(deltas, ["delta+rans", "delta+tiered", "delta+planes"]);
     assert!(all.iter().any(|(codec, _)| codec == "window7"), "{all:?}");
     assert_eq!(codecs(&["--base", sample, "--codec", "delta+rans"]).len(), 1);
 

@@ -366,3 +366,29 @@ fn mistakes_are_named_with_a_remedy() {
         ["cut.zw.safetensors", "damaged.zw.safetensors", "p.zw.safetensors", "words.txt"]
     );
 }
+
+/// Folders are listed, read from and inspected by their files; a pointer of Git LFS among them is copied and named.
+#[test]
+fn a_folder_is_looked_into_and_what_is_no_model_stops_nothing() {
+    let folder = TempDir::new().unwrap();
+    let model = folder.path().join("model");
+    fs::create_dir(&model).unwrap();
+    fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(sample(SAMPLES[0])), model.join("a.safetensors"))
+        .unwrap();
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n";
+    fs::write(model.join("b.safetensors"), pointer).unwrap();
+    let made = succeeds(&["compress", text(&model), "--fast"]);
+    let said = String::from_utf8_lossy(&made.stderr);
+    assert!(said.contains("copied as it is") && said.contains("a pointer of Git LFS"), "{said}");
+    let packed = folder.path().join("model.zw");
+    assert_eq!(names(&packed), ["a.zw.safetensors", "b.safetensors"]);
+    assert_eq!(fs::read_to_string(packed.join("b.safetensors")).unwrap(), pointer);
+
+    let listed = succeeds(&["ls", text(&packed), "--json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let name = listed["files"][0]["tensors"][0]["name"].as_str().unwrap().to_owned();
+    let read = |path: &Path| succeeds(&["cat", text(path), "--tensor", &name]).stdout;
+    assert!(read(&packed) == read(&model.join("a.safetensors")));
+    fails(2, &["cat", text(&packed), "--tensor", "absent"], &["has no tensor `absent`", "help: it has"]);
+    succeeds(&["inspect", text(&model), "--codec", "raw"]);
+}

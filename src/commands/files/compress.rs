@@ -1,7 +1,7 @@
 //! `zipwire compress`, `zipwire decompress` and `zipwire verify`.
 
 use std::fs::{self, File};
-use std::io::{self, Write, stdin, stdout};
+use std::io::{self, Read as _, Write, stdin, stdout};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,8 +9,8 @@ use std::time::Instant;
 use zipwire::Cancel;
 use zipwire::codec::{Reader, WriterOptions};
 use zipwire::models::file::{
-    Compression, Damage, FileError, Model, Output, Values, Watch, compress_into, compress_values_into,
-    damage, files_below, is_archive, open_input, restore_into, salvage_into,
+    Compression, Damage, FileError, Model, Output, Values, Watch, codec_for, compress_into,
+    compress_values_into, damage, files_below, is_archive, open_input, restore_into, salvage_into,
 };
 
 use super::plan::{Naming, Plan};
@@ -40,7 +40,15 @@ pub(crate) fn run(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> 
         Plan::new(&args.files, args.out.as_deref(), args.base.as_deref(), args.write.force, &COMPRESSION)?;
     let mut report = Report::default();
     plan.carry_out(args.write.force, cancel, |file, folder, output| {
-        report.add(one(args, file, folder, output, cancel)?);
+        match one(args, file, folder, output, cancel) {
+            Ok(row) => report.add(row),
+            // What is no model is no reason to leave the models of its folder.
+            Err(CliError::File(error @ FileError::Foreign { .. })) if folder.is_some() => {
+                say!("warning: copied as it is: {error}");
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        }
         Ok(true)
     })?;
     report.print(args.out.as_deref(), args.write.work.json)
@@ -96,6 +104,9 @@ fn one(
     Ok(Row::new(file, Some(output.path()), (made.bytes_raw, made.bytes_coded), Some(&args.spec()), begun))
 }
 
+/// Bytes of a pipe by which its codec is chosen.
+const SAMPLE: u64 = 1 << 20;
+
 /// Values from stdin, as a container to stdout or to a file.
 fn pipe(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> {
     let Some(dtype) = args.dtype.filter(|_| args.files.len() == 1 && args.base.is_none()) else {
@@ -105,13 +116,12 @@ fn pipe(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> {
         ));
     };
     let write = |sink: &mut dyn Write| -> Result<(), CliError> {
-        // Of a pipe no sample is known before its chunks.
-        let spec = args.spec();
-        let spec =
-            if spec.to_string() == "auto" { "auto:goal=size".parse().expect("it is a codec") } else { spec };
+        let mut first = Vec::new();
+        stdin().lock().take(SAMPLE).read_to_end(&mut first)?;
+        let spec = codec_for(&args.spec(), dtype, &first);
         let opened = WriterOptions::new(dtype).codec(spec.codec()).open(sink);
         let mut writer = opened.map_err(|error| CliError::Usage(error.to_string()))?;
-        copy(&mut stdin().lock(), &mut writer, cancel)?;
+        copy(&mut first.as_slice().chain(stdin().lock()), &mut writer, cancel)?;
         writer.finish()?;
         Ok(())
     };

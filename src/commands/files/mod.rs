@@ -14,7 +14,7 @@ use std::time::Instant;
 use serde::Serialize;
 use serde_json::json;
 use zipwire::codec::{DType, Spec};
-use zipwire::models::file::{Damage, FileError, Model, Output, Watch};
+use zipwire::models::file::{Damage, FileError, Model, Output, Watch, files_below};
 use zipwire::scenarios::spec_help;
 use zipwire::traces::{TensorFile, TensorInfo};
 use zipwire::{Cancel, with_help};
@@ -221,6 +221,24 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
 /// Whether an output is standard output.
 fn is_stdout(path: &Path) -> bool {
     STDOUT.iter().any(|name| path == Path::new(name))
+}
+
+/// Files of models: those that are named, and of folders all that are safetensors files, compressed or not.
+pub(super) fn models_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let within = files_below(path)?;
+        let models: Vec<PathBuf> = within.into_iter().filter(|file| Model::list(file).is_ok()).collect();
+        if models.is_empty() {
+            return Err(CliError::Usage(format!("folder `{}` has no safetensors file", path.display())));
+        }
+        files.extend(models);
+    }
+    Ok(files)
 }
 
 /// Copies to the end, or until the user asks to stop.

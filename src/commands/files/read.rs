@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::io::{Write, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use zipwire::Cancel;
-use zipwire::models::file::{FileError, Model, Output, Sources};
+use zipwire::models::file::{FileError, Model, Output, Sources, nearest_names};
 
-use super::{base_for, io_error, is_stdout, print, print_json};
+use super::{base_for, io_error, is_stdout, models_of, print, print_json};
 use crate::cli::{CatArgs, LsArgs};
 use crate::error::CliError;
 use crate::table;
@@ -30,7 +30,11 @@ pub(crate) fn cat(args: &CatArgs, cancel: &Cancel) -> Result<(), CliError> {
 }
 
 fn write_rows(args: &CatArgs, out: &mut dyn Write, cancel: &Cancel) -> Result<(), CliError> {
-    let model = Model::open_with(&args.file, base_for(args.base.as_deref(), &args.file, None)?)?;
+    let (file, folder) = match args.file.is_dir() {
+        true => (file_with(&args.file, &args.tensor)?, Some(&*args.file)),
+        false => (args.file.clone(), None),
+    };
+    let model = Model::open_with(&file, base_for(args.base.as_deref(), &file, folder)?)?;
     let tensor = model.tensor(&args.tensor)?;
     let count = tensor.shape.first().map_or(1, |rows| *rows as u64);
     let rows = args.range.clone().unwrap_or(0..count);
@@ -47,6 +51,30 @@ fn write_rows(args: &CatArgs, out: &mut dyn Write, cancel: &Cancel) -> Result<()
         start = end;
     }
     Ok(out.flush()?)
+}
+
+/// The file of a folder that has a tensor.
+fn file_with(folder: &Path, tensor: &str) -> Result<PathBuf, CliError> {
+    let (mut found, mut names) = (Vec::new(), Vec::new());
+    for file in models_of(&[folder.to_owned()])? {
+        let model = Model::list(&file)?;
+        match model.tensor(tensor) {
+            Ok(_) => found.push(file),
+            Err(_) => names.extend(model.tensors().iter().map(|tensor| tensor.name.clone())),
+        }
+    }
+    match &found[..] {
+        [one] => Ok(one.clone()),
+        [] => {
+            let nearest = nearest_names(tensor, names);
+            Err(FileError::NoTensor { path: folder.to_owned(), tensor: tensor.to_owned(), nearest }.into())
+        }
+        [one, other, ..] => Err(CliError::Usage(format!(
+            "`{}` and `{}` have a tensor `{tensor}`\nhelp: name one of them",
+            one.display(),
+            other.display()
+        ))),
+    }
 }
 
 #[derive(Serialize)]
@@ -69,7 +97,7 @@ struct ListedTensor {
 
 pub(crate) fn ls(args: &LsArgs) -> Result<(), CliError> {
     let mut files = Vec::new();
-    for file in &args.files {
+    for file in &models_of(&args.files)? {
         // Names, types and lengths are there without the base.
         let model = Model::list(file)?;
         let bytes = fs::metadata(file).map_err(io_error("read", file))?.len();

@@ -35,6 +35,7 @@ pub use output::{
     Output, OutputFolder, STAGED, STORE_FILE, Sources, files_below, folder, refuse_file, refuse_folder,
     refuse_store, refuse_twice, sync_folder,
 };
+pub use plan::codec_for;
 pub(crate) use plan::{LEAST_BYTES, LEAST_SAVING};
 pub use restore::{Damage, damage, restore, restore_into, salvage, salvage_into, verify};
 pub use stamp::Stamp;

@@ -120,6 +120,16 @@ pub(crate) fn alternatives(plain: &Spec) -> Vec<Spec> {
     SMALLEST.map(|spec| spec.parse().expect("they need no options")).to_vec()
 }
 
+/// The codec for values that are known by a sample of them: of those that `spec` stands for, the one that codes the sample shortest.
+pub fn codec_for(spec: &Spec, dtype: DType, sample: &[u8]) -> Spec {
+    let whole = &sample[..sample.len() / dtype.width() * dtype.width()];
+    let alternatives = alternatives(spec).into_iter().filter(|spec| spec.codec().supports(dtype));
+    let coded = |spec: &Spec| {
+        encode_to_vec(&*spec.codec(), Layout::Compact, dtype, whole).map_or(usize::MAX, |frame| frame.len())
+    };
+    alternatives.min_by_key(coded).unwrap_or_else(|| spec.clone())
+}
+
 /// The codec for differences, which codes by `plain` what the base does not help.
 pub(crate) fn against(plain: &Spec) -> Result<Spec, SpecError> {
     format!("{DELTA}{plain}").parse()
