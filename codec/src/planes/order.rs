@@ -110,9 +110,9 @@ impl Splitter {
             (2, _) => {
                 let (low, high) = planes.split_at_mut(count);
                 if float {
-                    (kernel.split)(values, 0, low, high)
+                    (kernel.split)(values, 0, low, high);
                 } else {
-                    (kernel.split_bytes_2)(values, low, high)
+                    (kernel.split_bytes_2)(values, low, high);
                 }
             }
             (_, true) => {
@@ -186,7 +186,7 @@ mod tests {
                 continue;
             }
             for (kernel, count) in
-                levels::all().into_iter().flat_map(|kernel| [1, 3, 64, 599].map(|count| (kernel, count)))
+                levels::all().flat_map(|kernel| [1, 3, 64, 599].map(|count| (kernel, count)))
             {
                 let values = &bytes[..count * width];
                 let mut splitter = Splitter::new(order, values.len() + 32);
