@@ -22,7 +22,7 @@ pub(crate) const fn logarithm(number: u32) -> u64 {
     log
 }
 
-/// What is behind the point in logarithms of 256 to 511.
+/// The digits behind the point in logarithms of 256 to 511.
 static FRACTIONS: [u8; 256] = {
     let mut fractions = [0; 256];
     let mut number = 0;

@@ -18,8 +18,8 @@ pub(crate) struct CompressArgs {
     /// beside `x.safetensors`, `x.zw` beside any other `x`].
     #[arg(short = 'o', long, value_name = "OUT")]
     pub(crate) out: Option<PathBuf>,
-    /// The codec of all tensors whose type it knows; `auto` takes `rans` or `planes` for each tensor, whichever makes a sample of it
-    /// smaller.
+    /// The codec of all tensors whose type it knows; `auto` takes `rans`, `planes` or `dedup+planes` for each tensor, whichever makes
+    /// a sample of it smallest.
     #[arg(long, value_name = "SPEC", default_value = "auto", value_parser = crate::commands::files::spec)]
     pub(crate) codec: Spec,
     /// The same as `--codec tiered`: nearly as small, and faster.
@@ -178,8 +178,8 @@ pub(crate) struct StoreAddArgs {
     /// The checkpoint that differences are taken from; `auto` is the newest one with the same tensors.
     #[arg(long, value_name = "ID|auto|none", default_value = "auto", value_parser = parent)]
     pub(crate) parent: Parent,
-    /// The codec of tensors: `rans` and `tiered` code differences, too; behind any other one `rans` does. `auto` takes `rans` or `planes`
-    /// for each tensor, whichever makes a sample of it smaller.
+    /// The codec of tensors: `rans` and `tiered` code differences, too; behind any other one `rans` does. `auto` takes `rans`, `planes`
+    /// or `dedup+planes` for each tensor, whichever makes a sample of it smallest.
     #[arg(long, value_name = "SPEC", default_value = "auto", value_parser = crate::commands::files::spec)]
     pub(crate) codec: Spec,
     /// Objects that are decoded to restore a tensor, at the most; 1 takes no differences.

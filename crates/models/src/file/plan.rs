@@ -25,7 +25,7 @@ const DELTA: &str = "delta+";
 const FOR_BYTES: &str = "planes:width=";
 /// Codecs of which `auto` takes, for each tensor, the one that codes a sample of it shortest. Each encodes 0.3 GB/s and decodes 1 GB/s of
 /// values on a core, as docs/benchmarks/codec.md has it: speed is no part of the choice.
-const SMALLEST: [&str; 2] = ["rans", "planes"];
+const SMALLEST: [&str; 3] = ["rans", "planes", "dedup+planes"];
 /// The spec that stands for these.
 const AUTO: &str = "auto";
 /// Tensors of at most so many bytes share a chunk with their neighbours of the same type, as far as these fit into it.
@@ -120,10 +120,16 @@ pub(crate) fn alternatives(plain: &Spec) -> Vec<Spec> {
     SMALLEST.map(|spec| spec.parse().expect("they need no options")).to_vec()
 }
 
+/// Whether a codec takes values of a type, in rows of any length.
+pub(crate) fn supports(spec: &Spec, dtype: DType) -> bool {
+    spec.clone().for_rows(1).codec().supports(dtype)
+}
+
 /// The codec for values that are known by a sample of them: of those that `spec` stands for, the one that codes the sample shortest.
 pub fn codec_for(spec: &Spec, dtype: DType, sample: &[u8]) -> Spec {
     let whole = &sample[..sample.len() / dtype.width() * dtype.width()];
-    let alternatives = alternatives(spec).into_iter().filter(|spec| spec.codec().supports(dtype));
+    let rows = |spec: Spec| spec.for_rows(1);
+    let alternatives = alternatives(spec).into_iter().filter(|spec| supports(spec, dtype)).map(rows);
     let coded = |spec: &Spec| {
         encode_to_vec(&*spec.codec(), Layout::Compact, dtype, whole).map_or(usize::MAX, |frame| frame.len())
     };
@@ -201,7 +207,7 @@ impl<'a> Codecs<'a> {
 
     /// Whether a codec that was asked for takes values of this type.
     fn supports(&self, dtype: DType) -> bool {
-        self.plain.iter().any(|plain| plain.codec().supports(dtype))
+        self.plain.iter().any(|plain| supports(plain, dtype))
     }
 
     /// All ways in which values may be coded that have this one: where a sample chooses the codec, also without differences.
@@ -210,7 +216,7 @@ impl<'a> Codecs<'a> {
         let plain: Vec<Coding> = match coding.class {
             Class::Bytes(_) => vec![by(0)],
             Class::Values(dtype) => {
-                let fits = |number: &usize| self.plain[*number].codec().supports(dtype);
+                let fits = |number: &usize| supports(&self.plain[*number], dtype);
                 (0..self.plain.len()).filter(fits).map(by).collect()
             }
         };

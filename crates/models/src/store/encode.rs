@@ -13,7 +13,7 @@ use zipwire_codec::{
     encode_to_vec,
 };
 
-use crate::file::plan::{against, alternatives, for_bytes, width};
+use crate::file::plan::{against, alternatives, for_bytes, supports, width};
 use crate::file::{FileError, Frames, LEAST_BYTES, LEAST_SAVING, Watch, at};
 use crate::store::add::Item;
 use crate::store::address::{
@@ -347,7 +347,7 @@ impl Codecs {
     fn of(&self, item: &Item) -> Option<Ways> {
         let dtype = DType::from_name(&item.dtype).filter(|_| item.dtype != NO_DTYPE);
         if let Some(dtype) = dtype {
-            let fits = |plain: &&Spec| plain.codec().supports(dtype);
+            let fits = |plain: &&Spec| supports(plain, dtype);
             let mut plain: Vec<Spec> = self.plain.iter().filter(fits).cloned().collect();
             if plain.is_empty() {
                 plain.push("rans".parse().expect("it is a codec"));
