@@ -134,7 +134,7 @@ fn what_is_no_collective_is_found() {
     type Change = fn(&mut Library);
     let changes: [(&str, Work, Change); 7] = [
         ("a rank twice", all_gather(&[40; 3]), |call| {
-            call.outputs.list()[0].chunk = call.outputs.list()[1].chunk
+            call.outputs.list()[0].chunk = call.outputs.list()[1].chunk;
         }),
         ("its own", all_gather(&[40; 3]), |call| call.outputs.list()[0].chunk.origin = Rank(1)),
         ("another's", all_gather(&[40; 3]), |call| call.inputs.list()[0].chunk.origin = Rank(2)),

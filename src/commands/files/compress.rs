@@ -25,8 +25,7 @@ pub(crate) fn run(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> 
     let codec = &args.spec();
     if codec.table_id().is_some() {
         return Err(CliError::Usage(format!(
-            "`{}` names a table, and files are read without tables: each of their frames has its own\nhelp: leave `table` out",
-            codec
+            "`{codec}` names a table, and files are read without tables: each of their frames has its own\nhelp: leave `table` out"
         )));
     }
     if codec.takes_base() && args.base.is_none() {

@@ -103,7 +103,7 @@ pub fn add(
         return Err(StoreError::IdTaken { id: addition.id.clone() });
     }
     let codecs = Codecs::new(&addition.spec)?;
-    let (sources, items, mut troubles) = gather(inputs)?;
+    let Gathered { sources, items, mut troubles } = gather(inputs)?;
     if !addition.allow_missing {
         sources.iter().try_for_each(|source| check_index(source, &sources))?;
     }
@@ -396,11 +396,19 @@ pub(crate) struct Item {
     pub(crate) bytes: u64,
 }
 
+/// Files that are to be stored, and their parts.
+struct Gathered {
+    sources: Vec<Source>,
+    items: Vec<Item>,
+    /// Files that are not what their names say.
+    troubles: Vec<StoreError>,
+}
+
 /// All files, ordered by their names, and their parts. A folder is stored as the files below it, with the names that they have in it.
 ///
 /// # Errors
 /// If a file cannot be read or is a safetensors file that is cut or damaged, two have the same name, or there are none.
-fn gather(inputs: &[PathBuf]) -> Result<(Vec<Source>, Vec<Item>, Vec<StoreError>), StoreError> {
+fn gather(inputs: &[PathBuf]) -> Result<Gathered, StoreError> {
     let mut named = Vec::new();
     for input in inputs {
         if input.is_dir() {
@@ -430,7 +438,7 @@ fn gather(inputs: &[PathBuf]) -> Result<(Vec<Source>, Vec<Item>, Vec<StoreError>
         let bytes = cut(number, &name, &path, &mut items, &mut troubles)?;
         sources.push(Source { path, name, bytes });
     }
-    Ok((sources, items, troubles))
+    Ok(Gathered { sources, items, troubles })
 }
 
 /// The name in a checkpoint.
