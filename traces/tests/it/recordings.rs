@@ -253,7 +253,7 @@ mod tensors {
         help: something was appended to the file
         `x.safetensors` is not a safetensors file: it begins with text, and not with the length of a header (in the header, bytes 0 to 8)
         help: tensors are read from safetensors files, as `safetensors.torch.save_file` writes them
-        `x.safetensors` is a zip archive and not compressed
+        `x.safetensors` is a zip archive
         help: `zipwire compress x.safetensors`; its parts are read from the result
         `x.safetensors` is not a safetensors file: EOF while parsing a value at line 1 column 5 (in the header, bytes 0 to 13)
         help: tensors are read from safetensors files, as `safetensors.torch.save_file` writes them

@@ -10,7 +10,7 @@ use zipwire_codec::{DType, Spec};
 use crate::file::archive::{Member, members};
 use crate::file::digest::{Digest, PIECE, pieces};
 use crate::file::encode::{Input, write_parts};
-use crate::file::foreign::Foreign;
+use crate::file::foreign::{self, Foreign};
 use crate::file::header::{self, Header, HeaderError, LENGTH_BYTES, LIMIT, TensorInfo};
 use crate::file::layout::{self, Archive, own_bytes, write_index};
 use crate::file::model::Model;
@@ -96,6 +96,9 @@ pub fn compress_into(
     };
     if v1::Note::of(&header, input)?.is_some() {
         return Err(FileError::Compressed { path: input.to_owned() });
+    }
+    if let Some(foreign) = foreign::of_notes(header.notes()) {
+        return Err(foreign.refused(input));
     }
     let codecs = Codecs::new(&compression.spec, base)?;
     // Read once, as frames name it; all of it, if it is not compressed.

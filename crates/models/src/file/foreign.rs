@@ -1,5 +1,6 @@
 //! Files that are no safetensors, by how they begin: archives are compressed, the rest is refused by its name.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 
@@ -17,6 +18,8 @@ pub enum Foreign {
     Pickle,
     /// A file of ZipNN.
     ZipNn,
+    /// A safetensors file whose tensors ZipNN has compressed, each by itself.
+    ZipNnTensors,
     /// The text that Git has in the place of a large file.
     LfsPointer,
     /// A page of a web server, or its error.
@@ -79,6 +82,7 @@ impl Foreign {
             Self::Gguf => "a GGUF file",
             Self::Pickle => "a pickle of Python, as PyTorch wrote before version 1.6",
             Self::ZipNn => "a file of ZipNN",
+            Self::ZipNnTensors => "a safetensors file whose tensors ZipNN has compressed",
             Self::LfsPointer => "a pointer of Git LFS, and not the file itself",
             Self::Page => "a page of a web server, and not the file itself",
             Self::Onnx => "an ONNX file",
@@ -100,6 +104,10 @@ impl Foreign {
             Self::ZipNn => format!(
                 "`python3 zipnn_decompress_file.py {path}` converts it, a script of https://github.com/zipnn/zipnn (folder `scripts`)"
             ),
+            Self::ZipNnTensors => {
+                "load its tensors by `zipnn.SafeOpen` and save them by `safetensors.torch.save_file`"
+                    .to_owned()
+            }
             Self::LfsPointer => "`git lfs pull` fetches the file".to_owned(),
             Self::Page => "fetch it again: the address, or the permission, was wrong".to_owned(),
             Self::Onnx | Self::Hdf5 => {
@@ -120,6 +128,14 @@ impl Foreign {
     pub(crate) fn refused(self, path: &Path) -> FileError {
         FileError::Foreign { path: path.to_owned(), format: self }
     }
+}
+
+/// Key of metadata in which ZipNN says which tensors it has compressed.
+const ZIPNN_TENSORS: &str = "znn_compressed_vectors";
+
+/// The format of a safetensors file with this metadata, if its values are not what its header says.
+pub(crate) fn of_notes(notes: &HashMap<String, String>) -> Option<Foreign> {
+    notes.contains_key(ZIPNN_TENSORS).then_some(Foreign::ZipNnTensors)
 }
 
 /// Whether there is a file that is compressed part by part, as archives are.

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::Serialize;
 
 use crate::file::digest::{Digest, PIECE};
+use crate::file::foreign;
 use crate::file::model::Model;
 use crate::file::output::{Output, Sources};
 use crate::file::part::Piece;
@@ -175,7 +176,11 @@ fn decode_all(
     lost: Option<&Losses>,
 ) -> Result<(), FileError> {
     if !model.is_compressed() {
-        return Err(FileError::NotCompressed { path: model.path().to_owned() });
+        let path = model.path();
+        return Err(match foreign::of_notes(model.notes()) {
+            Some(foreign) => foreign.refused(path),
+            None => FileError::NotCompressed { path: path.to_owned() },
+        });
     }
     let own = model.own_bytes();
     if let Some(output) = output {

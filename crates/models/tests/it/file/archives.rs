@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::common::{Folder, archive, compressed, noise, weights};
+use super::common::{Folder, archive, compressed, noise, safetensors, weights};
 use zipwire_models::file::{FileError, Foreign, Model, Watch, compress, restore, verify};
 
 fn members() -> Vec<(&'static str, Vec<u8>)> {
@@ -200,5 +200,21 @@ fn files_of_other_formats_are_named() {
         let error = compressed("rans", &file, &folder.path("y")).unwrap_err().to_string();
         assert!(error.contains(said) && error.contains("help: "), "{error}");
         assert_eq!(Model::open(&file).unwrap_err().to_string(), error);
+    }
+}
+
+/// A safetensors file whose tensors ZipNN has compressed is one by its header, and called what it is.
+#[test]
+fn tensors_of_zipnn_are_named() {
+    let folder = Folder::new();
+    let (plain, packed) = (folder.path("m.znn.safetensors"), folder.path("x"));
+    let tensors = [("w", "U8", vec![5000], noise(5000, 1))];
+    fs::write(&plain, safetensors(&tensors, Some(r#"{"znn_compressed_vectors":"{\"w\":{}}"}"#))).unwrap();
+    let errors = [
+        compressed("rans", &plain, &packed).unwrap_err(),
+        verify(&Model::open(&plain).unwrap(), &Watch::default()).unwrap_err(),
+    ];
+    for error in errors {
+        assert!(matches!(error, FileError::Foreign { format: Foreign::ZipNnTensors, .. }), "{error}");
     }
 }
