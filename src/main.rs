@@ -71,8 +71,8 @@ fn run(command: &Command, is_profiled: bool) -> Result<(), CliError> {
     simd_from_environment()?;
     let cancel = Cancel::on_ctrl_c()?;
     large_files_are_errors()?;
-    if command.uses_pool() && !is_other_rank() {
-        threads::start_pool()?;
+    if command.uses_pool() {
+        threads::start_pool(is_other_rank())?;
     }
     // A profile is of most use when the command was stopped.
     let _hold = is_profiled.then(|| cancel.hold());

@@ -15,14 +15,14 @@ const MOST: usize = 256;
 const VARIABLE: &str = "RAYON_NUM_THREADS";
 
 /// Starts the pool of threads on which simulations and codecs work: as many as `RAYON_NUM_THREADS` says, at most [`MOST`], or one for
-/// each core; fewer if the system refuses some. To be called once.
+/// each core; fewer if `ulimit -v` leaves no room for so many, or the system refuses some; one alone in a rank that follows others. To be called once.
 ///
 /// # Errors
 /// If the system refuses all.
-pub(crate) fn start_pool() -> Result<(), CliError> {
+pub(crate) fn start_pool(alone: bool) -> Result<(), CliError> {
     let cores = available_parallelism().map_or(1, NonZero::get);
     let asked = std::env::var(VARIABLE).ok().and_then(|count| count.trim().parse().ok());
-    let count = pool_threads(asked, cores);
+    let count = if alone { 1 } else { pool_threads(asked, cores).min(threads_with_room()) };
     // Each waits for its part of the pool: rayon itself would give up a pool of which one thread is refused.
     let mut waiting = Vec::new();
     while waiting.len() < count {
@@ -43,6 +43,18 @@ pub(crate) fn start_pool() -> Result<(), CliError> {
         thread.send(part).map_err(|_| io::ErrorKind::BrokenPipe.into())
     });
     pool.build_global().map_err(|error| CliError::Threads(io::Error::other(error)))
+}
+
+/// Address space that a thread takes for its stack and for what it allocates, at the most that allocators reserve.
+const ROOM: u64 = 128 << 20;
+
+/// Threads that the address space has room for, if `ulimit -v` is set.
+fn threads_with_room() -> usize {
+    #[cfg(unix)]
+    if let Some(limit) = rustix::process::getrlimit(rustix::process::Resource::As).current {
+        return usize::try_from(limit / ROOM).unwrap_or(usize::MAX).max(1);
+    }
+    usize::MAX
 }
 
 /// Threads of the pool, of which so many are asked for, on so many cores.

@@ -145,7 +145,7 @@ impl ExitReport {
             let notices = if self.notices.is_empty() { "it has said nothing" } else { &self.notices };
             let (launcher, exit) = (&self.launcher, self.exit_text());
             let help = "`--launcher` is a command that starts ranks and waits for them, as `mpirun -n {ranks}` and `srun -n {ranks}` do; \
-                        `sbatch` only queues a script, which is where `srun` belongs, or this command";
+                        `sbatch` only queues a script, which is where `srun` belongs, or this command. What ranks print has to come through it";
             return format!("no rank has begun: `{launcher}` has ended ({exit}): {notices}\nhelp: {help}");
         }
         let (first, how) = self.first_failed(ranks);

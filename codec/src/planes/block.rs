@@ -134,6 +134,11 @@ impl BlockReader {
         for (at, (plane, room)) in planes.iter_mut().zip(rooms).enumerate() {
             *plane = plane::read(kernel, source, room).map_err(|fault| (at, fault))?;
         }
+        let of_value =
+            |at: usize| planes[..width].iter().zip(value_room).all(|(plane, byte)| plane[at] == byte);
+        if without && (0..others).any(of_value) {
+            return Err(of_block(GroupFault::Mask));
+        }
         if without {
             let filled = self.filled[..out.len()].chunks_mut(count);
             for ((plane, filled), byte) in planes.iter_mut().zip(filled).zip(value_room) {

@@ -254,6 +254,9 @@ fn read_masked(
     let (mask, others) = read_mask(kernel, source, out.len(), depth + 1)?;
     let mut room = vec![0; others];
     let others = read_within(kernel, source, &mut room, depth + 1)?;
+    if others.contains(&byte) {
+        return Err(GroupFault::Mask);
+    }
     out.fill(byte);
     (kernel.scatter)(1, &mask, others, out);
     Ok(())

@@ -251,9 +251,15 @@ fn damage_has_a_name() {
         (&[0, 0, 0x40, 0, 0, 0x40], plane(GroupFault::Method(4))),
         (&[0, 0, 0x30, 0, 0, 0x10], plane(GroupFault::Mask)),
         (&[0, 0, 0x30, 0xff, 0, 0x10], plane(GroupFault::Mask)),
+        // The other byte is none.
+        (&[0, 0, 0x30, 1, 0, 0x10, 0, 0, 0x10], plane(GroupFault::Mask)),
     ] {
         assert_eq!(found(8, one, planes), expected, "{planes:x?}");
     }
+    // The other value is the one that is left out.
+    let two = [2, 0, 0, 0, 0, 0, 0, 0];
+    let without = [&[0, 0, 0x50, 7, 9][..], &[1, 0, 0x10], &[7, 0, 0x10], &[9, 0, 0x10]].concat();
+    assert_eq!(found(16, two, &without), plane(GroupFault::Mask));
     // Bits beyond the last byte.
     let error = DecodeError::Plane { block: 0, plane: 0, fault: GroupFault::Mask };
     assert_eq!(found(7, one, &[0, 0, 0x30, 0x81, 0, 0x10]), error);

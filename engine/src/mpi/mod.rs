@@ -446,8 +446,11 @@ impl World {
         let link = self.shared.lock().take();
         match link {
             Some(link) if !self.has_failed && !has_ended => {
-                // Everything is said: whoever has to go on without the others has nothing to add.
-                watch::watched(self.patience, |_| {}, |_| {}, || link.finish())
+                let (rank, ranks) = (self.rank.0, self.size);
+                let give_up = |waited| {
+                    watch::complain(Some(rank), &watch::why("MPI_Finalize", "had not come", waited, ranks));
+                };
+                watch::watched(self.patience, |_| {}, give_up, || link.finish())
                     .map_err(WorldError::Watch)??;
                 Ok(())
             }

@@ -135,9 +135,9 @@ impl Row {
 
     /// All of its values, with what is between them.
     pub(crate) fn region(&self) -> Region {
-        let last = Rank(self.lens.rank_count() - 1);
-        let len = match self.without {
-            Some(without) if without == last => self.lens.region(last, self.buffer).offset,
+        let without = self.without.filter(|without| without.0 < self.lens.rank_count());
+        let len = match without {
+            Some(last) if last.0 + 1 == self.lens.rank_count() => self.lens.region(last, self.buffer).offset,
             Some(without) => self.lens.end() - self.lens.room(without),
             None => self.lens.end(),
         };

@@ -10,6 +10,8 @@ pub(crate) use transfers::{Pair, pair as pair_transfers};
 
 use std::collections::{BTreeMap, HashMap};
 
+use zipwire_codec::DType;
+
 use crate::hazards::Hazards;
 use crate::plan::{
     Chunk, Content, Effects, Exchange, Local, Maximum, Op, OpKind, Plan, PlanError, Program, Region, Row,
@@ -17,7 +19,7 @@ use crate::plan::{
 };
 use crate::rank_order::Members;
 use crate::validate::library::is_collective;
-use crate::{CallKind, Flow, Job, Rank, Segment, SegmentId, SizeId, Stage, Work};
+use crate::{CallKind, Flow, Job, Rank, Segment, SegmentId, SizeId, Stage, Sum, Work};
 
 /// Checks across ranks hold the whole plan; above this rank count only the checks of each program run.
 pub const WHOLE_PLAN_RANKS: u32 = 256;
@@ -233,7 +235,7 @@ enum Awaited<'a> {
     /// Bytes of every other rank, as the call says.
     Call(&'a CallKind),
     /// Sums of all shards, or only of the own one; in reductions.
-    Sums { shards: Vec<u64>, all: bool },
+    Sums { dtype: Option<DType>, shards: Vec<u64>, all: bool },
     /// Flows, by the rank that gets them.
     Flows(Vec<Vec<(Rank, u64)>>),
 }
@@ -251,10 +253,10 @@ impl<'a> Awaited<'a> {
                 Self::Flows(by_rank)
             }
             Work::Call { kind: CallKind::ReduceScatter { .. }, .. } => {
-                Self::Sums { shards: work.shards(rank_count), all: false }
+                Self::Sums { dtype: work.dtype(), shards: work.shards(rank_count), all: false }
             }
             Work::Call { kind: CallKind::AllReduce { .. }, .. } => {
-                Self::Sums { shards: work.shards(rank_count), all: true }
+                Self::Sums { dtype: work.dtype(), shards: work.shards(rank_count), all: true }
             }
             Work::Call { kind, .. } => Self::Call(kind),
         }
@@ -273,8 +275,8 @@ impl<'a> Awaited<'a> {
                     if Members::new(*root, *to).gets(rank) { vec![(*root, *bytes)] } else { Vec::new() }
                 }
                 Self::Call(_) => unreachable!("reductions wait for sums"),
-                Self::Sums { shards, all: true } => by_rank(&mut shards.iter().copied()),
-                Self::Sums { shards, all: false } => vec![(rank, shards[rank.index()])],
+                Self::Sums { shards, all: true, .. } => by_rank(&mut shards.iter().copied()),
+                Self::Sums { shards, all: false, .. } => vec![(rank, shards[rank.index()])],
                 Self::Flows(by_rank) => {
                     let mut sums: BTreeMap<Rank, u64> = BTreeMap::new();
                     let flows = by_rank.get(rank.index()).into_iter().flatten();
@@ -294,7 +296,13 @@ impl<'a> Awaited<'a> {
                 row.chunk.sum.is_none() && row.lens.bytes() == &bytes[..]
             }
             // Sums of a library are as wide as what it adds up.
-            Self::Sums { shards, all: true } => row.chunk.sum.is_some() && row.lens.bytes() == &shards[..],
+            Self::Sums { dtype, shards, all: true } => {
+                row.chunk.sum.map(Sum::dtype) == *dtype
+                    && dtype.is_some()
+                    && row.chunk.destination.is_none()
+                    && row.without.is_none()
+                    && row.lens.bytes() == &shards[..]
+            }
             Self::Sums { all: false, .. } | Self::Call(_) | Self::Flows(_) => false,
         }
     }

@@ -201,6 +201,12 @@ fn rows_of_other_lengths_are_undelivered() {
         let error = plan.validate_for(&job(work(132))).unwrap_err();
         assert!(matches!(error, PlanError::Undelivered { .. }), "{error}");
     }
+    // As many bytes of another type.
+    for [planned_in, wanted] in [[DType::F32, DType::Bf16], [DType::Bf16, DType::F32]] {
+        let plan = planned(all_reduce(planned_in, 600), Protocol::Native);
+        let error = plan.validate_for(&job(all_reduce(wanted, 600))).unwrap_err();
+        assert!(matches!(error, PlanError::Undelivered { .. }), "{error}");
+    }
 }
 
 /// One rank calls in another order: each waits for the other for ever.
