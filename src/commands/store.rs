@@ -232,11 +232,15 @@ fn run_rm(args: &StoreRmArgs, cancel: &Cancel) -> Result<(), CliError> {
     remove(&args.store, Selection::Ids(args.ids.clone()), &args.removal, cancel)
 }
 
+/// Threads of a prune at the most: each has all objects of several chains open, some thirty files.
+const MOST_THREADS: NonZero<usize> = NonZero::new(16).unwrap();
+
 fn remove(path: &Path, selection: Selection, args: &RemovalArgs, cancel: &Cancel) -> Result<(), CliError> {
     let store = Store::open(path)?;
     let _hold = cancel.hold();
     let cancelled = || cancel.is_cancelled();
-    let watch = Watch { cancelled: &cancelled, ..Watch::default() };
+    let threads = Watch::default().threads.min(MOST_THREADS);
+    let watch = Watch { cancelled: &cancelled, threads, ..Watch::default() };
     let say = |pruned: &Pruned| match args.json {
         true => print_json(&json_of_pruned(pruned)),
         false => print(text_of_pruned(pruned, args.dry_run)),

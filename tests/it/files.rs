@@ -392,3 +392,21 @@ fn a_folder_is_looked_into_and_what_is_no_model_stops_nothing() {
     fails(2, &["cat", text(&packed), "--tensor", "absent"], &["has no tensor `absent`", "help: it has"]);
     succeeds(&["inspect", text(&model), "--codec", "raw"]);
 }
+
+/// A cut file is no other file because its name does not say what it is, and a folder that has a link to itself does not hang.
+#[cfg(unix)]
+#[test]
+fn a_cut_file_of_any_name_and_a_circle_of_links_are_errors() {
+    let folder = TempDir::new().unwrap();
+    let packed = folder.path().join("packed/any.safetensors");
+    fs::create_dir(packed.parent().unwrap()).unwrap();
+    succeeds(&["compress", &sample(SAMPLES[0]), "-o", text(&packed)]);
+    let file = fs::OpenOptions::new().write(true).open(&packed).unwrap();
+    file.set_len(fs::metadata(&packed).unwrap().len() / 2).unwrap();
+    fails(2, &["verify", text(packed.parent().unwrap())], &["any.safetensors"]);
+
+    let circle = folder.path().join("circle");
+    fs::create_dir(&circle).unwrap();
+    std::os::unix::fs::symlink(".", circle.join("again")).unwrap();
+    fails(1, &["compress", text(&circle)], &["leads to a folder that it is in"]);
+}

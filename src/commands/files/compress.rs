@@ -9,8 +9,9 @@ use std::time::Instant;
 use zipwire::Cancel;
 use zipwire::codec::{Reader, WriterOptions};
 use zipwire::models::file::{
-    Compression, Damage, FileError, Model, Output, Values, Watch, codec_for, compress_into,
-    compress_values_into, damage, files_below, is_archive, open_input, restore_into, salvage_into,
+    Compression, Damage, FileError, Model, Output, Values, Watch, begins_compressed, codec_for,
+    compress_into, compress_values_into, damage, files_below, is_archive, open_input, restore_into,
+    salvage_into,
 };
 
 use super::plan::{Naming, Plan};
@@ -241,7 +242,9 @@ fn is_compressed(file: &Path) -> bool {
     match Values::open(file) {
         Ok(None) => match Model::list(file) {
             Ok(model) => model.is_compressed(),
-            Err(FileError::Header { .. } | FileError::Foreign { .. }) => restored_name(file).is_some(),
+            Err(FileError::Header { .. } | FileError::Foreign { .. }) => {
+                restored_name(file).is_some() || begins_compressed(file)
+            }
             Err(_) => true,
         },
         Ok(Some(_)) | Err(_) => true,

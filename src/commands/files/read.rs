@@ -17,24 +17,24 @@ use crate::table;
 const AT_ONCE: u64 = 1 << 26;
 
 pub(crate) fn cat(args: &CatArgs, cancel: &Cancel) -> Result<(), CliError> {
-    let Some(out) = args.out.as_deref().filter(|out| !is_stdout(out)) else {
-        return write_rows(args, &mut stdout().lock(), cancel);
-    };
-    let mut sources = Sources::default();
-    args.base.iter().chain([&args.file]).try_for_each(|file| sources.add(file))?;
-    sources.refuse_file(out)?;
-    let _hold = cancel.hold();
-    let output = Output::like(out, args.force, &args.file)?;
-    write_rows(args, &mut output.file(), cancel)?;
-    Ok(output.finish()?)
-}
-
-fn write_rows(args: &CatArgs, out: &mut dyn Write, cancel: &Cancel) -> Result<(), CliError> {
     let (file, folder) = match args.file.is_dir() {
         true => (file_with(&args.file, &args.tensor)?, Some(&*args.file)),
         false => (args.file.clone(), None),
     };
     let model = Model::open_with(&file, base_for(args.base.as_deref(), &file, folder)?)?;
+    let Some(out) = args.out.as_deref().filter(|out| !is_stdout(out)) else {
+        return write_rows(args, &model, &mut stdout().lock(), cancel);
+    };
+    let mut sources = Sources::default();
+    args.base.iter().chain([&args.file]).try_for_each(|file| sources.add(file))?;
+    sources.refuse_file(out)?;
+    let _hold = cancel.hold();
+    let output = Output::like(out, args.force, &file)?;
+    write_rows(args, &model, &mut output.file(), cancel)?;
+    Ok(output.finish()?)
+}
+
+fn write_rows(args: &CatArgs, model: &Model, out: &mut dyn Write, cancel: &Cancel) -> Result<(), CliError> {
     let tensor = model.tensor(&args.tensor)?;
     let count = tensor.shape.first().map_or(1, |rows| *rows as u64);
     let rows = args.range.clone().unwrap_or(0..count);

@@ -1,6 +1,6 @@
 //! Compression of whole files: safetensors, and of zip archives the members that were stored as they are.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
@@ -256,7 +256,9 @@ fn archive_parts(
     watch: &Watch<'_>,
 ) -> Result<(Vec<TensorInfo>, Vec<Part>), FileError> {
     let (mut tensors, mut parts) = (Vec::new(), Vec::new());
-    let (mut end, mut names) = (0, HashSet::new());
+    // What was looked at, and where the last coded member ends.
+    let (mut seen, mut end, mut names) = (0, 0, HashSet::new());
+    let mut copies: HashMap<String, u64> = HashMap::new();
     let mut add = |name: Option<String>, range: Range<u64>, coding: Option<Coding>| {
         let number = tensors.len();
         let name = name.unwrap_or_else(|| format!("{BETWEEN}{number}"));
@@ -273,13 +275,19 @@ fn archive_parts(
             return Err(FileError::Cancelled);
         }
         // Two that overlap are no archive that a program wrote: the second one is then only bytes.
-        if range.start < end || range.end - range.start < LEAST_BYTES {
+        if range.start < seen || range.end - range.start < LEAST_BYTES {
             continue;
         }
+        seen = range.end;
         let Some(coding) = choose_for_member((file, path), &range, dtype, codecs)? else { continue };
         add(None, end..range.start, None);
-        while name.starts_with(BETWEEN) || name == "__metadata__" || !names.insert(name.clone()) {
+        if name.starts_with(BETWEEN) || name == "__metadata__" {
             name.insert(0, '_');
+        }
+        while !names.insert(name.clone()) {
+            let copy = copies.entry(name.clone()).or_default();
+            *copy += 1;
+            name = format!("{name}.{copy}");
         }
         // What is no whole value at its end is kept behind it.
         end = range.start

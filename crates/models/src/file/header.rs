@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 
 use safetensors::Dtype;
 use serde::Deserialize;
@@ -175,6 +176,11 @@ impl Header {
     pub fn notes(&self) -> &HashMap<String, String> {
         &self.notes
     }
+}
+
+/// Whether there is a file that begins as a compressed one does, whatever comes behind.
+pub fn begins_compressed(path: &Path) -> bool {
+    at::open_input(path).is_ok_and(|file| front(&file).is_ok_and(|front| is_compressed(&front)))
 }
 
 /// The bytes in front of the values, with the length: of any safetensors file, or of one that is compressed.

@@ -204,6 +204,9 @@ fn read_index(index: &[u8]) -> Result<(Header, Vec<Run>), String> {
     let length = raw.first_chunk().map(|length| u64::from_le_bytes(*length).saturating_add(LENGTH_BYTES));
     let end = length.filter(|end| *end <= raw.len() as u64 && raw.len() as u64 <= MOST_INDEX);
     let rest = raw.split_off(end.ok_or("it has not the length that it says")? as usize);
+    if raw.len() as u64 > LENGTH_BYTES + LIMIT {
+        return Err(format!("its header has {} bytes, and {LIMIT} are the most", raw.len()));
+    }
     let header = Header::parse(raw).map_err(|error| error.to_string())?;
     let (mut runs, mut begin) = (Vec::new(), 0);
     let mut bytes = rest.into_iter();

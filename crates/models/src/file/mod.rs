@@ -28,7 +28,7 @@ pub use container::Values;
 pub use encode::Frames;
 pub use error::{FileError, help_for_version};
 pub use foreign::{Foreign, is_archive};
-pub use header::{Header, HeaderError, TensorInfo};
+pub use header::{Header, HeaderError, TensorInfo, begins_compressed};
 pub use layout::FORMAT_VERSION;
 pub use model::{Model, nearest, nearest_names};
 pub use output::{

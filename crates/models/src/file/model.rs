@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use zipwire_codec::ContainerIndex;
+use zipwire_codec::{ContainerIndex, DEFAULT_CHUNK_VALUES};
 
 use crate::file::container::{Chunks, read_index};
 use crate::file::digest::{Digest, PIECE};
@@ -503,6 +503,9 @@ impl Model {
             let left = self.stamp.bytes().saturating_sub(part.at + start).min(values.len() as u64) as usize;
             let is_read = at::read_exact(&self.file, &mut values[..left], part.at + start).is_ok();
             let left = if is_read { left } else { 0 };
+            // What is in front of the cut of a tensor has no digest of its own.
+            let of_cut = piece.tensors(self.tensors()).find(|(_, _, range)| range.contains(&left));
+            let left = of_cut.map_or(left, |(_, _, range)| range.start);
             values[left..].fill(0);
             return vec![(left..values.len(), error)];
         };
@@ -551,9 +554,14 @@ impl Model {
         let (name, span) = (&tensors[0].name, span(tensors));
         let index = read_index(&self.file, &self.path, name, (part.at, container.len))?;
         let bytes = span.end - span.start;
+        let wrong =
+            |what: String| Err(FileError::Container { path: self.path.clone(), tensor: name.clone(), what });
         if index.len() != bytes || !index.tail().is_empty() {
-            let what = format!("{} bytes in place of {bytes}", index.len());
-            return Err(FileError::Container { path: self.path.clone(), tensor: name.clone(), what });
+            return wrong(format!("{} bytes in place of {bytes}", index.len()));
+        }
+        // Each chunk takes memory.
+        if index.chunk_values() != DEFAULT_CHUNK_VALUES {
+            return wrong(format!("chunks of {} values", index.chunk_values()));
         }
         Ok(container.index.get_or_init(|| index))
     }

@@ -179,20 +179,34 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
 /// All files below a folder, in the order of their names, but those that a process has not completed.
 ///
 /// # Errors
-/// If a folder cannot be read.
+/// If a folder cannot be read, or a link leads from a folder into itself.
 pub fn files_below(from: &Path) -> Result<Vec<PathBuf>, FileError> {
-    let read = FileError::io("read folder", from);
-    let (mut files, mut folders) = (Vec::new(), vec![from.to_owned()]);
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).map_err(&read)? {
-            let entry = entry.map_err(&read)?;
-            if staged::is_staged(&entry.file_name()) {
-                continue;
-            }
-            let path = entry.path();
-            if path.is_dir() { folders.push(path) } else { files.push(path) }
-        }
-    }
+    let mut files = Vec::new();
+    add_files_below(from, &mut Vec::new(), &mut files)?;
     files.sort();
     Ok(files)
+}
+
+/// Adds the files below a folder, which is in the folders `around`, by their real paths.
+fn add_files_below(
+    folder: &Path,
+    around: &mut Vec<PathBuf>,
+    files: &mut Vec<PathBuf>,
+) -> Result<(), FileError> {
+    let read = FileError::io("read folder", folder);
+    let real = folder.canonicalize().map_err(&read)?;
+    if around.contains(&real) {
+        return Err(read(io::Error::other("a link in it leads to a folder that it is in")));
+    }
+    around.push(real);
+    for entry in fs::read_dir(folder).map_err(&read)? {
+        let entry = entry.map_err(&read)?;
+        let path = entry.path();
+        if staged::is_staged(&entry.file_name()) {
+            continue;
+        }
+        if path.is_dir() { add_files_below(&path, around, files)? } else { files.push(path) }
+    }
+    around.pop();
+    Ok(())
 }

@@ -514,7 +514,7 @@ fn cut_archive(
         Err(FileError::Archive { .. }) => Vec::new(),
         members => members?,
     };
-    let mut end = 0;
+    let (mut seen, mut end) = (0, 0);
     let mut add = |tensor: Option<String>, dtype: &str, range: Range<u64>| {
         if !range.is_empty() {
             let (at, bytes, dtype) = (range.start, range.end - range.start, dtype.to_owned());
@@ -522,9 +522,10 @@ fn cut_archive(
         }
     };
     for Member { name, range, dtype } in members {
-        if range.start < end || range.end - range.start < LEAST_MEMBER {
+        if range.start < seen || range.end - range.start < LEAST_MEMBER {
             continue;
         }
+        seen = range.end;
         let sampled = || type_of_values(file, &range).map_err(FileError::io("read", path));
         let Some(dtype) = dtype.map_or_else(sampled, |dtype| Ok(Some(dtype)))? else { continue };
         add(None, NO_DTYPE, end..range.start);

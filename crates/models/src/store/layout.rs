@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::file::{FileError, Output, STORE_FILE as ABOUT, nearest_names, sync_folder};
+use crate::file::{FileError, Output, STORE_FILE as ABOUT, nearest_names, refuse_store, sync_folder};
 use serde::{Deserialize, Serialize};
 
 use crate::store::manifest::Manifest;
@@ -48,10 +48,11 @@ impl Store {
     /// refuses something.
     pub fn init(root: &Path) -> Result<Self, StoreError> {
         let create = FileError::io("create", root);
-        fs::create_dir_all(root).map_err(&create)?;
         if root.join(ABOUT).symlink_metadata().is_ok() {
             return Err(StoreError::IsStore { path: root.to_owned() });
         }
+        refuse_store(root)?;
+        fs::create_dir_all(root).map_err(&create)?;
         for entry in fs::read_dir(root).map_err(FileError::io("read folder", root))? {
             let name = entry.map_err(&create)?.file_name().to_string_lossy().into_owned();
             let is_own = [OBJECTS, CHECKPOINTS, STAGED].contains(&name.as_str())

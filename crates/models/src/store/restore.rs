@@ -153,7 +153,10 @@ fn decode_all(
                 }
                 take(decoding.file, decoding.place(piece).start, values)?;
             }
-            Err(error) => work.give_up(number, decoding.file, decoding.part, error)?,
+            Err(error) => {
+                lock(&decoding.chain).take();
+                work.give_up(number, decoding.file, decoding.part, error)?;
+            }
         }
         // The files are closed as soon as nobody needs them.
         if decoding.hashes.iter().all(|hash| hash.get().is_some()) {

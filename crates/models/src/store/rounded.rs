@@ -17,6 +17,8 @@ pub(crate) const SHRINKS: u64 = 2;
 
 /// Tensors of the right length that are looked at, by the likeness of their names.
 const CANDIDATES: usize = 8;
+/// Tensors of the right length whose names are looked at: more than a model has of one shape, unless these are called alike.
+const LOOKED_AT: usize = 4096;
 /// Bytes of a sample that tells most other tensors apart.
 const SAMPLE: u64 = 16 << 10;
 
@@ -46,8 +48,10 @@ pub(crate) fn find(
     watch: &Watch<'_>,
 ) -> Result<Vec<Option<usize>>, StoreError> {
     let mut by_bytes: HashMap<u64, Vec<usize>> = HashMap::new();
+    let mut by_name: HashMap<(u64, Option<&str>), usize> = HashMap::new();
     for (number, item) in items.iter().enumerate().filter(|(_, item)| item.dtype == FROM) {
         by_bytes.entry(item.bytes).or_default().push(number);
+        by_name.entry((item.bytes, item.tensor.as_deref())).or_insert(number);
     }
     let found: Vec<OnceLock<usize>> = items.iter().map(|_| OnceLock::new()).collect();
     watch.for_each(items.len(), |number, buffer| {
@@ -55,9 +59,13 @@ pub(crate) fn find(
         if item.dtype != TO || item.bytes == 0 {
             return Ok(());
         }
-        let mut likely = by_bytes.get(&(SHRINKS * item.bytes)).cloned().unwrap_or_default();
-        likely.sort_by_key(|other| unlikeness(item, &items[*other]));
-        for other in likely.into_iter().take(CANDIDATES) {
+        let bytes = SHRINKS * item.bytes;
+        let same = by_name.get(&(bytes, item.tensor.as_deref())).copied();
+        let all = by_bytes.get(&bytes).map_or(&[][..], Vec::as_slice);
+        let all = &all[..all.len().min(LOOKED_AT)];
+        let (alike, others): (Vec<usize>, Vec<usize>) =
+            all.iter().partition(|other| are_alike(item, &items[**other]));
+        for other in same.into_iter().chain(alike).chain(others).take(CANDIDATES) {
             let pair = Pair { sources, masters: &items[other], weights: item, hashes: &hashes[other] };
             if pair.is_alike(buffer)? && pair.is_equal(buffer)? {
                 found[number].get_or_init(|| other);
@@ -69,13 +77,10 @@ pub(crate) fn find(
     Ok(found.into_iter().map(OnceLock::into_inner).collect())
 }
 
-/// Order of candidates: of the same name, of a name that has the other in it, others.
-fn unlikeness(item: &Item, other: &Item) -> u8 {
-    match (item.tensor.as_deref(), other.tensor.as_deref()) {
-        (Some(one), Some(other)) if one == other => 0,
-        (Some(one), Some(other)) if other.contains(one) || one.contains(other) => 1,
-        _ => 2,
-    }
+/// Whether one of two names has the other in it.
+fn are_alike(item: &Item, other: &Item) -> bool {
+    let names = item.tensor.as_deref().zip(other.tensor.as_deref());
+    names.is_some_and(|(one, other)| other.contains(one) || one.contains(other))
 }
 
 struct Pair<'a> {
