@@ -166,7 +166,8 @@ pub fn check_model(path: &Path, base: Option<Arc<Model>>) {
     let sound = verify(&model, &alone());
     if let Ok(lost) = damage(&model, &alone()) {
         assert_eq!(lost.is_empty(), sound.is_ok(), "{lost:?}, {sound:?}");
-        let back = salvage(&model, &scratch_path("left"), true, &alone()).expect("there is room for a temporary file");
+        let back = salvage(&model, &scratch_path("left"), true, &alone())
+            .expect("there is room for a temporary file");
         assert_eq!(back, lost, "what is lost is what is damaged");
     }
     for tensor in model.tensors() {
