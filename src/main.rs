@@ -33,6 +33,11 @@ use crate::error::CliError;
 use crate::profile::Profile;
 
 fn main() -> ExitCode {
+    #[expect(unsafe_code, reason = "the environment is changed while no other thread can read it")]
+    // SAFETY: this is the first call of the program, which has no thread but this one.
+    unsafe {
+        zipwire::engine::cuda::kernels::take_all_queues();
+    }
     let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
     let profile = match cli.profile.as_deref().map(Profile::start).transpose() {
         Ok(profile) => profile,

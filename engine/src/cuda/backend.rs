@@ -4,7 +4,8 @@
 //! polls: nothing here waits for the device.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
 
 use zipwire_kernels::{Decoder, Device, Event as DeviceEvent, GpuError, Stream};
 use zipwire_payload::Payload;
@@ -19,9 +20,9 @@ use crate::report::{FailureReport, Standstill, stopped};
 use crate::run_program::{Action, Backend, Completion, Event, Outcome, failure};
 use crate::sync::mpsc::{Receiver, RecvTimeoutError};
 
-/// Looks at the device in a row before the thread sleeps between them.
-const EAGER_LOOKS: u32 = 64;
-/// Shortest and longest sleep between two looks.
+/// How long a rank looks at its device again and again: with a core of its own, and without one. Sleeping costs as much as a small collective.
+const EAGER: (Duration, Duration) = (Duration::from_millis(200), Duration::from_micros(100));
+/// Shortest and longest sleep between two looks after that.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
 
 pub(super) struct CudaBackend<'a> {
@@ -35,6 +36,8 @@ pub(super) struct CudaBackend<'a> {
     pub(super) payload: &'a Payload,
     pub(super) failure_report: FailureReport<'a>,
     pub(super) stuck_after: Duration,
+    /// Time of looking without sleep in each wait.
+    pub(super) eager: Duration,
     /// Issued, and not queued on the device yet: they depend on others that are not.
     pub(super) held: VecDeque<OpId>,
     pub(super) is_queued: Vec<bool>,
@@ -73,7 +76,8 @@ impl Backend for CudaBackend<'_> {
 
     fn wait(&mut self, machine: &Machine, until_s: Option<f64>) -> Result<Option<Event>, Failure> {
         let mut standstill = Standstill::new(self.control.progress());
-        let mut looks = 0;
+        let mut begin = Instant::now();
+        let mut sleeps = 0;
         loop {
             if self.control.is_cancelled() {
                 return Err(stopped(machine));
@@ -85,14 +89,20 @@ impl Backend for CudaBackend<'_> {
             if until_s.is_some_and(|until_s| self.now_s() >= until_s) {
                 return Ok(None);
             }
-            match self.inbox.recv_timeout(sleep(looks)) {
+            let pause = if begin.elapsed() < self.eager {
+                Duration::ZERO
+            } else {
+                sleeps += 1;
+                SLEEP.1.min(SLEEP.0 * sleeps)
+            };
+            match self.inbox.recv_timeout(pause) {
                 Ok(Envelope::Note(note)) => {
                     self.receive(machine, note)?;
                     self.queue_all(machine)?;
-                    looks = 0;
+                    (begin, sleeps) = (Instant::now(), 0);
                 }
                 Ok(Envelope::Abort) => return Err(self.failure_report.cancelled(machine)),
-                Err(RecvTimeoutError::Timeout) => looks += 1,
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(failure(machine, None, FailureKind::PeerLost, "all peers are gone"));
                 }
@@ -109,11 +119,11 @@ impl Backend for CudaBackend<'_> {
     }
 }
 
-fn sleep(looks: u32) -> Duration {
-    match looks.checked_sub(EAGER_LOOKS) {
-        None => Duration::ZERO,
-        Some(late) => SLEEP.1.min(SLEEP.0 * late.min(1000)),
-    }
+/// How long each of `ranks` in this process looks at its device before it sleeps between looks.
+pub(super) fn eager(ranks: usize) -> Duration {
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    // The driver has threads of its own.
+    if ranks < cores { EAGER.0 } else { EAGER.1 }
 }
 
 impl<'a> CudaBackend<'a> {

@@ -39,16 +39,36 @@ fn stream_of(lane: Lane) -> usize {
     }
 }
 
-fn streams(device: &Device) -> Result<[Stream; STREAMS], GpuError> {
-    let streams = (0..STREAMS).map(|_| Stream::new(device)).collect::<Result<Vec<_>, _>>()?;
-    Ok(streams.try_into().expect("as many were made"))
+/// Streams by lane, of those that a program uses: a device has 8 to 32 queues, and what waits in one holds up all streams that share it.
+#[derive(Debug, Default)]
+struct Streams([Option<Stream>; STREAMS]);
+
+impl Streams {
+    fn new(device: &Device, lanes: impl IntoIterator<Item = Lane>) -> Result<Self, GpuError> {
+        let mut streams = Self::default();
+        for lane in lanes {
+            let stream = &mut streams.0[stream_of(lane)];
+            if stream.is_none() {
+                *stream = Some(Stream::new(device)?);
+            }
+        }
+        Ok(streams)
+    }
+
+    fn get(&self, lane: Lane) -> &Stream {
+        self.0[stream_of(lane)].as_ref().expect("lanes of all ops have streams")
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Stream> {
+        self.0.iter().flatten()
+    }
 }
 
 #[derive(Debug)]
 pub(super) struct DeviceState {
-    lanes: [Stream; STREAMS],
+    lanes: Streams,
     /// Carry what the host wants to know, each beside a lane.
-    reports: [Stream; STREAMS],
+    reports: Streams,
     /// Before the first op, behind the barrier.
     pub(super) began: Event,
     buffers: Vec<DeviceRegion>,
@@ -155,15 +175,19 @@ impl DeviceState {
             }
         }
         let place = |region: &Region| place(&buffers, region);
-        let prepare = |kind: &OpKind| prepare(device, kind, &place, &sizes, kernels);
+        let prepare = |op: &plan::Op| prepare(device, &op.kind, &place, &sizes, kernels);
+        let ops = program.ops.iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
+        let reported = ops.iter().zip(&program.ops).filter(|(prepared, _)| prepared.report.is_some());
+        // Contributions are laid out on that of compute.
+        let lanes = program.ops.iter().map(|op| op.kind.lane()).chain([Lane::Compute]);
         Ok(Self {
-            lanes: streams(device)?,
-            reports: streams(device)?,
+            lanes: Streams::new(device, lanes)?,
+            reports: Streams::new(device, reported.map(|(_, op)| op.kind.lane()))?,
             began: Event::new(device)?,
             capacities,
             poisoned: chunks.poisoned.iter().map(place).collect(),
             samples: Samples::new(device, chunks, payload, place)?,
-            ops: program.ops.iter().map(|op| prepare(&op.kind)).collect::<Result<_, _>>()?,
+            ops,
             buffers,
             sizes,
         })
@@ -183,7 +207,7 @@ impl DeviceState {
     pub(super) fn begin(&self) -> Result<(), GpuError> {
         self.stream(Lane::Compute).record(&self.began)?;
         // Compute is behind it already.
-        self.lanes.iter().try_for_each(|stream| stream.wait(&self.began))
+        self.lanes.all().try_for_each(|stream| stream.wait(&self.began))
     }
 
     /// Whether the device has not done all that was queued. One that has failed does nothing more.
@@ -203,12 +227,12 @@ impl DeviceState {
     }
 
     pub(super) fn stream(&self, lane: Lane) -> &Stream {
-        &self.lanes[stream_of(lane)]
+        self.lanes.get(lane)
     }
 
     /// The stream of what the host wants to know of ops of this lane.
     pub(super) fn report_stream(&self, lane: Lane) -> &Stream {
-        &self.reports[stream_of(lane)]
+        self.reports.get(lane)
     }
 
     pub(super) fn place(&self, region: &Region) -> DeviceRegion {

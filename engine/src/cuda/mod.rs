@@ -21,7 +21,7 @@ use zipwire_schedule::plan::{Batch, Exchange, Local, OpKind, Plan, Program};
 use zipwire_schedule::{Channel, Failure, FailureKind, Machine, Rank, RankEnd, RunFailure};
 use zipwire_timeline::Timeline;
 
-use self::backend::{CAPABILITIES, Clock, CudaBackend};
+use self::backend::{CAPABILITIES, Clock, CudaBackend, eager};
 use self::device_state::{DeviceState, Kernels};
 use self::exchange::{Exchanges, PeerMessage};
 use crate::chunks::{Chunk, Chunks};
@@ -176,6 +176,7 @@ impl RankJob<'_> {
             payload: self.setup.payload,
             failure_report: FailureReport { segments: &self.setup.plan.segments },
             stuck_after: self.setup.stuck_after,
+            eager: eager(self.setup.plan.programs.len()),
             held: VecDeque::new(),
             is_queued: vec![false; program.ops.len()],
             running: Vec::new(),

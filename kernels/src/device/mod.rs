@@ -33,6 +33,19 @@ unsafe impl Send for Context {}
 // SAFETY: as above; the driver synchronises its own state.
 unsafe impl Sync for Context {}
 
+/// Asks the driver, by the environment, for the most queues that it spreads streams over (32, where 8 is its default): what waits in one holds
+/// up other streams in it. A number that the user has set stays.
+///
+/// # Safety
+/// No other thread may run, and nothing may have called the driver.
+pub unsafe fn take_all_queues() {
+    const VARIABLE: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
+    if std::env::var_os(VARIABLE).is_none() {
+        // SAFETY: the caller promises that nobody reads the environment meanwhile.
+        unsafe { std::env::set_var(VARIABLE, "32") };
+    }
+}
+
 impl Device {
     /// How many GPUs this machine has.
     ///
