@@ -197,7 +197,9 @@ fn on_any(what: &str) -> String {
 
 /// Help for `--on` of a validation: those whose measurements say something about a cluster.
 fn validate_on() -> String {
-    let can = executors::ALL.iter().filter(|executor| executor.refuses_validation().is_none());
+    let can = executors::ALL.iter().filter(|executor| {
+        !matches!(executor.capabilities().validation, executors::ValidationSupport::None(_))
+    });
     let names: Vec<&str> = can.map(|executor| executor.name()).collect();
     format!("The executor that measures: {}", names.join(", "))
 }

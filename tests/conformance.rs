@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use common::conformance::{cases, conforms};
 use common::gpus;
 use libtest_mimic::{Arguments, Trial};
-use zipwire::executors::{CUDA, MPI};
+use zipwire::executors::{CUDA, Ranks};
 use zipwire::{executors, simd_from_environment};
 
 fn main() -> ExitCode {
@@ -19,7 +19,10 @@ fn main() -> ExitCode {
     // A sixteenth of the quickstart's bytes.
     let cases = cases(256);
     // Ranks of `mpi` are processes: `tests/mpi` starts them.
-    let real = executors::ALL.iter().copied().filter(|executor| executor.is_real() && *executor != MPI);
+    let real = executors::ALL.iter().copied().filter(|executor| {
+        let capabilities = executor.capabilities();
+        capabilities.is_real && capabilities.ranks == Ranks::Inside
+    });
     let trials = real.flat_map(|executor| {
         let is_missing = executor.missing().is_some();
         if executor == CUDA && !is_missing {

@@ -21,7 +21,7 @@
 //! The way through the crate: [`Source`] is the text; `tree` parses it and keeps where everything was written;
 //! `set` applies `--set` and `--real-set` to the tree; `language` reads values, tables and their keys, each by its one declaration; the
 //! modules named after tables (`cluster`, `compute`, `model`, `routing`, `workload`, `codec`, `variant`) declare their keys and resolve
-//! them, and [`load`] puts the result together. A scenario with a `[sweep]` is many: [`load_sweep`] gives its points. A [`ScenarioError`]
+//! them, and [`load`] puts the result together. A scenario with a `[sweep]` is many: [`open`] gives its points. A [`ScenarioError`]
 //! points at the text that is wrong. [`schema()`] is all keys as a JSON Schema. A [`Parcel`] is what another host needs to resolve the same
 //! experiment.
 //!
@@ -74,7 +74,7 @@ pub use problem::{
     FlowProblem, GraphProblem, ParcelProblem, PayloadProblem, Problem, ServingProblem, TableProblem,
 };
 pub use quantity::Dimension;
-pub use sweep::{Sweep, load_sweep};
+pub use sweep::{Scenario, Sweep, open};
 pub use traffic::{BetweenNodes, Traffic};
 pub use variant::{Algorithms, Variant};
 pub use workload::Serving;

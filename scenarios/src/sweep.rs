@@ -29,19 +29,57 @@ pub struct Sweep {
     files: Files,
 }
 
-/// Reads the sweep of a scenario; `None` if it has none, or an empty one. Points are checked by [`Sweep::check`].
-///
-/// `sets` and `seed` are as for [`load`](crate::load); neither may set what the sweep does.
-///
-/// # Errors
-/// A mistake in the table, or in the scenario without it, with its place in the file or the argument.
-pub fn load_sweep(source: &Source, sets: &[String], seed: Option<u64>) -> Result<Option<Sweep>> {
-    let sweep = load_unchecked(&Arguments::new(source, sets, &[], seed), Files::new(&source.base))?;
-    sweep.as_ref().map(Sweep::base).transpose()?;
-    Ok(sweep)
+/// A scenario: one experiment, or the points of a sweep.
+#[derive(Debug)]
+pub enum Scenario {
+    /// It has no `[sweep]`, or an empty one.
+    One(Box<Experiment>),
+    /// One experiment for each point.
+    Sweep(Sweep),
 }
 
-/// Like [`load_sweep`], with files from disk or from a parcel, and without reading those that only the scenario without the sweep needs.
+/// Reads a scenario, with its sweep if it has one. Points are checked by [`Sweep::check`].
+///
+/// `sets` and `seed` are as for [`load`](crate::load); neither may set what a sweep does.
+///
+/// # Errors
+/// A mistake in the scenario, or in the table of the sweep, with its place in the file or the argument.
+pub fn open(source: &Source, sets: &[String], seed: Option<u64>) -> Result<Scenario> {
+    let (arguments, files) = (Arguments::new(source, sets, &[], seed), Files::new(&source.base));
+    let (mut root, paths) = experiment::parse(&arguments)?;
+    let axes = take_axes(&mut root)?;
+    if axes.is_empty() {
+        let experiment = experiment::resolve(&root, &arguments, None, &files)?.experiment(&files);
+        return Ok(Scenario::One(Box::new(experiment)));
+    }
+    check_paths(&root, &axes, &paths, seed)?;
+    let sweep = Sweep { arguments, root, axes, files };
+    sweep.base()?;
+    Ok(Scenario::Sweep(sweep))
+}
+
+impl Scenario {
+    /// The experiment, without the sweep if there is one.
+    ///
+    /// # Errors
+    /// None once the scenario was opened, unless a file has changed since.
+    pub fn base(&self) -> Result<Experiment> {
+        match self {
+            Self::One(experiment) => Ok((**experiment).clone()),
+            Self::Sweep(sweep) => sweep.base(),
+        }
+    }
+
+    /// The sweep, if it has one.
+    pub fn into_sweep(self) -> Option<Sweep> {
+        match self {
+            Self::One(_) => None,
+            Self::Sweep(sweep) => Some(sweep),
+        }
+    }
+}
+
+/// The sweep of a scenario, with files from disk or from a parcel, and without reading those that only the scenario without the sweep needs.
 pub(crate) fn load_unchecked(arguments: &Arc<Arguments>, files: Files) -> Result<Option<Sweep>> {
     let (mut root, paths) = experiment::parse(arguments)?;
     let axes = take_axes(&mut root)?;

@@ -102,7 +102,7 @@ pub(crate) struct ProbeArgs {
 /// An executor whose times are those of hosts.
 fn probing(name: &str) -> Result<&'static dyn Executor, String> {
     let executor = executors::named(name)?;
-    if executor == executors::MPI {
+    if executor.capabilities().validation == executors::ValidationSupport::Probed {
         return Ok(executor);
     }
     Err("only `mpi` has links to be measured: others are simulated, or are memory of this process".to_owned())

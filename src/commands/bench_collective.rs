@@ -9,7 +9,7 @@ use zipwire::bench::{
 };
 use zipwire::cluster::CodecCost;
 use zipwire::cluster::library::Operation;
-use zipwire::executors::MPI;
+use zipwire::executors::Ranks;
 use zipwire::scenarios::{Dimension, nearest, presets};
 use zipwire::schedule::Protocol;
 
@@ -24,13 +24,14 @@ use crate::table;
 const SIZES: usize = 64;
 
 pub(crate) fn run(args: &BenchCollectiveArgs, cancel: &Cancel) -> Result<(), CliError> {
-    if args.on != MPI {
+    if args.on.capabilities().ranks == Ranks::Inside {
         return run_here(args, cancel);
     }
     if args.op.contains(&Operation::SendRecv) {
         let name = Operation::SendRecv.name();
         return Err(CliError::Usage(format!(
-            "`--op {name}` does not run on `{MPI}` yet\nhelp: `zipwire run` takes scenarios of transfers there"
+            "`--op {name}` does not run on `{}` yet\nhelp: `zipwire run` takes scenarios of transfers there",
+            args.on
         )));
     }
     let job = || Ok(Job { ranks: ranks(&bench(args)?)?, folder: None });

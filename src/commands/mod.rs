@@ -23,7 +23,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use zipwire::codec::DType;
-use zipwire::scenarios::{Experiment, ScenarioError, Source, load, load_real};
+use zipwire::scenarios::{Experiment, Scenario, ScenarioError, Source, load, load_real, open};
 use zipwire::traces::escaped;
 
 use crate::cli::ScenarioArgs;
@@ -37,6 +37,12 @@ fn refuse_store(folder: Option<&Path>) -> Result<(), CliError> {
 /// Reads a scenario with all its variants; `--variant` is checked and applied by [`Experiment::select`] later.
 fn load_scenario(args: &ScenarioArgs) -> Result<Experiment, ScenarioError> {
     load_file(&args.scenario, &args.set, args.seed)
+}
+
+/// Reads a scenario with its sweep; `--variant` as above.
+fn open_scenario(args: &ScenarioArgs) -> Result<Scenario, ScenarioError> {
+    let _span = tracing::info_span!("load scenario").entered();
+    open(&Source::read(&args.scenario)?, &args.set, args.seed)
 }
 
 /// Reads a scenario as the real run of a validation takes it.

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use zipwire::cluster::Topology;
-use zipwire::scenarios::{Experiment, Serving, Source, Traffic, load_sweep, nearest, presets};
+use zipwire::scenarios::{Experiment, Serving, Source, Sweep, Traffic, nearest, presets};
 use zipwire::schedule::Rank;
 use zipwire::{Cancel, ExecuteError, Prepared, Shared, sweep};
 
-use super::{load_file, load_scenario, print, print_json, say_warnings};
+use super::{load_file, open_scenario, print, print_json, say_warnings};
 use crate::cli::{RoutesArgs, ScenarioArgs, ScenarioCommand};
 use crate::error::CliError;
 use crate::{shipped, table};
@@ -85,10 +85,11 @@ struct VariantReport {
 }
 
 fn check(args: &ScenarioArgs, memory: Option<u64>, json: bool, cancel: &Cancel) -> Result<(), CliError> {
-    let mut experiment = load_scenario(args)?;
+    let scenario = open_scenario(args)?;
+    let mut experiment = scenario.base()?;
     experiment.select(&args.variant)?;
     let mut report = report(&experiment, memory, cancel)?;
-    report.sweep = check_sweep(args, cancel)?;
+    report.sweep = scenario.into_sweep().map(|sweep| check_sweep(&sweep, cancel)).transpose()?;
     if json {
         return print_json(&report);
     }
@@ -151,13 +152,10 @@ fn tokens_line(traffic: &TrafficReport) -> Option<String> {
 }
 
 /// Resolves all points; planning them is left to a run.
-fn check_sweep(args: &ScenarioArgs, cancel: &Cancel) -> Result<Option<SweepReport>, CliError> {
-    let Some(swept) = load_sweep(&Source::read(&args.scenario)?, &args.set, args.seed)? else {
-        return Ok(None);
-    };
-    sweep::check(&swept, cancel)?;
+fn check_sweep(swept: &Sweep, cancel: &Cancel) -> Result<SweepReport, CliError> {
+    sweep::check(swept, cancel)?;
     let paths = swept.paths().map(str::to_owned).collect();
-    Ok(Some(SweepReport { points: swept.point_count(), paths }))
+    Ok(SweepReport { points: swept.point_count(), paths })
 }
 
 fn report(experiment: &Experiment, memory: Option<u64>, cancel: &Cancel) -> Result<Report, CliError> {

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use comfy_table::Table;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use zipwire::executors::{MPI, SIM, THREADS};
+use zipwire::executors::{SIM, THREADS, ValidationSupport};
 use zipwire::scenarios::{Experiment, Source};
 use zipwire::schedule::Stage;
 use zipwire::timeline::{CriticalPath, Deviation, Timeline};
@@ -50,7 +50,8 @@ const PACED: Scope = Scope {
 
 pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> {
     super::refuse_store(args.out.as_deref())?;
-    if args.on == MPI {
+    let validation = args.on.capabilities().validation;
+    if validation == ValidationSupport::Probed {
         return run_on_hosts(args, cancel);
     }
     if args.cluster.is_some() {
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     let mut real = load_real_scenario(&args.scenario, &args.real_set)?;
     real.select(&args.scenario.variant)?;
     say_without_sweep(&experiment);
-    if let Some(why) = args.on.refuses_validation() {
+    if let ValidationSupport::None(why) = validation {
         return Err(CliError::Usage(format!("`--on {}`: {why}; use `{THREADS}`", args.on)));
     }
     if let Some(dilation) = args.dilation.filter(|dilation| !DILATIONS.contains(dilation)) {
@@ -84,11 +85,12 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     let mut output = args.out.as_deref().map(Output::create).transpose()?;
     let coded = experiment.variants.iter().filter(|variant| variant.protocol.is_coded()).count();
     let progress = Progress::new(coded + 2 * experiment.variants.len());
-    let setup = ValidationSetup { experiment: &experiment, real: &real, dilation: args.dilation };
+    let setup =
+        ValidationSetup { experiment: &experiment, real: &real, executor: args.on, dilation: args.dilation };
     let validation = validate(&mut prepared, &setup, cancel, |step| progress.next(&step))?;
     drop(progress);
     if let Some(output) = &mut output {
-        write_timelines(output, &experiment, THREADS, &prepared, &validation)?;
+        write_timelines(output, &experiment, args.on, &prepared, &validation)?;
     }
     if cancel.is_cancelled() {
         return Err(ExecuteError::Cancelled.into());
@@ -143,7 +145,7 @@ fn report<'a>(args: &'a ValidateArgs, validation: &Validation, scope: Scope) -> 
     });
     Report {
         executor: args.on.name(),
-        constants: (args.on == MPI).then(|| constants(args)),
+        constants: (args.on.capabilities().validation == ValidationSupport::Probed).then(|| constants(args)),
         real_set: &args.real_set,
         dilation: validation.dilation,
         variants: variants.collect(),

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use zipwire::executors::SIM;
+use zipwire::executors::{SIM, THREADS};
 use zipwire::scenarios::{Experiment, Source, load, load_real};
 use zipwire::timeline::Metrics;
 use zipwire::{Cancel, ExecuteError, Prepared, Validation, ValidationSetup, validate};
@@ -19,7 +19,7 @@ fn source(name: &str) -> Source {
 fn validated(experiment: &Experiment, real: &Experiment) -> Result<Validation, ExecuteError> {
     let cancel = Cancel::new();
     let mut prepared = Prepared::new(experiment, &cancel)?;
-    let setup = ValidationSetup { experiment, real, dilation: None };
+    let setup = ValidationSetup { experiment, real, executor: THREADS, dilation: None };
     validate(&mut prepared, &setup, &cancel, |_| ())
 }
 

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use tempfile::TempDir;
-use zipwire::executors::{self, MPI, SIM, THREADS};
+use zipwire::executors::{self, Capabilities, MPI, PlanReport, PlanRun, SIM, THREADS, ValidationSupport};
 use zipwire::scenarios::{Experiment, Source, load};
-use zipwire::{Cancel, ExecuteError, Executor, Outcome, Output, Prepared, RunResult, compare, write_run};
+use zipwire::schedule::FailureKind;
+use zipwire::{Cancel, ExecuteError, Executor, Output, Prepared, RunResult, compare, write_run};
 
 use crate::common::process;
 
@@ -37,8 +38,8 @@ impl Executor for Echo {
         "echoed"
     }
 
-    fn is_real(&self) -> bool {
-        self.is_real
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { is_real: self.is_real, ..SIM.capabilities() }
     }
 
     fn memory_bytes(&self, _: &Prepared<'_>, _: usize) -> u64 {
@@ -50,21 +51,25 @@ impl Executor for Echo {
         if self.refuses { Err(ExecuteError::Adaptive(name)) } else { Ok(()) }
     }
 
-    fn run(
+    fn run_plan(
         &self,
         prepared: &mut Prepared<'_>,
-        index: usize,
+        run: &PlanRun<'_>,
         cancel: &Cancel,
-    ) -> Result<Outcome, ExecuteError> {
+    ) -> Result<PlanReport, ExecuteError> {
         assert!(!self.refuses, "what is refused is not run");
-        SIM.run(prepared, index, cancel)
+        SIM.run_plan(prepared, run, cancel)
     }
 }
 
 static ECHO: Echo = Echo { is_real: false, memory: 0, refuses: false };
 
 fn experiment(sets: &[&str]) -> Experiment {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/smoke/moe-dirichlet-2x2.toml");
+    experiment_of("smoke/moe-dirichlet-2x2", sets)
+}
+
+fn experiment_of(name: &str, sets: &[&str]) -> Experiment {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("scenarios/{name}.toml"));
     let sets: Vec<String> = sets.iter().map(|&set| set.to_owned()).collect();
     load(&Source::read(&file).unwrap(), &sets, None).unwrap()
 }
@@ -93,6 +98,61 @@ fn an_executor_of_ones_own_runs_beside_the_others() {
         let trace = std::fs::read_to_string(file).unwrap();
         assert!(trace.contains("\"executor\":\"echo\"") && trace.contains("\"clock\":\"borrowed\""));
     }
+}
+
+/// Threads under another name, of which nobody above knows anything.
+struct Lent;
+
+impl Executor for Lent {
+    fn name(&self) -> &'static str {
+        "lent"
+    }
+
+    fn summary(&self) -> &'static str {
+        "threads under another name"
+    }
+
+    fn clock(&self) -> &'static str {
+        "monotonic"
+    }
+
+    fn times(&self, _: &Experiment) -> &'static str {
+        "lent"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        THREADS.capabilities()
+    }
+
+    fn run_plan(
+        &self,
+        prepared: &mut Prepared<'_>,
+        run: &PlanRun<'_>,
+        cancel: &Cancel,
+    ) -> Result<PlanReport, ExecuteError> {
+        THREADS.run_plan(prepared, run, cancel)
+    }
+}
+
+/// Runs of single plans are all that adaptive variants and faults take of an executor.
+#[test]
+fn an_executor_of_ones_own_adapts_and_has_faults() {
+    let cancel = Cancel::new();
+    let adaptive = experiment_of("switcher/small-2x2", &[]);
+    let mut prepared = Prepared::new(&adaptive, &cancel).unwrap();
+    let index = adaptive.variants.iter().position(|variant| variant.is_adaptive()).unwrap();
+    let outcome = prepared.run(index, &Lent, &cancel).unwrap();
+    assert_eq!(outcome.verified, Some(true));
+    let switcher = outcome.switcher.unwrap();
+    assert!(!switcher.decisions.is_empty() && switcher.elapsed_s > 0.0, "{switcher:?}");
+    assert_eq!(outcome.timeline.iterations.len(), adaptive.iterations as usize);
+
+    let faulty = experiment_of("faults/delay", &[]);
+    let mut prepared = Prepared::new(&faulty, &cancel).unwrap();
+    let Err(ExecuteError::Run(_, _, failure)) = prepared.run(0, &Lent, &cancel) else {
+        panic!("a transfer is delayed beyond its deadline")
+    };
+    assert_eq!((failure.root_cause.rank.0, failure.first.kind), (6, FailureKind::Timeout));
 }
 
 #[test]
@@ -130,16 +190,15 @@ fn names_are_distinct_and_lead_back() {
 /// needs a way of its own there first.
 #[test]
 fn validation_measures_on_threads_and_hosts() {
-    let measures = executors::ALL.iter().filter(|executor| executor.refuses_validation().is_none());
-    assert_eq!(measures.collect::<Vec<_>>(), [&THREADS, &MPI]);
-    for executor in executors::ALL.iter().filter(|executor| executor.refuses_validation().is_some()) {
+    let support = |executor: &dyn Executor| executor.capabilities().validation;
+    assert_eq!(support(THREADS), ValidationSupport::Paced);
+    assert_eq!(support(MPI), ValidationSupport::Probed);
+    for executor in executors::ALL.iter().filter(|executor| **executor != THREADS && **executor != MPI) {
+        let ValidationSupport::None(reason) = support(*executor) else { panic!("{executor}") };
         let ended = output(&["validate", "scenarios/quickstart.toml", "--on", executor.name()]);
         assert_eq!(ended.status.code(), Some(2));
         let error = text_of(&ended.stderr);
-        assert!(
-            error.contains(executor.refuses_validation().unwrap()) && error.contains("use `threads`"),
-            "{error}"
-        );
+        assert!(error.contains(reason) && error.contains("use `threads`"), "{error}");
     }
 }
 

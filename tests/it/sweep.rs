@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use zipwire::executors::SIM;
-use zipwire::scenarios::{Source, Sweep, load_sweep};
+use zipwire::scenarios::{Source, Sweep, open};
 use zipwire::sweep::{SweepError, SweepEvent, SweepSetup};
 use zipwire::{Cancel, executors};
 
@@ -88,7 +88,7 @@ impl Case {
     }
 
     fn sweep(&self) -> Sweep {
-        load_sweep(&Source::read(&self.path("swept.toml")).unwrap(), &[], None).unwrap().unwrap()
+        open(&Source::read(&self.path("swept.toml")).unwrap(), &[], None).unwrap().into_sweep().unwrap()
     }
 
     /// Runs the sweep in this process until `most` points have ended; gives what was there before.

@@ -5,7 +5,6 @@ use zipwire_timeline::{Bandwidths, Metrics, Timeline, Updates};
 use zipwire_traces::Executors;
 
 use crate::critical_path::critical_path;
-use crate::executors::SIM;
 use crate::{Cancel, ExecuteError, Executor, Planned, Prepared, Served};
 
 /// Results of a comparison.
@@ -120,8 +119,9 @@ pub fn compare<E: From<ExecuteError>>(
             summary.codec_speed_basis = declared.map(|declared| declared.basis.name());
             summary.faults_not_fired = outcome.unfired;
             let timeline = outcome.timeline;
+            let is_simulated = !executor.capabilities().is_real;
             let is_explained =
-                explains && executor == SIM && !variant.is_adaptive() && experiment.serving.is_none();
+                explains && is_simulated && !variant.is_adaptive() && experiment.serving.is_none();
             summary.critical_path =
                 is_explained.then(|| critical_path(experiment, variant, &planned.plan, &timeline));
             let served = outcome.served;

@@ -1,4 +1,4 @@
-//! Runs one variant of an experiment on one executor.
+//! Prepares an experiment: plans its variants, and checks whether executors can run them.
 
 mod error;
 
@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use zipwire_cluster::TransferStart;
+use zipwire_engine::EngineError;
 use zipwire_kernels::Device;
 use zipwire_payload::Payload;
 use zipwire_scenarios::{Experiment, Variant};
@@ -20,6 +21,7 @@ pub use self::error::ExecuteError;
 
 use crate::adaptive::Arms;
 use crate::choices::choices;
+use crate::executors::FaultSupport;
 use crate::memory::{self, Footprint, MemoryLimit};
 use crate::serving::{self, Served};
 use crate::simulate::Simulator;
@@ -33,7 +35,7 @@ pub const SIMULATED: Capabilities =
 #[derive(Debug)]
 pub struct Planned {
     /// The plan, validated.
-    pub plan: Plan,
+    pub plan: Arc<Plan>,
     /// Its digest.
     pub digest: String,
 }
@@ -164,7 +166,7 @@ impl<'a> Prepared<'a> {
                 Some(serving) => serving::digest(experiment, serving, variant),
                 None => plan.digest(),
             };
-            Ok(Planned { plan, digest })
+            Ok(Planned { plan: Arc::new(plan), digest })
         };
         let planned = experiment.variants.iter().map(prepare).collect::<Result<_, ExecuteError>>()?;
         if cancel.is_cancelled() {
@@ -221,23 +223,27 @@ impl<'a> Prepared<'a> {
         Room { bytes, sharers: self.shared.sharers }
     }
 
-    fn check_variant(&self, index: usize, executor: &dyn Executor) -> Result<(), ExecuteError> {
+    pub(crate) fn check_variant(&self, index: usize, executor: &dyn Executor) -> Result<(), ExecuteError> {
         let name = executor.name();
         if let Some(missing) = executor.missing() {
             return Err(ExecuteError::Unavailable(name, missing));
         }
-        let variant = &self.experiment.variants[index];
-        if self.experiment.serving.is_some() && !executor.serves() {
+        let (experiment, capabilities) = (self.experiment, executor.capabilities());
+        let variant = &experiment.variants[index];
+        if experiment.serving.is_some() && !capabilities.serves {
             return Err(ExecuteError::NoServing(name, executors::serving()));
         }
-        if executor.is_real() {
+        if capabilities.is_real {
             self.payload(index, executor)?;
-            if !self.experiment.drifts.is_empty() {
+            if !experiment.drifts.is_empty() {
                 return Err(ExecuteError::Drift(name));
             }
         }
-        if variant.is_adaptive() && !(executor.adapts() && self.experiment.faults.is_empty()) {
+        if variant.is_adaptive() && !(capabilities.adapts && experiment.faults.is_empty()) {
             return Err(ExecuteError::Adaptive(variant.name.clone()));
+        }
+        if !experiment.faults.is_empty() && capabilities.faults == FaultSupport::None {
+            return Err(ExecuteError::Refused(variant.name.clone(), name, EngineError::Faults));
         }
         executor.check(self, index)?;
         let needed = self.plan_bytes + executor.memory_bytes(self, index);
@@ -247,23 +253,6 @@ impl<'a> Prepared<'a> {
         }
         let (variant, limit) = (variant.name.clone(), limit.to_string());
         Err(ExecuteError::Memory { variant, executor: name, needed, limit })
-    }
-
-    /// Runs the variant at `index`.
-    ///
-    /// # Errors
-    /// If the executor is not available, the run fails, or the user stops it.
-    pub fn run(
-        &mut self,
-        index: usize,
-        executor: &dyn Executor,
-        cancel: &Cancel,
-    ) -> Result<Outcome, ExecuteError> {
-        self.check_variant(index, executor)?;
-        check_start(self.experiment, executor)?;
-        let name = &self.experiment.variants[index].name;
-        let _span = tracing::info_span!("variant", %name, %executor).entered();
-        executor.run(self, index, cancel)
     }
 
     /// The experiment.
@@ -305,20 +294,6 @@ impl<'a> Prepared<'a> {
         }
         ExecuteError::Run(self.experiment.variants[index].name.clone(), executor.name(), failure)
     }
-
-    /// Checks that as many bytes were compared as the plan delivers and adds up, if bytes are verified.
-    pub(crate) fn check_verified(
-        &self,
-        index: usize,
-        plan: &Plan,
-        iterations: u64,
-        bytes: u64,
-    ) -> Result<(), ExecuteError> {
-        if bytes == plan.bytes_verified() * iterations || !self.verifies() {
-            return Ok(());
-        }
-        Err(ExecuteError::Unverified(self.experiment.variants[index].name.clone()))
-    }
 }
 
 /// Refuses what does not fit into memory; bytes of the plans.
@@ -335,7 +310,9 @@ fn check_memory(experiment: &Experiment, is_run: bool, limit: MemoryLimit) -> Re
 /// Refuses `cluster.start = "barrier"` on real ranks: their transfers start when both ends are there.
 pub(crate) fn check_start(experiment: &Experiment, executor: &dyn Executor) -> Result<(), ExecuteError> {
     match experiment.start {
-        TransferStart::Barrier if executor.is_real() => Err(ExecuteError::Start(executor.name())),
+        TransferStart::Barrier if executor.capabilities().is_real => {
+            Err(ExecuteError::Start(executor.name()))
+        }
         TransferStart::Barrier | TransferStart::Rendezvous => Ok(()),
     }
 }

@@ -11,6 +11,7 @@ mod cancel;
 mod choices;
 mod compare;
 pub mod critical_path;
+mod drive;
 mod execute;
 pub mod executors;
 mod memory;

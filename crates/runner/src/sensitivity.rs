@@ -191,7 +191,7 @@ pub fn sensitivities(
     };
     let mut found = Vec::new();
     for Constant { path, enlarge } in constants().into_iter().chain(of_library(&experiment.host.library)) {
-        let plans = compared.map(|index| &prepared.planned(index).plan);
+        let plans = compared.map(|index| &*prepared.planned(index).plan);
         if !matters(&base, &enlarge, &plans) {
             continue;
         }

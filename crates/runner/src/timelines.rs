@@ -24,7 +24,7 @@ pub fn write_run(output: &mut Output, ran: &RunResult<'_>) -> Result<(), OutputE
     }
     if let Some(rows) = transfer_rows(experiment, &planned.plan, timeline) {
         // The file of the contract is that of the simulation of the first variant.
-        let is_main = !executor.is_real() && experiment.variants[0].name == variant;
+        let is_main = !executor.capabilities().is_real && experiment.variants[0].name == variant;
         let name =
             if is_main { "transfers.csv".to_owned() } else { format!("{executor}-{variant}.transfers.csv") };
         output.write(&name, |out| write_transfers(rows, out))?;
@@ -36,7 +36,7 @@ pub fn write_run(output: &mut Output, ran: &RunResult<'_>) -> Result<(), OutputE
 fn write_served(output: &mut Output, ran: &RunResult<'_>, served: &Served) -> Result<(), OutputError> {
     let &RunResult { experiment, executor, variant, .. } = ran;
     // The file of the contract is that of the simulation of the first variant.
-    let is_main = !executor.is_real() && experiment.variants[0].name == variant;
+    let is_main = !executor.capabilities().is_real && experiment.variants[0].name == variant;
     let name = if is_main { "requests.csv".to_owned() } else { format!("{executor}-{variant}.requests.csv") };
     output.write(&name, |out| write_requests(&served.requests, &served.records, out))?;
     let name = format!("{executor}-{variant}.requests.trace.json");

@@ -5,18 +5,17 @@ use std::sync::Arc;
 use zipwire_calibrate::HostConstants;
 use zipwire_cluster::{NetworkModel, Topology};
 use zipwire_codec::Spec;
-use zipwire_engine::threads::{CodecWork, Coding, HostReport, Pace};
+use zipwire_engine::threads::{CodecWork, Coding, Pace};
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::{Algorithm, CostModel, Deadlines, Lane, Plan, SegmentId};
 use zipwire_timeline::{CriticalPath, Deviation, Metrics, Timeline};
 
-use crate::adaptive::Arms;
 use crate::choices::costs;
 use crate::critical_path::critical_path;
+use crate::drive::RunConditions;
 use crate::execute::check_start;
-use crate::executors::{Real, SIM, THREADS, cores};
+use crate::executors::{PlanReport, SIM, cores};
 use crate::probe::probe;
-use crate::simulate::FaultSetup;
 use crate::{Cancel, ExecuteError, Executor, Planned, Prepared, Shared};
 
 /// Unpaced iterations in which the codec of this machine is measured. Each op counts with its shortest: in the first one
@@ -38,6 +37,8 @@ pub struct ValidationSetup<'a> {
     pub experiment: &'a Experiment,
     /// The experiment that is run for real: the same, or the same work on a cluster other than the scenario's.
     pub real: &'a Experiment,
+    /// Executor of the real run, whose links can be paced.
+    pub executor: &'a dyn Executor,
     /// Replaces the least dilation that lets this machine keep up and that makes iterations long enough to be measured;
     /// less than that is refused.
     pub dilation: Option<f64>,
@@ -132,12 +133,12 @@ pub fn validate(
     cancel: &Cancel,
     mut begin: impl FnMut(String),
 ) -> Result<Validation, ExecuteError> {
-    let ValidationSetup { experiment, real, dilation } = *setup;
+    let ValidationSetup { experiment, real, executor, dilation } = *setup;
     check_model(real)?;
-    check_start(real, THREADS)?;
+    check_start(real, executor)?;
     check_same_work(prepared, experiment, real, cancel)?;
     prepared.check_plans(SIM)?;
-    prepared.check_plans(THREADS)?;
+    prepared.check_plans(executor)?;
     let mut predictions = Vec::new();
     let mut needed = 1.0_f64;
     for (index, variant) in experiment.variants.iter().enumerate() {
@@ -147,7 +148,7 @@ pub fn validate(
         predictions.push(prediction);
         if needs_measuring(prepared, index) {
             begin(format!("{}: measuring the codec of this machine", variant.name));
-            needed = needed.max(prepared.needed_dilation(index, real, cancel)?);
+            needed = needed.max(prepared.needed_dilation(index, executor, real, cancel)?);
         }
     }
     let needed = needed.ceil();
@@ -166,11 +167,11 @@ pub fn validate(
         pace.costs = costs(real, &real.variants[index]);
         begin(format!("{}: running at 1/{} of the speed", variant.name, pace.dilation));
         let deadlines = prediction.deadlines.as_ref().filter(|_| !real.faults.is_empty());
-        let fault_setup = FaultSetup { faults: &real.faults, deadlines, fired: None };
         let report = if variant.is_adaptive() {
-            prepared.measure_adaptive(index, THREADS, Some(&pace), cancel)?.0
+            prepared.run_adaptive(index, executor, Some(&pace), cancel)?.0
         } else {
-            prepared.measure(index, experiment.iterations, Some(&pace), fault_setup, cancel)?
+            let conditions = RunConditions { faults: &real.faults, deadlines, pace: Some(&pace) };
+            prepared.run_own_plan(index, executor, experiment.iterations, conditions, cancel)?
         };
         variants.push(compare(
             prepared.planned(index),
@@ -196,7 +197,7 @@ fn compare(
     experiment: &Experiment,
     variant: &Variant,
     prediction: Prediction,
-    report: HostReport,
+    report: PlanReport,
     dilation: f64,
 ) -> VariantValidation {
     let Prediction { timeline: simulated, iteration_s: predicted_s, .. } = prediction;
@@ -301,17 +302,19 @@ impl Prepared<'_> {
     ) -> Result<Prediction, ExecuteError> {
         let experiment = self.experiment;
         let variant = &experiment.variants[index];
+        let iterations = experiment.iterations;
         let expected = match variant.is_adaptive() {
-            true => self.simulate_adaptive(index, cancel)?.0,
-            false => self.simulate(index, FaultSetup::NONE, cancel)?,
+            true => self.run_adaptive(index, SIM, None, cancel)?.0,
+            false => self.run_own_plan(index, SIM, iterations, RunConditions::NONE, cancel)?,
         };
+        let expected = expected.timeline;
         let has_faults = !(experiment.faults.is_empty() && real.faults.is_empty());
         let deadlines = has_faults.then(|| self.deadlines(index, &expected));
         let timeline = match experiment.faults.as_slice() {
             [] => expected,
             faults => {
-                let fault_setup = FaultSetup { faults, deadlines: deadlines.as_ref(), fired: None };
-                self.simulate(index, fault_setup, cancel)?
+                let conditions = RunConditions { faults, deadlines: deadlines.as_ref(), pace: None };
+                self.run_own_plan(index, SIM, iterations, conditions, cancel)?.timeline
             }
         };
         let iteration_s = mean_iteration_s(&timeline, self.planned(index));
@@ -322,31 +325,30 @@ impl Prepared<'_> {
     }
 
     /// Measures the codec and sum ops of a variant on this machine; of an adaptive one, under each arm.
-    fn codec_works(&self, index: usize, cancel: &Cancel) -> Result<Vec<CodecWork>, ExecuteError> {
+    fn codec_works(
+        &mut self,
+        index: usize,
+        executor: &dyn Executor,
+        cancel: &Cancel,
+    ) -> Result<Vec<CodecWork>, ExecuteError> {
         let variant = &self.experiment.variants[index];
         if !variant.is_adaptive() {
-            return Ok(vec![self.measure(index, WARM_UPS, None, FaultSetup::NONE, cancel)?.codec_work]);
+            let report = self.run_own_plan(index, executor, WARM_UPS, RunConditions::NONE, cancel)?;
+            return Ok(vec![report.codec_work]);
         }
-        let arms = Arms::new(self.experiment, variant);
-        let payload = arms.payload(THREADS)?;
-        let work = |plan: Result<Plan, ExecuteError>| {
-            let (plan, iterations) = (&plan?, 0..WARM_UPS);
-            let real =
-                Real { plan, payload: &payload, iterations, pace: None, fault_setup: FaultSetup::NONE };
-            Ok(self.run_on_threads(index, &real, cancel)?.codec_work)
-        };
-        arms.single_plans().map(work).collect()
+        self.codec_works_of_arms(index, executor, WARM_UPS, cancel)
     }
 
     /// The least dilation at which the real work of the ops of a call, which are open together, takes no more than its
     /// share of the time that `real` declares for one of them.
     pub(crate) fn needed_dilation(
-        &self,
+        &mut self,
         index: usize,
+        executor: &dyn Executor,
         real: &Experiment,
         cancel: &Cancel,
     ) -> Result<f64, ExecuteError> {
-        let works = self.codec_works(index, cancel)?;
+        let works = self.codec_works(index, executor, cancel)?;
         let costs = costs(real, &real.variants[index]);
         let plan = &self.planned(index).plan;
         let needed = works.iter().flat_map(|work| &work.calls).map(|((segment, coding), call)| {

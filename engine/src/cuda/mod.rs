@@ -9,6 +9,7 @@ mod device_state;
 mod exchange;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,8 +46,8 @@ pub struct CudaSetup<'a> {
     pub plan: &'a Plan,
     /// Contents of the chunks.
     pub payload: &'a Payload,
-    /// Iterations, with a barrier before each.
-    pub iterations: u32,
+    /// The iterations, with a barrier before each.
+    pub iterations: Range<u32>,
     /// The longest standstill, usually [`STUCK_AFTER`].
     pub stuck_after: Duration,
     /// The GPUs, at least one. Rank r runs on number r modulo their number.
@@ -84,7 +85,7 @@ pub fn run(setup: &CudaSetup<'_>, cancel: &AtomicBool) -> Result<CudaReport, Box
     let mut device_states = set_up(setup, cancel)?;
     let epoch = Instant::now();
     let mut report = CudaReport { timeline: empty_timeline(plan), bytes_verified: 0 };
-    for iteration in 0..setup.iterations {
+    for iteration in setup.iterations.clone() {
         let _span = tracing::info_span!("run", iteration).entered();
         let (control, inboxes) = Control::new(plan.programs.len(), epoch, cancel);
         let clocks = setup.devices.iter().map(|device| Clock::set(device, || control.now_s()));

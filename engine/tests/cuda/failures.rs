@@ -113,7 +113,7 @@ fn cancelling_ends_all() {
     let setup = CudaSetup {
         plan: &plan,
         payload: &payload,
-        iterations: u32::MAX,
+        iterations: 0..u32::MAX,
         stuck_after: STUCK_AFTER,
         devices: &devices,
     };

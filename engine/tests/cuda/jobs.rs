@@ -40,7 +40,7 @@ pub(crate) fn run_payload(
     stuck_after: Duration,
 ) -> Result<CudaReport, Box<RunFailure>> {
     let devices = devices(RANKS as usize).unwrap();
-    let setup = CudaSetup { plan, payload, iterations: ITERATIONS, stuck_after, devices: &devices };
+    let setup = CudaSetup { plan, payload, iterations: 0..ITERATIONS, stuck_after, devices: &devices };
     run(&setup, &AtomicBool::new(false))
 }
 

@@ -20,7 +20,7 @@ use std::mem;
 use std::path::PathBuf;
 
 use insta::assert_snapshot;
-use zipwire_scenarios::{ScenarioError, Source, load, load_sweep};
+use zipwire_scenarios::{Scenario, ScenarioError, Source, load, open};
 
 use crate::common::{Folder, VALID, valid_with};
 
@@ -108,10 +108,10 @@ fn error(case: &str, base: &str) -> String {
 
 /// The error of a scenario, of a sweep, or of the first point of a sweep that has one.
 fn refusal(source: &Source, sets: &[String], seed: Option<u64>) -> Option<ScenarioError> {
-    match load_sweep(source, sets, seed) {
+    match open(source, sets, seed) {
         Err(error) => Some(error),
-        Ok(Some(sweep)) => (0..sweep.point_count()).find_map(|point| sweep.check(point).err()),
-        Ok(None) => load(source, sets, seed).err(),
+        Ok(Scenario::Sweep(sweep)) => (0..sweep.point_count()).find_map(|point| sweep.check(point).err()),
+        Ok(Scenario::One(_)) => None,
     }
 }
 

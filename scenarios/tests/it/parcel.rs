@@ -7,7 +7,7 @@ use crate::common::{Folder, VALID, flat, routing_record, safetensors, valid_with
 use insta::assert_snapshot;
 use zipwire_scenarios::{
     Experiment, Parcel, ParcelProblem, Problem, ScenarioError, Source, is_scenario_file, load, load_real,
-    load_sweep,
+    open,
 };
 
 /// Folders whose scenarios have 64 ranks: each takes seconds to resolve twice without optimisation, and there is nothing new in them.
@@ -297,7 +297,7 @@ fn points_of_a_sweep() {
     let folder = Folder::new();
     let folder = folder.with("base.csv", trace(7)).with("a.csv", trace(8)).with("b.csv", trace(9));
     let source = Source::from_text("test.toml", text, folder.path());
-    let sweep = load_sweep(&source, &["iterations=2".to_owned()], None).unwrap().unwrap();
+    let sweep = open(&source, &["iterations=2".to_owned()], None).unwrap().into_sweep().unwrap();
     let points: Vec<Experiment> = (0..4).map(|point| sweep.point(point).unwrap()).collect();
     let parcels: Vec<Parcel> = points.iter().map(sent).collect();
     let (base, scenario) = (sweep.base().unwrap(), load(&source, &[], None).unwrap());

@@ -3,7 +3,7 @@
 use crate::common::{Folder, flat, valid_with};
 use rand::RngExt;
 use zipwire_payload::stream;
-use zipwire_scenarios::{Source, load_sweep};
+use zipwire_scenarios::{Scenario, Source, open};
 
 /// Pieces that are likely to go wrong where they do not belong.
 const PIECES: [&str; 24] = [
@@ -95,9 +95,9 @@ fn broken_sweeps() {
     for case in 0..200 {
         let mut rng = stream(1, "broken sweep", [0, case, 0]);
         let text = coded() + &broken(table, &mut rng);
-        let sweep = match load_sweep(&Source::from_text("test.toml", text.as_str(), "."), &[], None) {
-            Ok(None) => continue,
-            Ok(Some(sweep)) => sweep,
+        let sweep = match open(&Source::from_text("test.toml", text.as_str(), "."), &[], None) {
+            Ok(Scenario::One(_)) => continue,
+            Ok(Scenario::Sweep(sweep)) => sweep,
             Err(error) => {
                 refused += 1;
                 assert!(!error.to_string().is_empty() && !error.render(false).is_empty());

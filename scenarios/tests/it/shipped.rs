@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use zipwire_cluster::{CrossRail, Fabric, FatTree, NetworkModel, Rail};
-use zipwire_scenarios::{Experiment, Source, is_scenario_file, load, load_sweep};
+use zipwire_scenarios::{Experiment, Source, is_scenario_file, load, open};
 use zipwire_schedule::{Algorithm, CallKind, Order, Pace, Protocol, Work};
 
 fn folder(name: &str) -> PathBuf {
@@ -48,7 +48,7 @@ fn every_scenario_loads_and_says_what_it_is_for() {
 #[test]
 fn sweeps_are_small_and_all_their_points_valid() {
     for path in scenarios("sweeps") {
-        let sweep = load_sweep(&Source::read(&path).unwrap(), &[], None).unwrap().unwrap();
+        let sweep = open(&Source::read(&path).unwrap(), &[], None).unwrap().into_sweep().unwrap();
         assert!((2..=100).contains(&sweep.point_count()), "{}", path.display());
         for point in 0..sweep.point_count() {
             sweep.check(point).unwrap_or_else(|error| panic!("{}", error.render(false)));

@@ -2,7 +2,7 @@
 
 use crate::common::{Folder, VALID, valid_with};
 use serde_json::json;
-use zipwire_scenarios::{ScenarioError, Source, Sweep, load, load_sweep};
+use zipwire_scenarios::{Scenario, ScenarioError, Source, Sweep, load, open};
 
 fn swept(table: &str) -> String {
     format!("{VALID}\n[sweep]\n{table}\n")
@@ -10,7 +10,7 @@ fn swept(table: &str) -> String {
 
 fn try_sweep(text: &str, sets: &[&str], seed: Option<u64>) -> Result<Option<Sweep>, ScenarioError> {
     let sets: Vec<String> = sets.iter().map(|&set| set.to_owned()).collect();
-    load_sweep(&Source::from_text("test.toml", text, "."), &sets, seed)
+    open(&Source::from_text("test.toml", text, "."), &sets, seed).map(Scenario::into_sweep)
 }
 
 #[track_caller]
@@ -89,7 +89,7 @@ fn files_are_read_once() {
     let text = valid_with("\"uniform\"", "{ trace = \"a.csv\" }") + "[sweep]\nseed = [1, 2]\n";
     let folder = Folder::new().with("a.csv", trace);
     let source = Source::from_text("test.toml", text, folder.path());
-    let sweep = load_sweep(&source, &[], None).unwrap().unwrap();
+    let sweep = open(&source, &[], None).unwrap().into_sweep().unwrap();
     std::fs::remove_file(folder.path().join("a.csv")).unwrap();
     assert!(sweep.point(0).is_ok() && sweep.point(1).is_ok());
     assert!(load(&source, &[], None).is_err());
@@ -103,7 +103,7 @@ fn the_digest_covers_what_points_depend_on() {
         let folder = Folder::new().with("a.csv", trace);
         let sets: Vec<String> = sets.iter().map(|&set| set.to_owned()).collect();
         let source = Source::from_text("test.toml", text, folder.path());
-        let sweep = load_sweep(&source, &sets, None).unwrap().unwrap();
+        let sweep = open(&source, &sets, None).unwrap().into_sweep().unwrap();
         (0..sweep.point_count()).for_each(|point| sweep.check(point).unwrap());
         sweep.digest()
     };

@@ -6,16 +6,16 @@ mod tables;
 mod verdict;
 
 use zipwire::Cancel;
-use zipwire::executors::MPI;
-use zipwire::scenarios::{Source, load_sweep};
+use zipwire::executors::Ranks;
+use zipwire::scenarios::Scenario;
 
 use super::mpi::{Job, with_ranks};
-use super::{distinct, load_scenario};
+use super::{distinct, load_scenario, open_scenario};
 use crate::cli::RunArgs;
 use crate::error::CliError;
 
 pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
-    if !args.on.contains(&MPI) {
+    if args.on.iter().all(|executor| executor.capabilities().ranks == Ranks::Inside) {
         return run_here(args, cancel);
     }
     let job = || {
@@ -31,18 +31,17 @@ pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
 
 fn run_here(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
     let executors = distinct(args.on.iter().copied());
-    let source = Source::read(&args.scenario.scenario)?;
-    match load_sweep(&source, &args.scenario.set, args.scenario.seed)? {
-        Some(_) if args.ranks => {
+    match open_scenario(&args.scenario)? {
+        Scenario::Sweep(_) if args.ranks => {
             let help = "`summary.json` has the waiting of each rank at every point";
             Err(CliError::Usage(format!(
                 "`--ranks` has no effect: the scenario has a `[sweep]`\nhelp: {help}"
             )))
         }
-        Some(sweep) => sweep::run(args, &sweep, &executors, cancel),
-        None => {
+        Scenario::Sweep(sweep) => sweep::run(args, &sweep, &executors, cancel),
+        Scenario::One(experiment) => {
             refuse_flags_of_sweeps(args)?;
-            single::run(args, &executors, cancel)
+            single::run(args, *experiment, &executors, cancel)
         }
     }
 }

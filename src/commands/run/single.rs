@@ -16,16 +16,16 @@ use zipwire::{
 
 use super::{tables, verdict};
 use crate::cli::RunArgs;
-use crate::commands::{load_scenario, print, refuse_store, say_warnings};
+use crate::commands::{print, refuse_store, say_warnings};
 use crate::error::CliError;
 use crate::progress::Progress;
 
 pub(super) fn run(
     args: &RunArgs,
+    mut experiment: Experiment,
     executors: &[&'static dyn Executor],
     cancel: &Cancel,
 ) -> Result<(), CliError> {
-    let mut experiment = load_scenario(&args.scenario)?;
     let first_variant = experiment.variants[0].name.clone();
     experiment.select(&args.scenario.variant)?;
     if args.ranks && experiment.serving.is_some() {

@@ -91,7 +91,7 @@ pub(super) fn run(
 
 /// How many points run at the same time. Real ranks have the machine for themselves.
 fn jobs(asked: Option<u16>, executors: &[&'static dyn Executor]) -> Result<usize, CliError> {
-    let real = executors.iter().find(|executor| executor.is_real());
+    let real = executors.iter().find(|executor| executor.capabilities().is_real);
     match (asked, real) {
         (Some(2..), Some(executor)) => Err(CliError::Usage(format!(
             "`--jobs`: points on `{executor}` run one after the other, so that they do not disturb each other"

@@ -2,7 +2,6 @@
 
 use zipwire::Executor;
 use zipwire::cluster::{Fabric, NetworkModel, TransferStart};
-use zipwire::executors::SIM;
 use zipwire::scenarios::{Experiment, Serving};
 use zipwire::serving::{self, Summary as Requests};
 use zipwire::timeline::{Bandwidths, ByRank, CriticalPath, Imbalance, Metrics, Updates};
@@ -63,7 +62,7 @@ pub(super) fn iterations(experiment: &Experiment, summary: &Summary, executors: 
         columns.push(("busbw", bandwidth(|of| of.busbw_gbps)));
         columns.push(("effective busbw", bandwidth(|of| of.effective_busbw_gbps)));
     }
-    if first.is_real() {
+    if first.capabilities().is_real {
         columns.push(("verified", cells(&|result| table::verified(result.verified))));
     }
     let names: Vec<String> = others.iter().map(|other| format!("{other}: time")).collect();
@@ -97,10 +96,10 @@ fn cluster(experiment: &Experiment, first: &dyn Executor) -> String {
     if topology.fabric != Fabric::default() {
         text += &format!(", {}", topology.fabric.name());
     }
-    if !first.is_real() && *model != NetworkModel::default() {
+    if !first.capabilities().is_real && *model != NetworkModel::default() {
         text += &format!(", model {}", model.name());
     }
-    if !first.is_real() && *start != TransferStart::default() {
+    if !first.capabilities().is_real && *start != TransferStart::default() {
         text += &format!(", start {}", start.name());
     }
     text
@@ -215,7 +214,7 @@ fn numbers(imbalance: Option<Imbalance>) -> [String; 2] {
 
 /// Results of a variant on an executor.
 struct Row<'s> {
-    executor: &'s str,
+    is_simulated: bool,
     name: String,
     result: &'s VariantSummary,
     requests: &'s Requests,
@@ -233,7 +232,9 @@ pub(super) fn requests_text(
         .filter_map(|(executor, variant, result)| {
             let name =
                 if executors.len() > 1 { format!("{executor}: {variant}") } else { variant.to_owned() };
-            Some(Row { executor, name, result, requests: result.requests.as_ref()? })
+            let is_simulated =
+                executors.iter().any(|other| other.name() == executor && !other.capabilities().is_real);
+            Some(Row { is_simulated, name, result, requests: result.requests.as_ref()? })
         })
         .collect();
     let (first, count) = (executors[0], serving.requests.len());
@@ -252,10 +253,10 @@ pub(super) fn requests_text(
         latencies(&rows),
         resources(&rows)
     );
-    if executors.iter().any(|executor| executor.is_real()) {
+    if executors.iter().any(|executor| executor.capabilities().is_real) {
         text += "real ranks move real bytes as fast as this machine does: their times say nothing about the cluster\n";
     }
-    for Row { name, requests: Requests { metrics, .. }, .. } in rows.iter().filter(|row| row.is_simulated()) {
+    for Row { name, requests: Requests { metrics, .. }, .. } in rows.iter().filter(|row| row.is_simulated) {
         if metrics.is_overloaded {
             text += &format!(
                 "overload: with `{name}`, the answers of {} of {count} requests had not begun when the last one arrived: they come faster than they are \
@@ -267,12 +268,6 @@ pub(super) fn requests_text(
     text
 }
 
-impl Row<'_> {
-    fn is_simulated(&self) -> bool {
-        self.executor == SIM.name()
-    }
-}
-
 fn latencies(rows: &[Row<'_>]) -> String {
     let column = |cell: &dyn Fn(&Row<'_>) -> String| rows.iter().map(cell).collect::<Vec<_>>();
     let times = |of: fn(&serving::Metrics) -> Option<f64>| {
@@ -280,7 +275,7 @@ fn latencies(rows: &[Row<'_>]) -> String {
     };
     // Promises are about the cluster, and real ranks take this machine's time.
     let of_cluster = |text: fn(&serving::Metrics) -> String| {
-        column(&|row| table::or_dash(row.is_simulated().then_some(&row.requests.metrics), text))
+        column(&|row| table::or_dash(row.is_simulated.then_some(&row.requests.metrics), text))
     };
     let columns = [
         ("variant", column(&|row| row.name.clone())),

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use zipwire_cluster::library::{Constant, LibraryModel, Operation, WireProtocol};
 use zipwire_cluster::{CodecCost, HostCost, Topology};
-use zipwire_runner::executors::{self, SIM};
-use zipwire_runner::mpi_job::{self, MpiCollective};
+use zipwire_runner::executors;
 use zipwire_runner::{Cancel, ExecuteError, Prepared, Shared, split};
 use zipwire_scenarios::Experiment;
 use zipwire_schedule::estimate::{Costs, Way, best, stages};
@@ -78,34 +77,26 @@ impl Call<'_> {
     }
 
     /// Measures the MPI library's own collective between the real ranks; `None` if MPI has no such collective.
-    pub(super) fn of_mpi(&self) -> Result<Option<CollectiveRow>, CollectiveBenchError> {
-        let collective = match self.operation {
-            Operation::AllToAll => Some(MpiCollective::AllToAll),
-            Operation::AllGather => Some(MpiCollective::AllGather),
-            Operation::Broadcast => Some(MpiCollective::Broadcast),
-            Operation::AllReduce => Some(MpiCollective::AllReduce),
-            Operation::ReduceScatter => Some(MpiCollective::ReduceScatter),
-            _ => None,
-        };
-        let Some(collective) = collective else { return Ok(None) };
-        let timed = mpi_job::time_collective(collective, self.bytes, REAL_ITERATIONS);
-        let time_s = timed.map_err(|error| self.failed(error))?;
+    pub(super) fn of_library(&self) -> Result<Option<CollectiveRow>, CollectiveBenchError> {
+        let executor = self.bench.executor;
+        let timed = executor.time_library(self.operation, self.bytes, REAL_ITERATIONS);
+        let Some(time) = timed.map_err(|error| self.failed(error))? else { return Ok(None) };
         let outcome = Outcome {
-            algorithm: collective.function().to_owned(),
-            time_s,
+            algorithm: time.function.to_owned(),
+            time_s: time.seconds,
             ratio: 1.0,
             codec_s: 0.0,
             uncompressed_s: None,
             by: By::Mpi,
         };
-        Ok(Some(CollectiveRow { variant: "mpi", ..self.row_of(outcome) }))
+        Ok(Some(CollectiveRow { variant: executor.name(), ..self.row_of(outcome) }))
     }
 
     fn outcome(&self, cancel: &Cancel, notes: &mut Vec<String>) -> Result<Outcome, CollectiveBenchError> {
         if cancel.is_cancelled() {
             return Err(self.failed(ExecuteError::Cancelled));
         }
-        let is_real = self.bench.executor.is_real();
+        let is_real = self.bench.executor.capabilities().is_real;
         let ranks = self.cluster.topology.ranks();
         if let Some((way, time_s)) = library(&self.cluster.host, self.operation, ranks, self.bytes)
             .filter(|_| !self.protocol.is_coded() && !is_real)
@@ -186,7 +177,7 @@ impl Call<'_> {
     pub(super) fn experiment(&self) -> Result<Experiment, CollectiveBenchError> {
         let Self { bench, operation, bytes, protocol, .. } = *self;
         let stated = stated(operation, self.cluster.topology.ranks(), bytes);
-        let iterations = if bench.executor.is_real() { REAL_ITERATIONS } else { 1 };
+        let iterations = if bench.executor.capabilities().is_real { REAL_ITERATIONS } else { 1 };
         let (cluster, codec) = (&bench.cluster, &bench.codec);
         let call = OneCall { cluster, codec, operation, bytes: stated, protocol, iterations };
         let mut experiment = experiment(&call)?;
@@ -226,7 +217,7 @@ impl Call<'_> {
             ratio,
             codec_s: metrics.codec_s - metrics.reduce_s,
             uncompressed_s: None,
-            by: if executor == SIM { By::Simulation } else { By::Execution },
+            by: if executor.capabilities().is_real { By::Execution } else { By::Simulation },
         })
     }
 

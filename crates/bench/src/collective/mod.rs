@@ -12,7 +12,6 @@ use std::path::PathBuf;
 
 use zipwire_cluster::CodecCost;
 use zipwire_cluster::library::Operation;
-use zipwire_runner::executors::MPI;
 use zipwire_runner::{Cancel, ExecuteError, Executor};
 use zipwire_scenarios::{Experiment, ScenarioError, Source, load};
 use zipwire_schedule::{CallKind, Protocol, Work};
@@ -69,7 +68,7 @@ pub fn bench_collective(
             bytes,
             protocol,
         }));
-        if bench.executor.is_real() {
+        if bench.executor.capabilities().is_real {
             // What cannot be run is refused before anything is: the largest come last.
             let largest = calls.len() - bench.protocols.len()..;
             calls[largest].iter().try_for_each(|call| call.check(cancel))?;
@@ -77,8 +76,8 @@ pub fn bench_collective(
     }
     for call in calls {
         begin(format!("{} {} B {}", call.operation.name(), call.bytes, call.protocol.name()));
-        if bench.executor == MPI && Some(&call.protocol) == bench.protocols.first() {
-            report.rows.extend(call.of_mpi()?);
+        if Some(&call.protocol) == bench.protocols.first() {
+            report.rows.extend(call.of_library()?);
         }
         report.rows.push(call.row(cancel, &mut report.notes)?);
     }
@@ -105,10 +104,10 @@ fn cluster(bench: &CollectiveBench) -> Result<Experiment, CollectiveBenchError> 
 fn check_ratio(bench: &CollectiveBench) -> Result<(), CollectiveBenchError> {
     let coded = bench.protocols.iter().find(|protocol| protocol.is_coded());
     match (coded, bench.codec.ratio) {
-        (Some(coded), None) if !bench.executor.is_real() => {
+        (Some(coded), None) if !bench.executor.capabilities().is_real => {
             Err(CollectiveBenchError::NoRatio { variant: coded.name() })
         }
-        (_, Some(_)) if bench.executor.is_real() => {
+        (_, Some(_)) if bench.executor.capabilities().is_real => {
             Err(CollectiveBenchError::RatioOfReal { executor: bench.executor.name() })
         }
         _ => Ok(()),

@@ -12,7 +12,7 @@ use zipwire_schedule::switcher::{
 use zipwire_schedule::{Algorithm, CallKind, Choice, Job, Lane, Protocol, Rank, Segment, Slot, Work};
 use zipwire_timeline::Timeline;
 
-use super::simulated::{TABLE_BYTES, takes_new_tables};
+use super::tables::{TABLE_BYTES, takes_new_tables};
 use crate::choices::{choice, costs};
 use crate::{ExecuteError, Executor};
 
@@ -146,12 +146,6 @@ impl<'a> Arms<'a> {
         let checked = plan.validate_for(self.job(exchanges));
         checked.map_err(|error| ExecuteError::Plan(self.variant.name.clone(), error))?;
         Ok(plan)
-    }
-
-    /// A plan for each arm, in which every call takes it.
-    pub(crate) fn single_plans(&self) -> impl Iterator<Item = Result<Plan, ExecuteError>> {
-        let calls = self.raw_bytes.len();
-        (0..self.variant.arms.len()).map(move |arm| self.valid_plan(&vec![arm; calls], true))
     }
 
     /// The scenario's payload with a placeholder for the exchanged statistics: the switcher reads these from the timeline.

@@ -6,9 +6,9 @@ use zipwire_kernels::{Coder, Device, GpuError, compiler};
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::Algorithm;
 
-use super::{CUDA, Executor};
+use super::{CUDA, Capabilities, Executor, PlanReport, PlanRun, ValidationSupport};
 use crate::Cancel;
-use crate::execute::{ExecuteError, Outcome, Prepared};
+use crate::execute::{ExecuteError, Prepared};
 
 #[derive(Debug)]
 pub(super) struct Cuda;
@@ -18,7 +18,10 @@ impl Executor for Cuda {
         name: &'static str = "cuda";
         summary: &'static str = "ranks on CUDA streams";
         clock: &'static str = "device";
-        refuses_validation: Option<&'static str> = Some("copies between ranks on GPUs are no network to hold a prediction against");
+        capabilities: Capabilities = Capabilities {
+            validation: ValidationSupport::None("copies between ranks on GPUs are no network to hold a prediction against"),
+            ..Capabilities::REAL
+        };
     }
 
     fn times(&self, _: &Experiment) -> &'static str {
@@ -62,9 +65,6 @@ impl Executor for Cuda {
     fn check(&self, prepared: &Prepared<'_>, index: usize) -> Result<(), ExecuteError> {
         let plan = &prepared.planned(index).plan;
         let check = || -> Result<(), EngineError> {
-            if !prepared.experiment.faults.is_empty() {
-                return Err(EngineError::Faults);
-            }
             cuda::check(plan)?;
             if cuda::takes_kernels(plan) {
                 compiler()?;
@@ -74,32 +74,27 @@ impl Executor for Cuda {
         check().map_err(|error| refused(prepared, index, error))
     }
 
-    fn run(
+    fn run_plan(
         &self,
         prepared: &mut Prepared<'_>,
-        index: usize,
+        run: &PlanRun<'_>,
         cancel: &Cancel,
-    ) -> Result<Outcome, ExecuteError> {
-        let (experiment, plan) = (prepared.experiment, &prepared.planned(index).plan);
-        let devices = gpus(prepared).map_err(|error| refused(prepared, index, error.into()))?;
+    ) -> Result<PlanReport, ExecuteError> {
+        let devices = gpus(prepared).map_err(|error| refused(prepared, run.index, error.into()))?;
         let setup = cuda::CudaSetup {
-            plan,
-            payload: prepared.payload(index, self)?,
-            iterations: experiment.iterations,
+            plan: run.plan,
+            payload: prepared.payload_of(run, self)?,
+            iterations: run.iterations.clone(),
             stuck_after: cuda::STUCK_AFTER,
             devices,
         };
-        let run = cuda::run(&setup, cancel.flag());
-        let report = run.map_err(|failure| prepared.failed(index, self, failure))?;
-        prepared.check_verified(index, plan, experiment.iterations.into(), report.bytes_verified)?;
+        let ran = cuda::run(&setup, cancel.flag());
+        let report = ran.map_err(|failure| prepared.failed(run.index, self, failure))?;
         // Ranks may share a GPU, and copies are no network.
-        Ok(Outcome {
+        Ok(PlanReport {
             timeline: report.timeline,
-            verified: Some(true),
-            is_timed: false,
-            switcher: None,
-            served: None,
-            unfired: Vec::new(),
+            bytes_verified: Some(report.bytes_verified),
+            ..PlanReport::default()
         })
     }
 }

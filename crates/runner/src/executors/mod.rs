@@ -16,12 +16,19 @@ mod sim;
 mod threads;
 
 use std::fmt;
+use std::ops::Range;
 
-use zipwire_scenarios::{Experiment, nearest};
+use zipwire_cluster::library::Operation;
+use zipwire_codec::Table;
+use zipwire_engine::threads::{CodecWork, HostReport, Pace};
+use zipwire_payload::Payload;
+use zipwire_scenarios::{Experiment, Serving, nearest};
+use zipwire_schedule::{Deadlines, Fault, Plan};
+use zipwire_timeline::Timeline;
 
-pub(crate) use self::sim::check_ratio;
-pub(crate) use self::threads::{Real, cores};
-use crate::execute::{ExecuteError, Outcome, Prepared};
+pub(crate) use self::threads::cores;
+use crate::execute::{ExecuteError, Prepared};
+use crate::serving::Served;
 use crate::{Cancel, memory};
 
 /// The simulator.
@@ -39,8 +46,9 @@ pub const ALL: &[&dyn Executor] = &[SIM, THREADS, MPI, CUDA];
 
 /// Something that carries out plans.
 ///
-/// [`Prepared`] checks what all executors have in common (payload, memory, what changes in the course of a run) by what an
-/// executor says of itself, then asks it for its own conditions, and then has it run.
+/// [`Prepared`] checks what all executors have in common (payload, memory, what changes in the course of a run) by the [`Capabilities`] of
+/// each, then asks it for its own conditions. Drivers above it (whole runs, adaptive variants, faults, validation, sweeps) ask it for runs of
+/// single plans, or for requests to be served.
 pub trait Executor: Sync {
     /// Name on the command line and in files: lower case, one word.
     fn name(&self) -> &'static str;
@@ -54,31 +62,14 @@ pub trait Executor: Sync {
     /// Meaning of its times for a scenario, in words that follow a list of runs.
     fn times(&self, experiment: &Experiment) -> &'static str;
 
-    /// Whether it moves real bytes, which are compared with what was sent. It then needs a payload, and cannot let the cluster
-    /// change in the course of a run, or transfers wait for ranks that they do not concern.
-    fn is_real(&self) -> bool {
-        true
-    }
-
-    /// Whether it runs adaptive variants, in scenarios without faults.
-    fn adapts(&self) -> bool {
-        false
-    }
-
-    /// Whether it serves requests, workload `serving`.
-    fn serves(&self) -> bool {
-        false
+    /// Abilities that drivers decide by; those of [`Capabilities::REAL`] by default.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::REAL
     }
 
     /// Why it cannot run on this machine; `None` if it can.
     fn missing(&self) -> Option<String> {
         None
-    }
-
-    /// Why no prediction is held against its measurements (`zipwire validate`), in words that follow its name; `None` if
-    /// one is.
-    fn refuses_validation(&self) -> Option<&'static str> {
-        Some("its links are not those of the cluster, slowed down")
     }
 
     /// Bytes of memory of this machine that a run of the variant at `index` takes at the least, beside the plans.
@@ -100,16 +91,199 @@ pub trait Executor: Sync {
         Ok(())
     }
 
-    /// Runs the variant at `index`, which was checked. What it returns is verified, if real bytes move.
+    /// Runs one plan of a variant that was checked.
     ///
     /// # Errors
     /// If the run fails, or the user stops it.
-    fn run(
+    fn run_plan(
         &self,
         prepared: &mut Prepared<'_>,
-        index: usize,
+        run: &PlanRun<'_>,
         cancel: &Cancel,
-    ) -> Result<Outcome, ExecuteError>;
+    ) -> Result<PlanReport, ExecuteError>;
+
+    /// Serves all requests of workload `serving` by the variant at `index`, which was checked.
+    ///
+    /// # Errors
+    /// If the run fails, the user stops it, or it serves none.
+    fn serve(
+        &self,
+        _prepared: &Prepared<'_>,
+        _serving: &Serving,
+        _index: usize,
+        _cancel: &Cancel,
+    ) -> Result<ServeReport, ExecuteError> {
+        Err(ExecuteError::NoServing(self.name(), serving()))
+    }
+
+    /// Times a collective of the executor's own library, the mean of so many rounds; `None` if it has none. `bytes` are those that
+    /// a rank has where it sends parts or contributes, and those that it gets where it gathers.
+    ///
+    /// # Errors
+    /// If the library fails.
+    fn time_library(
+        &self,
+        _operation: Operation,
+        _bytes: u64,
+        _rounds: u32,
+    ) -> Result<Option<LibraryTime>, ExecuteError> {
+        Ok(None)
+    }
+}
+
+/// Time of a collective of a library.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LibraryTime {
+    /// The function, as the library calls it.
+    pub function: &'static str,
+    /// Mean seconds of a call.
+    pub seconds: f64,
+}
+
+/// Abilities of an executor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Whether it moves real bytes, which are compared with what was sent. It then needs a payload, and cannot let the cluster
+    /// change in the course of a run, or transfers wait for ranks that they do not concern. One that moves none can repeat an iteration under
+    /// other choices.
+    pub is_real: bool,
+    /// Placement of its ranks.
+    pub ranks: Ranks,
+    /// Faults that it injects.
+    pub faults: FaultSupport,
+    /// Whether it runs plans of single iterations, as adaptive variants need them.
+    pub adapts: bool,
+    /// Whether it serves requests, workload `serving`.
+    pub serves: bool,
+    /// Predictions that can be held against its measurements.
+    pub validation: ValidationSupport,
+}
+
+impl Capabilities {
+    /// Runs whole plans with real bytes inside this process, and nothing else.
+    pub const REAL: Self = Self {
+        is_real: true,
+        ranks: Ranks::Inside,
+        faults: FaultSupport::None,
+        adapts: false,
+        serves: false,
+        validation: ValidationSupport::None("its links are not those of the cluster, slowed down"),
+    };
+
+    /// Whether its links can be those of the cluster, slowed down ([`PlanRun::pace`]).
+    pub fn is_paced(&self) -> bool {
+        self.validation == ValidationSupport::Paced
+    }
+}
+
+/// Where ranks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ranks {
+    /// In this process.
+    Inside,
+    /// A process each, which a launcher starts: the program has to be one of them.
+    Processes,
+}
+
+/// Which faults an executor injects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultSupport {
+    /// None: scenarios with faults are refused.
+    None,
+    /// All, noticed by deadlines, which a simulation without faults sets; real links are paced then, as both are in the cluster's time.
+    Deadlines,
+    /// All, without deadlines: at the speed of these hosts.
+    Unpaced,
+}
+
+/// How predictions are held against an executor's measurements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValidationSupport {
+    /// Predictions for the scenario's cluster, on links that are paced as its links are.
+    Paced,
+    /// Predictions for a cluster whose constants were measured on the hosts of the run.
+    Probed,
+    /// No predictions; the reason, in words that follow the executor's name.
+    None(&'static str),
+}
+
+/// A plan to run, and for what.
+#[derive(Clone, Debug)]
+pub struct PlanRun<'a> {
+    /// Position of the variant in the scenario.
+    pub index: usize,
+    /// The plan, validated.
+    pub plan: &'a Plan,
+    /// How a process that has the experiment makes the same plan.
+    pub recipe: Recipe<'a>,
+    /// Contents of the chunks; `None` only for executors that move no bytes.
+    pub payload: Option<&'a Payload>,
+    /// The iterations, which all have this plan.
+    pub iterations: Range<u32>,
+    /// Faults to inject.
+    pub faults: &'a [Fault],
+    /// Latest ends of ops, by which faults are noticed; without them a run may take any time.
+    pub deadlines: Option<&'a Deadlines>,
+    /// The cluster whose speed links have, slowed down, on executors with paced links; without it, they are as fast as they are.
+    pub pace: Option<&'a Pace>,
+}
+
+/// How a plan is made of an experiment and a variant.
+#[derive(Clone, Copy, Debug)]
+pub enum Recipe<'a> {
+    /// It is the variant's own.
+    Variant,
+    /// It is that of one iteration of an adaptive variant.
+    Adaptive {
+        /// Arm of each segment, and whether statistics are exchanged.
+        key: &'a (Vec<usize>, bool),
+        /// The table that frames name, in place of the scenario's.
+        table: Option<&'a Table>,
+    },
+}
+
+/// Result of a [`PlanRun`].
+#[derive(Clone, Debug, Default)]
+pub struct PlanReport {
+    /// Spans of all ranks.
+    pub timeline: Timeline,
+    /// Received bytes that were compared with what was sent, and found equal; `None` where no bytes move.
+    pub bytes_verified: Option<u64>,
+    /// Work of the codec and of sums, where it was measured.
+    pub codec_work: CodecWork,
+    /// Whether the times stand for a cluster's: speedups and bandwidths are given only then.
+    pub is_timed: bool,
+    /// Faults that had no effect, by their positions, as far as the executor knows.
+    pub unfired: Vec<usize>,
+}
+
+impl PlanReport {
+    /// Adds the iterations of another run behind these.
+    pub(crate) fn append(&mut self, other: Self) {
+        self.timeline.append(other.timeline);
+        self.bytes_verified = other
+            .bytes_verified
+            .map_or(self.bytes_verified, |bytes| Some(bytes + self.bytes_verified.unwrap_or(0)));
+        self.codec_work.merge(&other.codec_work);
+        self.is_timed = other.is_timed;
+        self.unfired.extend(other.unfired);
+    }
+
+    pub(crate) fn of_hosts(report: HostReport, is_timed: bool) -> Self {
+        let HostReport { timeline, bytes_verified, codec_work, unfired } = report;
+        Self { timeline, bytes_verified: Some(bytes_verified), codec_work, is_timed, unfired }
+    }
+}
+
+/// Result of serving all requests.
+#[derive(Debug)]
+pub struct ServeReport {
+    /// Spans of all ranks.
+    pub timeline: Timeline,
+    /// Whether every received byte was compared with what was sent and found equal; `None` where no bytes move.
+    pub verified: Option<bool>,
+    /// Outcome of the requests.
+    pub served: Served,
 }
 
 impl fmt::Display for dyn Executor + '_ {
@@ -147,7 +321,8 @@ pub fn named(name: &str) -> Result<&'static dyn Executor, String> {
 
 /// Names of the executors that serve requests, joined by `or`.
 pub(crate) fn serving() -> String {
-    let names = ALL.iter().filter(|executor| executor.serves()).map(|executor| format!("`{executor}`"));
+    let names =
+        ALL.iter().filter(|executor| executor.capabilities().serves).map(|executor| format!("`{executor}`"));
     names.collect::<Vec<_>>().join(" or ")
 }
 

@@ -1,17 +1,18 @@
 //! Ranks as processes over MPI, on one host or on many.
 
-use std::ops::Range;
-
-use zipwire_engine::host::{HostReport, RunResult, base_bytes};
+use zipwire_cluster::library::Operation;
+use zipwire_engine::host::{RunResult, base_bytes};
 use zipwire_engine::mpi::WorldError;
 use zipwire_mpi::library;
-use zipwire_payload::Payload;
-use zipwire_scenarios::Experiment;
-use zipwire_schedule::{Plan, Rank};
+use zipwire_scenarios::{Experiment, Serving};
+use zipwire_schedule::Rank;
 
-use super::{Executor, MPI};
-use crate::execute::{ExecuteError, Outcome, Prepared};
-use crate::mpi_job::{Task, job, setup};
+use super::{
+    Capabilities, Executor, FaultSupport, LibraryTime, PlanReport, PlanRun, Ranks, ServeReport,
+    ValidationSupport,
+};
+use crate::execute::{ExecuteError, Prepared};
+use crate::mpi_job::{MpiCollective, Task, job, setup, time_collective};
 use crate::{Cancel, memory};
 
 #[derive(Debug)]
@@ -22,9 +23,14 @@ impl Executor for Mpi {
         name: &'static str = "mpi";
         summary: &'static str = "ranks as processes over MPI";
         clock: &'static str = "monotonic";
-        adapts: bool = true;
-        serves: bool = true;
-        refuses_validation: Option<&'static str> = None;
+        capabilities: Capabilities = Capabilities {
+            ranks: Ranks::Processes,
+            faults: FaultSupport::Unpaced,
+            adapts: true,
+            serves: true,
+            validation: ValidationSupport::Probed,
+            ..Capabilities::REAL
+        };
     }
 
     fn times(&self, _: &Experiment) -> &'static str {
@@ -53,71 +59,55 @@ impl Executor for Mpi {
         }
     }
 
-    fn run(
+    fn run_plan(
         &self,
         prepared: &mut Prepared<'_>,
-        index: usize,
-        cancel: &Cancel,
-    ) -> Result<Outcome, ExecuteError> {
-        if let Some(serving) = &prepared.experiment.serving {
-            return prepared.serve_over_mpi(serving, index);
-        }
-        let mut switcher = None;
-        let report = if prepared.experiment.variants[index].is_adaptive() {
-            let (report, summary) = prepared.measure_adaptive(index, MPI, None, cancel)?;
-            switcher = Some(summary);
-            report
-        } else {
-            let variant = prepared.experiment.variants[index].name.clone();
-            let payload = prepared.payload(index, self)?;
-            let iterations = 0..prepared.experiment.iterations;
-            let plan = &prepared.planned(index).plan;
-            prepared.run_over_mpi(
-                index,
-                plan,
-                payload,
-                iterations,
-                &Task::Run { variant, verifies: prepared.verifies() },
-            )?
-        };
-        let HostReport { timeline, unfired, .. } = report;
-        Ok(Outcome {
-            timeline,
-            verified: Some(prepared.verifies()),
-            is_timed: true,
-            switcher,
-            served: None,
-            unfired,
-        })
-    }
-}
-
-impl Prepared<'_> {
-    /// Runs a plan of a variant together with all processes of the job, which are told what to do by `task`. What it returns is verified: as
-    /// many bytes were compared as the plan moves.
-    pub(crate) fn run_over_mpi(
-        &self,
-        index: usize,
-        plan: &Plan,
-        payload: &Payload,
-        iterations: Range<u32>,
-        task: &Task,
-    ) -> Result<HostReport, ExecuteError> {
+        run: &PlanRun<'_>,
+        _: &Cancel,
+    ) -> Result<PlanReport, ExecuteError> {
+        let (experiment, verifies) = (prepared.experiment, prepared.verifies());
+        let payload = prepared.payload_of(run, self)?;
+        let name = &experiment.variants[run.index].name;
         let mut guard = job();
         let job = guard.as_mut().ok_or(ExecuteError::NoJob)?;
         if job.world.has_failed() {
-            return Err(ExecuteError::NotRun(self.experiment.variants[index].name.clone(), MPI.name()));
+            return Err(ExecuteError::NotRun(name.clone(), self.name()));
         }
-        job.tell(self.experiment, task)?;
+        job.tell(experiment, &Task::of_run(name, run, verifies))?;
         job.align()?;
-        let count = u64::from(iterations.end - iterations.start);
-        let (name, patience) = (&self.experiment.variants[index].name, job.world.patience());
-        let ran: RunResult = job
-            .world
-            .run(name, &setup(self.experiment, plan, payload, iterations, patience, self.verifies()))?;
-        let report = ran.map_err(|failure| self.failed(index, MPI, failure))?;
-        let report = report.expect("rank 0 has the report of all");
-        self.check_verified(index, plan, count, report.bytes_verified)?;
-        Ok(report)
+        let (iterations, patience) = (run.iterations.clone(), job.world.patience());
+        let setup = setup(experiment, run.plan, payload, iterations, patience, verifies);
+        let ran: RunResult = job.world.run(name, &setup)?;
+        let report = ran.map_err(|failure| prepared.failed(run.index, self, failure))?;
+        Ok(PlanReport::of_hosts(report.expect("rank 0 has the report of all"), true))
+    }
+
+    fn serve(
+        &self,
+        prepared: &Prepared<'_>,
+        serving: &Serving,
+        index: usize,
+        _: &Cancel,
+    ) -> Result<ServeReport, ExecuteError> {
+        let served = prepared.serve_over_mpi(serving, index)?;
+        Ok(prepared.served_on(self, serving, served))
+    }
+
+    fn time_library(
+        &self,
+        operation: Operation,
+        bytes: u64,
+        rounds: u32,
+    ) -> Result<Option<LibraryTime>, ExecuteError> {
+        let collective = match operation {
+            Operation::AllToAll => MpiCollective::AllToAll,
+            Operation::AllGather => MpiCollective::AllGather,
+            Operation::Broadcast => MpiCollective::Broadcast,
+            Operation::AllReduce => MpiCollective::AllReduce,
+            Operation::ReduceScatter => MpiCollective::ReduceScatter,
+            _ => return Ok(None),
+        };
+        let seconds = time_collective(collective, bytes, rounds)?;
+        Ok(Some(LibraryTime { function: collective.function(), seconds }))
     }
 }

@@ -1,12 +1,14 @@
 //! The simulator as an executor: declared costs in virtual time, no bytes.
 
-use zipwire_scenarios::{Experiment, Variant};
-use zipwire_schedule::Plan;
+use zipwire_scenarios::{Experiment, Serving, Variant};
+use zipwire_schedule::{FiredFaults, Plan};
 
-use super::Executor;
-use crate::execute::{ExecuteError, Outcome, Prepared};
+use super::{
+    Capabilities, Executor, FaultSupport, PlanReport, PlanRun, Ranks, ServeReport, ValidationSupport,
+};
+use crate::execute::{ExecuteError, Prepared};
 use crate::simulate::FaultSetup;
-use crate::{Cancel, memory};
+use crate::{Cancel, memory, serving};
 
 #[derive(Debug)]
 pub(super) struct Sim;
@@ -16,10 +18,14 @@ impl Executor for Sim {
         name: &'static str = "sim";
         summary: &'static str = "the simulator";
         clock: &'static str = "virtual";
-        is_real: bool = false;
-        adapts: bool = true;
-        serves: bool = true;
-        refuses_validation: Option<&'static str> = Some("a simulation is not held against itself");
+        capabilities: Capabilities = Capabilities {
+            is_real: false,
+            ranks: Ranks::Inside,
+            faults: FaultSupport::Deadlines,
+            adapts: true,
+            serves: true,
+            validation: ValidationSupport::None("a simulation is not held against itself"),
+        };
     }
 
     fn times(&self, _: &Experiment) -> &'static str {
@@ -39,28 +45,29 @@ impl Executor for Sim {
         check_ratio(experiment, &experiment.variants[index], &prepared.planned(index).plan)
     }
 
-    fn run(
+    fn run_plan(
         &self,
         prepared: &mut Prepared<'_>,
+        run: &PlanRun<'_>,
+        cancel: &Cancel,
+    ) -> Result<PlanReport, ExecuteError> {
+        let experiment = prepared.experiment;
+        let variant = &experiment.variants[run.index];
+        check_ratio(experiment, variant, run.plan)?;
+        let fired = FiredFaults::new(run.faults.len());
+        let faults = FaultSetup { faults: run.faults, deadlines: run.deadlines, fired: Some(&fired) };
+        let timeline = prepared.simulator(cancel).0.run(variant, run.plan, run.iterations.clone(), faults)?;
+        Ok(PlanReport { timeline, is_timed: true, unfired: fired.missing(), ..PlanReport::default() })
+    }
+
+    fn serve(
+        &self,
+        prepared: &Prepared<'_>,
+        serving: &Serving,
         index: usize,
         cancel: &Cancel,
-    ) -> Result<Outcome, ExecuteError> {
-        if let Some(serving) = &prepared.experiment.serving {
-            return prepared.simulate_serving(serving, index, cancel);
-        }
-        let (mut switcher, mut unfired) = (None, Vec::new());
-        let timeline = if prepared.experiment.variants[index].is_adaptive() {
-            let (timeline, summary) = prepared.simulate_adaptive(index, cancel)?;
-            switcher = Some(summary);
-            timeline
-        } else if prepared.experiment.faults.is_empty() {
-            prepared.simulate(index, FaultSetup::NONE, cancel)?
-        } else {
-            let (timeline, missing) = prepared.simulate_faults(index, cancel)?;
-            unfired = missing;
-            timeline
-        };
-        Ok(Outcome { timeline, verified: None, is_timed: true, switcher, served: None, unfired })
+    ) -> Result<ServeReport, ExecuteError> {
+        serving::simulate(prepared.experiment, serving, index, cancel)
     }
 }
 
@@ -68,11 +75,7 @@ impl Executor for Sim {
 const ROUNDED: f64 = 5e-4;
 
 /// Whether frames of a plan can have the ratios that are stated for a variant.
-pub(crate) fn check_ratio(
-    experiment: &Experiment,
-    variant: &Variant,
-    plan: &Plan,
-) -> Result<(), ExecuteError> {
+fn check_ratio(experiment: &Experiment, variant: &Variant, plan: &Plan) -> Result<(), ExecuteError> {
     match (experiment.largest_ratio(variant), largest_ratio(plan)) {
         (Some(ratio), Some(limit)) if ratio > limit * (1.0 + ROUNDED) => {
             Err(ExecuteError::Ratio { variant: variant.name.clone(), ratio, limit })

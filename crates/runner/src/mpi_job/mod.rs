@@ -19,6 +19,7 @@ use zipwire_schedule::{Plan, Rank};
 
 use crate::adaptive::{Arms, Key, Plans};
 use crate::execute::plan;
+use crate::executors::{PlanRun, Recipe};
 use crate::{Cancel, ExecuteError};
 
 pub use zipwire_engine::mpi::Member;
@@ -191,6 +192,7 @@ pub(crate) enum Task {
     Load(Parcel),
     Run {
         variant: String,
+        iterations: Range<u32>,
         /// Whether what is received is compared.
         verifies: bool,
     },
@@ -207,10 +209,10 @@ pub(crate) enum Task {
         bytes: u64,
         rounds: u32,
     },
-    /// Run one iteration of an adaptive variant.
+    /// Run iterations of an adaptive variant.
     Adapt {
         variant: String,
-        iteration: u32,
+        iterations: Range<u32>,
         /// Arms of all segments in this iteration.
         key: Key,
         /// Bytes of the table that frames name in place of the scenario's.
@@ -221,6 +223,18 @@ pub(crate) enum Task {
 }
 
 impl Task {
+    /// The task of other ranks in a run of a plan.
+    pub(crate) fn of_run(variant: &str, run: &PlanRun<'_>, verifies: bool) -> Self {
+        let (variant, iterations) = (variant.to_owned(), run.iterations.clone());
+        match run.recipe {
+            Recipe::Variant => Self::Run { variant, iterations, verifies },
+            Recipe::Adaptive { key, table } => {
+                let table = table.map(|table| table.as_bytes().to_vec());
+                Self::Adapt { variant, iterations, key: key.clone(), table, verifies }
+            }
+        }
+    }
+
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         postcard::to_allocvec(self).expect("tasks are plain data")
     }
@@ -265,11 +279,10 @@ fn in_experiment(world: &mut World, experiment: &Experiment) -> Result<Option<Ta
     let mut next = read(world)?;
     loop {
         next = match next {
-            Some(Task::Run { variant, verifies }) => {
+            Some(Task::Run { variant, iterations, verifies }) => {
                 let plan = plan(experiment, of(experiment, &variant)?);
                 let payload = experiment.payload.as_ref();
                 let payload = payload.ok_or_else(|| JobError::Task("a run without a payload".to_owned()))?;
-                let iterations = 0..experiment.iterations;
                 let setup = setup(experiment, &plan, payload, iterations, world.patience(), verifies);
                 run(world, &variant, &setup)?;
                 read(world)?
@@ -300,7 +313,7 @@ fn adaptive(
     let mut plans = Plans::new(&arms);
     loop {
         match next {
-            Some(Task::Adapt { variant, iteration, key, table, verifies }) if variant == own.name => {
+            Some(Task::Adapt { variant, iterations, key, table, verifies }) if variant == own.name => {
                 if let Some(table) = table.map(Table::new) {
                     // It is rank 0's to calibrate, and this rank's to doubt.
                     let codec = experiment.codec_of(own).map(|choice| choice.spec.clone().without_table());
@@ -309,7 +322,6 @@ fn adaptive(
                     plans.use_table(&table);
                 }
                 let plan = plans.get(&key).map_err(refused)?;
-                let iterations = iteration..iteration + 1;
                 let setup = setup(experiment, &plan, &payload, iterations, world.patience(), verifies);
                 run(world, &own.name, &setup)?;
             }

@@ -13,11 +13,12 @@ use zipwire_scenarios::{Experiment, Serving, Variant};
 use zipwire_schedule::SegmentId;
 use zipwire_serving::{Metrics as RequestMetrics, Record, Recorder, Requests, Summary};
 use zipwire_sim::SimError;
-use zipwire_sim::serving::{self, Coding, RankTimes};
+use zipwire_sim::serving::{Coding, RankTimes, SimServingSetup, run};
 use zipwire_timeline::{Metrics, Spread};
 
 use crate::Cancel;
-use crate::execute::{ExecuteError, Outcome, Prepared};
+use crate::execute::ExecuteError;
+use crate::executors::ServeReport;
 
 pub(crate) use self::real::setup;
 pub use self::validate::{ServingValidation, ServingVariantValidation, validate_serving};
@@ -61,59 +62,49 @@ pub(crate) fn digest(experiment: &Experiment, serving: &Serving, variant: &Varia
     format!("{:032x}", xxh3_128(format!("{serving:?} {codec:?}").as_bytes()))
 }
 
-impl Prepared<'_> {
-    pub(crate) fn simulate_serving(
-        &self,
-        serving: &Serving,
-        index: usize,
-        cancel: &Cancel,
-    ) -> Result<Outcome, ExecuteError> {
-        let experiment = self.experiment;
-        let variant = &experiment.variants[index];
-        let setup = serving::SimServingSetup {
-            requests: &serving.requests,
-            config: serving.config,
-            compute: serving.compute,
-            shards: &serving.shards,
-            topology: &experiment.topology,
-            model: experiment.model,
-            host: experiment.host,
-            handshake_s: serving.handshake_s,
-            coding: coding(experiment, serving, variant)?,
-            troubles: &serving.troubles,
-            until_s: serving.until_s,
-            span_limit: SPAN_LIMIT,
-        };
-        let ran = serving::run(&setup, &|| !cancel.is_cancelled()).map_err(|error| match error {
-            SimError::Cancelled => ExecuteError::Cancelled,
-            error => ExecuteError::Sim(variant.name.clone(), error),
-        })?;
-        let capacities = experiment.topology.capacities();
-        let shares = ran.link_bytes.iter().zip(capacities).map(|(&bytes, capacity)| bytes as f64 / capacity);
-        let busiest_link = (ran.end_s > 0.0).then(|| shares.fold(0.0, f64::max) / ran.end_s);
-        let served = Served::of(
-            serving,
-            &Ran {
-                recorder: &ran.recorder,
-                times: &ran.times,
-                bytes_raw: ran.bytes_raw,
-                bytes_wire: ran.bytes_wire,
-                unanswered_at_last_arrival: ran.unanswered_at_last_arrival,
-                end_s: ran.end_s,
-                busiest_link,
-                spans_left_out: ran.spans_left_out,
-            },
-        );
-        Ok(Outcome {
-            timeline: ran.timeline,
-            verified: None,
-            // The length of a run is that of its arrivals: speedups of it would mean nothing.
-            is_timed: false,
-            switcher: None,
-            served: Some(served),
-            unfired: Vec::new(),
-        })
-    }
+/// Simulates the variant at `index`.
+pub(crate) fn simulate(
+    experiment: &Experiment,
+    serving: &Serving,
+    index: usize,
+    cancel: &Cancel,
+) -> Result<ServeReport, ExecuteError> {
+    let variant = &experiment.variants[index];
+    let setup = SimServingSetup {
+        requests: &serving.requests,
+        config: serving.config,
+        compute: serving.compute,
+        shards: &serving.shards,
+        topology: &experiment.topology,
+        model: experiment.model,
+        host: experiment.host,
+        handshake_s: serving.handshake_s,
+        coding: coding(experiment, serving, variant)?,
+        troubles: &serving.troubles,
+        until_s: serving.until_s,
+        span_limit: SPAN_LIMIT,
+    };
+    let ran = run(&setup, &|| !cancel.is_cancelled()).map_err(|error| match error {
+        SimError::Cancelled => ExecuteError::Cancelled,
+        error => ExecuteError::Sim(variant.name.clone(), error),
+    })?;
+    let capacities = experiment.topology.capacities();
+    let shares = ran.link_bytes.iter().zip(capacities).map(|(&bytes, capacity)| bytes as f64 / capacity);
+    let busiest_link = (ran.end_s > 0.0).then(|| shares.fold(0.0, f64::max) / ran.end_s);
+    let served = Served::of(
+        serving,
+        &Ran {
+            recorder: &ran.recorder,
+            times: &ran.times,
+            bytes_raw: ran.bytes_raw,
+            bytes_wire: ran.bytes_wire,
+            unanswered_at_last_arrival: ran.unanswered_at_last_arrival,
+            end_s: ran.end_s,
+            busiest_link,
+            spans_left_out: ran.spans_left_out,
+        },
+    );
+    Ok(ServeReport { timeline: ran.timeline, verified: None, served })
 }
 
 /// How a variant codes caches, with the size that its codec has on the payload.

@@ -12,8 +12,8 @@ use zipwire_sim::serving::RankTimes;
 use zipwire_timeline::{Timeline, Union};
 
 use super::{Ran, SPAN_LIMIT, Served};
-use crate::execute::{ExecuteError, Outcome, Prepared};
-use crate::executors::{MPI, THREADS, cores};
+use crate::execute::{ExecuteError, Prepared};
+use crate::executors::{MPI, ServeReport, THREADS, cores};
 use crate::mpi_job::{Task, job};
 use crate::{Cancel, Executor};
 
@@ -69,7 +69,11 @@ impl Prepared<'_> {
     }
 
     /// Runs a variant together with all processes of the job.
-    pub(crate) fn serve_over_mpi(&self, serving: &Serving, index: usize) -> Result<Outcome, ExecuteError> {
+    pub(crate) fn serve_over_mpi(
+        &self,
+        serving: &Serving,
+        index: usize,
+    ) -> Result<serving::Served, ExecuteError> {
         let payload: &Payload = self.payload(index, MPI)?;
         let (experiment, variant) = (self.experiment, &self.experiment.variants[index]);
         let mut guard = job();
@@ -86,7 +90,7 @@ impl Prepared<'_> {
             job.world.serve(&variant.name, &own).map_err(|error| self.not_served(index, MPI, error))?;
         let served = served.expect("rank 0 has what all came to");
         self.check_compared(index, &served)?;
-        Ok(self.outcome_of(serving, MPI, served))
+        Ok(served)
     }
 
     fn not_served(&self, index: usize, executor: &dyn Executor, error: ServeError) -> ExecuteError {
@@ -104,13 +108,13 @@ impl Prepared<'_> {
         Ok(())
     }
 
-    /// Outcome of a run on `executor`.
-    pub(crate) fn outcome_of(
+    /// Report of a run on `executor`.
+    pub(crate) fn served_on(
         &self,
-        serving: &Serving,
         executor: &dyn Executor,
+        serving: &Serving,
         served: serving::Served,
-    ) -> Outcome {
+    ) -> ServeReport {
         let times =
             times(&served.timeline, serving.shards.ranks(serving.config.decode.instances), served.end_s);
         let mut own = Served::of(
@@ -134,14 +138,7 @@ impl Prepared<'_> {
             let (rank, at_s) = (lost.rank, lost.noticed_s);
             format!("{executor}: {pool} instance {instance} is gone: rank {rank} said nothing any more, which was noticed at {at_s:.3} s")
         }).collect();
-        Outcome {
-            timeline: served.timeline,
-            verified: Some(self.verifies()),
-            is_timed: false,
-            switcher: None,
-            served: Some(own),
-            unfired: Vec::new(),
-        }
+        ServeReport { timeline: served.timeline, verified: Some(self.verifies()), served: own }
     }
 }
 

@@ -5,7 +5,7 @@ use zipwire_engine::threads::STUCK_AFTER;
 use zipwire_scenarios::{Experiment, Serving, Variant};
 use zipwire_serving::{Percentiles, Record, Summary};
 
-use super::setup;
+use super::{setup, simulate};
 use crate::executors::THREADS;
 use crate::validate::is_same_order;
 use crate::{Cancel, ExecuteError, Prepared};
@@ -78,7 +78,7 @@ pub fn validate_serving(
     let mut needed = 1.0_f64;
     for (index, variant) in simulated.variants.iter().enumerate() {
         begin(format!("sim: {}", variant.name));
-        let outcome = prepared.simulate_serving(serving, index, cancel)?;
+        let outcome = simulate(simulated, serving, index, cancel)?;
         begin(format!("work of {} on this machine", variant.name));
         let unpaced = real.serve_on_threads(on_cluster, index, None, cancel)?;
         let payload = real.payload(index, THREADS)?;
@@ -89,7 +89,7 @@ pub fn validate_serving(
         if length_s > 0.0 {
             needed = needed.max(SHORTEST_S / length_s);
         }
-        predictions.push(outcome.served.expect("serving was simulated"));
+        predictions.push(outcome.served);
     }
     let dilation = match dilation {
         Some(asked) if asked < needed => return Err(ExecuteError::Dilation { asked, needed }),
@@ -102,7 +102,7 @@ pub fn validate_serving(
         let pace = Pace { topology: &other.topology, dilation };
         let served = real.serve_on_threads(on_cluster, index, Some(pace), cancel)?;
         let late = served.totals.late;
-        let measured = real.outcome_of(on_cluster, THREADS, served).served.expect("requests were served");
+        let measured = real.served_on(THREADS, on_cluster, served).served;
         let pairs = || predicted.records.iter().zip(&measured.records);
         Ok(ServingVariantValidation {
             name,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use zipwire_scenarios::{Experiment, ScenarioError};
 
 use super::{FailedRun, SweepError, SweepRow, SweepSetup};
-use crate::executors::{SIM, settle};
+use crate::executors::settle;
 use crate::{Cancel, ExecuteError, Output, OutputError, Prepared, Shared, add_splits, compare, write_run};
 
 /// Setup shared by the points of a sweep.
@@ -86,7 +86,7 @@ impl Points<'_> {
             |ran| output.as_mut().map_or(Ok(()), |output| write_run(output, ran)).map_err(PointError::Output),
         )?;
         output.map_or(Ok(()), Output::commit).map_err(PointError::Output)?;
-        if setup.explains && setup.executors.iter().any(|executor| executor.name() == SIM.name()) {
+        if setup.explains {
             add_splits(&mut compared.executors, &mut prepared, cancel)?;
         }
         drop(prepared);

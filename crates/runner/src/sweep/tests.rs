@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Map, json};
-use zipwire_scenarios::{Source, Sweep, load_sweep};
+use zipwire_scenarios::{Source, Sweep, open};
 
 use super::journal::{Found, Header, Journal, JournalError, Line, NAME};
 use super::{SweepRow, SweepSetup};
@@ -41,7 +41,7 @@ struct Case {
 impl Case {
     fn new() -> Self {
         let source = Source::from_text("swept.toml", SCENARIO, "");
-        let sweep = load_sweep(&source, &[], None).unwrap().unwrap();
+        let sweep = open(&source, &[], None).unwrap().into_sweep().unwrap();
         let setup = SweepSetup {
             sweep: &sweep,
             executors: &[SIM],
