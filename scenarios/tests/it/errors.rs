@@ -20,7 +20,7 @@ use std::mem;
 use std::path::PathBuf;
 
 use insta::assert_snapshot;
-use zipwire_scenarios::{Scenario, ScenarioError, Source, load, open};
+use zipwire_scenarios::{Scenario, ScenarioError, Source, open};
 
 use crate::common::{Folder, VALID, valid_with};
 
