@@ -84,6 +84,17 @@ impl Spec {
         is_auto.then(|| auto::of(&self.chosen))
     }
 
+    /// The highest version of the frame format ([`crate::FRAME_VERSION`]) that its frames have, and the frames within them. Whoever gives the spec
+    /// another one, or does not read this one, does not read its frames.
+    pub fn frame_version(&self) -> u8 {
+        let tag = match &self.prefix {
+            Some(Prefix::Dedup(_)) => Some(dedup::TAG),
+            Some(Prefix::Delta(_)) => Some(delta::TAG),
+            None => None,
+        };
+        tag.map_or(1, registry::version_of).max(registry::highest_version(self.entry()))
+    }
+
     /// The spec for a tensor whose rows (tokens, output channels) have this many values: its last dimension.
     ///
     /// Values come without a shape, so a codec that makes use of columns is told, and so is what leaves out repeated

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use zipwire_codec::Spec;
 use zipwire_schedule::machine::Machine;
 use zipwire_schedule::plan::{Plan, TransferKey};
 use zipwire_schedule::{Deadlines, Failure, FailureKind, OpId, Rank, RankEnd, RunFailure};
@@ -229,6 +230,12 @@ impl Standstill {
     }
 }
 
+/// A codec in a handshake: its options, the id of its table among them, and the version that its frames have. What other versions a build
+/// reads does not matter to the job.
+pub(crate) fn announced(spec: &Spec) -> String {
+    format!("{spec}, frames v{}", spec.frame_version())
+}
+
 /// Version, plan and codec that a rank is about to run.
 /// Ranks check before the first op that they agree on these.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -237,7 +244,7 @@ pub struct Hello {
     pub version: String,
     /// Digest of the plan.
     pub plan: String,
-    /// The codec with its options, the id of its table among them, and the version of its frames; empty without a codec.
+    /// The codec ([`announced`]); empty without a codec.
     pub codec: String,
 }
 
@@ -248,8 +255,7 @@ impl Hello {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             plan: plan.digest(),
-            codec: codec
-                .map_or_else(String::new, |spec| format!("{spec}, frames v{}", zipwire_codec::FRAME_VERSION)),
+            codec: codec.map_or_else(String::new, announced),
         }
     }
 
@@ -314,6 +320,16 @@ mod tests {
         assert_eq!(first_failure(&told[..2], None), Some(Failure::died(Rank(1))));
         let both = [report(0, 2.0, corrupt), report(1, 1.0, corrupt)];
         assert_eq!(first_failure(&both, None), Some(corrupt(Rank(1))));
+    }
+
+    #[test]
+    fn a_handshake_has_the_version_of_the_frames_of_the_job() {
+        for (spec, version) in [("tiered", 1), ("delta+rans", 1), ("planes", 2), ("delta+planes", 2)] {
+            assert_eq!(announced(&spec.parse().unwrap()), format!("{spec}, frames v{version}"));
+        }
+        let (own, other) = (hello("a", "planes, frames v2"), hello("a", "planes, frames v3"));
+        let failure = own.check(Rank(0), Rank(1), &other).unwrap_err();
+        assert!(failure.to_string().contains("that of rank 1 is `planes, frames v3`"), "{failure}");
     }
 
     fn hello(plan: &str, codec: &str) -> Hello {

@@ -21,6 +21,11 @@ use measured::{CANDIDATES, Candidate};
 
 const ID: &str = "auto";
 
+/// Ids of the codecs that it chooses from.
+pub(crate) fn candidates() -> impl Iterator<Item = &'static str> {
+    CANDIDATES.iter().map(|candidate| candidate.id)
+}
+
 /// The codec that is best for given values: all types. The frames are those of the chosen codec.
 ///
 /// In the layout [`Layout::Compact`] the choice follows from a sample of the values. In [`Layout::Split`] lengths must be known

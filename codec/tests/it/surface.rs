@@ -33,13 +33,18 @@ fn typed() -> Vec<(&'static str, Box<dyn Codec>)> {
 #[test]
 fn typed_codecs_are_those_of_specs() {
     for (spec, codec) in typed() {
-        let named = spec.parse::<Spec>().unwrap().codec();
+        let spec = spec.parse::<Spec>().unwrap();
+        let named = spec.codec();
         assert_eq!(format!("{codec:?}"), format!("{named:?}"));
         for dtype in DType::ALL.into_iter().filter(|dtype| codec.supports(*dtype)) {
             let values = Content::Columns.values(dtype, 20_001, 1);
             for layout in Layout::ALL {
-                let frame = encode_to_vec(&codec, layout, dtype, &values);
-                assert!(frame == encode_to_vec(&*named, layout, dtype, &values), "{spec} {dtype} {layout}");
+                let frame = encode_to_vec(&codec, layout, dtype, &values).unwrap();
+                assert!(
+                    frame == encode_to_vec(&*named, layout, dtype, &values).unwrap(),
+                    "{spec} {dtype} {layout}"
+                );
+                assert_eq!(FrameInfo::peek(&frame).unwrap().version, spec.frame_version(), "{spec}");
             }
         }
     }

@@ -11,7 +11,7 @@ use zipwire_serving::{ComputeTime, Config, Loss, RequestId, Requests, Shards, Tr
 
 use super::groups::{Groups, Values};
 use super::{ServeError, Served};
-use crate::report::{Hello, STUCK_AFTER};
+use crate::report::{Hello, STUCK_AFTER, announced};
 
 /// Silence after which a rank is declared lost.
 pub const LOST_AFTER: Duration = Duration::from_secs(5);
@@ -342,7 +342,7 @@ impl<'a> Job<'a> {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             plan: format!("serving {:032x}", xxh3_128(all.as_bytes())),
             codec: codec.map_or_else(String::new, |(coding, codec)| {
-                format!("{}, groups {:016x}", coding.spec, codec.compatibility())
+                format!("{}, groups {:016x}", announced(&coding.spec), codec.compatibility())
             }),
         }
     }
