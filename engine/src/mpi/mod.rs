@@ -106,9 +106,11 @@ impl World {
             is_waiting: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             cancel,
-            status: Mutex::new(status.or_else(|| StatusFile::from_environment(rank.0, &own.host))),
+            status: Mutex::new(StatusFile::of_rank(status.as_ref(), rank.0, size, &own.host)),
             cores: own.cores,
         });
+        // Until now it held the pipe open that says that this process is there.
+        drop(status);
         shared.note(|| BEGUN.to_owned());
         let helped = Arc::clone(&shared);
         let helper = std::thread::Builder::new().name("messages".to_owned()).spawn(move || helped.help());
@@ -381,6 +383,7 @@ impl World {
         let call = collective.function();
         let within = self.patience + Duration::from_secs(bytes / SLOWEST_BYTES_PER_S);
         for _ in 0..rounds {
+            let is_in_call = AtomicBool::new(false);
             let waiting = |waited: Duration| self.shared.note(|| watch::is_in(call, waited));
             let give_up = |waited: Duration| {
                 let why = watch::why(call, "stood still", waited, self.size);
@@ -391,13 +394,14 @@ impl World {
             };
             let work = || -> Result<(f64, f64), WorldError> {
                 rank.barrier(&[])?;
+                is_in_call.store(true, Ordering::Relaxed);
                 let begin_s = rank.now_s();
                 self.shared.with(|link| link.collective(&mut buffers))?;
                 Ok((begin_s, rank.now_s()))
             };
-            // The call blocks, and with it what hears of silent processes.
+            // The call blocks, and with it what hears of silent processes; the barrier before it hears of them.
             let (begin_s, end_s) =
-                watch::watched(within, waiting, give_up, work).map_err(WorldError::Watch)??;
+                watch::watched(within, &is_in_call, waiting, give_up, work).map_err(WorldError::Watch)??;
             let report = RankReport { begin_s, ..RankReport::idle(self.rank, end_s) };
             if let Some(reports) = rank.gather(report) {
                 let begin_s = reports.iter().map(|report| report.begin_s).fold(f64::INFINITY, f64::min);
@@ -450,7 +454,8 @@ impl World {
                 let give_up = |waited| {
                     watch::complain(Some(rank), &watch::why("MPI_Finalize", "had not come", waited, ranks));
                 };
-                watch::watched(self.patience, |_| {}, give_up, || link.finish())
+                let is_in_call = AtomicBool::new(true);
+                watch::watched(self.patience, &is_in_call, |_| {}, give_up, || link.finish())
                     .map_err(WorldError::Watch)??;
                 Ok(())
             }

@@ -32,6 +32,7 @@ pub(super) const TOLD: &str = "was told to end";
 /// A file with two lines: the process and its host, and what it is doing.
 #[derive(Debug)]
 pub(super) struct StatusFile {
+    rank: u32,
     file: File,
     doing: String,
     /// Held open for as long as the process is there.
@@ -83,15 +84,43 @@ impl StatusFile {
     /// The file of a rank, in the folder that the environment names; `None` if it names none, or the folder is not there, as on other
     /// hosts than the one where the job was started.
     pub(super) fn from_environment(rank: u32, host: &str) -> Option<Self> {
-        let folder = PathBuf::from(std::env::var_os(STATUS_VARIABLE)?);
+        Self::create(&folder()?, rank, host)
+    }
+
+    /// The file of the rank that MPI says this process is in a job of so many. Variables of launchers, by which it had an earlier one, can be left over
+    /// from another job, in which case processes may share that.
+    pub(super) fn of_rank(early: Option<&Self>, rank: u32, ranks: u32, host: &str) -> Option<Self> {
+        Self::create_in_place_of(early, &folder()?, rank, ranks, host)
+    }
+
+    fn create_in_place_of(
+        early: Option<&Self>,
+        folder: &Path,
+        rank: u32,
+        ranks: u32,
+        host: &str,
+    ) -> Option<Self> {
+        // That of another rank is replaced by that rank.
+        if let Some(early) = early.filter(|early| early.rank >= ranks) {
+            let _ = std::fs::remove_file(folder.join(status_file(early.rank)));
+        }
+        Self::create(folder, rank, host)
+    }
+
+    /// Makes the file anew: whoever has an older one of this name open writes to that.
+    fn create(folder: &Path, rank: u32, host: &str) -> Option<Self> {
         let alive = match OpenOptions::new().write(true).open(folder.join(alive_file(rank))) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             opened => Some(opened.ok()?),
         };
         let path = folder.join(status_file(rank));
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return None,
+            _ => {}
+        }
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path).ok()?;
         file.write_all(&line(&format!("{} {host}", std::process::id()))).ok()?;
-        let mut status = Self { file, doing: String::new(), _alive: alive };
+        let mut status = Self { rank, file, doing: String::new(), _alive: alive };
         status.write(BEGUN);
         Some(status)
     }
@@ -109,6 +138,11 @@ impl StatusFile {
             let _ = write_at(&mut self.file, &line(doing), LINE as u64);
         }
     }
+}
+
+/// The folder that the environment names.
+fn folder() -> Option<PathBuf> {
+    std::env::var_os(STATUS_VARIABLE).map(PathBuf::from)
 }
 
 /// Status files in a folder, by rank.
@@ -153,4 +187,32 @@ fn write_at(file: &mut File, bytes: &[u8], offset: u64) -> io::Result<()> {
     use std::io::{Seek, SeekFrom};
     file.seek(SeekFrom::Start(offset))?;
     file.write_all(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_process_writes_to_the_file_of_its_own_rank_whatever_variables_say() {
+        let folder = std::env::temp_dir().join(format!("zipwire-status-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let hosts = ["a", "b", "c"];
+        // All say that they are rank 1, and one says that it is a rank that the job does not have.
+        let early = [1, 1, 7].into_iter().zip(hosts);
+        let early: Vec<_> = early.map(|(rank, host)| StatusFile::create(&folder, rank, host)).collect();
+        let mut settled: Vec<_> = (0..)
+            .zip(early.into_iter().zip(hosts))
+            .map(|(rank, (early, host))| {
+                assert!(early.is_some());
+                StatusFile::create_in_place_of(early.as_ref(), &folder, rank, 3, host).unwrap()
+            })
+            .collect();
+        settled[1].write("waits");
+        let found = read_statuses(&folder).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        let found: Vec<_> =
+            found.iter().map(|status| (status.rank, status.host.as_str(), status.doing.as_str())).collect();
+        assert_eq!(found, [(0, "a", BEGUN), (1, "b", "waits"), (2, "c", BEGUN)]);
+    }
 }

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -47,19 +48,22 @@ pub(super) fn begin(
             complain(rank, &why);
         }
     };
-    let endpoint =
-        watched(within, waiting, give_up, || Endpoint::begin(library)).map_err(WorldError::Watch)??;
+    let is_in_call = AtomicBool::new(true);
+    let endpoint = watched(within, &is_in_call, waiting, give_up, || Endpoint::begin(library))
+        .map_err(WorldError::Watch)??;
     let status = status.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok((endpoint, status))
 }
 
 /// Does what all processes of the job must do. After `within` some time, suspensions of this process not counted, `give_up` is called, and the
-/// process ends; until then `waiting` is, now and then, with the time that has passed.
+/// process ends; until then `waiting` is, now and then, with the time that has passed. Time counts while `is_in_call` is set: what is done before and
+/// behind the call is not its time.
 ///
 /// # Errors
 /// If the system refuses a thread.
 pub(super) fn watched<T>(
     within: Duration,
+    is_in_call: &AtomicBool,
     waiting: impl Fn(Duration) + Send,
     give_up: impl FnOnce(Duration) + Send,
     call: impl FnOnce() -> T,
@@ -67,7 +71,7 @@ pub(super) fn watched<T>(
     let (is_made, made) = channel::<Infallible>();
     thread::scope(|scope| {
         let watch = move || {
-            if let Some(waited) = wait(within, &made, waiting) {
+            if let Some(waited) = wait(within, is_in_call, &made, waiting) {
                 give_up(waited);
                 end_process(GAVE_UP);
             }
@@ -80,12 +84,20 @@ pub(super) fn watched<T>(
 }
 
 /// Waits until the other end of the channel is dropped; else the time waited, when that is too long.
-fn wait(within: Duration, made: &Receiver<Infallible>, waiting: impl Fn(Duration)) -> Option<Duration> {
+fn wait(
+    within: Duration,
+    is_in_call: &AtomicBool,
+    made: &Receiver<Infallible>,
+    waiting: impl Fn(Duration),
+) -> Option<Duration> {
     let (mut waited, mut last) = (Duration::ZERO, Instant::now());
     while made.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
         // A process that was stopped goes on where it was: it is not for it to blame others.
-        waited += last.elapsed().min(SILENT / 2);
-        last = Instant::now();
+        let since = std::mem::replace(&mut last, Instant::now()).elapsed().min(SILENT / 2);
+        if !is_in_call.load(Ordering::Relaxed) {
+            continue;
+        }
+        waited += since;
         if waited > within {
             return Some(waited);
         }
@@ -160,9 +172,28 @@ mod tests {
             7
         };
         let waiting = |waited| said.lock().unwrap().push(waited);
-        let done = watched(Duration::from_secs(60), waiting, |_| panic!("it has returned"), call);
+        let is_in_call = AtomicBool::new(true);
+        let done =
+            watched(Duration::from_secs(60), &is_in_call, waiting, |_| panic!("it has returned"), call);
         assert_eq!(done.unwrap(), 7);
         assert!(!said.into_inner().unwrap().is_empty(), "it says that it waits");
+    }
+
+    #[test]
+    fn time_before_a_call_is_not_its_time() {
+        let is_in_call = AtomicBool::new(false);
+        let waiting = |_| panic!("it is not in the call");
+        let done = watched(
+            BEAT,
+            &is_in_call,
+            waiting,
+            |_| panic!("it is not in the call"),
+            || {
+                thread::sleep(4 * BEAT);
+                7
+            },
+        );
+        assert_eq!(done.unwrap(), 7);
     }
 
     #[test]
@@ -170,7 +201,8 @@ mod tests {
         let (_never, made) = channel::<Infallible>();
         let said = RefCell::new(Vec::new());
         let within = 4 * BEAT;
-        let waited = wait(within, &made, |waited| said.borrow_mut().push(waited)).unwrap();
+        let is_in_call = AtomicBool::new(true);
+        let waited = wait(within, &is_in_call, &made, |waited| said.borrow_mut().push(waited)).unwrap();
         assert!(waited > within && !said.into_inner().is_empty());
     }
 }

@@ -46,7 +46,7 @@ pub enum JobError {
     Launcher { by: &'static str, rank: u32 },
     #[error(
         "{by} has started {launched} processes, and the MPI library `{library}` knows of {found}\n\
-         help: launcher and library must belong together: `ZIPWIRE_MPI_LIB` names the library"
+         help: launcher and library must belong together: `ZIPWIRE_MPI_LIB` names the library; variables that a launcher has left in a shell are to be unset"
     )]
     Strangers { by: &'static str, launched: u32, library: String, found: u32 },
     #[error(transparent)]
