@@ -63,7 +63,7 @@ fn nccl_tests(args: &CalibrateNcclTestsArgs, cancel: &Cancel) -> Result<(), CliE
     notes.append(&mut calibration.notes);
     calibration.notes = notes;
     if let Some(path) = &args.out {
-        write_file(path, &cluster_file(&calibration))?;
+        write_file(path, &cluster_file(&calibration), cancel)?;
     }
     if args.json {
         return print_json(&Report::of(&calibration));
@@ -108,13 +108,14 @@ fn read(path: &Path) -> Result<String, CliError> {
 }
 
 /// Writes a cluster file, whole or not at all; over one that a calibration wrote, but over nothing else.
-fn write_file(path: &Path, text: &str) -> Result<(), CliError> {
+fn write_file(path: &Path, text: &str, cancel: &Cancel) -> Result<(), CliError> {
     check(path, text)?;
-    write_over(path, text, is_cluster_file)
+    write_over(path, text, is_cluster_file, cancel)
 }
 
 /// Writes a file, whole or not at all; over one that `is_own` knows as such a file, but over nothing else.
-fn write_over(path: &Path, text: &str, is_own: fn(&Path) -> bool) -> Result<(), CliError> {
+fn write_over(path: &Path, text: &str, is_own: fn(&Path) -> bool, cancel: &Cancel) -> Result<(), CliError> {
+    let _hold = cancel.hold();
     let refused = |error: &dyn Display| {
         CliError::Usage(format!(
             "cannot write `{}`: {error}\nhelp: choose another file, in a writable folder, with `-o`",

@@ -29,7 +29,7 @@ fn run_here(args: &ProbeArgs, topology: &Topology, specs: &[Spec], cancel: &Canc
     drop(progress);
     let constants = constants?;
     if let Some(path) = &args.out {
-        write_file(path, &constants.file())?;
+        write_file(path, &constants.file(), cancel)?;
     }
     if args.json {
         print_json(&constants)?;

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &CalibrateTableArgs, cancel: &Cancel) -> Result<(), CliE
             error => CliError::Usage(error.to_string()),
         })?;
     if let Some(path) = &args.out {
-        super::write_over(path, &trained.file.to_text(), is_table_file)?;
+        super::write_over(path, &trained.file.to_text(), is_table_file, cancel)?;
     }
     if args.json { print_json(&trained) } else { print(text(&trained, samples.len())) }
 }

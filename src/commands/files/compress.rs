@@ -1,7 +1,7 @@
 //! `zipwire compress`, `zipwire decompress` and `zipwire verify`.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write, stdin, stdout};
+use std::io::{self, BufReader, Read as _, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,8 +16,8 @@ use zipwire::models::file::{
 
 use super::plan::{Naming, Plan};
 use super::{
-    MARK, Row, SAFETENSORS, Unread, base_for, compressed_name, copy, io_error, is_stdin, is_stdout,
-    print_rows, restored_name, watched, with_ending, without_ending, write_file,
+    MARK, Row, SAFETENSORS, Stdin, Unread, base_for, compressed_name, copy, io_error, is_stdin, is_stdout,
+    print_rows, restored_name, watched, with_ending, without_ending, write_out,
 };
 use crate::cli::{CompressArgs, DecompressArgs, VerifyArgs, WorkArgs};
 use crate::error::CliError;
@@ -116,19 +116,16 @@ fn pipe(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> {
         ));
     };
     let write = |sink: &mut dyn Write| -> Result<(), CliError> {
-        let mut first = Vec::new();
-        stdin().lock().take(SAMPLE).read_to_end(&mut first)?;
+        let (mut first, mut stdin) = (Vec::new(), Stdin(cancel));
+        stdin.by_ref().take(SAMPLE).read_to_end(&mut first)?;
         let spec = codec_for(&args.spec(), dtype, &first);
         let opened = WriterOptions::new(dtype).codec(spec.codec()).open(sink);
         let mut writer = opened.map_err(|error| CliError::Usage(error.to_string()))?;
-        copy(&mut first.as_slice().chain(stdin().lock()), &mut writer, cancel)?;
+        copy(first.as_slice().chain(stdin), &mut writer)?;
         writer.finish()?;
         Ok(())
     };
-    match args.out.as_deref().filter(|out| !is_stdout(out)) {
-        Some(out) => write_file(out, args.write.force, |file| write(file)),
-        None => write(&mut stdout().lock()),
-    }
+    write_out(args.out.as_deref(), args.write.force, cancel, write)
 }
 
 /// Files that commands look at one by one: what came of each, and whether all were sound.
@@ -322,20 +319,11 @@ fn decompress_pipe(args: &DecompressArgs, cancel: &Cancel) -> Result<(), CliErro
     if args.files.len() > 1 {
         return Err(CliError::Usage("`-` is decompressed by itself".to_owned()));
     }
-    let write = |sink: &mut dyn Write| {
-        let copied = copy(&mut Reader::new(stdin().lock()), sink, cancel);
-        copied.map_err(|error| match error {
-            CliError::Stdout(error) if error.kind() == io::ErrorKind::InvalidData => {
-                let message = format!(
-                    "stdin is no container of values: {error}\nhelp: a compressed safetensors file is read at any place, so it is named"
-                );
-                CliError::Usage(message)
-            }
-            error => error,
-        })
+    let write = |sink: &mut dyn Write| match copy(Reader::new(BufReader::new(Stdin(cancel))), sink) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(CliError::Usage(format!(
+            "stdin is no container of values: {error}\nhelp: a compressed safetensors file is read at any place, so it is named"
+        ))),
+        copied => Ok(copied.map(drop)?),
     };
-    match args.out.as_deref().filter(|out| !is_stdout(out)) {
-        Some(out) => write_file(out, args.write.force, |file| write(file)),
-        None => write(&mut stdout().lock()),
-    }
+    write_out(args.out.as_deref(), args.write.force, cancel, write)
 }

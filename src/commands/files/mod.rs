@@ -4,7 +4,7 @@ mod plan;
 pub(crate) mod read;
 
 use std::fmt::Display;
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write, stdin, stdout};
 use std::num::NonZero;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -241,31 +241,58 @@ pub(super) fn models_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     Ok(files)
 }
 
-/// Copies to the end, or until the user asks to stop.
-fn copy(from: &mut dyn Read, to: &mut dyn Write, cancel: &Cancel) -> Result<(), CliError> {
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        if cancel.is_cancelled() {
-            return Err(FileError::Cancelled.into());
-        }
-        match from.read(&mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(len) => to.write_all(&buffer[..len])?,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+/// Copies to the end.
+fn copy(from: impl Read, to: &mut dyn Write) -> io::Result<u64> {
+    io::copy(&mut BufReader::with_capacity(1 << 20, from), to)
 }
 
-/// A file that is written from front to back, and appears when it is complete.
-fn write_file(
-    path: &Path,
+/// Writes what `write` gives from front to back: to stdout, or to a file, which appears when it is complete. If the user asks to stop, nothing is left.
+fn write_out(
+    out: Option<&Path>,
     force: bool,
+    cancel: &Cancel,
     write: impl FnOnce(&mut dyn Write) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
+    let until_stopped = |error| if cancel.is_cancelled() { FileError::Cancelled.into() } else { error };
+    let Some(path) = out.filter(|out| !is_stdout(out)) else {
+        return write(&mut stdout().lock()).map_err(until_stopped);
+    };
+    let _hold = cancel.hold();
     let output = Output::begin(path, force)?;
-    write(&mut output.file())?;
+    write(&mut output.file()).map_err(until_stopped)?;
     Ok(output.finish()?)
+}
+
+/// Standard input. A read fails when the user asks to stop, also while nothing comes.
+struct Stdin<'a>(&'a Cancel);
+
+impl Read for Stdin<'_> {
+    #[cfg(unix)]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        /// Time after which it looks whether to stop.
+        const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        let stdin = stdin();
+        loop {
+            if self.0.is_cancelled() {
+                return Err(io::Error::other(FileError::Cancelled));
+            }
+            match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&LOOK)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                // What the standard library has read ahead would not be waited for.
+                Ok(_) => return Ok(rustix::io::read(&stdin, buffer)?),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.0.is_cancelled() {
+            true => Err(io::Error::other(FileError::Cancelled)),
+            false => stdin().lock().read(buffer),
+        }
+    }
 }
 
 /// An error of a file that is not a model's.
