@@ -271,9 +271,7 @@ fn archive_parts(
         parts.push(Part { tensors: number..number + 1, coding });
     };
     for Member { mut name, range, dtype } in members {
-        if (watch.cancelled)() {
-            return Err(FileError::Cancelled);
-        }
+        watch.go_on()?;
         // Two that overlap are no archive that a program wrote: the second one is then only bytes.
         if range.start < seen || range.end - range.start < LEAST_BYTES {
             continue;

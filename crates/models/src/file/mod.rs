@@ -11,7 +11,7 @@ mod digest;
 mod encode;
 mod error;
 mod foreign;
-mod header;
+pub(crate) mod header;
 mod layout;
 mod model;
 mod output;

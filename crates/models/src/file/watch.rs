@@ -26,6 +26,14 @@ impl Default for Watch<'_> {
 }
 
 impl Watch<'_> {
+    /// Asks whether to stop.
+    ///
+    /// # Errors
+    /// [`FileError::Cancelled`].
+    pub fn go_on(&self) -> Result<(), FileError> {
+        if (self.cancelled)() { Err(FileError::Cancelled) } else { Ok(()) }
+    }
+
     /// Does work of these numbers, each once, on as many threads as are asked for, each with a buffer of its own.
     ///
     /// # Errors
@@ -43,9 +51,7 @@ impl Watch<'_> {
                 if number >= count {
                     return Ok(());
                 }
-                if (self.cancelled)() {
-                    return Err(FileError::Cancelled.into());
-                }
+                self.go_on()?;
                 work(number, &mut buffer)?;
             }
         };
@@ -83,9 +89,7 @@ impl Watch<'_> {
                 if number >= count || lock(&turn).is_over {
                     return Ok(());
                 }
-                if (self.cancelled)() {
-                    return Err(FileError::Cancelled.into());
-                }
+                self.go_on()?;
                 prepare(number, &mut workpiece)?;
                 let is_waiting = |turn: &mut Turn<S, E>| turn.number != number && !turn.is_over;
                 let guard = changed.wait_while(lock(&turn), is_waiting);

@@ -103,7 +103,7 @@ pub fn add(
         return Err(StoreError::IdTaken { id: addition.id.clone() });
     }
     let codecs = Codecs::new(&addition.spec)?;
-    let Gathered { sources, items, mut troubles } = gather(inputs)?;
+    let Gathered { sources, items, mut troubles } = gather(inputs, watch)?;
     if !addition.allow_missing {
         sources.iter().try_for_each(|source| check_index(source, &sources))?;
     }
@@ -133,9 +133,7 @@ pub fn add(
         parent: parent.map(|parent| parent.id),
         files: stored_files(&sources, &items, &addresses, &rounded),
     };
-    if (watch.cancelled)() {
-        return Err(FileError::Cancelled.into());
-    }
+    watch.go_on()?;
     writer.set_unswept(true)?;
     let placed =
         jobs.iter().enumerate().map(|(number, job)| (job.address, staged_path(staged.path(), number)));
@@ -337,7 +335,7 @@ fn stored_files(
 }
 
 /// Ending of the names of files with tensors.
-const SAFETENSORS: &str = ".safetensors";
+pub(crate) const SAFETENSORS: &str = ".safetensors";
 /// Ending of the names of files that say which shard has which tensor.
 const INDEX: &str = ".index.json";
 /// Longest index that is read: those of models with a million tensors have less.
@@ -407,8 +405,8 @@ struct Gathered {
 /// All files, ordered by their names, and their parts. A folder is stored as the files below it, with the names that they have in it.
 ///
 /// # Errors
-/// If a file cannot be read or is a safetensors file that is cut or damaged, two have the same name, or there are none.
-fn gather(inputs: &[PathBuf]) -> Result<Gathered, StoreError> {
+/// If a file cannot be read or is a safetensors file that is cut or damaged, two have the same name, or there are none; if `watch` says to stop.
+fn gather(inputs: &[PathBuf], watch: &Watch<'_>) -> Result<Gathered, StoreError> {
     let mut named = Vec::new();
     for input in inputs {
         if input.is_dir() {
@@ -435,7 +433,8 @@ fn gather(inputs: &[PathBuf]) -> Result<Gathered, StoreError> {
     }
     let (mut sources, mut items, mut troubles) = (Vec::new(), Vec::new(), Vec::new());
     for (number, (name, path)) in named.into_iter().enumerate() {
-        let bytes = cut(number, &name, &path, &mut items, &mut troubles)?;
+        watch.go_on()?;
+        let bytes = cut(number, &name, &path, &mut items, &mut troubles, watch)?;
         sources.push(Source { path, name, bytes });
     }
     Ok(Gathered { sources, items, troubles })
@@ -460,6 +459,7 @@ fn cut(
     path: &Path,
     items: &mut Vec<Item>,
     troubles: &mut Vec<StoreError>,
+    watch: &Watch<'_>,
 ) -> Result<u64, StoreError> {
     let read = FileError::io("read", path);
     let file = open_input(path).map_err(&read)?;
@@ -468,7 +468,7 @@ fn cut(
     let len = file.metadata().map_err(&read)?.len();
     if !name.ends_with(SAFETENSORS) {
         match Foreign::of(&file).filter(|format| format.has_parts()) {
-            Some(format) => cut_archive((source, len), (&file, path), format, items)?,
+            Some(format) => cut_archive((source, len), (&file, path), format, items, watch)?,
             None => items.push(no_tensor(len)),
         }
         return Ok(len);
@@ -509,6 +509,7 @@ fn cut_archive(
     (file, path): (&File, &Path),
     format: Foreign,
     items: &mut Vec<Item>,
+    watch: &Watch<'_>,
 ) -> Result<(), StoreError> {
     let members = match members(file, path, format) {
         Err(FileError::Archive { .. }) => Vec::new(),
@@ -526,6 +527,7 @@ fn cut_archive(
             continue;
         }
         seen = range.end;
+        watch.go_on()?;
         let sampled = || type_of_values(file, &range).map_err(FileError::io("read", path));
         let Some(dtype) = dtype.map_or_else(sampled, |dtype| Ok(Some(dtype)))? else { continue };
         add(None, NO_DTYPE, end..range.start);

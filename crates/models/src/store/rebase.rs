@@ -14,11 +14,12 @@ use std::sync::{Mutex, PoisonError};
 
 use tempfile::TempDir;
 
-use crate::file::{FileError, Watch};
-use crate::store::add::{Before, Item};
+use crate::file::header::{LENGTH_BYTES, LIMIT};
+use crate::file::{FileError, Header, Watch};
+use crate::store::add::{Before, Item, SAFETENSORS};
 use crate::store::address::{PieceHash, address_of, hash_of_piece, pieces_of};
 use crate::store::encode::{Bases, Choice, Codecs, Job, Origin, choose, staged_path, write_objects};
-use crate::store::manifest::{Manifest, Part};
+use crate::store::manifest::{Manifest, Part, StoredFile};
 use crate::store::object::{Chain, HEADER_BYTES, LONGEST_CHAIN, LONGEST_WRITTEN, OTHER_HASH, Scratch};
 use crate::store::writer::{Headers, Swept};
 use crate::store::{Address, Pruned, Store, StoreError, Writer};
@@ -73,11 +74,13 @@ pub(crate) fn plan_rebases(
         let has_lost = leaving.iter().any(|left| Some(&left.id) == manifest.parent.as_ref());
         let mut asked = Vec::new();
         for file in &manifest.files {
+            let first = asked.len();
             let own = file.parts.iter().filter(|part| part.rounded_from.is_none());
             for part in own.filter(|part| seen.insert(part.object)) {
                 let near = before.find(&file.path, part.tensor.as_deref(), &part.dtype, part.bytes);
                 asked.extend(planner.ask(part, near, has_lost)?);
             }
+            set_rows(store, file, &mut asked[first..]);
         }
         candidates.extend(planner.decide(asked, watch)?);
     }
@@ -195,8 +198,8 @@ impl<'a> Planner<'a> {
             self.chains.insert(address, chain);
             return Ok(None);
         };
-        let (dtype, bytes) = (part.dtype.clone(), part.bytes);
-        let item = Item { source: 0, tensor: None, dtype, row: 1, at: 0, bytes };
+        let (tensor, dtype, bytes) = (part.tensor.clone(), part.dtype.clone(), part.bytes);
+        let item = Item { source: 0, tensor, dtype, row: 1, at: 0, bytes };
         Ok(Some(Asked { address, item, links, reason }))
     }
 
@@ -281,6 +284,24 @@ impl<'a> Planner<'a> {
     fn stored(&mut self, address: Address) -> Result<i64, StoreError> {
         let header = self.headers.get(address)?;
         Ok(header.map_or(0, |header| (header.stored + HEADER_BYTES as u64) as i64))
+    }
+}
+
+/// Gives tensors of a safetensors file their rows, as its header has them. Where that is damaged, they stay without.
+fn set_rows(store: &Store, file: &StoredFile, asked: &mut [Asked]) {
+    let is_header = |part: &&Part| {
+        part.tensor.is_none() && part.bytes <= LENGTH_BYTES + LIMIT && file.path.ends_with(SAFETENSORS)
+    };
+    let Some(part) = file.parts.first().filter(is_header).filter(|_| !asked.is_empty()) else { return };
+    let Ok(chain) = Chain::open(store, part.object) else { return };
+    let mut bytes = vec![0; chain.header().bytes.min(part.bytes) as usize];
+    if chain.read(0, &mut bytes, &mut Scratch::default()).is_err() {
+        return;
+    }
+    let Ok(header) = Header::parse(bytes) else { return };
+    for item in asked.iter_mut().map(|asked| &mut asked.item) {
+        let number = item.tensor.as_deref().and_then(|name| header.number(name));
+        item.row = number.and_then(|number| header.tensors()[number].shape.last().copied()).unwrap_or(1);
     }
 }
 

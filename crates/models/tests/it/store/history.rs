@@ -3,17 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::num::NonZero;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::super::file::common::archive;
 use super::common::{Tensors, World, files_of, model, read_files, safetensors, step, train, weights};
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 use safetensors::Dtype;
-use zipwire_models::file::{Compression, Watch, compress};
+use safetensors::tensor::TensorView;
+use zipwire_models::file::{Compression, FileError, Watch, compress};
 use zipwire_models::store::{
-    Keep, Parent, Selection, StoreError, Writer, list, plan_prune, prune, restore, salvage, set_pinned,
-    stats, verify,
+    Addition, DEFAULT_CHAIN, Keep, Parent, Selection, StoreError, Writer, add, list, plan_prune, prune,
+    restore, salvage, set_pinned, stats, verify,
 };
 
 /// Something that happens to models.
@@ -257,6 +258,32 @@ fn a_bulk_prune_leaves_what_a_fresh_store_takes() {
     }
 }
 
+/// A prune knows how long rows are: those that repeat are left out of what it writes anew, too.
+#[test]
+fn rows_that_repeat_are_left_out_of_what_a_prune_writes_anew() {
+    const ROW: usize = 64;
+    let (mut world, mut fresh) = (World::new(15), World::new(15));
+    let mut different = weights(&mut world.rng, 60 * ROW);
+    let add = |world: &mut World, id: &str, different: &[u8]| {
+        let rows: Vec<&[u8]> = different.chunks(2 * ROW).collect();
+        let values: Vec<u8> = (0..1200).flat_map(|row| rows[row * 7 % rows.len()]).copied().collect();
+        let tensor = TensorView::new(Dtype::BF16, vec![1200, ROW], &values).unwrap();
+        let file = safetensors::serialize([("embed", tensor)], None).unwrap();
+        let files = BTreeMap::from([("model.safetensors".to_owned(), file)]);
+        world.try_add(id, files, Parent::Auto, DEFAULT_CHAIN, "auto").unwrap()
+    };
+    add(&mut world, "1", &different);
+    step(&mut world.rng, &mut different[..ROW]);
+    assert_eq!(add(&mut world, "2", &different).parts.delta, 1);
+    add(&mut fresh, "2", &different);
+    let oldest = Selection::Ids(vec!["1".to_owned()]);
+    let pruned = prune(&Writer::begin(&world.store).unwrap(), oldest, &Watch::default()).unwrap();
+    assert_eq!((pruned.rebased, pruned.left), (1, 0));
+    world.check("2");
+    let (left, fresh) = (stored(&world), stored(&fresh));
+    assert!(10 * left <= 11 * fresh, "{left} bytes, and {fresh} of a fresh store");
+}
+
 /// Objects that can go without a write are gone when a write is refused, what is left is whole, and the next call goes on.
 #[test]
 fn a_prune_that_cannot_write_has_freed_what_it_can() {
@@ -493,6 +520,31 @@ fn archives_are_stored_by_members() {
     for id in ["1", "2"] {
         world.check(id);
     }
+}
+
+/// A wish to stop is heard while an archive is cut into its members, before any of them is read as a whole.
+#[test]
+fn cutting_an_archive_can_be_stopped() {
+    let mut world = World::new(14);
+    let values = weights(&mut world.rng, 40_000);
+    let members: Vec<_> = (0..16).map(|number| (format!("m/data/{number}"), values.clone())).collect();
+    let members: Vec<_> = members.iter().map(|(name, values)| (name.as_str(), values.clone())).collect();
+    let file = world.folder.path().join("model.pt");
+    fs::write(&file, archive(&members)).unwrap();
+    let (asked, bytes) = (AtomicUsize::new(0), AtomicU64::new(0));
+    let cancelled = || asked.fetch_add(1, Ordering::Relaxed) >= members.len() / 2;
+    let done = |more| _ = bytes.fetch_add(more, Ordering::Relaxed);
+    let watch = Watch { cancelled: &cancelled, done: &done, ..Watch::default() };
+    let addition = Addition {
+        id: "1".to_owned(),
+        parent: Parent::Auto,
+        spec: "rans".parse().unwrap(),
+        chain: DEFAULT_CHAIN,
+        allow_missing: false,
+    };
+    let stopped = add(&Writer::begin(&world.store).unwrap(), &[file], &addition, &watch);
+    assert!(matches!(stopped, Err(StoreError::File(FileError::Cancelled))), "{stopped:?}");
+    assert_eq!(bytes.into_inner(), 0);
 }
 
 /// A pointer of Git LFS under the name of a model is stored as it is, and said.
