@@ -26,7 +26,7 @@ pub(crate) struct CompressArgs {
     #[arg(long, conflicts_with = "codec")]
     pub(crate) fast: bool,
     /// Earlier values of the same tensors, a safetensors file or a folder of them, compressed or not: differences from these are
-    /// coded. It is needed to read the result.
+    /// coded. Of a folder, the tensor of the same name counts, in whichever file it is. It is needed to read the result.
     #[arg(long, value_name = "FILE|DIR")]
     pub(crate) base: Option<PathBuf>,
     /// Type of raw values: BF16, F16, F32, F8_E4M3 or F8_E5M2.
@@ -114,7 +114,7 @@ pub(crate) struct CatArgs {
     #[arg(long, value_name = "A..B", value_parser = crate::commands::files::rows)]
     pub(crate) range: Option<Range<u64>>,
     /// File or folder that differences were taken from.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE|DIR")]
     pub(crate) base: Option<PathBuf>,
     /// Where to [default: stdout, which is also called `-`].
     #[arg(short = 'o', long, value_name = "OUT")]

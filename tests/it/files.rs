@@ -171,6 +171,51 @@ fn differences_from_a_base_are_small_and_need_it() {
 }
 
 #[test]
+fn a_base_that_is_sharded_otherwise_is_paired_by_names() {
+    let folder = TempDir::new().unwrap();
+    let [base, next, packed, back] = ["base", "next", "next.zw", "back"].map(|name| folder.path().join(name));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let copy = |name: &str, to: &Path| {
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(root.join(sample(name)), to).unwrap();
+    };
+    copy("pre_minilm.bf16", &base.join("1.safetensors"));
+    copy("train_late_weights.bf16", &base.join("2.safetensors"));
+    copy("train_late_weights_next.bf16", &next.join("deep/model.safetensors"));
+    copy("train_late_grads.bf16", &next.join("other.safetensors"));
+    let report = succeeds(&["compress", text(&next), "--base", text(&base), "--verify", "--json"]);
+    let counts = text_of(&report.stderr).matches("no tensor of").count();
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    let rows = report["files"].as_array().unwrap();
+    assert!(rows[0]["size_pct"].as_f64().unwrap() < 20.0 && rows[0]["tensors_from_base"] == 2, "{report}");
+    // Of the other file some names are those of weights, and none of the values is.
+    assert!(counts == usize::from(rows[1]["tensors_from_base"] == 0), "{report}");
+    let tensor = ["--tensor", "L2.ffn.router"];
+    let cat =
+        |path: &Path, base: &[&str]| succeeds(&[&["cat", text(path)][..], &tensor, base].concat()).stdout;
+    let plain = cat(&next.join("deep/model.safetensors"), &[]);
+    assert!(cat(&packed.join("deep/model.zw.safetensors"), &["--base", text(&base)]) == plain);
+    succeeds(&[
+        "inspect",
+        text(&next.join("deep/model.safetensors")),
+        "--base",
+        text(&base),
+        "--codec",
+        "delta+rans",
+    ]);
+    succeeds(&["decompress", text(&packed), "--base", text(&base), "-o", text(&back)]);
+    for file in ["deep/model.safetensors", "other.safetensors"] {
+        assert!(fs::read(back.join(file)).unwrap() == fs::read(next.join(file)).unwrap());
+    }
+    copy("train_late_weights.bf16", &base.join("copy.safetensors"));
+    fails(
+        2,
+        &["compress", text(&next), "--base", text(&base), "-o", text(&folder.path().join("x"))],
+        &["2.safetensors", "copy.safetensors", "both have a tensor", "help"],
+    );
+}
+
+#[test]
 fn pipes_and_raw_values_come_back() {
     let folder = TempDir::new().unwrap();
     let values: Vec<u8> =

@@ -39,7 +39,7 @@ pub(crate) struct Note {
     pub(crate) bytes: u64,
     /// [`Digest`] of it.
     pub(crate) digest: String,
-    /// Digest of the file that tensors are differences from.
+    /// Digests of the files that tensors are differences from, with `+` between them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) base: Option<String>,
     /// Format of the original, if it was no safetensors file.

@@ -163,13 +163,19 @@ fn inputs_and_bases_are_no_outputs_whatever_leads_to_them() {
     let before = [&input, &base].map(|file| fs::read(file).unwrap());
     for name in ["n.safetensors", "b.safetensors", "hard", "soft"] {
         for force in [false, true] {
-            let error = compress(&input, &folder.path(name), &delta(force), Some(&opened), &Watch::default())
-                .unwrap_err();
+            let error = compress(
+                &input,
+                &folder.path(name),
+                &delta(force),
+                Some(&opened.clone().into()),
+                &Watch::default(),
+            )
+            .unwrap_err();
             assert!(matches!(error, FileError::Same { .. }), "{name}: {error}");
         }
     }
-    compress(&input, &packed, &delta(false), Some(&opened), &Watch::default()).unwrap();
-    let model = Model::open_with(&packed, Some(opened)).unwrap();
+    compress(&input, &packed, &delta(false), Some(&opened.clone().into()), &Watch::default()).unwrap();
+    let model = Model::open_with(&packed, Some(opened.into())).unwrap();
     for name in ["packed", "b.safetensors", "hard", "soft"] {
         let error = restore(&model, &folder.path(name), true, &Watch::default()).unwrap_err();
         assert!(matches!(error, FileError::Same { .. }), "{name}: {error}");

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +11,7 @@ use serde_json::Value;
 use super::common::{Folder, Tensor, compressed, noise, safetensors, weights};
 use zipwire_codec::{DType, Reader};
 use zipwire_models::file::{
-    Compression, FileError, Model, Watch, compress, compress_values, restore, verify,
+    Bases, Compression, FileError, Model, Watch, compress, compress_values, restore, verify,
 };
 
 /// Types that codecs know and others, long tensors, short ones, empty ones and scalars.
@@ -159,11 +160,12 @@ fn differences_need_their_base_and_no_other() {
     let [base, other] = [&paths[0], &paths[2]].map(|path| Arc::new(Model::open(path).unwrap()));
     let (packed, again) = (folder.path("after.zw"), folder.path("back"));
     let compression = Compression { spec: "rans".parse().unwrap(), force: false };
-    let report = compress(&paths[1], &packed, &compression, Some(&base), &Watch::default()).unwrap();
+    let report =
+        compress(&paths[1], &packed, &compression, Some(&base.clone().into()), &Watch::default()).unwrap();
     assert!(report.bytes_coded * 4 < report.bytes_raw, "{report:?}");
     assert!(matches!(Model::open(&packed), Err(FileError::NoBase { .. })));
-    assert!(matches!(Model::open_with(&packed, Some(other)), Err(FileError::WrongBase { .. })));
-    let model = Model::open_with(&packed, Some(base)).unwrap();
+    assert!(matches!(Model::open_with(&packed, Some(other.into())), Err(FileError::WrongBase { .. })));
+    let model = Model::open_with(&packed, Some(base.into())).unwrap();
     restore(&model, &again, false, &Watch::default()).unwrap();
     assert!(fs::read(&again).unwrap() == fs::read(&paths[1]).unwrap());
 
@@ -171,7 +173,63 @@ fn differences_need_their_base_and_no_other() {
     let packed_base = folder.path("before.zw");
     compressed("tiered", &paths[0], &packed_base).unwrap();
     let base = Arc::new(Model::open(&packed_base).unwrap());
-    verify(&Model::open_with(&packed, Some(base)).unwrap(), &Watch::default()).unwrap();
+    verify(&Model::open_with(&packed, Some(base.into())).unwrap(), &Watch::default()).unwrap();
+}
+
+#[test]
+fn tensors_are_paired_by_name_with_those_of_any_file_of_a_base() {
+    let folder = Folder::new();
+    let tensors: [Tensor; 5] = ["a", "b", "c", "d", "e"]
+        .map(|name| (name, "BF16", vec![200, 100], weights(20_000, name.as_bytes()[0].into())));
+    let write = |name: &str, tensors: &[Tensor]| {
+        let path = folder.path(name);
+        fs::write(&path, safetensors(tensors, None)).unwrap();
+        path
+    };
+    // Cut anew: no shard has the tensors of one of before.
+    let shards = [write("1", &tensors[..2]), write("2", &tensors[2..4]), write("3", &tensors[4..])];
+    let next = write("next", &tensors[1..3]);
+    let open = |path: &PathBuf| Arc::new(Model::open(path).unwrap());
+    let ranks = |paths: &[&PathBuf]| Bases::new([paths.iter().map(|path| open(path)).collect()]);
+    let all = ranks(&[&shards[2], &shards[1], &shards[0]]);
+    let (packed, again) = (folder.path("packed"), folder.path("again"));
+    let compression = Compression { spec: "rans".parse().unwrap(), force: false };
+    let made = compress(&next, &packed, &compression, Some(&all), &Watch::default()).unwrap();
+    assert!(made.against == 2 && made.bytes_coded * 20 < made.bytes_raw, "{made:?}");
+    // Both files are needed, whichever others there are and whatever their order is; the third is not.
+    let needed = ranks(&[&shards[0], &next, &shards[1]]);
+    restore(&Model::open_with(&packed, Some(needed)).unwrap(), &again, false, &Watch::default()).unwrap();
+    assert!(fs::read(&again).unwrap() == fs::read(&next).unwrap());
+    for wrong in [ranks(&[&shards[0], &shards[2]]), open(&shards[0]).into()] {
+        let error = Model::open_with(&packed, Some(wrong)).unwrap_err();
+        assert!(matches!(error, FileError::NoSuchBase { .. }), "{error}");
+    }
+    let error = Model::open(&packed).unwrap_err().to_string();
+    assert!(error.contains("differences from files of the digests") && error.contains("`--base DIR`"));
+    assert_eq!(Model::list(&packed).unwrap().tensors().len(), 2);
+
+    // A name that is there twice says nothing, unless one of the two is nearer.
+    let twice = write("twice", &tensors[1..2]);
+    let error = compress(
+        &next,
+        &folder.path("x"),
+        &compression,
+        Some(&ranks(&[&shards[0], &twice])),
+        &Watch::default(),
+    );
+    assert!(matches!(&error, Err(FileError::TwoTensors { tensor, .. }) if tensor == "b"), "{error:?}");
+    let nearer = Bases::new([vec![open(&twice)], vec![open(&shards[0]), open(&shards[1])]]);
+    let made = compress(&next, &folder.path("x"), &compression, Some(&nearer), &Watch::default()).unwrap();
+    assert_eq!(made.against, 2);
+    let others = write("others", &tensors[4..]);
+    compress(
+        &others,
+        &folder.path("y"),
+        &compression,
+        Some(&ranks(&[&shards[0], &twice])),
+        &Watch::default(),
+    )
+    .unwrap();
 }
 
 #[test]
@@ -350,7 +408,7 @@ fn an_input_that_changes_is_noticed() {
     for changed in [&plain, &base] {
         write(&plain);
         write(&base);
-        let model = Model::open(&base).unwrap();
+        let model = Arc::new(Model::open(&base).unwrap());
         model.digest().unwrap();
         let change = |_| {
             let file = fs::OpenOptions::new().write(true).open(changed).unwrap();
@@ -358,7 +416,7 @@ fn an_input_that_changes_is_noticed() {
         };
         let compression = Compression { spec: "rans".parse().unwrap(), force: false };
         let watch = Watch { done: &change, ..Watch::default() };
-        let error = compress(&plain, &packed, &compression, Some(&model), &watch).unwrap_err();
+        let error = compress(&plain, &packed, &compression, Some(&model.clone().into()), &watch).unwrap_err();
         assert!(matches!(&error, FileError::Changed { path } if path == changed), "{error}");
         assert_eq!(folder.names(), ["base", "m"]);
     }
