@@ -170,6 +170,112 @@ fn differences_from_a_base_are_small_and_need_it() {
     );
 }
 
+/// Links within a cache, and what they say.
+#[cfg(unix)]
+const LINKS: [(&str, &str); 7] = [
+    ("snapshots/1/model.safetensors", "../../blobs/aaaa"),
+    ("snapshots/1/unet/model.safetensors", "../../../blobs/bbbb"),
+    ("snapshots/2/model.safetensors", "../../blobs/aaaa"),
+    ("snapshots/2/config.json", "../../blobs/cccc"),
+    ("snapshots/2/pointer.safetensors", "../../blobs/dddd"),
+    ("snapshots/2/again.safetensors", "model.safetensors"),
+    ("snapshots/latest", "2"),
+];
+
+/// A cache of a model, with a link to a file outside of it, too.
+#[cfg(unix)]
+fn hugging_face_cache(cache: &Path, outside: &Path) {
+    use std::os::unix::fs::symlink;
+
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for path in ["blobs", "snapshots/1/unet", "snapshots/2", "refs"] {
+        fs::create_dir_all(cache.join(path)).unwrap();
+    }
+    fs::copy(root.join(sample(SAMPLES[0])), cache.join("blobs/aaaa")).unwrap();
+    fs::copy(root.join(sample(SAMPLES[3])), cache.join("blobs/bbbb")).unwrap();
+    fs::copy(root.join(sample(SAMPLES[2])), outside).unwrap();
+    fs::write(cache.join("blobs/cccc"), "{}").unwrap();
+    fs::write(cache.join("blobs/dddd"), "version https://git-lfs.github.com/spec/v1\n").unwrap();
+    fs::write(cache.join("refs/main"), "2").unwrap();
+    LINKS.iter().for_each(|(name, target)| symlink(target, cache.join(name)).unwrap());
+    let name = outside.file_name().unwrap();
+    let up = Path::new("..").join("..").join("..").join(name);
+    symlink(up, cache.join("snapshots/2").join(name)).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_hugging_face_cache_comes_back_with_its_links_and_each_blob_is_coded_once() {
+    let folder = TempDir::new().unwrap();
+    let [cache, packed, back] =
+        ["models--x--y", "models--x--y.zw", "back"].map(|name| folder.path().join(name));
+    let outside = folder.path().join("outside.safetensors");
+    hugging_face_cache(&cache, &outside);
+    let report = succeeds(&["compress", text(&cache), "--json"]);
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    assert_eq!(report["files"].as_array().unwrap().len(), 3, "{report}");
+    let says = |path: &Path| fs::read_link(path).unwrap();
+    let in_packed = [
+        ("snapshots/1/model.zw.safetensors", "../../blobs/aaaa.zw"),
+        ("snapshots/1/unet/model.zw.safetensors", "../../../blobs/bbbb.zw"),
+        ("snapshots/2/model.zw.safetensors", "../../blobs/aaaa.zw"),
+        ("snapshots/2/config.json", "../../blobs/cccc"),
+        ("snapshots/2/pointer.safetensors", "../../blobs/dddd"),
+        ("snapshots/2/again.zw.safetensors", "model.zw.safetensors"),
+        ("snapshots/latest", "2"),
+    ];
+    for (name, target) in in_packed {
+        assert_eq!(says(&packed.join(name)), Path::new(target), "{name}");
+    }
+    assert!(packed.join("snapshots/2/outside.zw.safetensors").symlink_metadata().unwrap().is_file());
+    // Each file is looked at once, by the name that a user knows.
+    let listed = succeeds(&["ls", text(&packed), "--json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let files = listed["files"].as_array().unwrap().iter().map(|file| file["file"].as_str().unwrap());
+    let names: Vec<&str> = files.map(|file| file.strip_prefix(text(&packed)).unwrap()).collect();
+    let expected = [
+        "/snapshots/1/model.zw.safetensors",
+        "/snapshots/1/unet/model.zw.safetensors",
+        "/snapshots/2/outside.zw.safetensors",
+    ];
+    assert_eq!(names, expected);
+    succeeds(&["cat", text(&packed), "--tensor", "L2.ffn.router", "-o", text(&folder.path().join("router"))]);
+    succeeds(&["verify", text(&packed)]);
+
+    succeeds(&["decompress", text(&packed), "-o", text(&back)]);
+    for (name, target) in LINKS {
+        assert_eq!(says(&back.join(name)), Path::new(target), "{name}");
+    }
+    for name in ["blobs/aaaa", "blobs/bbbb", "blobs/cccc", "blobs/dddd", "refs/main"] {
+        assert!(fs::read(back.join(name)).unwrap() == fs::read(cache.join(name)).unwrap(), "{name}");
+    }
+    assert!(fs::read(back.join("snapshots/2/outside.safetensors")).unwrap() == fs::read(&outside).unwrap());
+    assert_eq!(names_below(&back).len(), names_below(&cache).len());
+
+    // A second time, links that say the same stay, and others are not replaced.
+    succeeds(&["decompress", text(&packed), "-o", text(&back), "--force"]);
+    fs::remove_file(back.join("snapshots/latest")).unwrap();
+    std::os::unix::fs::symlink("1", back.join("snapshots/latest")).unwrap();
+    fails(
+        2,
+        &["decompress", text(&packed), "-o", text(&back), "--force"],
+        &["snapshots/latest", "a symbolic link", "help"],
+    );
+}
+
+/// Names of all files, links and folders below a folder.
+fn names_below(folder: &Path) -> Vec<String> {
+    let mut all = Vec::new();
+    for name in names(folder) {
+        let path = folder.join(&name);
+        if path.symlink_metadata().unwrap().is_dir() {
+            all.extend(names_below(&path));
+        }
+        all.push(name);
+    }
+    all
+}
+
 #[test]
 fn a_base_that_is_sharded_otherwise_is_paired_by_names() {
     let folder = TempDir::new().unwrap();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zipwire::codec::DType;
-use zipwire::models::file::{Bases, Model, TensorInfo, files_below};
+use zipwire::models::file::{Bases, Below, Model, TensorInfo};
 
 use super::{SAFETENSORS, no_model, restored_name};
 use crate::error::CliError;
@@ -26,7 +26,7 @@ impl BaseFiles {
             all.files.push((PathBuf::new(), Arc::new(Model::open(base)?)));
             return Ok(all);
         }
-        for path in files_below(base)? {
+        for path in Below::of(base)?.once(base) {
             let place = plain(path.strip_prefix(base).unwrap_or(&path));
             match Model::open(&path).map(Arc::new) {
                 Ok(model) => match all.files.iter_mut().find(|(other, _)| *other == place) {

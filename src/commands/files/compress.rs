@@ -8,8 +8,8 @@ use std::time::Instant;
 use zipwire::Cancel;
 use zipwire::codec::{Reader, WriterOptions};
 use zipwire::models::file::{
-    Bases, Compression, Damage, FileError, Model, Output, Values, Watch, begins_compressed, codec_for,
-    compress_into, compress_values_into, damage, files_below, is_archive, open_input, restore_into, salvage_into,
+    Bases, Below, Compression, Damage, FileError, Model, Output, Values, Watch, begins_compressed, codec_for,
+    compress_into, compress_values_into, damage, is_archive, open_input, restore_into, salvage_into,
 };
 
 use super::plan::{Naming, Plan};
@@ -60,8 +60,9 @@ pub(crate) fn run(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> 
 const COMPRESSION: Naming = Naming {
     file: |file| Some(compressed_name(file)),
     folder: |folder| Some(with_ending(folder, MARK)),
-    makes: |file| {
-        let is_model = file.extension().is_some_and(|ending| ending == SAFETENSORS) || is_archive(file);
+    makes: |file, names| {
+        let is_called = |name: &&Path| name.extension().is_some_and(|ending| ending == SAFETENSORS);
+        let is_model = names.iter().any(is_called) || is_archive(file);
         is_model && !Model::list(file).is_ok_and(|model| model.is_compressed())
     },
 };
@@ -70,7 +71,7 @@ const COMPRESSION: Naming = Naming {
 const DECOMPRESSION: Naming = Naming {
     file: restored_name,
     folder: |folder| without_ending(folder, MARK),
-    makes: is_compressed,
+    makes: |file, _| is_compressed(file),
 };
 
 /// Compresses a file. What is verified has no name yet.
@@ -234,7 +235,7 @@ pub(crate) fn run_verify(args: &VerifyArgs, cancel: &Cancel) -> Result<(), CliEr
     };
     for file in &args.files {
         if file.is_dir() {
-            let within = files_below(file)?;
+            let within = Below::of(file)?.once(file);
             within
                 .iter()
                 .filter(|within| is_compressed(within))

@@ -13,7 +13,7 @@ use std::time::Instant;
 use serde::Serialize;
 use serde_json::json;
 use zipwire::codec::Spec;
-use zipwire::models::file::{Damage, FileError, Model, Output, Watch, files_below};
+use zipwire::models::file::{Below, Damage, FileError, Model, Output, Watch};
 use zipwire::scenarios::spec_help;
 use zipwire::{Cancel, with_help};
 
@@ -206,7 +206,7 @@ fn is_stdout(path: &Path) -> bool {
     STDOUT.iter().any(|name| path == Path::new(name))
 }
 
-/// Files of models: those that are named, and of folders all that are safetensors files, compressed or not.
+/// Files of models: those that are named, and of folders all that are safetensors files, compressed or not, each once.
 pub(super) fn models_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     let mut files = Vec::new();
     for path in paths {
@@ -214,7 +214,7 @@ pub(super) fn models_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
             files.push(path.clone());
             continue;
         }
-        let within = files_below(path)?;
+        let within = Below::of(path)?.once(path);
         let models: Vec<PathBuf> = within.into_iter().filter(|file| Model::list(file).is_ok()).collect();
         if models.is_empty() {
             return Err(no_model(path));

@@ -34,7 +34,7 @@ pub use header::{Header, HeaderError, TensorInfo, begins_compressed};
 pub use layout::FORMAT_VERSION;
 pub use model::{Model, nearest, nearest_names};
 pub use output::{
-    Output, OutputFolder, STAGED, STORE_FILE, Sources, files_below, folder, refuse_file,
+    Below, Link, Output, OutputFolder, STAGED, STORE_FILE, Sources, files_below, folder, refuse_file,
     refuse_folder, refuse_store, refuse_twice, sync_folder,
 };
 pub use plan::codec_for;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zipwire_models::file::{
-    Compression, FileError, Model, Output, OutputFolder, Watch, compress, compress_into, files_below,
+    Below, Compression, FileError, Model, Output, OutputFolder, Watch, compress, compress_into, files_below,
     refuse_twice, restore, verify,
 };
 use zipwire_models::store::Store;
@@ -342,4 +342,47 @@ fn a_staged_file_is_verified_before_it_has_its_name() {
     );
     drop(staged);
     assert!(fs::read(&packed).unwrap() == sound);
+}
+
+#[test]
+fn links_within_a_folder_are_known_from_those_that_leave_it() {
+    let folder = Folder::new();
+    let root = folder.path("tree");
+    fs::create_dir_all(root.join("blobs")).unwrap();
+    fs::create_dir_all(root.join("snapshots/1")).unwrap();
+    fs::create_dir(folder.path("elsewhere")).unwrap();
+    fs::write(root.join("blobs/a"), "a").unwrap();
+    fs::write(folder.path("elsewhere/b"), "b").unwrap();
+    let link = |target: &str, name: &str| symlink(target, root.join(name)).unwrap();
+    link("../../blobs/a", "snapshots/1/kept");
+    link("kept", "snapshots/1/link-to-a-link");
+    link("./1", "snapshots/folder");
+    // By a folder's own name, through a link, from outside, by an absolute path.
+    link("../../../tree/blobs/a", "snapshots/1/around");
+    link("folder/kept", "snapshots/through");
+    link("../../elsewhere", "snapshots/outside");
+    symlink("../tree/blobs/a", folder.path("elsewhere/inside")).unwrap();
+    symlink(root.join("blobs/a"), root.join("absolute")).unwrap();
+    let below = Below::of(&root).unwrap();
+    let name = |path: &Path| path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+    let links: Vec<_> =
+        below.links.iter().map(|link| (name(&link.path), link.names.to_str().unwrap())).collect();
+    let kept = [
+        ("snapshots/1/kept", "blobs/a"),
+        ("snapshots/1/link-to-a-link", "snapshots/1/kept"),
+        ("snapshots/folder", "snapshots/1"),
+    ];
+    assert_eq!(links, kept.map(|(name, to)| (name.to_owned(), to)));
+    let files: Vec<String> = below.files.iter().map(|file| name(file)).collect();
+    let followed = [
+        "absolute",
+        "blobs/a",
+        "snapshots/1/around",
+        "snapshots/outside/b",
+        "snapshots/outside/inside",
+        "snapshots/through",
+    ];
+    assert_eq!(files, followed);
+    let once: Vec<String> = below.once(&root).iter().map(|file| name(file)).collect();
+    assert!(once.contains(&"snapshots/1/kept".to_owned()) && !once.contains(&"blobs/a".to_owned()));
 }
