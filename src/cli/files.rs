@@ -35,6 +35,9 @@ pub(crate) struct CompressArgs {
     /// Read back what was written, and compare it with the digest of the input, before it has its name or replaces anything.
     #[arg(long)]
     pub(crate) verify: bool,
+    /// Also keep bytes behind the last tensor of a safetensors file: without this, such a file is an error.
+    #[arg(long)]
+    pub(crate) keep_trailing: bool,
     #[command(flatten)]
     pub(crate) write: WriteArgs,
 }
@@ -191,6 +194,9 @@ pub(crate) struct StoreAddArgs {
     /// Store what is there, though an index (`*.index.json`) names shards that are not.
     #[arg(long)]
     pub(crate) allow_missing: bool,
+    /// Also store bytes behind the last tensor of a safetensors file: without this, such a file is an error.
+    #[arg(long)]
+    pub(crate) keep_trailing: bool,
     #[command(flatten)]
     pub(crate) work: WorkArgs,
 }

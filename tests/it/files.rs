@@ -277,6 +277,34 @@ fn names_below(folder: &Path) -> Vec<String> {
 }
 
 #[test]
+fn odd_types_and_bytes_behind_the_values_come_back() {
+    let folder = TempDir::new().unwrap();
+    let [plain, packed, back] =
+        ["m.safetensors", "m.zw.safetensors", "back"].map(|name| folder.path().join(name));
+    let header = r#"{"q":{"dtype":"I4","shape":[3,3],"data_offsets":[0,5]}}"#;
+    let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), b"12345", b"and more"].concat();
+    fs::write(&plain, &file).unwrap();
+    fails(2, &["compress", text(&plain)], &["something was appended", "`--keep-trailing`"]);
+    succeeds(&["compress", text(&plain), "--keep-trailing", "--verify"]);
+    succeeds(&["decompress", text(&packed), "-o", text(&back)]);
+    assert!(fs::read(&back).unwrap() == file);
+    let listed = text_of(&succeeds(&["ls", text(&packed)]).stdout);
+    assert!(
+        listed.contains("I4") && listed.contains("3x3") && listed.contains("zipwire.trailing"),
+        "{listed}"
+    );
+    assert_eq!(succeeds(&["cat", text(&packed), "--tensor", "q"]).stdout, b"12345");
+    fails(2, &["cat", text(&packed), "--tensor", "q", "--range", "0..1"], &["no whole bytes", "help"]);
+    let store = folder.path().join("store");
+    succeeds(&["store", "init", text(&store)]);
+    fails(2, &["store", "add", text(&store), text(&plain), "--id", "a"], &["`--keep-trailing`"]);
+    succeeds(&["store", "add", text(&store), text(&plain), "--id", "a", "--keep-trailing"]);
+    let restored = folder.path().join("restored");
+    succeeds(&["store", "restore", text(&store), "a", "-o", text(&restored)]);
+    assert!(fs::read(restored.join("m.safetensors")).unwrap() == file);
+}
+
+#[test]
 fn a_base_that_is_sharded_otherwise_is_paired_by_names() {
     let folder = TempDir::new().unwrap();
     let [base, next, packed, back] = ["base", "next", "next.zw", "back"].map(|name| folder.path().join(name));

@@ -84,7 +84,8 @@ fn one(
 ) -> Result<Row, CliError> {
     let begun = Instant::now();
     let bytes = fs::metadata(file).map_err(io_error("read", file))?.len();
-    let compression = Compression { spec: args.spec(), force: args.write.force };
+    let compression =
+        Compression { spec: args.spec(), force: args.write.force, keep_trailing: args.keep_trailing };
     let made = watched(&args.write.work, cancel, (file, bytes), |watch| match args.dtype {
         Some(dtype) => compress_values_into(file, output, dtype, &compression, watch),
         None => compress_into(file, output, &compression, base.as_ref(), watch),

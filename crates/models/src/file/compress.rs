@@ -25,6 +25,8 @@ pub struct Compression {
     pub spec: Spec,
     /// Whether a file that is there already is replaced.
     pub force: bool,
+    /// Whether bytes behind the last tensor of a safetensors file are kept; without, such a file is refused.
+    pub keep_trailing: bool,
 }
 
 /// Sizes and digest of a file that was compressed.
@@ -83,7 +85,8 @@ pub fn compress_into(
 ) -> Result<Compressed, FileError> {
     let file = crate::file::open_input(input).map_err(FileError::io("read", input))?;
     let stamp = Stamp::of(&file, input)?;
-    let header = match Header::read(&file) {
+    let read = if compression.keep_trailing { Header::read_with_trailing } else { Header::read };
+    let header = match read(&file) {
         Ok(header) => header,
         Err(HeaderError::Compressed) => return Err(FileError::Compressed { path: input.to_owned() }),
         Err(source) => {
@@ -219,6 +222,7 @@ impl Outline<'_> {
             notes: header.notes(),
             bytes: bytes_raw,
             base: base.as_deref(),
+            trailing: header.trailing(),
             archive: *archive,
             index: &index,
             counts: (containers, digests.len() as u64 + count),

@@ -74,6 +74,9 @@ pub enum FileError {
         asked: (u64, u64),
         rows: u64,
     },
+    /// Values of fewer bits than a byte, of which a row ends within one.
+    #[error("the {rows} rows of tensor `{tensor}` of `{}` take {bytes} bytes, so one of them is no whole bytes\nhelp: without a range, all values are read", path.display())]
+    PartOfByte { path: PathBuf, tensor: String, bytes: u64, rows: u64 },
     #[error("`{}` has differences from {}\nhelp: {}", path.display(), bases(digest), help_for_bases(digest))]
     NoBase { path: PathBuf, digest: String },
     /// No file of several that it may have differences from is the one that it needs.
@@ -155,7 +158,9 @@ fn help_for_header(error: &HeaderError) -> &'static str {
     match error {
         HeaderError::Io(_) => "it has to be a file that can be read",
         HeaderError::WrongLength { found, needed } if found < needed => "it was cut: fetch it again",
-        HeaderError::WrongLength { .. } => "something was appended to it",
+        HeaderError::WrongLength { .. } => {
+            "something was appended to it; `--keep-trailing` of `compress` and `store add` keeps that, too"
+        }
         HeaderError::Compressed => "restore it by `zipwire decompress`",
         HeaderError::Invalid { .. } => "raw values of one type are compressed with `--dtype TYPE`",
     }

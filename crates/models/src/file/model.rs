@@ -35,7 +35,7 @@ const RECENT: usize = 4;
 /// # safetensors::serialize_to_file([("w", view)], None, &plain)?;
 /// use zipwire_models::file::{Compression, Model, Watch, compress};
 ///
-/// let compression = Compression { spec: "rans".parse()?, force: false };
+/// let compression = Compression { spec: "rans".parse()?, force: false, keep_trailing: false };
 /// compress(&plain, &compressed, &compression, None, &Watch::default())?;
 ///
 /// let model = Model::open(&compressed)?;
@@ -314,7 +314,7 @@ impl Model {
     /// Rows of a tensor, which are along its first dimension; a scalar is one row.
     ///
     /// # Errors
-    /// Errors of [`Self::read_bytes`], and [`FileError::Rows`].
+    /// Errors of [`Self::read_bytes`] and of [`Self::bytes_of_rows`].
     pub fn read_rows(&self, name: &str, rows: Range<u64>) -> Result<Vec<u8>, FileError> {
         self.read_bytes(name, self.bytes_of_rows(name, rows)?)
     }
@@ -322,7 +322,7 @@ impl Model {
     /// Range of the bytes of some rows among those of a tensor.
     ///
     /// # Errors
-    /// [`FileError::NoTensor`] and [`FileError::Rows`].
+    /// [`FileError::NoTensor`], [`FileError::Rows`], and [`FileError::PartOfByte`] for a part of rows that are no whole bytes.
     pub fn bytes_of_rows(&self, name: &str, rows: Range<u64>) -> Result<Range<u64>, FileError> {
         let tensor = self.tensor(name)?;
         let count = tensor.shape.first().map_or(1, |rows| *rows as u64);
@@ -330,7 +330,18 @@ impl Model {
             let (path, tensor) = (self.path.clone(), name.to_owned());
             return Err(FileError::Rows { path, tensor, asked: (rows.start, rows.end), rows: count });
         }
-        let row = tensor.bytes().checked_div(count).unwrap_or(0);
+        if rows.is_empty() {
+            return Ok(0..0);
+        }
+        if rows == (0..count) {
+            return Ok(0..tensor.bytes());
+        }
+        let bytes = tensor.bytes();
+        if !bytes.is_multiple_of(count) {
+            let (path, tensor) = (self.path.clone(), name.to_owned());
+            return Err(FileError::PartOfByte { path, tensor, bytes, rows: count });
+        }
+        let row = bytes / count;
         Ok(rows.start * row..rows.end * row)
     }
 

@@ -21,7 +21,7 @@ fn model(path: &Path, seed: u64) {
 }
 
 fn delta(force: bool) -> Compression {
-    Compression { spec: "delta+rans".parse().unwrap(), force }
+    Compression { spec: "delta+rans".parse().unwrap(), force, keep_trailing: false }
 }
 
 fn mode(path: &Path) -> u32 {
@@ -244,7 +244,7 @@ fn results_have_the_rights_of_their_inputs_and_never_more() {
             );
         }
         compress_into(&plain, &staged, &delta(true), None, &Watch::default()).unwrap_err();
-        let how = Compression { spec: "rans".parse().unwrap(), force: true };
+        let how = Compression { spec: "rans".parse().unwrap(), force: true, keep_trailing: false };
         compress_into(&plain, &staged, &how, None, &Watch::default()).unwrap();
         staged.finish().unwrap();
         assert_eq!(mode(&packed), rights);
@@ -329,7 +329,7 @@ fn a_staged_file_is_verified_before_it_has_its_name() {
     model(&plain, 1);
     compressed("rans", &plain, &packed).unwrap();
     let sound = fs::read(&packed).unwrap();
-    let how = Compression { spec: "rans".parse().unwrap(), force: true };
+    let how = Compression { spec: "rans".parse().unwrap(), force: true, keep_trailing: false };
     let staged = Output::like(&packed, true, &plain).unwrap();
     compress_into(&plain, &staged, &how, None, &Watch::default()).unwrap();
     let look = || Model::of_file(staged.file().try_clone().unwrap(), &packed, None);

@@ -91,7 +91,7 @@ fn writes_the_files_of_this_release() {
         path
     };
     let (first, next) = (path("model", 0), path("next", 2));
-    let by = |spec: &str| Compression { spec: spec.parse().unwrap(), force: false };
+    let by = |spec: &str| Compression { spec: spec.parse().unwrap(), force: false, keep_trailing: false };
     let mut list = String::new();
     for (file, spec) in MODEL.into_iter().zip(["rans", "tiered"]) {
         compress(&first, &folder.join(file), &by(spec), None, &Watch::default()).unwrap();
