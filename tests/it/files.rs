@@ -305,6 +305,23 @@ fn odd_types_and_bytes_behind_the_values_come_back() {
 }
 
 #[test]
+fn the_smallest_of_all_codecs_is_that_of_a_constant_too() {
+    let folder = TempDir::new().unwrap();
+    let plain = folder.path().join("ones.safetensors");
+    let header = r#"{"ones":{"dtype":"F32","shape":[65536],"data_offsets":[0,262144]}}"#;
+    let values = 1.0_f32.to_le_bytes().repeat(65536);
+    fs::write(&plain, [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &values].concat()).unwrap();
+    let bytes = |codec: &str| {
+        let out = folder.path().join(codec);
+        succeeds(&["compress", text(&plain), "--codec", codec, "-o", text(&out)]);
+        fs::metadata(out).unwrap().len()
+    };
+    let found = bytes("auto:goal=size");
+    let least = ["raw", "window7", "tiered", "rans", "planes", "grouped"].map(bytes).into_iter().min();
+    assert!(found <= least.unwrap() + 262, "{found} bytes, and {least:?} are possible");
+}
+
+#[test]
 fn a_base_that_is_sharded_otherwise_is_paired_by_names() {
     let folder = TempDir::new().unwrap();
     let [base, next, packed, back] = ["base", "next", "next.zw", "back"].map(|name| folder.path().join(name));
