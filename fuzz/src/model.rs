@@ -65,7 +65,11 @@ pub fn compressed_model(input: &mut Unstructured<'_>) -> Result<(Vec<u8>, Option
         fs::write(&base, near).expect("there is room for a temporary file");
         (spec, other) = ("delta+tiered", Some(Model::open(&base).expect("the base is sound").into()));
     }
-    let compression = Compression { spec: spec.parse().expect("the spec is one of this crate"), force: true, keep_trailing: false };
+    let compression = Compression {
+        spec: spec.parse().expect("the spec is one of this crate"),
+        force: true,
+        keep_trailing: false,
+    };
     compress(&plain, &packed, &compression, other.as_ref(), &alone()).expect("a sound file is compressed");
     let model = Model::open_with(&packed, other.clone()).expect("a compressed file is opened");
     restore(&model, &back, true, &alone()).expect("a compressed file is restored");
