@@ -323,8 +323,9 @@ pub(crate) struct InspectArgs {
     /// Let `auto` choose by these speeds, what `zipwire bench codec --json` prints [default: those that it was built with].
     #[arg(long, value_name = "FILE")]
     pub(crate) costs: Option<PathBuf>,
-    /// The same tensors as they were before, a safetensors file: sizes as differences from these, by `delta+rans` and `delta+tiered`.
-    #[arg(long, value_name = "FILE")]
+    /// The same tensors as they were before, a safetensors file or a folder of them: sizes as differences from these, by `delta+rans` and
+    /// `delta+tiered`.
+    #[arg(long, value_name = "FILE|DIR")]
     pub(crate) base: Option<PathBuf>,
     /// Print the report as JSON instead of tables.
     #[arg(long)]
@@ -498,8 +499,9 @@ pub(crate) struct BenchCodecArgs {
     /// Measure the codec of this table as well, with frames that name the table; may be given several times. `calibrate table` trains tables.
     #[arg(long, value_name = "FILE")]
     pub(crate) table: Vec<PathBuf>,
-    /// The same tensors as they were before, a safetensors file: adds `delta+rans` and `delta+tiered`, which code differences from these.
-    #[arg(long, value_name = "FILE", requires = "files")]
+    /// The same tensors as they were before, a safetensors file or a folder of them: adds `delta+rans` and `delta+tiered`, which code
+    /// differences from these.
+    #[arg(long, value_name = "FILE|DIR", requires = "files")]
     pub(crate) base: Option<PathBuf>,
     /// Threads, at most 1024; several numbers are measured one after the other.
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1",

@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
 use arbitrary::{Result, Unstructured};
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use zipwire_codec::DType;
-use zipwire_models::file::{Compression, Model, compress, damage, restore, salvage, verify};
+use zipwire_models::file::{Bases, Compression, Model, compress, damage, restore, salvage, verify};
 
 use crate::{SPECS, alone, scratch_path, values};
 
@@ -53,7 +52,7 @@ fn safetensors(input: &mut Unstructured<'_>) -> Result<Vec<u8>> {
 ///
 /// # Panics
 /// If a sound file is not compressed, or does not come back.
-pub fn compressed_model(input: &mut Unstructured<'_>) -> Result<(Vec<u8>, Option<Arc<Model>>)> {
+pub fn compressed_model(input: &mut Unstructured<'_>) -> Result<(Vec<u8>, Option<Bases>)> {
     let file = safetensors(input)?;
     let [plain, packed, base, back] = ["plain", "packed", "base", "back"].map(scratch_path);
     fs::write(&plain, &file).expect("there is room for a temporary file");
@@ -64,10 +63,14 @@ pub fn compressed_model(input: &mut Unstructured<'_>) -> Result<(Vec<u8>, Option
         let header = 8 + u64::from_le_bytes(*near.first_chunk().expect("there is a header")) as usize;
         near[header..].iter_mut().step_by(7).for_each(|byte| *byte ^= 1);
         fs::write(&base, near).expect("there is room for a temporary file");
-        (spec, other) = ("delta+tiered", Some(Arc::new(Model::open(&base).expect("the base is sound"))));
+        (spec, other) = ("delta+tiered", Some(Model::open(&base).expect("the base is sound").into()));
     }
-    let compression = Compression { spec: spec.parse().expect("the spec is one of this crate"), force: true };
-    compress(&plain, &packed, &compression, other.as_deref(), &alone()).expect("a sound file is compressed");
+    let compression = Compression {
+        spec: spec.parse().expect("the spec is one of this crate"),
+        force: true,
+        keep_trailing: false,
+    };
+    compress(&plain, &packed, &compression, other.as_ref(), &alone()).expect("a sound file is compressed");
     let model = Model::open_with(&packed, other.clone()).expect("a compressed file is opened");
     restore(&model, &back, true, &alone()).expect("a compressed file is restored");
     assert!(fs::read(&back).expect("it is there") == file, "other bytes come back");
@@ -152,7 +155,7 @@ pub fn edited_front(bytes: &[u8], input: &mut Unstructured<'_>) -> Result<Vec<u8
 ///
 /// # Panics
 /// If tensors of a file that is sound as a whole cannot be read, or are not as long as they are said to be.
-pub fn check_model(path: &Path, base: Option<Arc<Model>>) {
+pub fn check_model(path: &Path, base: Option<Bases>) {
     if let Err(error) = Model::list(path) {
         let _ = error.to_string();
     }

@@ -34,8 +34,14 @@ fn world() -> &'static World {
             fs::write(&file, values).expect("there is room for a file");
             let writer = Writer::begin(&store).expect("nobody else writes");
             let spec = "rans".parse().expect("it is a codec");
-            let addition =
-                Addition { id: id.to_owned(), parent: Parent::Auto, spec, chain: 8, allow_missing: false };
+            let addition = Addition {
+                id: id.to_owned(),
+                parent: Parent::Auto,
+                spec,
+                chain: 8,
+                allow_missing: false,
+                keep_trailing: false,
+            };
             add(&writer, &[file], &addition, &alone()).expect("it is a sound file");
         }
         let files = files_below(&store.path().join("objects")).expect("it is there");

@@ -26,7 +26,7 @@ pub(crate) struct CompressArgs {
     #[arg(long, conflicts_with = "codec")]
     pub(crate) fast: bool,
     /// Earlier values of the same tensors, a safetensors file or a folder of them, compressed or not: differences from these are
-    /// coded. It is needed to read the result.
+    /// coded. Of a folder, the tensor of the same name counts, in whichever file it is. It is needed to read the result.
     #[arg(long, value_name = "FILE|DIR")]
     pub(crate) base: Option<PathBuf>,
     /// Type of raw values: BF16, F16, F32, F8_E4M3 or F8_E5M2.
@@ -35,6 +35,9 @@ pub(crate) struct CompressArgs {
     /// Read back what was written, and compare it with the digest of the input, before it has its name or replaces anything.
     #[arg(long)]
     pub(crate) verify: bool,
+    /// Also keep bytes behind the last tensor of a safetensors file: without this, such a file is an error.
+    #[arg(long)]
+    pub(crate) keep_trailing: bool,
     #[command(flatten)]
     pub(crate) write: WriteArgs,
 }
@@ -114,7 +117,7 @@ pub(crate) struct CatArgs {
     #[arg(long, value_name = "A..B", value_parser = crate::commands::files::rows)]
     pub(crate) range: Option<Range<u64>>,
     /// File or folder that differences were taken from.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE|DIR")]
     pub(crate) base: Option<PathBuf>,
     /// Where to [default: stdout, which is also called `-`].
     #[arg(short = 'o', long, value_name = "OUT")]
@@ -191,6 +194,9 @@ pub(crate) struct StoreAddArgs {
     /// Store what is there, though an index (`*.index.json`) names shards that are not.
     #[arg(long)]
     pub(crate) allow_missing: bool,
+    /// Also store bytes behind the last tensor of a safetensors file: without this, such a file is an error.
+    #[arg(long)]
+    pub(crate) keep_trailing: bool,
     #[command(flatten)]
     pub(crate) work: WorkArgs,
 }

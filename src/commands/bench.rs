@@ -8,7 +8,7 @@ use zipwire::payload::Rows;
 use zipwire::traces::{TensorFile, read_table};
 use zipwire::{Cancel, ExecuteError, with_help};
 
-use super::files::{self, BaseFile};
+use super::files::{self, BaseFiles};
 use super::{distinct, print, print_json};
 use crate::cli::{BenchCodecArgs, BenchCommand};
 use crate::error::CliError;
@@ -42,7 +42,7 @@ fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
     if let Some(codec) = contenders.iter().find(|codec| codec.takes_base() && args.base.is_none()) {
         return Err(files::missing_base(codec));
     }
-    let base = args.base.as_deref().map(BaseFile::open).transpose()?;
+    let base = args.base.as_deref().map(BaseFiles::open).transpose()?;
     if let Some(codec) = contenders.iter().find(|codec| codec.lacks_table()) {
         return Err(table_missing(codec));
     }
@@ -120,7 +120,7 @@ fn missing_huge_pages(rows: &[CodecRow]) -> Option<String> {
 }
 
 /// Tensors of a file by type, for the types that codecs know. Tensors of a few bytes are left out.
-fn read(path: &Path, base: Option<&BaseFile>) -> Result<Vec<Load>, CliError> {
+fn read(path: &Path, base: Option<&BaseFiles>) -> Result<Vec<Load>, CliError> {
     let file = TensorFile::open(path)?;
     let mut loads: Vec<Load> = Vec::new();
     for tensor in file.tensors() {
@@ -130,7 +130,7 @@ fn read(path: &Path, base: Option<&BaseFile>) -> Result<Vec<Load>, CliError> {
         }
         let row = tensor.shape.last().copied().unwrap_or(0);
         let values = file.read(tensor)?;
-        let base = base.map(|base| base.of(tensor, path)).transpose()?.flatten();
+        let base = base.map(|base| base.values(tensor, path)).transpose()?.flatten();
         let tensor = LoadTensor { row, values, base: base.map(|(_, before)| before) };
         match loads.iter_mut().find(|load| load.dtype == dtype) {
             Some(load) => load.tensors.push(tensor),

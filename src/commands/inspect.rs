@@ -11,7 +11,7 @@ use zipwire::scenarios::spec_help;
 use zipwire::traces::{TensorFile, read_input};
 use zipwire::{Cancel, ExecuteError, with_help};
 
-use super::files::{self, BaseFile};
+use super::files::{self, BaseFiles};
 use super::{print, print_json};
 use crate::cli::InspectArgs;
 use crate::commands::bench::specs;
@@ -50,7 +50,7 @@ struct FileReport {
 
 pub(crate) fn run(args: &InspectArgs, cancel: &Cancel) -> Result<(), CliError> {
     let codecs = codecs(args)?;
-    let base = args.base.as_deref().map(BaseFile::open).transpose()?;
+    let base = args.base.as_deref().map(BaseFiles::open).transpose()?;
     let costs = args.costs.as_deref().map(read_costs).transpose()?;
     let mut files = Vec::new();
     let paths = files::models_of(&args.files)?;
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &InspectArgs, cancel: &Cancel) -> Result<(), CliError> {
             progress.begin(&tensor.name);
             let values = file.read(tensor)?;
             let inspected = match &base {
-                Some(base) => match base.of(tensor, path)? {
+                Some(base) => match base.values(tensor, path)? {
                     Some((dtype, base)) => {
                         let base = Base::new(dtype, base);
                         inspect_against(tensor, &values, &base, &codecs, costs.as_ref())

@@ -57,6 +57,7 @@ fn run_add(args: &StoreAddArgs, cancel: &Cancel) -> Result<(), CliError> {
         spec: args.codec.clone(),
         chain: args.chain,
         allow_missing: args.allow_missing,
+        keep_trailing: args.keep_trailing,
     };
     // Each byte is looked at and then stored.
     let bytes = 2 * args.files.iter().map(|file| bytes_below(file)).sum::<u64>();

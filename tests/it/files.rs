@@ -170,6 +170,202 @@ fn differences_from_a_base_are_small_and_need_it() {
     );
 }
 
+/// Links within a cache, and what they say.
+#[cfg(unix)]
+const LINKS: [(&str, &str); 7] = [
+    ("snapshots/1/model.safetensors", "../../blobs/aaaa"),
+    ("snapshots/1/unet/model.safetensors", "../../../blobs/bbbb"),
+    ("snapshots/2/model.safetensors", "../../blobs/aaaa"),
+    ("snapshots/2/config.json", "../../blobs/cccc"),
+    ("snapshots/2/pointer.safetensors", "../../blobs/dddd"),
+    ("snapshots/2/again.safetensors", "model.safetensors"),
+    ("snapshots/latest", "2"),
+];
+
+/// A cache of a model, with a link to a file outside of it, too.
+#[cfg(unix)]
+fn hugging_face_cache(cache: &Path, outside: &Path) {
+    use std::os::unix::fs::symlink;
+
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for path in ["blobs", "snapshots/1/unet", "snapshots/2", "refs"] {
+        fs::create_dir_all(cache.join(path)).unwrap();
+    }
+    fs::copy(root.join(sample(SAMPLES[0])), cache.join("blobs/aaaa")).unwrap();
+    fs::copy(root.join(sample(SAMPLES[3])), cache.join("blobs/bbbb")).unwrap();
+    fs::copy(root.join(sample(SAMPLES[2])), outside).unwrap();
+    fs::write(cache.join("blobs/cccc"), "{}").unwrap();
+    fs::write(cache.join("blobs/dddd"), "version https://git-lfs.github.com/spec/v1\n").unwrap();
+    fs::write(cache.join("refs/main"), "2").unwrap();
+    LINKS.iter().for_each(|(name, target)| symlink(target, cache.join(name)).unwrap());
+    let name = outside.file_name().unwrap();
+    let up = Path::new("..").join("..").join("..").join(name);
+    symlink(up, cache.join("snapshots/2").join(name)).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_hugging_face_cache_comes_back_with_its_links_and_each_blob_is_coded_once() {
+    let folder = TempDir::new().unwrap();
+    let [cache, packed, back] =
+        ["models--x--y", "models--x--y.zw", "back"].map(|name| folder.path().join(name));
+    let outside = folder.path().join("outside.safetensors");
+    hugging_face_cache(&cache, &outside);
+    let report = succeeds(&["compress", text(&cache), "--json"]);
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    assert_eq!(report["files"].as_array().unwrap().len(), 3, "{report}");
+    let says = |path: &Path| fs::read_link(path).unwrap();
+    let in_packed = [
+        ("snapshots/1/model.zw.safetensors", "../../blobs/aaaa.zw"),
+        ("snapshots/1/unet/model.zw.safetensors", "../../../blobs/bbbb.zw"),
+        ("snapshots/2/model.zw.safetensors", "../../blobs/aaaa.zw"),
+        ("snapshots/2/config.json", "../../blobs/cccc"),
+        ("snapshots/2/pointer.safetensors", "../../blobs/dddd"),
+        ("snapshots/2/again.zw.safetensors", "model.zw.safetensors"),
+        ("snapshots/latest", "2"),
+    ];
+    for (name, target) in in_packed {
+        assert_eq!(says(&packed.join(name)), Path::new(target), "{name}");
+    }
+    assert!(packed.join("snapshots/2/outside.zw.safetensors").symlink_metadata().unwrap().is_file());
+    // Each file is looked at once, by the name that a user knows.
+    let listed = succeeds(&["ls", text(&packed), "--json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let files = listed["files"].as_array().unwrap().iter().map(|file| file["file"].as_str().unwrap());
+    let names: Vec<&str> = files.map(|file| file.strip_prefix(text(&packed)).unwrap()).collect();
+    let expected = [
+        "/snapshots/1/model.zw.safetensors",
+        "/snapshots/1/unet/model.zw.safetensors",
+        "/snapshots/2/outside.zw.safetensors",
+    ];
+    assert_eq!(names, expected);
+    succeeds(&["cat", text(&packed), "--tensor", "L2.ffn.router", "-o", text(&folder.path().join("router"))]);
+    succeeds(&["verify", text(&packed)]);
+
+    succeeds(&["decompress", text(&packed), "-o", text(&back)]);
+    for (name, target) in LINKS {
+        assert_eq!(says(&back.join(name)), Path::new(target), "{name}");
+    }
+    for name in ["blobs/aaaa", "blobs/bbbb", "blobs/cccc", "blobs/dddd", "refs/main"] {
+        assert!(fs::read(back.join(name)).unwrap() == fs::read(cache.join(name)).unwrap(), "{name}");
+    }
+    assert!(fs::read(back.join("snapshots/2/outside.safetensors")).unwrap() == fs::read(&outside).unwrap());
+    assert_eq!(names_below(&back).len(), names_below(&cache).len());
+
+    // A second time, links that say the same stay, and others are not replaced.
+    succeeds(&["decompress", text(&packed), "-o", text(&back), "--force"]);
+    fs::remove_file(back.join("snapshots/latest")).unwrap();
+    std::os::unix::fs::symlink("1", back.join("snapshots/latest")).unwrap();
+    fails(
+        2,
+        &["decompress", text(&packed), "-o", text(&back), "--force"],
+        &["snapshots/latest", "a symbolic link", "help"],
+    );
+}
+
+/// Names of all files, links and folders below a folder.
+fn names_below(folder: &Path) -> Vec<String> {
+    let mut all = Vec::new();
+    for name in names(folder) {
+        let path = folder.join(&name);
+        if path.symlink_metadata().unwrap().is_dir() {
+            all.extend(names_below(&path));
+        }
+        all.push(name);
+    }
+    all
+}
+
+#[test]
+fn odd_types_and_bytes_behind_the_values_come_back() {
+    let folder = TempDir::new().unwrap();
+    let [plain, packed, back] =
+        ["m.safetensors", "m.zw.safetensors", "back"].map(|name| folder.path().join(name));
+    let header = r#"{"q":{"dtype":"I4","shape":[3,3],"data_offsets":[0,5]}}"#;
+    let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), b"12345", b"and more"].concat();
+    fs::write(&plain, &file).unwrap();
+    fails(2, &["compress", text(&plain)], &["something was appended", "`--keep-trailing`"]);
+    succeeds(&["compress", text(&plain), "--keep-trailing", "--verify"]);
+    succeeds(&["decompress", text(&packed), "-o", text(&back)]);
+    assert!(fs::read(&back).unwrap() == file);
+    let listed = text_of(&succeeds(&["ls", text(&packed)]).stdout);
+    assert!(
+        listed.contains("I4") && listed.contains("3x3") && listed.contains("zipwire.trailing"),
+        "{listed}"
+    );
+    assert_eq!(succeeds(&["cat", text(&packed), "--tensor", "q"]).stdout, b"12345");
+    fails(2, &["cat", text(&packed), "--tensor", "q", "--range", "0..1"], &["no whole bytes", "help"]);
+    let store = folder.path().join("store");
+    succeeds(&["store", "init", text(&store)]);
+    fails(2, &["store", "add", text(&store), text(&plain), "--id", "a"], &["`--keep-trailing`"]);
+    succeeds(&["store", "add", text(&store), text(&plain), "--id", "a", "--keep-trailing"]);
+    let restored = folder.path().join("restored");
+    succeeds(&["store", "restore", text(&store), "a", "-o", text(&restored)]);
+    assert!(fs::read(restored.join("m.safetensors")).unwrap() == file);
+}
+
+#[test]
+fn the_smallest_of_all_codecs_is_that_of_a_constant_too() {
+    let folder = TempDir::new().unwrap();
+    let plain = folder.path().join("ones.safetensors");
+    let header = r#"{"ones":{"dtype":"F32","shape":[65536],"data_offsets":[0,262144]}}"#;
+    let values = 1.0_f32.to_le_bytes().repeat(65536);
+    fs::write(&plain, [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &values].concat()).unwrap();
+    let bytes = |codec: &str| {
+        let out = folder.path().join(codec);
+        succeeds(&["compress", text(&plain), "--codec", codec, "-o", text(&out)]);
+        fs::metadata(out).unwrap().len()
+    };
+    let found = bytes("auto:goal=size");
+    let least = ["raw", "window7", "tiered", "rans", "planes", "grouped"].map(bytes).into_iter().min();
+    assert!(found <= least.unwrap() + 262, "{found} bytes, and {least:?} are possible");
+}
+
+#[test]
+fn a_base_that_is_sharded_otherwise_is_paired_by_names() {
+    let folder = TempDir::new().unwrap();
+    let [base, next, packed, back] = ["base", "next", "next.zw", "back"].map(|name| folder.path().join(name));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let copy = |name: &str, to: &Path| {
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(root.join(sample(name)), to).unwrap();
+    };
+    copy("pre_minilm.bf16", &base.join("1.safetensors"));
+    copy("train_late_weights.bf16", &base.join("2.safetensors"));
+    copy("train_late_weights_next.bf16", &next.join("deep/model.safetensors"));
+    copy("train_late_grads.bf16", &next.join("other.safetensors"));
+    let report = succeeds(&["compress", text(&next), "--base", text(&base), "--verify", "--json"]);
+    let counts = text_of(&report.stderr).matches("no tensor of").count();
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    let rows = report["files"].as_array().unwrap();
+    assert!(rows[0]["size_pct"].as_f64().unwrap() < 20.0 && rows[0]["tensors_from_base"] == 2, "{report}");
+    // Of the other file some names are those of weights, and none of the values is.
+    assert!(counts == usize::from(rows[1]["tensors_from_base"] == 0), "{report}");
+    let tensor = ["--tensor", "L2.ffn.router"];
+    let cat =
+        |path: &Path, base: &[&str]| succeeds(&[&["cat", text(path)][..], &tensor, base].concat()).stdout;
+    let plain = cat(&next.join("deep/model.safetensors"), &[]);
+    assert!(cat(&packed.join("deep/model.zw.safetensors"), &["--base", text(&base)]) == plain);
+    succeeds(&[
+        "inspect",
+        text(&next.join("deep/model.safetensors")),
+        "--base",
+        text(&base),
+        "--codec",
+        "delta+rans",
+    ]);
+    succeeds(&["decompress", text(&packed), "--base", text(&base), "-o", text(&back)]);
+    for file in ["deep/model.safetensors", "other.safetensors"] {
+        assert!(fs::read(back.join(file)).unwrap() == fs::read(next.join(file)).unwrap());
+    }
+    copy("train_late_weights.bf16", &base.join("copy.safetensors"));
+    fails(
+        2,
+        &["compress", text(&next), "--base", text(&base), "-o", text(&folder.path().join("x"))],
+        &["2.safetensors", "copy.safetensors", "both have a tensor", "help"],
+    );
+}
+
 #[test]
 fn pipes_and_raw_values_come_back() {
     let folder = TempDir::new().unwrap();

@@ -17,7 +17,7 @@ use crate::options::{Choice, ROW_KEY, Value, Values};
 use crate::raw::Raw;
 use crate::sections::Body;
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, SpecError, frame};
-use measured::{CANDIDATES, Candidate};
+use measured::{CANDIDATES, Candidate, FOR_SIZE};
 
 const ID: &str = "auto";
 
@@ -28,7 +28,8 @@ pub(crate) fn candidates() -> impl Iterator<Item = &'static str> {
 
 /// The codec that is best for given values: all types. The frames are those of the chosen codec.
 ///
-/// In the layout [`Layout::Compact`] the choice follows from a sample of the values. In [`Layout::Split`] lengths must be known
+/// In the layout [`Layout::Compact`] the choice follows from a sample of the values; for [`Goal::Size`] all of them are coded by every codec, which takes as
+/// long, and `planes`, `grouped` and `blockwise` can be chosen, too. In [`Layout::Split`] lengths must be known
 /// before the values are, so there it follows from type, goal and costs alone, as for typical values: callers that reserve room for
 /// frames needs a codec with the same goal and costs.
 ///
@@ -39,7 +40,7 @@ pub(crate) fn candidates() -> impl Iterator<Item = &'static str> {
 ///
 /// let values: Vec<u8> = (0..20_000u16).flat_map(|i| (0x3c00 + i % 700).to_le_bytes()).collect();
 /// let chosen = |goal| FrameInfo::peek(&compress_with(&Auto::new(goal), &values, DType::Bf16).unwrap()).unwrap().codec;
-/// assert_eq!(chosen(Goal::Size), "rans");
+/// assert_eq!(chosen(Goal::Size), "planes");
 /// assert_eq!(chosen(Goal::Link { bytes_per_s: 1_000_000_000_000 }), chosen(Goal::Speed));
 /// ```
 #[derive(Clone, Debug)]
@@ -98,7 +99,10 @@ impl Auto {
     }
 
     fn of_values(&self, dtype: DType, values: &[u8]) -> Vec<(&'static Candidate, Estimate)> {
-        let sizes = sample::sizes(dtype, values, self.row);
+        let sizes = match self.goal {
+            Goal::Size => sample::all(dtype, values),
+            Goal::Speed | Goal::Link { .. } => sample::sizes(dtype, values, self.row),
+        };
         let count = values.len() / dtype.width();
         self.priced(FrameShape::new(Layout::Compact, dtype, count), sizes.class, |candidate, codec| {
             sizes.of(candidate, codec, dtype, count)
@@ -112,12 +116,12 @@ impl Auto {
         class: Class,
         bytes: impl Fn(&'static Candidate, &dyn Codec) -> u64,
     ) -> Vec<(&'static Candidate, Estimate)> {
-        let with_speed = CANDIDATES.iter().enumerate().filter_map(|(index, candidate)| {
+        let with_speed = self.candidates(shape).filter_map(|candidate| {
             let speed = match &self.costs {
                 None => candidate.speed(shape.dtype, class),
-                Some(costs) => costs.speed(index, shape.dtype, class),
+                Some(costs) => costs.speed(candidate.id, shape.dtype, class),
             };
-            Some((candidate, speed?)).filter(|_| candidate.known(shape.dtype).is_some())
+            Some((candidate, speed?))
         });
         let estimate = |(candidate, speed): (&'static Candidate, Speed)| {
             let codec = (candidate.build)(self.row);
@@ -126,6 +130,13 @@ impl Auto {
             (candidate, estimate)
         };
         with_speed.map(estimate).collect()
+    }
+
+    /// Codecs that can be chosen for frames of this layout and type.
+    fn candidates(&self, shape: FrameShape) -> impl Iterator<Item = &'static Candidate> {
+        let is_exact = self.goal == Goal::Size && shape.layout == Layout::Compact;
+        let all = CANDIDATES.iter().chain(if is_exact { FOR_SIZE } else { &[] });
+        all.filter(move |candidate| candidate.known(shape.dtype).is_some())
     }
 
     fn cheapest(&self, priced: &[(&'static Candidate, Estimate)]) -> Box<dyn Codec> {
@@ -148,8 +159,7 @@ impl Auto {
         match shape.layout {
             Layout::Split => vec![len(self.in_split(shape.dtype).as_ref())],
             Layout::Compact => {
-                let known = CANDIDATES.iter().filter(|candidate| candidate.known(shape.dtype).is_some());
-                known.map(|candidate| len((candidate.build)(self.row).as_ref())).collect()
+                self.candidates(shape).map(|candidate| len((candidate.build)(self.row).as_ref())).collect()
             }
         }
     }
@@ -331,25 +341,25 @@ pub struct Speed {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Costs {
-    /// With the number of the candidate.
-    rows: Vec<(usize, DType, Class, Speed)>,
+    rows: Vec<(&'static str, DType, Class, Speed)>,
 }
 
 impl Costs {
     /// Sets the speed of a codec; returns whether `auto` can choose it for this type at all, and the speed is one: positive and finite.
     pub fn set(&mut self, codec: &str, dtype: DType, class: Class, speed: Speed) -> bool {
         let is_speed = |gbps: f64| gbps.is_finite() && gbps > 0.0;
-        let index = CANDIDATES.iter().position(|known| known.id == codec && known.known(dtype).is_some());
-        let Some(index) = index.filter(|_| is_speed(speed.encode_gbps) && is_speed(speed.decode_gbps)) else {
+        let mut all = CANDIDATES.iter().chain(FOR_SIZE);
+        let known = all.find(|known| known.id == codec && known.known(dtype).is_some());
+        let Some(known) = known.filter(|_| is_speed(speed.encode_gbps) && is_speed(speed.decode_gbps)) else {
             return false;
         };
-        self.rows.retain(|row| (row.0, row.1, row.2) != (index, dtype, class));
-        self.rows.push((index, dtype, class, speed));
+        self.rows.retain(|row| (row.0, row.1, row.2) != (known.id, dtype, class));
+        self.rows.push((known.id, dtype, class, speed));
         true
     }
 
     /// The speed of a candidate: for values of another class, if that is all that is known.
-    fn speed(&self, candidate: usize, dtype: DType, class: Class) -> Option<Speed> {
+    fn speed(&self, candidate: &str, dtype: DType, class: Class) -> Option<Speed> {
         let of_type = || self.rows.iter().filter(|row| (row.0, row.1) == (candidate, dtype));
         of_type().find(|row| row.2 == class).or_else(|| of_type().next()).map(|row| row.3)
     }

@@ -19,11 +19,11 @@ const SLICE_VALUES: usize = 256;
 /// The longest row that slices are made of; parts of longer ones would lie across columns.
 const LONGEST_ROW: usize = 1024;
 
-/// Sizes and class of all values, estimated from a sample.
+/// Sizes and class of all values, estimated from a sample or exact.
 pub(super) struct Sizes<'a> {
     pub(super) class: Class,
-    /// The values, if they are few.
-    few: Option<&'a [u8]>,
+    /// The values, if they are coded by every codec.
+    all: Option<&'a [u8]>,
     /// Bytes that `tiered` makes of one, its front matter apart.
     share: f64,
 }
@@ -32,7 +32,7 @@ pub(super) struct Sizes<'a> {
 pub(super) fn sizes(dtype: DType, values: &[u8], row: u32) -> Sizes<'_> {
     let count = values.len() / dtype.width();
     if count <= FEW {
-        return Sizes { class: class(dtype, values), few: Some(values), share: 0.0 };
+        return all(dtype, values);
     }
     let row = if row as usize > LONGEST_ROW { 0 } else { row };
     let sample = take(dtype, values, row as usize);
@@ -41,7 +41,12 @@ pub(super) fn sizes(dtype: DType, values: &[u8], row: u32) -> Sizes<'_> {
     let coded =
         encode_to_vec(&codec, Layout::Compact, dtype, &sample).map_or(sample.len(), |frame| frame.len());
     let share = coded.saturating_sub(front_len(&codec, shape)) as f64 / sample.len() as f64;
-    Sizes { class: class(dtype, &sample), few: None, share: share.min(1.0) }
+    Sizes { class: class(dtype, &sample), all: None, share: share.min(1.0) }
+}
+
+/// Sizes of the frames that codecs make of these values.
+pub(super) fn all(dtype: DType, values: &[u8]) -> Sizes<'_> {
+    Sizes { class: class(dtype, values), all: Some(values), share: 0.0 }
 }
 
 impl Sizes<'_> {
@@ -49,7 +54,7 @@ impl Sizes<'_> {
     pub(super) fn of(&self, candidate: &Candidate, codec: &dyn Codec, dtype: DType, count: usize) -> u64 {
         let shape = FrameShape::new(Layout::Compact, dtype, count);
         let bound = codec.bound(shape);
-        if let Some(values) = self.few {
+        if let Some(values) = self.all {
             return encode_to_vec(codec, Layout::Compact, dtype, values).map_or(bound, |frame| frame.len())
                 as u64;
         }

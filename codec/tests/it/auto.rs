@@ -67,13 +67,15 @@ fn the_split_layout_has_one_codec_for_a_type_and_a_goal() {
     assert_eq!((in_split(Goal::Size), in_split(Goal::Speed)), ("rans", "raw"));
 }
 
-/// A few values are coded by all: the smallest frame is the smallest.
+/// A few values are coded by all, and for the size all values are: the smallest frame is the smallest.
 #[test]
-fn estimates_of_few_values_are_exact_and_those_of_many_are_near() {
+fn estimates_of_few_values_and_for_the_size_are_exact_and_others_are_near() {
     for content in [Content::Gaussian, Content::Rows, Content::SomeZeros, Content::Noise] {
-        for count in [100, 4096, 300_000] {
+        for (count, goal) in
+            [(100, Goal::Speed), (4096, Goal::Speed), (300_000, Goal::Speed), (300_000, Goal::Size)]
+        {
             let values = content.values(DType::Bf16, count, 5);
-            for estimate in auto(Goal::Size).estimates(DType::Bf16, &values).unwrap() {
+            for estimate in auto(goal).estimates(DType::Bf16, &values).unwrap() {
                 let codec = estimate.codec.parse::<zipwire_codec::Spec>().unwrap().codec();
                 let bytes = encode_to_vec(&*codec, Layout::Compact, DType::Bf16, &values).unwrap().len();
                 let points = 100.0 * (bytes as f64 - estimate.bytes as f64) / values.len() as f64;
@@ -81,11 +83,45 @@ fn estimates_of_few_values_are_exact_and_those_of_many_are_near() {
                 // groups of these rows, whose length is not given.
                 let near = match (count, content) {
                     (..=4096, _) => 0.0,
+                    _ if goal == Goal::Size => 0.0,
                     (_, Content::Rows) => 7.0,
                     _ => 2.5,
                 };
                 assert!(points.abs() <= near, "{content:?} {count} {}: {points}", estimate.codec);
             }
+        }
+    }
+}
+
+/// Also where values of four bytes are all alike, which a sample by `tiered` does not tell from others.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the samples are files")]
+fn for_the_size_no_codec_is_smaller_on_any_sample() {
+    let mut all = vec![("ones".to_owned(), DType::F32, 1.0_f32.to_le_bytes().repeat(100_000), 100)];
+    let samples = format!("{}/../traces/samples", env!("CARGO_MANIFEST_DIR"));
+    for entry in std::fs::read_dir(samples).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|ending| ending != "safetensors") {
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        for (name, view) in safetensors::SafeTensors::deserialize(&bytes).unwrap().tensors() {
+            let Some(dtype) = DType::from_name(&view.dtype().to_string()) else { continue };
+            let row = view.shape().last().copied().unwrap_or(0);
+            all.push((format!("{} {name}", path.display()), dtype, view.data().to_vec(), row));
+        }
+    }
+    assert!(all.len() > 20);
+    for (name, dtype, values, row) in all {
+        let len = |spec: &str| {
+            let codec = spec.parse::<zipwire_codec::Spec>().unwrap().for_rows(row).codec();
+            let is_fit = codec.supports(dtype);
+            is_fit.then(|| encode_to_vec(&*codec, Layout::Compact, dtype, &values).unwrap().len())
+        };
+        let found = len("auto:goal=size").unwrap();
+        for id in zipwire_codec::Spec::ids() {
+            let Some(least) = len(id) else { continue };
+            assert!(found <= least + values.len() / 1000, "{name}: {found} bytes, by `{id}` {least}");
         }
     }
 }

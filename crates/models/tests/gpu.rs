@@ -69,7 +69,7 @@ fn write(path: &Path, values: &Values) {
 }
 
 fn pack(path: &Path, packed: &Path) {
-    let how = Compression { spec: "huffman".parse().unwrap(), force: false };
+    let how = Compression { spec: "huffman".parse().unwrap(), force: false, keep_trailing: false };
     compress(path, packed, &how, None, &Watch::default()).unwrap();
 }
 

@@ -3,20 +3,18 @@
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read as _, Write};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
 use zipwire::Cancel;
 use zipwire::codec::{Reader, WriterOptions};
 use zipwire::models::file::{
-    Compression, Damage, FileError, Model, Output, Values, Watch, begins_compressed, codec_for,
-    compress_into, compress_values_into, damage, files_below, is_archive, open_input, restore_into,
-    salvage_into,
+    Bases, Below, Compression, Damage, FileError, Model, Output, Values, Watch, begins_compressed, codec_for,
+    compress_into, compress_values_into, damage, is_archive, open_input, restore_into, salvage_into,
 };
 
 use super::plan::{Naming, Plan};
 use super::{
-    MARK, Row, SAFETENSORS, Stdin, Unread, base_for, compressed_name, copy, io_error, is_stdin, is_stdout,
+    BaseFiles, MARK, Row, SAFETENSORS, Stdin, Unread, compressed_name, copy, io_error, is_stdin, is_stdout,
     print_rows, restored_name, watched, with_ending, without_ending, write_out,
 };
 use crate::cli::{CompressArgs, DecompressArgs, VerifyArgs, WorkArgs};
@@ -38,9 +36,13 @@ pub(crate) fn run(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> 
     refuse_json(args.out.as_deref(), args.write.work.json)?;
     let plan =
         Plan::new(&args.files, args.out.as_deref(), args.base.as_deref(), args.write.force, &COMPRESSION)?;
+    let base = BaseFiles::open_any(args.base.as_deref())?;
     let mut report = Report::default();
     plan.carry_out(args.write.force, cancel, |file, folder, output| {
-        match one(args, file, folder, output, cancel) {
+        // Archives in a folder are coded without, beside models that have one.
+        let has_base = args.dtype.is_none() && (folder.is_none() || !is_archive(file));
+        let base = base.of(file, folder).filter(|_| has_base);
+        match one(args, file, base, output, cancel) {
             Ok(row) => report.add(row),
             // What is no model is no reason to leave the models of its folder.
             Err(CliError::File(error @ FileError::Foreign { .. })) if folder.is_some() => {
@@ -58,37 +60,43 @@ pub(crate) fn run(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> 
 const COMPRESSION: Naming = Naming {
     file: |file| Some(compressed_name(file)),
     folder: |folder| Some(with_ending(folder, MARK)),
-    makes: |file| {
-        let is_model = file.extension().is_some_and(|ending| ending == SAFETENSORS) || is_archive(file);
+    makes: |file, names| {
+        let is_called = |name: &&Path| name.extension().is_some_and(|ending| ending == SAFETENSORS);
+        let is_model = names.iter().any(is_called) || is_archive(file);
         is_model && !Model::list(file).is_ok_and(|model| model.is_compressed())
     },
 };
 
 /// Names of what is decompressed.
-const DECOMPRESSION: Naming =
-    Naming { file: restored_name, folder: |folder| without_ending(folder, MARK), makes: is_compressed };
+const DECOMPRESSION: Naming = Naming {
+    file: restored_name,
+    folder: |folder| without_ending(folder, MARK),
+    makes: |file, _| is_compressed(file),
+};
 
-/// Compresses a file, of `folder` if it is in one that is compressed as a whole. What is verified has no name yet.
+/// Compresses a file. What is verified has no name yet.
 fn one(
     args: &CompressArgs,
     file: &Path,
-    folder: Option<&Path>,
+    base: Option<Bases>,
     output: &Output,
     cancel: &Cancel,
 ) -> Result<Row, CliError> {
     let begun = Instant::now();
     let bytes = fs::metadata(file).map_err(io_error("read", file))?.len();
-    let compression = Compression { spec: args.spec(), force: args.write.force };
-    let base = match args.dtype {
-        Some(_) => None,
-        // Archives in a folder are coded without, beside models that have one.
-        None if folder.is_some() && is_archive(file) => None,
-        None => base_for(args.base.as_deref(), file, folder)?,
-    };
+    let compression =
+        Compression { spec: args.spec(), force: args.write.force, keep_trailing: args.keep_trailing };
     let made = watched(&args.write.work, cancel, (file, bytes), |watch| match args.dtype {
         Some(dtype) => compress_values_into(file, output, dtype, &compression, watch),
-        None => compress_into(file, output, &compression, base.as_deref(), watch),
+        None => compress_into(file, output, &compression, base.as_ref(), watch),
     })?;
+    let tensors_from_base = base.is_some().then_some(made.against);
+    if tensors_from_base == Some(0) {
+        say!(
+            "note: no tensor of `{}` is coded as differences: the base has none of the same name, type and shape that saves bytes",
+            file.display()
+        );
+    }
     if args.verify {
         let staged = output.file().try_clone().map_err(io_error("read", output.path()))?;
         let found = decode((staged, output.path()), None, false, base, &args.write.work, cancel);
@@ -101,7 +109,8 @@ fn one(
             say!("`{name}` is not written: what it would have does not give back `{}`", file.display());
         })?;
     }
-    Ok(Row::new(file, Some(output.path()), (made.bytes_raw, made.bytes_coded), Some(&args.spec()), begun))
+    let bytes = (made.bytes_raw, made.bytes_coded);
+    Ok(Row { tensors_from_base, ..Row::new(file, Some(output.path()), bytes, Some(&args.spec()), begun) })
 }
 
 /// Bytes of a pipe by which its codec is chosen.
@@ -179,11 +188,12 @@ pub(crate) fn run_decompress(args: &DecompressArgs, cancel: &Cancel) -> Result<(
     refuse_json(args.out.as_deref(), args.write.work.json)?;
     let plan =
         Plan::new(&args.files, args.out.as_deref(), args.base.as_deref(), args.write.force, &DECOMPRESSION)?;
+    let base = BaseFiles::open_any(args.base.as_deref())?;
     let mut report = Report::default();
     plan.carry_out(args.write.force, cancel, |file, folder, output| {
-        let made = base_for(args.base.as_deref(), file, folder).and_then(|base| {
-            decode(open(file)?, Some(output), args.keep_going, base, &args.write.work, cancel)
-        });
+        let (base, work) = (base.of(file, folder), &args.write.work);
+        let made =
+            open(file).and_then(|opened| decode(opened, Some(output), args.keep_going, base, work, cancel));
         match made {
             Ok(row) => report.add(row),
             // A file that nothing comes back of does not stop the others.
@@ -210,10 +220,11 @@ fn refuse_json(out: Option<&Path>, json: bool) -> Result<(), CliError> {
 }
 
 pub(crate) fn run_verify(args: &VerifyArgs, cancel: &Cancel) -> Result<(), CliError> {
+    let base = BaseFiles::open_any(args.base.as_deref())?;
     let mut report = Report::default();
     // All are looked at, whatever is found.
     let mut look = |file: &Path, folder: Option<&Path>| {
-        let base = base_for(args.base.as_deref(), file, folder)?;
+        let base = base.of(file, folder);
         match open(file).and_then(|opened| decode(opened, None, false, base, &args.work, cancel)) {
             Ok(row) => report.add(row),
             Err(error) => report.pass_over(file, error, cancel)?,
@@ -222,7 +233,7 @@ pub(crate) fn run_verify(args: &VerifyArgs, cancel: &Cancel) -> Result<(), CliEr
     };
     for file in &args.files {
         if file.is_dir() {
-            let within = files_below(file)?;
+            let within = Below::of(file)?.once(file);
             within
                 .iter()
                 .filter(|within| is_compressed(within))
@@ -258,7 +269,7 @@ fn decode(
     (file, path): (File, &Path),
     output: Option<&Output>,
     keep_going: bool,
-    base: Option<Arc<Model>>,
+    base: Option<Bases>,
     work: &WorkArgs,
     cancel: &Cancel,
 ) -> Result<Row, CliError> {
@@ -279,7 +290,7 @@ enum Input {
 }
 
 impl Input {
-    fn of(file: File, path: &Path, base: Option<Arc<Model>>, may_be_cut: bool) -> Result<Self, FileError> {
+    fn of(file: File, path: &Path, base: Option<Bases>, may_be_cut: bool) -> Result<Self, FileError> {
         let other = file.try_clone().map_err(FileError::io("read", path))?;
         let values = if may_be_cut { Values::open_cut(path)? } else { Values::of_file(other, path)? };
         if let Some(values) = values {

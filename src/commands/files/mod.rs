@@ -1,22 +1,20 @@
 //! `zipwire compress`, `decompress`, `verify`, `cat` and `ls`: model files.
+mod base;
 pub(crate) mod compress;
 mod plan;
 pub(crate) mod read;
 
-use std::fmt::Display;
 use std::io::{self, BufReader, Read, Write, stdin, stdout};
 use std::num::NonZero;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
 use serde_json::json;
-use zipwire::codec::{DType, Spec};
-use zipwire::models::file::{Damage, FileError, Model, Output, Watch, files_below};
+use zipwire::codec::Spec;
+use zipwire::models::file::{Below, Damage, FileError, Model, Output, Watch};
 use zipwire::scenarios::spec_help;
-use zipwire::traces::{TensorFile, TensorInfo};
 use zipwire::{Cancel, with_help};
 
 use super::{print, print_json};
@@ -24,6 +22,8 @@ use crate::cli::WorkArgs;
 use crate::error::CliError;
 use crate::progress::Progress;
 use crate::table;
+
+pub(super) use self::base::{BaseFiles, missing_base};
 
 /// Ending in front of that of safetensors in the names of compressed safetensors files, and ending of other compressed files.
 const MARK: &str = "zw";
@@ -62,6 +62,9 @@ struct Row {
     codec: Option<String>,
     seconds: f64,
     gbps: f64,
+    /// Tensors that are differences from a base, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tensors_from_base: Option<usize>,
     /// Tensors that are not what was compressed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     damaged: Vec<Damage>,
@@ -92,6 +95,7 @@ impl Row {
             codec: codec.map(ToString::to_string),
             seconds,
             gbps: raw as f64 / 1e9 / seconds,
+            tensors_from_base: None,
             damaged: Vec::new(),
         }
     }
@@ -163,27 +167,6 @@ fn threads(work: &WorkArgs) -> Result<NonZero<usize>, CliError> {
     }
 }
 
-/// The base for a file: one file, or, of a folder, the one at the place that the file has in its own folder, compressed or not.
-fn base_for(base: Option<&Path>, file: &Path, folder: Option<&Path>) -> Result<Option<Arc<Model>>, CliError> {
-    let Some(base) = base else { return Ok(None) };
-    if !base.is_dir() {
-        return Ok(Some(Arc::new(Model::open(base)?)));
-    }
-    let plain = restored_name(file).unwrap_or_else(|| file.to_owned());
-    let names = [compressed_name(&plain), plain];
-    let within = |name: &PathBuf| match folder {
-        Some(folder) => Some(base.join(name.strip_prefix(folder).ok()?)),
-        None => Some(base.join(name.file_name()?)),
-    };
-    match names.iter().filter_map(within).find(|path| path.is_file()) {
-        Some(path) => Ok(Some(Arc::new(Model::open(&path)?))),
-        None => {
-            let message = format!("base `{}` has no file for `{}`", base.display(), file.display());
-            Err(CliError::Usage(message))
-        }
-    }
-}
-
 /// Name of the compressed file: `x.zw.safetensors` for `x.safetensors`, `x.zw` for any other `x`.
 fn compressed_name(file: &Path) -> PathBuf {
     match without_ending(file, SAFETENSORS) {
@@ -223,7 +206,7 @@ fn is_stdout(path: &Path) -> bool {
     STDOUT.iter().any(|name| path == Path::new(name))
 }
 
-/// Files of models: those that are named, and of folders all that are safetensors files, compressed or not.
+/// Files of models: those that are named, and of folders all that are safetensors files, compressed or not, each once.
 pub(super) fn models_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     let mut files = Vec::new();
     for path in paths {
@@ -231,14 +214,18 @@ pub(super) fn models_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
             files.push(path.clone());
             continue;
         }
-        let within = files_below(path)?;
+        let within = Below::of(path)?.once(path);
         let models: Vec<PathBuf> = within.into_iter().filter(|file| Model::list(file).is_ok()).collect();
         if models.is_empty() {
-            return Err(CliError::Usage(format!("folder `{}` has no safetensors file", path.display())));
+            return Err(no_model(path));
         }
         files.extend(models);
     }
     Ok(files)
+}
+
+fn no_model(folder: &Path) -> CliError {
+    CliError::Usage(format!("folder `{}` has no safetensors file", folder.display()))
 }
 
 /// Copies to the end.
@@ -299,47 +286,6 @@ impl Read for Stdin<'_> {
 fn io_error(action: &'static str, path: &Path) -> impl Fn(io::Error) -> CliError {
     let path = path.to_owned();
     move |source| FileError::Io { action, path: path.clone(), source }.into()
-}
-
-/// The file with tensors as they were before.
-pub(super) struct BaseFile {
-    path: PathBuf,
-    file: TensorFile,
-}
-
-impl BaseFile {
-    pub(super) fn open(path: &Path) -> Result<Self, CliError> {
-        Ok(Self { path: path.to_path_buf(), file: TensorFile::open(path)? })
-    }
-
-    /// Type and values of what a tensor of `file` was before; `None` if no codec knows its type.
-    pub(super) fn of(&self, tensor: &TensorInfo, file: &Path) -> Result<Option<(DType, Vec<u8>)>, CliError> {
-        let Some(dtype) = DType::from_name(&tensor.dtype) else { return Ok(None) };
-        let (base, name) = (self.path.display(), &tensor.name);
-        let Some(before) = self.file.tensors().iter().find(|before| before.name == *name) else {
-            let message = format!("base `{base}` has no tensor `{name}`, as `{}` has", file.display());
-            return Err(CliError::Usage(message));
-        };
-        if (&before.dtype, &before.shape) != (&tensor.dtype, &tensor.shape) {
-            let message = format!(
-                "tensor `{name}` is {} {:?} in base `{base}` and {} {:?} in `{}`\nhelp: differences are taken from as many values of the same type",
-                before.dtype,
-                before.shape,
-                tensor.dtype,
-                tensor.shape,
-                file.display()
-            );
-            return Err(CliError::Usage(message));
-        }
-        Ok(Some((dtype, self.file.read(before)?)))
-    }
-}
-
-/// Error for a codec that takes differences when no base is named.
-pub(super) fn missing_base(codec: &impl Display) -> CliError {
-    CliError::Usage(format!(
-        "`{codec}` takes differences from a base, and there is none\nhelp: name it by `--base FILE`"
-    ))
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Outputs of `compress` and `decompress`: all of them are known, and found fit, before the first one is written.
 
+use std::collections::{HashMap, HashSet};
 use std::io::stdout;
 use std::path::{Path, PathBuf};
 
 use zipwire::Cancel;
 use zipwire::models::file::{
-    FileError, Output, OutputFolder, Sources, files_below, refuse_file, refuse_folder, refuse_twice,
+    Below, FileError, Link, Output, OutputFolder, Sources, refuse_file, refuse_folder, refuse_twice,
 };
 
 use super::{io_error, is_stdout};
@@ -17,8 +18,8 @@ pub(super) struct Naming {
     pub(super) file: fn(&Path) -> Option<PathBuf>,
     /// Name of what is made of a folder, beside it.
     pub(super) folder: fn(&Path) -> Option<PathBuf>,
-    /// Whether something is made of a file in a folder; others are copied.
-    pub(super) makes: fn(&Path) -> bool,
+    /// Whether something is made of a file in a folder that has these names, its own and those of links to it; others are copied.
+    pub(super) makes: fn(&Path, &[&Path]) -> bool,
 }
 
 /// All outputs of a command.
@@ -31,7 +32,7 @@ pub(super) struct Plan {
 enum Target {
     Stdout { from: PathBuf },
     File { from: PathBuf, to: PathBuf },
-    Folder { from: PathBuf, to: PathBuf, items: Vec<Item> },
+    Folder { from: PathBuf, to: PathBuf, items: Vec<Item>, links: Links },
 }
 
 /// A file of a folder that is made of another folder.
@@ -40,6 +41,15 @@ struct Item {
     /// Its path in the new folder.
     name: PathBuf,
     is_copy: bool,
+}
+
+/// Links of a folder to places in it, which the new folder has, too.
+struct Links {
+    /// Path of the folder.
+    from: PathBuf,
+    all: Vec<Link>,
+    /// Name of what is made of a file.
+    file: fn(&Path) -> Option<PathBuf>,
 }
 
 impl Plan {
@@ -92,9 +102,12 @@ impl Plan {
             match target {
                 Target::Stdout { .. } => {}
                 Target::File { to, .. } => refuse_file(to, force)?,
-                Target::Folder { to, items, .. } => {
+                Target::Folder { from, to, items, links } => {
                     refuse_folder(to, force)?;
-                    OutputFolder::refuse_names(to, items.iter().map(|item| &item.name))?;
+                    let links = links.renamed(&Item::made(from, items));
+                    let new = links.iter().filter(|(name, says)| !OutputFolder::has_link(to, name, says));
+                    let names = items.iter().map(|item| &item.name);
+                    OutputFolder::refuse_names(to, names.chain(new.map(|(name, _)| name)))?;
                 }
             }
         }
@@ -128,8 +141,9 @@ impl Plan {
                         output.finish()?;
                     }
                 }
-                Target::Folder { from, to, items } => {
+                Target::Folder { from, to, items, links } => {
                     let folder = OutputFolder::like(to, force, from)?;
+                    let mut made = Item::made(from, items);
                     for item in items {
                         if !item.is_copy {
                             let output = folder.file(&item.name, &item.from)?;
@@ -140,6 +154,10 @@ impl Plan {
                         }
                         let name = item.from.strip_prefix(from).unwrap_or(&item.name);
                         folder.copy(name, &item.from, &|| cancel.is_cancelled())?;
+                        made.remove(name);
+                    }
+                    for (name, target) in links.renamed(&made) {
+                        folder.link(&name, &target)?;
                     }
                     folder.finish()?;
                 }
@@ -173,13 +191,21 @@ impl Target {
         if !is_folder {
             return Ok(Self::File { from, to });
         }
-        let mut items = Vec::new();
-        for file in files_below(&from)? {
-            let name = file.strip_prefix(&from).unwrap_or(&file).to_owned();
-            let made = (naming.file)(&name).filter(|_| (naming.makes)(&file));
-            items.push(Item { from: file, is_copy: made.is_none(), name: made.unwrap_or(name) });
+        let Below { files, links } = Below::of(&from)?;
+        let mut names: HashMap<PathBuf, Vec<&Path>> = HashMap::new();
+        for link in &links {
+            names.entry(from.join(&link.names)).or_default().push(&link.path);
         }
-        Ok(Self::Folder { from, to, items })
+        let mut items = Vec::new();
+        for file in files {
+            let name = file.strip_prefix(&from).unwrap_or(&file).to_owned();
+            let mut named = names.remove(&file).unwrap_or_default();
+            named.push(&file);
+            let made = (naming.file)(&name).filter(|_| (naming.makes)(&file, &named));
+            items.push(Item { is_copy: made.is_none(), name: made.unwrap_or(name), from: file });
+        }
+        let links = Links { from: from.clone(), all: links, file: naming.file };
+        Ok(Self::Folder { from, to, items, links })
     }
 
     /// Inputs and their outputs.
@@ -187,11 +213,50 @@ impl Target {
         match self {
             Self::Stdout { .. } => Vec::new(),
             Self::File { from, to } => vec![(from.clone(), to.clone())],
-            Self::Folder { from, to, items } if items.is_empty() => vec![(from.clone(), to.clone())],
-            Self::Folder { to, items, .. } => {
-                items.iter().map(|item| (item.from.clone(), to.join(&item.name))).collect()
+            Self::Folder { from, to, items, .. } if items.is_empty() => vec![(from.clone(), to.clone())],
+            Self::Folder { from, to, items, links } => {
+                let files = items.iter().map(|item| (item.from.clone(), to.join(&item.name)));
+                let renamed = links.renamed(&Item::made(from, items));
+                let links = links.all.iter().zip(renamed);
+                files.chain(links.map(|(link, (name, _))| (link.path.clone(), to.join(name)))).collect()
             }
         }
+    }
+}
+
+impl Item {
+    /// Paths of the files of a folder that something is made of.
+    fn made(from: &Path, items: &[Self]) -> HashSet<PathBuf> {
+        let made = items.iter().filter(|item| !item.is_copy);
+        made.filter_map(|item| Some(item.from.strip_prefix(from).ok()?.to_owned())).collect()
+    }
+}
+
+impl Links {
+    /// Name and target of each link, where something was made of these files: a link to one is renamed as it is.
+    fn renamed(&self, made: &HashSet<PathBuf>) -> Vec<(PathBuf, PathBuf)> {
+        let by_name: HashMap<&Path, &Path> =
+            self.all.iter().map(|link| (self.name(link), &*link.names)).collect();
+        let renamed = |name: &Path| -> Option<PathBuf> {
+            let mut end = name;
+            while let Some(next) = by_name.get(end) {
+                end = next;
+            }
+            (self.file)(name).filter(|_| made.contains(end))
+        };
+        let both = |link: &Link| {
+            let name = renamed(self.name(link)).unwrap_or_else(|| self.name(link).to_owned());
+            let file = renamed(&link.names);
+            let target =
+                file.as_deref().and_then(Path::file_name).map(|file| link.target.with_file_name(file));
+            (name, target.unwrap_or_else(|| link.target.clone()))
+        };
+        self.all.iter().map(both).collect()
+    }
+
+    /// Path of a link in the folder.
+    fn name<'a>(&self, link: &'a Link) -> &'a Path {
+        link.path.strip_prefix(&self.from).unwrap_or(&link.path)
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use zipwire::Cancel;
 use zipwire::models::file::{FileError, Model, Output, Sources, nearest_names};
 
-use super::{base_for, io_error, is_stdout, models_of, print, print_json};
+use super::{BaseFiles, io_error, is_stdout, models_of, print, print_json};
 use crate::cli::{CatArgs, LsArgs};
 use crate::error::CliError;
 use crate::table;
@@ -21,7 +21,8 @@ pub(crate) fn cat(args: &CatArgs, cancel: &Cancel) -> Result<(), CliError> {
         true => (file_with(&args.file, &args.tensor)?, Some(&*args.file)),
         false => (args.file.clone(), None),
     };
-    let model = Model::open_with(&file, base_for(args.base.as_deref(), &file, folder)?)?;
+    let base = BaseFiles::open_any(args.base.as_deref())?;
+    let model = Model::open_with(&file, base.of(&file, folder))?;
     let Some(out) = args.out.as_deref().filter(|out| !is_stdout(out)) else {
         return write_rows(args, &model, &mut stdout().lock(), cancel);
     };

@@ -8,12 +8,12 @@ use std::path::Path;
 use zipwire_codec::{DType, Spec};
 
 use crate::file::archive::{Member, members};
+use crate::file::bases::Bases;
 use crate::file::digest::{Digest, PIECE, pieces};
 use crate::file::encode::{Input, write_parts};
 use crate::file::foreign::{self, Foreign};
 use crate::file::header::{self, Header, HeaderError, LENGTH_BYTES, LIMIT, TensorInfo};
 use crate::file::layout::{self, Archive, own_bytes, write_index};
-use crate::file::model::Model;
 use crate::file::output::{Output, Sources};
 use crate::file::plan::{BETWEEN, Codecs, Coding, LEAST_BYTES, Part, plan, shortest};
 use crate::file::{FileError, Stamp, Watch, at, v1};
@@ -25,6 +25,8 @@ pub struct Compression {
     pub spec: Spec,
     /// Whether a file that is there already is replaced.
     pub force: bool,
+    /// Whether bytes behind the last tensor of a safetensors file are kept; without, such a file is refused.
+    pub keep_trailing: bool,
 }
 
 /// Sizes and digest of a file that was compressed.
@@ -36,6 +38,8 @@ pub struct Compressed {
     pub bytes_coded: u64,
     /// Tensors that were coded, and those that are kept as they are.
     pub tensors: (usize, usize),
+    /// Tensors that are coded as differences from a base.
+    pub against: usize,
     /// Digest of the file that was compressed.
     pub digest: String,
 }
@@ -45,7 +49,7 @@ pub struct Compressed {
 ///
 /// Each tensor is a container of frames ([`zipwire_codec::ContainerIndex`]) of 131072 values, so that any part of it can be read alone; small neighbours of one
 /// type share a chunk, and what saves less than 2 % is kept as it is.
-/// `base` is a file with earlier values of the same tensors, which the codec then takes differences from; it is needed to read the result.
+/// `bases` are files with earlier values of the same tensors, which the codec then takes differences from; those that have such are needed to read the result.
 /// Memory is about 3 MiB for each thread, whatever the file has, and the header.
 ///
 /// Zip archives, as PyTorch writes its `.pt`, `.bin` and `.distcp` files, and GGUF files are taken, too: each member or tensor that was stored as it is, has 4 KiB or more and is
@@ -58,12 +62,12 @@ pub fn compress(
     input: &Path,
     output: &Path,
     compression: &Compression,
-    base: Option<&Model>,
+    bases: Option<&Bases>,
     watch: &Watch<'_>,
 ) -> Result<Compressed, FileError> {
-    Sources::of(input, base)?.refuse_file(output)?;
+    Sources::of(input, bases)?.refuse_file(output)?;
     let staged = Output::like(output, compression.force, input)?;
-    let made = compress_into(input, &staged, compression, base, watch)?;
+    let made = compress_into(input, &staged, compression, bases, watch)?;
     staged.finish()?;
     Ok(made)
 }
@@ -76,18 +80,19 @@ pub fn compress_into(
     input: &Path,
     output: &Output,
     compression: &Compression,
-    base: Option<&Model>,
+    bases: Option<&Bases>,
     watch: &Watch<'_>,
 ) -> Result<Compressed, FileError> {
     let file = crate::file::open_input(input).map_err(FileError::io("read", input))?;
     let stamp = Stamp::of(&file, input)?;
-    let header = match Header::read(&file) {
+    let read = if compression.keep_trailing { Header::read_with_trailing } else { Header::read };
+    let header = match read(&file) {
         Ok(header) => header,
         Err(HeaderError::Compressed) => return Err(FileError::Compressed { path: input.to_owned() }),
         Err(source) => {
             return match Foreign::of(&file) {
                 Some(format) if format.has_parts() => {
-                    compress_archive((&file, input), format, output, compression, base, watch)
+                    compress_archive((&file, input), format, output, compression, bases, watch)
                 }
                 Some(foreign) => Err(foreign.refused(input)),
                 None => Err(FileError::Header { path: input.to_owned(), source }),
@@ -100,12 +105,11 @@ pub fn compress_into(
     if let Some(foreign) = foreign::of_notes(header.notes()) {
         return Err(foreign.refused(input));
     }
-    let codecs = Codecs::new(&compression.spec, base)?;
-    // Read once, as frames name it; all of it, if it is not compressed.
-    let base_digest = base.map(Model::digest).transpose()?;
+    let codecs = Codecs::new(&compression.spec, bases)?;
     let values_at = header.bytes().len() as u64;
     let parts = plan((&file, input), header.tensors(), values_at, &codecs, watch)?;
-    let outline = Outline { header, archive: None, base: base_digest, parts, codecs };
+    let bases = codecs.bases_of(&parts, header.tensors())?;
+    let outline = Outline { header, archive: None, bases, parts, codecs };
     outline.write((&file, input, stamp), output, watch)
 }
 
@@ -115,10 +119,10 @@ fn compress_archive(
     format: Foreign,
     output: &Output,
     compression: &Compression,
-    base: Option<&Model>,
+    bases: Option<&Bases>,
     watch: &Watch<'_>,
 ) -> Result<Compressed, FileError> {
-    if base.is_some() {
+    if bases.is_some() {
         return Err(FileError::ArchiveBase { path: input.to_owned() });
     }
     let stamp = Stamp::of(file, input)?;
@@ -136,7 +140,7 @@ fn compress_archive(
         reason: error.to_string(),
     };
     let header = Header::parse(bytes).map_err(unread)?;
-    let outline = Outline { header, archive: Some(Archive::Zip), base: None, parts, codecs };
+    let outline = Outline { header, archive: Some(Archive::Zip), bases: Bases::default(), parts, codecs };
     outline.write((file, input, stamp), output, watch)
 }
 
@@ -185,15 +189,15 @@ pub fn compress_values_into(
     let kept = write_parts(input_of, (output.file(), output.path()), 0, watch)?;
     stamp.check(&file, input)?;
     let digest = Digest::of(kept.digests).text();
-    Ok(Compressed { bytes_raw: bytes, bytes_coded: kept.end, tensors: (1, 0), digest })
+    Ok(Compressed { bytes_raw: bytes, bytes_coded: kept.end, tensors: (1, 0), against: 0, digest })
 }
 
 /// Plan of a compressed file: the header of the original, or one that is made for an archive, and the parts.
 struct Outline<'a> {
     header: Header,
     archive: Option<Archive>,
-    /// Digest of the base.
-    base: Option<&'a str>,
+    /// Files that parts are differences from.
+    bases: Bases,
     parts: Vec<Part>,
     codecs: Codecs<'a>,
 }
@@ -213,10 +217,12 @@ impl Outline<'_> {
         let containers = parts.iter().filter(|part| part.coding.is_some()).count() as u64;
         let count: u64 = tensors.iter().map(|tensor| pieces(tensor.bytes())).sum();
         let bytes_raw = own.len() as u64 + header.data_len();
+        let base = self.bases.digests()?;
         let plan = layout::Plan {
             notes: header.notes(),
             bytes: bytes_raw,
-            base: self.base.filter(|_| parts.iter().any(takes_base)),
+            base: base.as_deref(),
+            trailing: header.trailing(),
             archive: *archive,
             index: &index,
             counts: (containers, digests.len() as u64 + count),
@@ -228,19 +234,19 @@ impl Outline<'_> {
         at::write_all(output.file(), &plan.written(&kept.containers, &digests, kept.end), 0)
             .map_err(&write)?;
         stamp.check(file, path)?;
-        codecs.base().map_or(Ok(()), Model::unchanged)?;
-        let coded = parts.iter().filter(|part| part.coding.is_some()).map(|part| part.tensors.len()).sum();
+        self.bases.unchanged()?;
+        let count = |of: fn(&Part) -> bool| {
+            parts.iter().filter(|part| of(part)).map(|part| part.tensors.len()).sum::<usize>()
+        };
+        let coded = count(|part| part.coding.is_some());
         Ok(Compressed {
             bytes_raw,
             bytes_coded: kept.end,
             tensors: (coded, tensors.len() - coded),
+            against: count(Part::is_against),
             digest: Digest::of(digests).text(),
         })
     }
-}
-
-fn takes_base(part: &Part) -> bool {
-    part.coding.is_some_and(|coding| coding.is_against)
 }
 
 /// Part of the bytes of values that their bytes by themselves must take, so that a member is coded by these.

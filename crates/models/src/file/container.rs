@@ -8,9 +8,9 @@ use std::sync::{Mutex, PoisonError};
 
 use zipwire_codec::{Base, ContainerIndex, Decoder};
 
+use crate::file::bases::Bases;
 use crate::file::digest::PIECE;
 use crate::file::header::TensorInfo;
-use crate::file::model::Model;
 use crate::file::output::{Output, Sources};
 use crate::file::restore::{Damage, Losses};
 use crate::file::watch::{lock, on_threads};
@@ -25,8 +25,8 @@ const PER_THREAD: usize = 4;
 pub(crate) struct Chunks<'a> {
     pub(crate) file: &'a File,
     pub(crate) path: &'a Path,
-    /// The model that differences are taken from, if there is one.
-    pub(crate) base: Option<&'a Model>,
+    /// The files that differences are taken from, if there are any.
+    pub(crate) bases: Option<&'a Bases>,
     /// The tensors whose values they have; none of a container by itself.
     pub(crate) tensors: &'a [TensorInfo],
     pub(crate) index: &'a ContainerIndex,
@@ -171,8 +171,8 @@ impl Chunks<'_> {
         })?;
         let mut decoder = Decoder::new();
         // Where the base has other values, the frame does not name them.
-        if let Some(base) = self.base
-            && let Some(values) = base.before(self.tensors, data.clone())?
+        if let Some(bases) = self.bases
+            && let Some(values) = bases.before(self.tensors, data.clone())?
         {
             decoder.add_base(Base::new(self.index.dtype(), values)).expect("it is the only one");
         }
@@ -359,7 +359,7 @@ impl Values {
     }
 
     fn chunks(&self) -> Chunks<'_> {
-        Chunks { file: &self.file, path: &self.path, base: None, tensors: &[], index: &self.index, at: 0 }
+        Chunks { file: &self.file, path: &self.path, bases: None, tensors: &[], index: &self.index, at: 0 }
     }
 
     fn read(&self, range: Range<u64>, values: &mut [u8]) -> Result<(), FileError> {

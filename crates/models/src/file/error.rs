@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use zipwire_codec::{ContainerError, DecodeError, EncodeError, SpecError};
 
+use crate::file::bases::is_several;
 use crate::file::container::in_tensor;
 use crate::file::foreign::Foreign;
 use crate::file::header::HeaderError;
@@ -73,8 +74,17 @@ pub enum FileError {
         asked: (u64, u64),
         rows: u64,
     },
-    #[error("`{}` has differences from a file of the digest {digest}\nhelp: name that file by `--base FILE`", path.display())]
+    /// Values of fewer bits than a byte, of which a row ends within one.
+    #[error("the {rows} rows of tensor `{tensor}` of `{}` take {bytes} bytes, so one of them is no whole bytes\nhelp: without a range, all values are read", path.display())]
+    PartOfByte { path: PathBuf, tensor: String, bytes: u64, rows: u64 },
+    #[error("`{}` has differences from {}\nhelp: {}", path.display(), bases(digest), help_for_bases(digest))]
     NoBase { path: PathBuf, digest: String },
+    /// No file of several that it may have differences from is the one that it needs.
+    #[error("`{}` has differences from a file of the digest {needed}, and no file of the base has that digest\nhelp: name the folder or file that it was made with by `--base`", path.display())]
+    NoSuchBase { path: PathBuf, needed: String },
+    /// Two files of a base that have a tensor of the name that is looked for.
+    #[error("`{}` and `{}` are of one base, and both have a tensor `{tensor}`\nhelp: take one of them out of the folder, or name a single file by `--base FILE`", first.display(), second.display())]
+    TwoTensors { tensor: String, first: PathBuf, second: PathBuf },
     #[error("`{}` has differences from a file of the digest {needed}, and `{}` has the digest {found}", path.display(), base.display())]
     WrongBase { path: PathBuf, base: PathBuf, needed: String, found: String },
     /// A codec that does not code differences, or has nothing to take them from.
@@ -129,11 +139,28 @@ pub fn help_for_version(found: u64, known: u64) -> &'static str {
     }
 }
 
+/// The files of these digests, as far as a line has room.
+fn bases(digests: &str) -> String {
+    if !is_several(digests) {
+        return format!("a file of the digest {digests}");
+    }
+    format!("files of the digests {}", digests.split('+').collect::<Vec<_>>().join(", "))
+}
+
+fn help_for_bases(digests: &str) -> &'static str {
+    match is_several(digests) {
+        true => "name their folder by `--base DIR`",
+        false => "name that file by `--base FILE`",
+    }
+}
+
 fn help_for_header(error: &HeaderError) -> &'static str {
     match error {
         HeaderError::Io(_) => "it has to be a file that can be read",
         HeaderError::WrongLength { found, needed } if found < needed => "it was cut: fetch it again",
-        HeaderError::WrongLength { .. } => "something was appended to it",
+        HeaderError::WrongLength { .. } => {
+            "something was appended to it; `--keep-trailing` of `compress` and `store add` keeps that, too"
+        }
         HeaderError::Compressed => "restore it by `zipwire decompress`",
         HeaderError::Invalid { .. } => "raw values of one type are compressed with `--dtype TYPE`",
     }

@@ -9,7 +9,8 @@ use std::path::Path;
 
 use safetensors::Dtype;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::de::value::StrDeserializer;
+use serde::de::{Deserializer, Error, IntoDeserializer, MapAccess, Visitor};
 
 use crate::file::{at, buffer};
 
@@ -20,6 +21,11 @@ pub(crate) const LIMIT: u64 = 100_000_000;
 /// Bytes of a header that is read at the most: files of version 1 have longer ones than their originals.
 const MOST_READ: u64 = 3 * LIMIT;
 
+/// Name of the tensor that is the bytes behind all values.
+const TRAILING: &str = "zipwire.trailing";
+/// Type of the one entry of a compressed file, which no tensor has.
+const NO_TYPE: &str = "ZIPWIRE";
+
 /// The header of a safetensors file: names, types, shapes and places of its tensors.
 #[derive(Debug, Default)]
 pub struct Header {
@@ -28,6 +34,8 @@ pub struct Header {
     tensors: Vec<TensorInfo>,
     /// Numbers of the tensors in the order of their names.
     by_name: Vec<u32>,
+    /// Bytes behind the values, which are the last tensor.
+    trailing: u64,
 }
 
 /// A tensor of a file, without its values.
@@ -77,6 +85,28 @@ impl Header {
     /// If the file cannot be read, is no safetensors file, or is longer or shorter than the header says. [`HeaderError::Compressed`] for one that
     /// [`compress`](crate::file::compress) wrote.
     pub fn read(file: &File) -> Result<Self, HeaderError> {
+        let header = Self::begin(file)?;
+        header.fits(file.metadata()?.len())?;
+        Ok(header)
+    }
+
+    /// [`Self::read`] for a file that may be longer than its header says: what is behind its last tensor is a tensor, too ([`Self::add_trailing`]).
+    ///
+    /// # Errors
+    /// Errors of [`Self::read`] but that of longer files.
+    pub(crate) fn read_with_trailing(file: &File) -> Result<Self, HeaderError> {
+        let mut header = Self::begin(file)?;
+        let found = file.metadata()?.len();
+        let end = header.bytes.len() as u64;
+        let needed = end.saturating_add(header.data_len());
+        if let Some(trailing) = found.checked_sub(needed) {
+            header.add_trailing(trailing).map_err(|reason| HeaderError::Invalid { end, reason })?;
+        }
+        header.fits(found)?;
+        Ok(header)
+    }
+
+    fn begin(file: &File) -> Result<Self, HeaderError> {
         let bytes = front(file)?;
         let end = bytes.len() as u64;
         if is_compressed(&bytes) {
@@ -85,9 +115,7 @@ impl Header {
         if end > LENGTH_BYTES + LIMIT {
             return Err(too_long(end));
         }
-        let header = Self::parse(bytes)?;
-        header.fits(file.metadata()?.len())?;
-        Ok(header)
+        Self::parse(bytes)
     }
 
     /// The header that these bytes are, with the length in front.
@@ -122,10 +150,8 @@ impl Header {
         tensors.sort_unstable_by(|a, b| {
             (a.range.start, a.range.end, &a.name).cmp(&(b.range.start, b.range.end, &b.name))
         });
-        let count = u32::try_from(tensors.len()).map_err(|_| "it has too many tensors".to_owned())?;
+        let by_name = by_name(&tensors)?;
         let name = |number: u32| &tensors[number as usize].name;
-        let mut by_name: Vec<u32> = (0..count).collect();
-        by_name.sort_unstable_by_key(|number| name(*number));
         // Readers differ in which of two equal keys counts.
         if let Some(pair) = by_name.windows(2).find(|pair| name(pair[0]) == name(pair[1])) {
             return Err(format!("the key `{}` is there twice", name(pair[0])));
@@ -140,7 +166,33 @@ impl Header {
             }
             end = tensor.range.end;
         }
-        Ok(Self { bytes, notes, tensors, by_name })
+        Ok(Self { bytes, notes, tensors, by_name, trailing: 0 })
+    }
+
+    /// Adds a tensor of the bytes behind all values, if there are any: of type `U8`, called [`TRAILING`], with `_` in front if there is such a name.
+    ///
+    /// # Errors
+    /// If that is more than a file can have.
+    pub(crate) fn add_trailing(&mut self, bytes: u64) -> Result<(), String> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let (start, mut name) = (self.data_len(), TRAILING.to_owned());
+        while self.number(&name).is_some() {
+            name.insert(0, '_');
+        }
+        let (end, len) = (start.checked_add(bytes), usize::try_from(bytes).ok());
+        let (end, len) =
+            end.zip(len).ok_or_else(|| format!("`{bytes}` bytes behind its values are too many"))?;
+        self.tensors.push(TensorInfo { name, dtype: "U8".to_owned(), shape: vec![len], range: start..end });
+        self.by_name = by_name(&self.tensors)?;
+        self.trailing = bytes;
+        Ok(())
+    }
+
+    /// Bytes behind the values that the header says, which are the last tensor.
+    pub(crate) fn trailing(&self) -> u64 {
+        self.trailing
     }
 
     /// Whether a file of `found` bytes ends where the last tensor does.
@@ -176,6 +228,14 @@ impl Header {
     pub fn notes(&self) -> &HashMap<String, String> {
         &self.notes
     }
+}
+
+/// Numbers of tensors in the order of their names.
+fn by_name(tensors: &[TensorInfo]) -> Result<Vec<u32>, String> {
+    let count = u32::try_from(tensors.len()).map_err(|_| "it has too many tensors".to_owned())?;
+    let mut by_name: Vec<u32> = (0..count).collect();
+    by_name.sort_unstable_by_key(|number| &tensors[*number as usize].name);
+    Ok(by_name)
 }
 
 /// Whether there is a file that begins as a compressed one does, whatever comes behind.
@@ -226,23 +286,38 @@ pub(crate) fn is_compressed(front: &[u8]) -> bool {
 /// A tensor as JSON has it, without its name.
 #[derive(Deserialize)]
 struct Entry {
-    dtype: Dtype,
+    dtype: String,
     shape: Vec<usize>,
     data_offsets: (u64, u64),
 }
 
 impl Entry {
+    /// The tensor, whose length is that of its shape. Of a type that is not known, the length is what the header says.
     fn named(self, name: String) -> Result<TensorInfo, String> {
-        let (start, end) = self.data_offsets;
-        let values = self.shape.iter().try_fold(1_u64, |product, side| product.checked_mul(*side as u64));
-        let bits = values.and_then(|values| values.checked_mul(self.dtype.bitsize() as u64));
-        let bytes = bits.filter(|bits| bits.is_multiple_of(8)).map(|bits| bits / 8);
-        if bytes.is_none() || end.checked_sub(start) != bytes {
-            let Self { dtype, shape, .. } = self;
+        let Self { dtype, shape, data_offsets: (start, end) } = self;
+        if dtype == NO_TYPE {
+            return Err(format!("tensor `{name}` is of the type of files that are compressed"));
+        }
+        let length = end.checked_sub(start);
+        let values = shape.iter().try_fold(1_u64, |product, side| product.checked_mul(*side as u64));
+        let needed = match bits(&dtype) {
+            None => length,
+            Some(bits) => {
+                let bits = values.and_then(|values| values.checked_mul(bits));
+                bits.filter(|bits| bits.is_multiple_of(8)).map(|bits| bits / 8)
+            }
+        };
+        if needed.is_none() || length != needed {
             return Err(format!("tensor `{name}` of {dtype} {shape:?} has no bytes {start} to {end}"));
         }
-        Ok(TensorInfo { name, dtype: self.dtype.to_string(), shape: self.shape, range: start..end })
+        Ok(TensorInfo { name, dtype, shape, range: start..end })
     }
+}
+
+/// Bits of a value of a type; `None` of types that are not known.
+fn bits(dtype: &str) -> Option<u64> {
+    let name: StrDeserializer<'_, serde::de::value::Error> = dtype.into_deserializer();
+    Dtype::deserialize(name).ok().map(|dtype| dtype.bitsize() as u64)
 }
 
 /// The JSON of a header that has these tensors and no metadata, with its length in front.
@@ -364,9 +439,37 @@ mod tests {
             r#""dtype":"F4","shape":[3],"data_offsets":[0,1]"#,
             r#""dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]"#,
             r#""dtype":"ZIPWIRE","shape":[0],"data_offsets":[0,0]"#,
+            r#""dtype":"I4","shape":[2],"data_offsets":[1,2]"#,
+            r#""dtype":"I4","shape":[2],"data_offsets":[0,-1]"#,
         ] {
             assert!(parsed(&format!(r#"{{"a":{{{entry}}}}}"#)).is_err(), "{entry}");
         }
+    }
+
+    #[test]
+    fn types_that_are_not_known_have_the_length_that_is_said() {
+        let header = r#"{"a":{"dtype":"I4","shape":[3],"data_offsets":[0,2]},"b":{"dtype":"Q\n","shape":[],"data_offsets":[2,9]}}"#;
+        let found = parsed(header).unwrap();
+        let found: Vec<_> = found.tensors().iter().map(|tensor| (&*tensor.dtype, tensor.bytes())).collect();
+        assert_eq!(found, [("I4", 2), ("Q\n", 7)]);
+        assert_eq!(
+            (bits("F4"), bits("F6_E2M3"), bits("C64"), bits("C128")),
+            (Some(4), Some(6), Some(64), None)
+        );
+    }
+
+    #[test]
+    fn bytes_behind_the_values_are_a_tensor_of_a_free_name() {
+        let entry = r#"{"dtype":"U8","shape":[4],"data_offsets":[0,4]}"#;
+        let mut header = parsed(&format!(r#"{{"zipwire.trailing":{entry}}}"#)).unwrap();
+        header.add_trailing(0).unwrap();
+        assert_eq!((header.tensors().len(), header.trailing()), (1, 0));
+        header.add_trailing(3).unwrap();
+        assert_eq!(
+            (header.trailing(), header.data_len(), header.number("_zipwire.trailing")),
+            (3, 7, Some(1))
+        );
+        assert!(header.add_trailing(u64::MAX).is_err());
     }
 
     #[test]

@@ -39,9 +39,12 @@ pub(crate) struct Note {
     pub(crate) bytes: u64,
     /// [`Digest`] of it.
     pub(crate) digest: String,
-    /// Digest of the file that tensors are differences from.
+    /// Digests of the files that tensors are differences from, with `+` between them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) base: Option<String>,
+    /// Bytes of the original behind its values, which its header does not say.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) trailing: u64,
     /// Format of the original, if it was no safetensors file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) archive: Option<Archive>,
@@ -152,7 +155,8 @@ impl Front {
             return Err(damaged("what it says of its tensors has another digest".to_owned()));
         }
         let (index, tables) = front.split_at(note.index_bytes as usize);
-        let (header, runs) = read_index(index).map_err(|error| damaged(format!("its index: {error}")))?;
+        let (header, runs) =
+            read_index(index, note.trailing).map_err(|error| damaged(format!("its index: {error}")))?;
         let values = (begin + note.front_bytes, needed);
         let (parts, digests) = read_tables(&note, &header, &runs, tables, values).map_err(damaged)?;
         Ok(Self { note, header, parts, digests })
@@ -197,7 +201,7 @@ pub(crate) fn write_index(header: &[u8], runs: &[Run]) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-fn read_index(index: &[u8]) -> Result<(Header, Vec<Run>), String> {
+fn read_index(index: &[u8], trailing: u64) -> Result<(Header, Vec<Run>), String> {
     let mut raw = Vec::new();
     let decoder = zstd::stream::read::Decoder::with_buffer(index).map_err(|error| error.to_string())?;
     decoder.take(MOST_INDEX + 1).read_to_end(&mut raw).map_err(|error| error.to_string())?;
@@ -207,7 +211,8 @@ fn read_index(index: &[u8]) -> Result<(Header, Vec<Run>), String> {
     if raw.len() as u64 > LENGTH_BYTES + LIMIT {
         return Err(format!("its header has {} bytes, and {LIMIT} are the most", raw.len()));
     }
-    let header = Header::parse(raw).map_err(|error| error.to_string())?;
+    let mut header = Header::parse(raw).map_err(|error| error.to_string())?;
+    header.add_trailing(trailing)?;
     let (mut runs, mut begin) = (Vec::new(), 0);
     let mut bytes = rest.into_iter();
     while !bytes.as_slice().is_empty() {
@@ -290,6 +295,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) notes: &'a HashMap<String, String>,
     pub(crate) bytes: u64,
     pub(crate) base: Option<&'a str>,
+    /// Bytes of the original behind its values.
+    pub(crate) trailing: u64,
     pub(crate) archive: Option<Archive>,
     pub(crate) index: &'a [u8],
     /// Number of containers, and of pieces that have digests.
@@ -330,6 +337,7 @@ impl Plan<'_> {
             bytes: self.bytes,
             digest: digest.to_owned(),
             base: self.base.map(str::to_owned),
+            trailing: self.trailing,
             archive: self.archive,
             index_bytes: self.index.len() as u64,
             front_bytes: self.front_bytes(),
@@ -346,6 +354,11 @@ impl Plan<'_> {
         let metadata = json(&metadata);
         format!(r#"{COMPRESSED}"shape":[{len}],"data_offsets":[0,{len}]}},"__metadata__":{metadata}}}"#)
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn json(value: &impl Serialize) -> String {

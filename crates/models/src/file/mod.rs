@@ -5,6 +5,7 @@
 
 pub(crate) mod archive;
 pub mod at;
+mod bases;
 mod compress;
 mod container;
 mod digest;
@@ -23,6 +24,7 @@ mod v1;
 mod watch;
 
 pub use at::{buffer, open_input};
+pub use bases::Bases;
 pub use compress::{Compressed, Compression, compress, compress_into, compress_values, compress_values_into};
 pub use container::Values;
 pub use encode::Frames;
@@ -32,8 +34,8 @@ pub use header::{Header, HeaderError, TensorInfo, begins_compressed};
 pub use layout::FORMAT_VERSION;
 pub use model::{Model, nearest, nearest_names};
 pub use output::{
-    Output, OutputFolder, STAGED, STORE_FILE, Sources, files_below, folder, refuse_file, refuse_folder,
-    refuse_store, refuse_twice, sync_folder,
+    Below, Link, Output, OutputFolder, STAGED, STORE_FILE, Sources, files_below, folder, refuse_file,
+    refuse_folder, refuse_store, refuse_twice, sync_folder,
 };
 pub use plan::codec_for;
 pub(crate) use plan::{LEAST_BYTES, LEAST_SAVING};

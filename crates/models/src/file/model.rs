@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use zipwire_codec::{ContainerIndex, DEFAULT_CHUNK_VALUES};
 
+use crate::file::bases::Bases;
 use crate::file::container::{Chunks, read_index};
 use crate::file::digest::{Digest, PIECE};
 use crate::file::foreign::Foreign;
@@ -34,7 +35,7 @@ const RECENT: usize = 4;
 /// # safetensors::serialize_to_file([("w", view)], None, &plain)?;
 /// use zipwire_models::file::{Compression, Model, Watch, compress};
 ///
-/// let compression = Compression { spec: "rans".parse()?, force: false };
+/// let compression = Compression { spec: "rans".parse()?, force: false, keep_trailing: false };
 /// compress(&plain, &compressed, &compression, None, &Watch::default())?;
 ///
 /// let model = Model::open(&compressed)?;
@@ -52,7 +53,7 @@ pub struct Model {
     header: Header,
     parts: Vec<Part>,
     packed: Option<Packed>,
-    base: Option<Arc<Model>>,
+    bases: Option<Bases>,
     /// Digest of a file that is not compressed, once it was asked for.
     digest: OnceLock<String>,
     recent: Mutex<VecDeque<(usize, Arc<[u8]>)>>,
@@ -62,7 +63,7 @@ pub struct Model {
 #[derive(Debug)]
 struct Packed {
     digest: String,
-    /// Digest of the file that tensors are differences from.
+    /// Digests of the files that tensors are differences from.
     base: Option<String>,
     archive: Option<Archive>,
     /// Digests of pieces; files of version 1 have none.
@@ -87,20 +88,20 @@ impl Model {
         Self::begin(open_input(path).map_err(FileError::io("read", path))?, path, Ending::Whole)
     }
 
-    /// Like [`Self::open`], for a file that may have differences from `base`.
+    /// Like [`Self::open`], for a file that may have differences from those of `bases` that have the digests which it names.
     ///
     /// # Errors
-    /// Errors of [`Self::open`], and [`FileError::WrongBase`]: to know that, all of the base is read.
-    pub fn open_with(path: &Path, base: Option<Arc<Self>>) -> Result<Self, FileError> {
-        Self::of_file(open_input(path).map_err(FileError::io("read", path))?, path, base)
+    /// Errors of [`Self::open`], and [`FileError::WrongBase`] or [`FileError::NoSuchBase`]: to know that, all of the base is read.
+    pub fn open_with(path: &Path, bases: Option<Bases>) -> Result<Self, FileError> {
+        Self::of_file(open_input(path).map_err(FileError::io("read", path))?, path, bases)
     }
 
     /// [`Self::open_with`] for a file that is open, which errors call `path`.
     ///
     /// # Errors
     /// Errors of [`Self::open_with`].
-    pub fn of_file(file: File, path: &Path, base: Option<Arc<Self>>) -> Result<Self, FileError> {
-        Self::begin(file, path, Ending::Whole)?.based_on(base)
+    pub fn of_file(file: File, path: &Path, bases: Option<Bases>) -> Result<Self, FileError> {
+        Self::begin(file, path, Ending::Whole)?.based_on(bases)
     }
 
     /// Like [`Self::open_with`], for a compressed file that may have been cut behind what it says of its tensors: for
@@ -108,9 +109,9 @@ impl Model {
     ///
     /// # Errors
     /// Errors of [`Self::open_with`].
-    pub fn open_cut(path: &Path, base: Option<Arc<Self>>) -> Result<Self, FileError> {
+    pub fn open_cut(path: &Path, bases: Option<Bases>) -> Result<Self, FileError> {
         let file = open_input(path).map_err(FileError::io("read", path))?;
-        Self::begin(file, path, Ending::Cut)?.based_on(base)
+        Self::begin(file, path, Ending::Cut)?.based_on(bases)
     }
 
     fn begin(file: File, path: &Path, ending: Ending) -> Result<Self, FileError> {
@@ -153,26 +154,19 @@ impl Model {
         packed: Option<Packed>,
     ) -> Self {
         let (digest, recent) = (OnceLock::new(), Mutex::default());
-        Self { path: path.to_owned(), file, stamp, header, parts, packed, base: None, digest, recent }
+        Self { path: path.to_owned(), file, stamp, header, parts, packed, bases: None, digest, recent }
     }
 
-    /// The model with the base that it needs, if it needs one.
-    fn based_on(self, base: Option<Arc<Self>>) -> Result<Self, FileError> {
-        if let Some(needed) = self.packed.as_ref().and_then(|packed| packed.base.as_ref()) {
-            let Some(base) = &base else {
-                return Err(FileError::NoBase { path: self.path.clone(), digest: needed.clone() });
-            };
-            let found = base.digest()?;
-            if found != needed {
-                return Err(FileError::WrongBase {
-                    path: self.path.clone(),
-                    base: base.path.clone(),
-                    needed: needed.clone(),
-                    found: found.to_owned(),
-                });
-            }
-        }
-        Ok(Self { base, ..self })
+    /// The model with those of the bases that it needs, if it needs any.
+    fn based_on(self, bases: Option<Bases>) -> Result<Self, FileError> {
+        let Some(needed) = self.packed.as_ref().and_then(|packed| packed.base.as_ref()) else {
+            return Ok(self);
+        };
+        let Some(bases) = bases else {
+            return Err(FileError::NoBase { path: self.path.clone(), digest: needed.clone() });
+        };
+        let bases = Some(bases.named(needed, &self.path, &self.header)?);
+        Ok(Self { bases, ..self })
     }
 
     /// The file.
@@ -180,9 +174,14 @@ impl Model {
         &self.path
     }
 
-    /// The file that it has differences from, if it was opened with one.
-    pub(crate) fn base(&self) -> Option<&Self> {
-        self.base.as_deref()
+    /// The files that it has differences from, if it was opened with them.
+    pub(crate) fn bases(&self) -> Option<&Bases> {
+        self.bases.as_ref()
+    }
+
+    /// Number of the tensor of this name.
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        self.header.number(name)
     }
 
     /// Whether it is compressed.
@@ -259,7 +258,7 @@ impl Model {
     }
 
     fn number(&self, name: &str) -> Result<usize, FileError> {
-        self.header.number(name).ok_or_else(|| {
+        self.find(name).ok_or_else(|| {
             let names = self.tensors().iter().map(|tensor| tensor.name.clone()).collect();
             let (path, tensor) = (self.path.clone(), name.to_owned());
             FileError::NoTensor { path, tensor, nearest: nearest_names(name, names) }
@@ -315,7 +314,7 @@ impl Model {
     /// Rows of a tensor, which are along its first dimension; a scalar is one row.
     ///
     /// # Errors
-    /// Errors of [`Self::read_bytes`], and [`FileError::Rows`].
+    /// Errors of [`Self::read_bytes`] and of [`Self::bytes_of_rows`].
     pub fn read_rows(&self, name: &str, rows: Range<u64>) -> Result<Vec<u8>, FileError> {
         self.read_bytes(name, self.bytes_of_rows(name, rows)?)
     }
@@ -323,7 +322,7 @@ impl Model {
     /// Range of the bytes of some rows among those of a tensor.
     ///
     /// # Errors
-    /// [`FileError::NoTensor`] and [`FileError::Rows`].
+    /// [`FileError::NoTensor`], [`FileError::Rows`], and [`FileError::PartOfByte`] for a part of rows that are no whole bytes.
     pub fn bytes_of_rows(&self, name: &str, rows: Range<u64>) -> Result<Range<u64>, FileError> {
         let tensor = self.tensor(name)?;
         let count = tensor.shape.first().map_or(1, |rows| *rows as u64);
@@ -331,7 +330,18 @@ impl Model {
             let (path, tensor) = (self.path.clone(), name.to_owned());
             return Err(FileError::Rows { path, tensor, asked: (rows.start, rows.end), rows: count });
         }
-        let row = tensor.bytes().checked_div(count).unwrap_or(0);
+        if rows.is_empty() {
+            return Ok(0..0);
+        }
+        if rows == (0..count) {
+            return Ok(0..tensor.bytes());
+        }
+        let bytes = tensor.bytes();
+        if !bytes.is_multiple_of(count) {
+            let (path, tensor) = (self.path.clone(), name.to_owned());
+            return Err(FileError::PartOfByte { path, tensor, bytes, rows: count });
+        }
+        let row = bytes / count;
         Ok(rows.start * row..rows.end * row)
     }
 
@@ -373,7 +383,13 @@ impl Model {
         self.read_by(self.number(name)?, start, out, 1)
     }
 
-    fn read_by(&self, number: usize, start: u64, out: &mut [u8], threads: usize) -> Result<(), FileError> {
+    pub(crate) fn read_by(
+        &self,
+        number: usize,
+        start: u64,
+        out: &mut [u8],
+        threads: usize,
+    ) -> Result<(), FileError> {
         let (tensor, part) = (&self.tensors()[number], self.part_of(number));
         let end = start.saturating_add(out.len() as u64);
         assert!(end <= tensor.bytes(), "`{}` has no bytes {start} to {end}", tensor.name);
@@ -542,7 +558,7 @@ impl Model {
 
     fn chunks<'a>(&'a self, part: &'a Part, index: &'a ContainerIndex) -> Chunks<'a> {
         let tensors = &self.tensors()[part.tensors.clone()];
-        Chunks { file: &self.file, path: &self.path, base: self.base.as_deref(), tensors, index, at: part.at }
+        Chunks { file: &self.file, path: &self.path, bases: self.bases.as_ref(), tensors, index, at: part.at }
     }
 
     /// Index of the container of a part, read on first use.
@@ -564,37 +580,6 @@ impl Model {
             return wrong(format!("chunks of {} values", index.chunk_values()));
         }
         Ok(container.index.get_or_init(|| index))
-    }
-
-    /// Bytes of successive tensors of another file that this one has under the same names, from the first one's beginning on; `None` if it has not all of them, or
-    /// with fewer bytes.
-    pub(crate) fn before(
-        &self,
-        tensors: &[TensorInfo],
-        range: Range<u64>,
-    ) -> Result<Option<Vec<u8>>, FileError> {
-        let begin = tensors.first().map_or(0, |first| first.range.start);
-        let first = tensors.partition_point(|tensor| tensor.range.end - begin <= range.start);
-        let mut values = vec![0; (range.end - range.start) as usize];
-        let mut rest = &mut values[..];
-        let mut at = range.start;
-        for tensor in &tensors[first..] {
-            if rest.is_empty() {
-                break;
-            }
-            let start = at - (tensor.range.start - begin);
-            let len = (tensor.bytes() - start).min(rest.len() as u64);
-            let (out, behind) = rest.split_at_mut(len as usize);
-            match self.header.number(&tensor.name) {
-                Some(number) if self.tensors()[number].bytes() >= start + len => {
-                    self.read_by(number, start, out, 1)?;
-                }
-                None if len == 0 => {}
-                _ => return Ok(None),
-            }
-            (rest, at) = (behind, at + len);
-        }
-        Ok(Some(values))
     }
 }
 

@@ -8,7 +8,7 @@ mod staged;
 
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use tempfile::TempPath;
 
@@ -176,37 +176,124 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { fs::File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// All files below a folder, in the order of their names, but those that a process has not completed.
+/// All files below a folder, in the order of their names, but those that a process has not completed. Links are followed.
 ///
 /// # Errors
 /// If a folder cannot be read, or a link leads from a folder into itself.
 pub fn files_below(from: &Path) -> Result<Vec<PathBuf>, FileError> {
-    let mut files = Vec::new();
-    add_files_below(from, &mut Vec::new(), &mut files)?;
-    files.sort();
-    Ok(files)
+    Ok(Walk::default().below(from, from)?.sorted().files)
 }
 
-/// Adds the files below a folder, which is in the folders `around`, by their real paths.
-fn add_files_below(
-    folder: &Path,
-    around: &mut Vec<PathBuf>,
-    files: &mut Vec<PathBuf>,
-) -> Result<(), FileError> {
-    let read = FileError::io("read folder", folder);
-    let real = folder.canonicalize().map_err(&read)?;
-    if around.contains(&real) {
-        return Err(read(io::Error::other("a link in it leads to a folder that it is in")));
+/// All below a folder, in the order of names.
+#[derive(Debug, Default)]
+pub struct Below {
+    /// Files, also those behind links that are not kept.
+    pub files: Vec<PathBuf>,
+    /// Links from one place in the folder to another.
+    pub links: Vec<Link>,
+}
+
+/// A symbolic link that says the same in a copy of the folder it is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The link.
+    pub path: PathBuf,
+    /// Its text: a path from the folder that it is in.
+    pub target: PathBuf,
+    /// The file, folder or link that it names, as a path in the folder.
+    pub names: PathBuf,
+}
+
+impl Below {
+    /// All below a folder but what a process has not completed. Links of relative paths that do not leave the folder are kept, as those of Hugging Face's caches;
+    /// all others are followed. Where the system has no such links, all are followed.
+    ///
+    /// # Errors
+    /// If a folder cannot be read, or a link that is followed leads from a folder into itself.
+    pub fn of(from: &Path) -> Result<Self, FileError> {
+        let kept_in = if cfg!(unix) { from.canonicalize().ok() } else { None };
+        Ok(Walk { kept_in, ..Walk::default() }.below(from, from)?.sorted())
     }
-    around.push(real);
-    for entry in fs::read_dir(folder).map_err(&read)? {
-        let entry = entry.map_err(&read)?;
-        let path = entry.path();
-        if staged::is_staged(&entry.file_name()) {
-            continue;
+
+    /// Each file once, in the order of names: one that links lead to is called by the first of these.
+    pub fn once(self, from: &Path) -> Vec<PathBuf> {
+        let called = |file: PathBuf| {
+            let of_file = |link: &&Link| from.join(&link.names) == file;
+            self.links.iter().find(of_file).map(|link| link.path.clone()).unwrap_or(file)
+        };
+        let mut files: Vec<PathBuf> = self.files.into_iter().map(called).collect();
+        files.sort();
+        files
+    }
+
+    fn sorted(mut self) -> Self {
+        self.files.sort();
+        self.links.sort_by(|a, b| a.path.cmp(&b.path));
+        self
+    }
+}
+
+/// A walk through a folder and all in it.
+#[derive(Default)]
+struct Walk {
+    /// The folder's real path, if links within it are kept.
+    kept_in: Option<PathBuf>,
+    /// Real paths of the folders that it is in just now.
+    around: Vec<PathBuf>,
+    found: Below,
+}
+
+impl Walk {
+    fn below(mut self, root: &Path, from: &Path) -> Result<Below, FileError> {
+        self.add(root, from)?;
+        Ok(self.found)
+    }
+
+    fn add(&mut self, root: &Path, folder: &Path) -> Result<(), FileError> {
+        let read = FileError::io("read folder", folder);
+        let real = folder.canonicalize().map_err(&read)?;
+        if self.around.contains(&real) {
+            return Err(read(io::Error::other("a link in it leads to a folder that it is in")));
         }
-        if path.is_dir() { add_files_below(&path, around, files)? } else { files.push(path) }
+        self.around.push(real);
+        for entry in fs::read_dir(folder).map_err(&read)? {
+            let entry = entry.map_err(&read)?;
+            let path = entry.path();
+            if staged::is_staged(&entry.file_name()) {
+                continue;
+            }
+            if let Some(link) = self.kept_in.as_deref().and_then(|real| link_within(root, real, &path)) {
+                self.found.links.push(link);
+            } else if path.is_dir() {
+                self.add(root, &path)?;
+            } else {
+                self.found.files.push(path);
+            }
+        }
+        self.around.pop();
+        Ok(())
     }
-    around.pop();
-    Ok(())
+}
+
+/// A link at `path` that leads to another place below `root`, whose real path is `real`.
+fn link_within(root: &Path, real: &Path, path: &Path) -> Option<Link> {
+    let target = fs::read_link(path).ok()?;
+    let mut names = path.strip_prefix(root).ok()?.parent()?.to_owned();
+    for part in target.components() {
+        match part {
+            Component::Normal(name) => names.push(name),
+            Component::CurDir => {}
+            Component::ParentDir if names.pop() => {}
+            _ => return None,
+        }
+    }
+    // Only folders that are no links lie between, so a copy of the link leads to the copy of the place.
+    let (found, meant) = (path.canonicalize().ok()?, root.join(&names).canonicalize().ok()?);
+    let is_plain = |name: &Path| root.join(name).canonicalize().is_ok_and(|path| path == real.join(name));
+    let is_within = names.file_name().is_some() && found == meant;
+    (is_within && is_plain(folder(&names)) && is_plain(folder(path.strip_prefix(root).ok()?))).then(|| Link {
+        path: path.to_owned(),
+        target,
+        names,
+    })
 }

@@ -7,9 +7,9 @@ use std::sync::OnceLock;
 
 use zipwire_codec::{Base, DEFAULT_CHUNK_VALUES, DType, Layout, Spec, SpecError, encode_to_vec};
 
+use crate::file::bases::Bases;
 use crate::file::header::TensorInfo;
 use crate::file::layout::Run;
-use crate::file::model::Model;
 use crate::file::part::span;
 use crate::file::{FileError, Watch, at};
 
@@ -44,6 +44,11 @@ impl Part {
     /// All parts, as the index of a compressed file has them.
     pub(crate) fn runs(parts: &[Self]) -> Vec<Run> {
         parts.iter().map(|part| (part.tensors.clone(), part.coding.is_some())).collect()
+    }
+
+    /// Whether it has differences from a base.
+    pub(crate) fn is_against(&self) -> bool {
+        self.coding.is_some_and(|coding| coding.is_against)
     }
 }
 
@@ -146,27 +151,29 @@ pub(crate) fn against(plain: &Spec) -> Result<Spec, SpecError> {
 pub(crate) struct Codecs<'a> {
     plain: Vec<Spec>,
     /// For differences, by the first of these, from tensors that the base has, too.
-    against: Option<(Spec, &'a Model)>,
+    against: Option<(Spec, &'a Bases)>,
 }
 
 impl<'a> Codecs<'a> {
     /// # Errors
     /// [`FileError::Delta`] if no differences are coded by this codec, or it needs a base and there is none.
-    pub(crate) fn new(spec: &Spec, base: Option<&'a Model>) -> Result<Self, FileError> {
+    pub(crate) fn new(spec: &Spec, bases: Option<&'a Bases>) -> Result<Self, FileError> {
         let text = spec.to_string();
         let unfit = |source| FileError::Delta { spec: text.clone(), source };
         let plain = alternatives(&text.strip_prefix(DELTA).unwrap_or(&text).parse().map_err(unfit)?);
-        let Some(base) = base else {
+        let Some(bases) = bases else {
             spec.clone().for_rows(1).complete().map_err(unfit)?;
             return Ok(Self { plain, against: None });
         };
         let delta = against(&plain[0]).map_err(unfit)?;
-        Ok(Self { plain, against: Some((delta, base)) })
+        Ok(Self { plain, against: Some((delta, bases)) })
     }
 
-    /// The file that differences are taken from.
-    pub(crate) fn base(&self) -> Option<&'a Model> {
-        self.against.as_ref().map(|(_, base)| *base)
+    /// The files that the differences of these parts are taken from.
+    pub(crate) fn bases_of(&self, parts: &[Part], tensors: &[TensorInfo]) -> Result<Bases, FileError> {
+        let Some((_, bases)) = &self.against else { return Ok(Bases::default()) };
+        let against = parts.iter().filter(|part| part.is_against());
+        bases.with(against.flat_map(|part| &tensors[part.tensors.clone()]).map(|tensor| &*tensor.name))
     }
 
     /// The codec for bytes of a part that has these tensors.
@@ -180,14 +187,14 @@ impl<'a> Codecs<'a> {
             Class::Values(_) => self.plain[coding.codec].clone(),
             Class::Bytes(width) => for_bytes(width),
         };
-        let Some((delta, base)) = self.against.as_ref().filter(|_| coding.is_against) else {
+        let Some((delta, bases)) = self.against.as_ref().filter(|_| coding.is_against) else {
             return Ok(plain.for_rows(coding.row));
         };
         let spec = match coding.class {
             Class::Values(_) => delta.clone(),
             Class::Bytes(_) => against(&plain).expect("differences of bytes are coded"),
         };
-        let spec = match base.before(tensors, range)? {
+        let spec = match bases.before(tensors, range)? {
             Some(values) => spec.against(Base::new(coding.dtype(), values)),
             None => spec,
         };
@@ -195,14 +202,17 @@ impl<'a> Codecs<'a> {
     }
 
     /// The first way in which a tensor may be coded.
-    fn coding(&self, tensor: &TensorInfo) -> Coding {
+    fn coding(&self, tensor: &TensorInfo) -> Result<Coding, FileError> {
         let row = tensor.shape.last().copied().unwrap_or(1);
-        let before = self.against.as_ref().and_then(|(_, base)| base.tensor(&tensor.name).ok());
+        let before = match &self.against {
+            Some((_, bases)) => bases.find(&tensor.name)?.map(|(model, number)| &model.tensors()[number]),
+            None => None,
+        };
         let is_same = |before: &&TensorInfo| (&before.dtype, &before.shape) == (&tensor.dtype, &tensor.shape);
         let dtype = DType::from_name(&tensor.dtype).filter(|dtype| self.supports(*dtype));
         let class = dtype.map_or(Class::Bytes(width(&tensor.dtype)), Class::Values);
         let row = if matches!(class, Class::Values(_)) { row } else { 1 };
-        Coding { class, codec: 0, is_against: before.filter(is_same).is_some(), row }
+        Ok(Coding { class, codec: 0, is_against: before.filter(is_same).is_some(), row })
     }
 
     /// Whether a codec that was asked for takes values of this type.
@@ -250,7 +260,7 @@ pub(crate) fn plan(
     codecs: &Codecs<'_>,
     watch: &Watch<'_>,
 ) -> Result<Vec<Part>, FileError> {
-    let mut parts = candidates(tensors, codecs);
+    let mut parts = candidates(tensors, codecs)?;
     let chosen: Vec<OnceLock<Option<Coding>>> = parts.iter().map(|_| OnceLock::new()).collect();
     let silent = Watch { done: &|_| (), ..*watch };
     silent.for_each(parts.len(), |number, _| {
@@ -276,11 +286,11 @@ pub(crate) fn plan(
 }
 
 /// Parts as they would be if each were worth coding: small neighbours that are coded alike share a chunk.
-fn candidates(tensors: &[TensorInfo], codecs: &Codecs<'_>) -> Vec<Part> {
+fn candidates(tensors: &[TensorInfo], codecs: &Codecs<'_>) -> Result<Vec<Part>, FileError> {
     let mut parts: Vec<Part> = Vec::new();
     let is_small = |tensor: &TensorInfo| tensor.bytes() <= SMALL;
     for (number, tensor) in tensors.iter().enumerate() {
-        let coding = codecs.coding(tensor);
+        let coding = codecs.coding(tensor)?;
         if let Some(Part { tensors: before, coding: Some(known) }) = parts.last_mut()
             && is_small(tensor)
             && is_small(&tensors[before.start])
@@ -303,7 +313,7 @@ fn candidates(tensors: &[TensorInfo], codecs: &Codecs<'_>) -> Vec<Part> {
         };
         part.coding = part.coding.filter(|_| span.end - span.start >= least);
     }
-    parts
+    Ok(parts)
 }
 
 /// The way that codes the chunk in the middle of a part shortest, and the share of its bytes that it takes then; `None` if none saves enough.
@@ -360,7 +370,7 @@ mod tests {
         tensors.extend([tensor("F32", 200), tensor("F32", 96), tensor("F32", SMALL + 4), tensor("F32", 200)]);
         tensors.extend([tensor("I32", 4000), tensor("U32", 4000), tensor("U32", 96), tensor("BF16", 90)]);
         let codecs = Codecs::new(&"rans".parse().unwrap(), None).unwrap();
-        let parts = candidates(&tensors, &codecs);
+        let parts = candidates(&tensors, &codecs).unwrap();
         let found: Vec<_> = parts.iter().map(|part| (part.tensors.clone(), part.coding.is_some())).collect();
         let expected = [
             // A chunk of BF16 has 256 KiB.

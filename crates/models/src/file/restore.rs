@@ -58,7 +58,7 @@ pub fn restore_into(model: &Model, output: &Output, watch: &Watch<'_>) -> Result
 
 /// An output that is not what the model is made of.
 fn begin(model: &Model, output: &Path, force: bool) -> Result<Output, FileError> {
-    Sources::of(model.path(), model.base())?.refuse_file(output)?;
+    Sources::of(model.path(), model.bases())?.refuse_file(output)?;
     Output::like(output, force, model.path())
 }
 

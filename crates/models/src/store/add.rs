@@ -11,7 +11,7 @@ use zipwire_codec::Spec;
 
 use crate::file::archive::{Member, members, type_of_values};
 use crate::file::{FileError, Foreign, Header, HeaderError, TensorInfo, Watch, files_below, open_input};
-use crate::store::address::{NO_DTYPE, PIECE, PieceHash, address_of, hash_of_piece, pieces_of};
+use crate::store::address::{DTYPE_BYTES, NO_DTYPE, PIECE, PieceHash, address_of, hash_of_piece, pieces_of};
 use crate::store::encode::{
     Bases, Codecs, Job, Origin, Plan, choose, read_source, staged_path, write_objects,
 };
@@ -50,6 +50,8 @@ pub struct Addition {
     pub chain: usize,
     /// Whether files may be left out that an index of shards names.
     pub allow_missing: bool,
+    /// Whether bytes behind the last tensor of a safetensors file are stored; without, such a file is refused.
+    pub keep_trailing: bool,
 }
 
 /// Result of adding a checkpoint.
@@ -103,7 +105,7 @@ pub fn add(
         return Err(StoreError::IdTaken { id: addition.id.clone() });
     }
     let codecs = Codecs::new(&addition.spec)?;
-    let Gathered { sources, items, mut troubles } = gather(inputs, watch)?;
+    let Gathered { sources, items, mut troubles } = gather(inputs, addition.keep_trailing, watch)?;
     if !addition.allow_missing {
         sources.iter().try_for_each(|source| check_index(source, &sources))?;
     }
@@ -406,7 +408,7 @@ struct Gathered {
 ///
 /// # Errors
 /// If a file cannot be read or is a safetensors file that is cut or damaged, two have the same name, or there are none; if `watch` says to stop.
-fn gather(inputs: &[PathBuf], watch: &Watch<'_>) -> Result<Gathered, StoreError> {
+fn gather(inputs: &[PathBuf], keep_trailing: bool, watch: &Watch<'_>) -> Result<Gathered, StoreError> {
     let mut named = Vec::new();
     for input in inputs {
         if input.is_dir() {
@@ -434,7 +436,7 @@ fn gather(inputs: &[PathBuf], watch: &Watch<'_>) -> Result<Gathered, StoreError>
     let (mut sources, mut items, mut troubles) = (Vec::new(), Vec::new(), Vec::new());
     for (number, (name, path)) in named.into_iter().enumerate() {
         watch.go_on()?;
-        let bytes = cut(number, &name, &path, &mut items, &mut troubles, watch)?;
+        let bytes = cut((number, &name, &path), keep_trailing, &mut items, &mut troubles, watch)?;
         sources.push(Source { path, name, bytes });
     }
     Ok(Gathered { sources, items, troubles })
@@ -454,9 +456,8 @@ fn name_of(within: &Path, path: &Path) -> Result<String, StoreError> {
 
 /// Adds the parts of a file, and gives its length. A file of another format, under the name of one with tensors, is one part and a trouble.
 fn cut(
-    source: usize,
-    name: &str,
-    path: &Path,
+    (source, name, path): (usize, &str, &Path),
+    keep_trailing: bool,
     items: &mut Vec<Item>,
     troubles: &mut Vec<StoreError>,
     watch: &Watch<'_>,
@@ -473,7 +474,8 @@ fn cut(
         }
         return Ok(len);
     }
-    let header = match (Header::read(&file), Foreign::of(&file)) {
+    let read = if keep_trailing { Header::read_with_trailing } else { Header::read };
+    let header = match (read(&file), Foreign::of(&file)) {
         (Ok(header), _) => header,
         (Err(error), foreign) => {
             match (error, foreign) {
@@ -557,6 +559,11 @@ fn item_of(source: usize, values_at: u64, run: &[TensorInfo]) -> Item {
         bytes: last.range.end - first.range.start,
         row,
         tensor: Some(name),
-        dtype: first.dtype.clone(),
+        dtype: if is_storable(&first.dtype) { &first.dtype } else { NO_DTYPE }.to_owned(),
     }
+}
+
+/// Whether objects and manifests have room for the name of a type; others are stored as bytes, and are as the header says when they are restored.
+fn is_storable(dtype: &str) -> bool {
+    (1..=DTYPE_BYTES).contains(&dtype.len()) && dtype.bytes().all(|byte| byte.is_ascii_graphic())
 }

@@ -26,7 +26,7 @@
 //!         parent: Parent::Auto,
 //!         spec: "rans".parse()?,
 //!         chain: DEFAULT_CHAIN,
-//!         allow_missing: false,
+//!         allow_missing: false, keep_trailing: false,
 //!     };
 //!     add(&writer, std::slice::from_ref(path), &addition, &Watch::default())?;
 //! }

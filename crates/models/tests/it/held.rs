@@ -76,7 +76,7 @@ fn check(model: &HeldModel, values: &Values, context: &str) {
 /// The path of the file that `path` was compressed to.
 fn compressed(path: &Path, codec: &str) -> PathBuf {
     let out = path.with_extension("zw.safetensors");
-    let compression = Compression { spec: codec.parse().unwrap(), force: true };
+    let compression = Compression { spec: codec.parse().unwrap(), force: true, keep_trailing: false };
     compress(path, &out, &compression, None, &zipwire_models::file::Watch::default()).unwrap();
     out
 }

@@ -90,6 +90,26 @@ impl OutputFolder {
         }
     }
 
+    /// Makes a symbolic link in it, called `name`, that says `target`. The folders that it is in are made.
+    ///
+    /// # Errors
+    /// If the system refuses, or has no such links.
+    pub fn link(&self, name: &Path, target: &Path) -> Result<(), FileError> {
+        let (place, shown) = (self.root().join(name), self.path.join(name));
+        let create = FileError::io("create", &shown);
+        fs::create_dir_all(folder(&place)).map_err(&create)?;
+        #[cfg(unix)]
+        let made = std::os::unix::fs::symlink(target, &place);
+        #[cfg(not(unix))]
+        let made = Err(io::Error::new(io::ErrorKind::Unsupported, target.display().to_string()));
+        made.map_err(create)
+    }
+
+    /// Whether a link that says `target` is there already, so that nothing is replaced.
+    pub fn has_link(path: &Path, name: &Path, target: &Path) -> bool {
+        fs::read_link(path.join(name)).is_ok_and(|found| found == target)
+    }
+
     /// Refuses files that could not be put into the folder that is there, by their names in it.
     ///
     /// # Errors
@@ -171,7 +191,11 @@ impl OutputFolder {
 
     /// Moves all files to their places. Gives the folders that are new.
     fn merge(&self, content: &Content) -> Result<Vec<PathBuf>, FileError> {
-        Self::refuse_names(&self.path, &content.files)?;
+        let is_there = |name: &&PathBuf| {
+            fs::read_link(self.root().join(name)).is_ok_and(|link| Self::has_link(&self.path, name, &link))
+        };
+        let files: Vec<&PathBuf> = content.files.iter().filter(|name| !is_there(name)).collect();
+        Self::refuse_names(&self.path, files.iter().copied())?;
         let mut new = Vec::new();
         for name in &content.folders {
             let path = self.path.join(name);
@@ -181,7 +205,7 @@ impl OutputFolder {
                 new.push(name.clone());
             }
         }
-        for name in &content.files {
+        for name in files {
             let path = self.path.join(name);
             fs::rename(self.root().join(name), &path).map_err(FileError::io("create", &path))?;
         }

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::file::output::{files_below, folder};
-use crate::file::{FileError, Model};
+use crate::file::{Bases, FileError};
 
 /// Name of the file that says that a folder is a store of checkpoints.
 pub const STORE_FILE: &str = "zipwire-store.json";
@@ -149,15 +149,20 @@ pub struct Sources {
 
 impl Sources {
     /// An input and the files that it has differences from.
-    pub(crate) fn of(input: &Path, base: Option<&Model>) -> Result<Self, FileError> {
+    pub(crate) fn of(input: &Path, bases: Option<&Bases>) -> Result<Self, FileError> {
         let mut sources = Self::default();
         sources.add(input)?;
-        let mut next = base;
-        while let Some(base) = next {
-            sources.add(base.path())?;
-            next = base.base();
-        }
+        sources.add_bases(bases)?;
         Ok(sources)
+    }
+
+    /// Adds files and all that they have differences from.
+    fn add_bases(&mut self, bases: Option<&Bases>) -> Result<(), FileError> {
+        for base in bases.into_iter().flat_map(Bases::models) {
+            self.add(base.path())?;
+            self.add_bases(base.bases())?;
+        }
+        Ok(())
     }
 
     /// Adds a file, or a folder with all that is in it.

@@ -103,9 +103,13 @@ fn what_is_no_archive_or_has_no_base_is_said() {
     assert!(matches!(Model::open(&plain), Err(FileError::Foreign { format: Foreign::Zip, .. })));
     compressed("rans", &plain, &packed).unwrap();
     let base = Model::open(&packed).unwrap();
-    let compression = zipwire_models::file::Compression { spec: "delta+rans".parse().unwrap(), force: true };
+    let compression = zipwire_models::file::Compression {
+        spec: "delta+rans".parse().unwrap(),
+        force: true,
+        keep_trailing: false,
+    };
     let error =
-        compress(&plain, &folder.path("x"), &compression, Some(&base), &Watch::default()).unwrap_err();
+        compress(&plain, &folder.path("x"), &compression, Some(&base.into()), &Watch::default()).unwrap_err();
     assert!(matches!(error, FileError::ArchiveBase { .. }), "{error}");
     let old = folder.path("old.pt");
     fs::write(&old, b"\x80\x02}q\x00.").unwrap();

@@ -92,7 +92,7 @@ pub(crate) fn compressed(
     compress(
         input,
         output,
-        &Compression { spec: spec.parse().unwrap(), force: false },
+        &Compression { spec: spec.parse().unwrap(), force: false, keep_trailing: false },
         None,
         &Watch::default(),
     )

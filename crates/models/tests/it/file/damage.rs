@@ -225,7 +225,7 @@ fn of_values_without_a_header_all_comes_back_that_is_there() {
     let (plain, packed, back) = (folder.path("kv"), folder.path("kv.zw"), folder.path("back"));
     let values = [weights(500_000, 1), vec![7]].concat();
     fs::write(&plain, &values).unwrap();
-    let compression = Compression { spec: "rans".parse().unwrap(), force: false };
+    let compression = Compression { spec: "rans".parse().unwrap(), force: false, keep_trailing: false };
     compress_values(&plain, &packed, DType::Bf16, &compression, &Watch::default()).unwrap();
     let sound = fs::read(&packed).unwrap();
     let mut file = sound.clone();

@@ -1,6 +1,7 @@
 mod archives;
 pub(crate) mod common;
 mod damage;
+mod formats;
 mod layout;
 #[cfg(unix)]
 mod places;

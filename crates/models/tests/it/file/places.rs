@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zipwire_models::file::{
-    Compression, FileError, Model, Output, OutputFolder, Watch, compress, compress_into, files_below,
+    Below, Compression, FileError, Model, Output, OutputFolder, Watch, compress, compress_into, files_below,
     refuse_twice, restore, verify,
 };
 use zipwire_models::store::Store;
@@ -21,7 +21,7 @@ fn model(path: &Path, seed: u64) {
 }
 
 fn delta(force: bool) -> Compression {
-    Compression { spec: "delta+rans".parse().unwrap(), force }
+    Compression { spec: "delta+rans".parse().unwrap(), force, keep_trailing: false }
 }
 
 fn mode(path: &Path) -> u32 {
@@ -163,13 +163,19 @@ fn inputs_and_bases_are_no_outputs_whatever_leads_to_them() {
     let before = [&input, &base].map(|file| fs::read(file).unwrap());
     for name in ["n.safetensors", "b.safetensors", "hard", "soft"] {
         for force in [false, true] {
-            let error = compress(&input, &folder.path(name), &delta(force), Some(&opened), &Watch::default())
-                .unwrap_err();
+            let error = compress(
+                &input,
+                &folder.path(name),
+                &delta(force),
+                Some(&opened.clone().into()),
+                &Watch::default(),
+            )
+            .unwrap_err();
             assert!(matches!(error, FileError::Same { .. }), "{name}: {error}");
         }
     }
-    compress(&input, &packed, &delta(false), Some(&opened), &Watch::default()).unwrap();
-    let model = Model::open_with(&packed, Some(opened)).unwrap();
+    compress(&input, &packed, &delta(false), Some(&opened.clone().into()), &Watch::default()).unwrap();
+    let model = Model::open_with(&packed, Some(opened.into())).unwrap();
     for name in ["packed", "b.safetensors", "hard", "soft"] {
         let error = restore(&model, &folder.path(name), true, &Watch::default()).unwrap_err();
         assert!(matches!(error, FileError::Same { .. }), "{name}: {error}");
@@ -238,7 +244,7 @@ fn results_have_the_rights_of_their_inputs_and_never_more() {
             );
         }
         compress_into(&plain, &staged, &delta(true), None, &Watch::default()).unwrap_err();
-        let how = Compression { spec: "rans".parse().unwrap(), force: true };
+        let how = Compression { spec: "rans".parse().unwrap(), force: true, keep_trailing: false };
         compress_into(&plain, &staged, &how, None, &Watch::default()).unwrap();
         staged.finish().unwrap();
         assert_eq!(mode(&packed), rights);
@@ -323,7 +329,7 @@ fn a_staged_file_is_verified_before_it_has_its_name() {
     model(&plain, 1);
     compressed("rans", &plain, &packed).unwrap();
     let sound = fs::read(&packed).unwrap();
-    let how = Compression { spec: "rans".parse().unwrap(), force: true };
+    let how = Compression { spec: "rans".parse().unwrap(), force: true, keep_trailing: false };
     let staged = Output::like(&packed, true, &plain).unwrap();
     compress_into(&plain, &staged, &how, None, &Watch::default()).unwrap();
     let look = || Model::of_file(staged.file().try_clone().unwrap(), &packed, None);
@@ -336,4 +342,47 @@ fn a_staged_file_is_verified_before_it_has_its_name() {
     );
     drop(staged);
     assert!(fs::read(&packed).unwrap() == sound);
+}
+
+#[test]
+fn links_within_a_folder_are_known_from_those_that_leave_it() {
+    let folder = Folder::new();
+    let root = folder.path("tree");
+    fs::create_dir_all(root.join("blobs")).unwrap();
+    fs::create_dir_all(root.join("snapshots/1")).unwrap();
+    fs::create_dir(folder.path("elsewhere")).unwrap();
+    fs::write(root.join("blobs/a"), "a").unwrap();
+    fs::write(folder.path("elsewhere/b"), "b").unwrap();
+    let link = |target: &str, name: &str| symlink(target, root.join(name)).unwrap();
+    link("../../blobs/a", "snapshots/1/kept");
+    link("kept", "snapshots/1/link-to-a-link");
+    link("./1", "snapshots/folder");
+    // By a folder's own name, through a link, from outside, by an absolute path.
+    link("../../../tree/blobs/a", "snapshots/1/around");
+    link("folder/kept", "snapshots/through");
+    link("../../elsewhere", "snapshots/outside");
+    symlink("../tree/blobs/a", folder.path("elsewhere/inside")).unwrap();
+    symlink(root.join("blobs/a"), root.join("absolute")).unwrap();
+    let below = Below::of(&root).unwrap();
+    let name = |path: &Path| path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+    let links: Vec<_> =
+        below.links.iter().map(|link| (name(&link.path), link.names.to_str().unwrap())).collect();
+    let kept = [
+        ("snapshots/1/kept", "blobs/a"),
+        ("snapshots/1/link-to-a-link", "snapshots/1/kept"),
+        ("snapshots/folder", "snapshots/1"),
+    ];
+    assert_eq!(links, kept.map(|(name, to)| (name.to_owned(), to)));
+    let files: Vec<String> = below.files.iter().map(|file| name(file)).collect();
+    let followed = [
+        "absolute",
+        "blobs/a",
+        "snapshots/1/around",
+        "snapshots/outside/b",
+        "snapshots/outside/inside",
+        "snapshots/through",
+    ];
+    assert_eq!(files, followed);
+    let once: Vec<String> = below.once(&root).iter().map(|file| name(file)).collect();
+    assert!(once.contains(&"snapshots/1/kept".to_owned()) && !once.contains(&"blobs/a".to_owned()));
 }

@@ -4,7 +4,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
 use super::common::{Folder, archive, noise, safetensors, weights};
 use crate::{names_of_releases, releases};
@@ -39,7 +38,7 @@ fn files_of_all_releases_are_restored() {
         let out = Folder::new();
         let restored = |file: &str, base: Option<&Path>| {
             let again = out.path(&format!("{file}.back"));
-            let base = base.map(|base| Arc::new(Model::open(base).unwrap()));
+            let base = base.map(|base| Model::open(base).unwrap().into());
             let model = Model::open_with(&folder.join(file), base).unwrap();
             restore(&model, &again, false, &Watch::default()).unwrap();
             again
@@ -92,14 +91,14 @@ fn writes_the_files_of_this_release() {
         path
     };
     let (first, next) = (path("model", 0), path("next", 2));
-    let by = |spec: &str| Compression { spec: spec.parse().unwrap(), force: false };
+    let by = |spec: &str| Compression { spec: spec.parse().unwrap(), force: false, keep_trailing: false };
     let mut list = String::new();
     for (file, spec) in MODEL.into_iter().zip(["rans", "tiered"]) {
         compress(&first, &folder.join(file), &by(spec), None, &Watch::default()).unwrap();
         list += &format!("{file} {}\n", hash(&first));
     }
     let base = Model::open(&first).unwrap();
-    compress(&next, &folder.join(NEXT), &by("delta+rans"), Some(&base), &Watch::default()).unwrap();
+    compress(&next, &folder.join(NEXT), &by("delta+rans"), Some(&base.into()), &Watch::default()).unwrap();
     list += &format!("{NEXT} {}\n", hash(&next));
     let zip = plain.path("archive");
     fs::write(&zip, archive(&[("m/data.pkl", noise(90, 9)), ("m/data/0", weights(20_000, 10))])).unwrap();

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +11,7 @@ use serde_json::Value;
 use super::common::{Folder, Tensor, compressed, noise, safetensors, weights};
 use zipwire_codec::{DType, Reader};
 use zipwire_models::file::{
-    Compression, FileError, Model, Watch, compress, compress_values, restore, verify,
+    Bases, Compression, FileError, Model, Watch, compress, compress_values, restore, verify,
 };
 
 /// Types that codecs know and others, long tensors, short ones, empty ones and scalars.
@@ -69,7 +70,7 @@ fn threads_change_nothing() {
     fs::write(&plain, safetensors(&odd(), None)).unwrap();
     let files = [1, 2, 7].map(|threads| {
         let packed = folder.path(&format!("{threads}"));
-        let compression = Compression { spec: "rans".parse().unwrap(), force: false };
+        let compression = Compression { spec: "rans".parse().unwrap(), force: false, keep_trailing: false };
         let watch = Watch { threads: NonZero::new(threads).unwrap(), ..Watch::default() };
         compress(&plain, &packed, &compression, None, &watch).unwrap();
         fs::read(packed).unwrap()
@@ -158,12 +159,13 @@ fn differences_need_their_base_and_no_other() {
     }
     let [base, other] = [&paths[0], &paths[2]].map(|path| Arc::new(Model::open(path).unwrap()));
     let (packed, again) = (folder.path("after.zw"), folder.path("back"));
-    let compression = Compression { spec: "rans".parse().unwrap(), force: false };
-    let report = compress(&paths[1], &packed, &compression, Some(&base), &Watch::default()).unwrap();
+    let compression = Compression { spec: "rans".parse().unwrap(), force: false, keep_trailing: false };
+    let report =
+        compress(&paths[1], &packed, &compression, Some(&base.clone().into()), &Watch::default()).unwrap();
     assert!(report.bytes_coded * 4 < report.bytes_raw, "{report:?}");
     assert!(matches!(Model::open(&packed), Err(FileError::NoBase { .. })));
-    assert!(matches!(Model::open_with(&packed, Some(other)), Err(FileError::WrongBase { .. })));
-    let model = Model::open_with(&packed, Some(base)).unwrap();
+    assert!(matches!(Model::open_with(&packed, Some(other.into())), Err(FileError::WrongBase { .. })));
+    let model = Model::open_with(&packed, Some(base.into())).unwrap();
     restore(&model, &again, false, &Watch::default()).unwrap();
     assert!(fs::read(&again).unwrap() == fs::read(&paths[1]).unwrap());
 
@@ -171,14 +173,144 @@ fn differences_need_their_base_and_no_other() {
     let packed_base = folder.path("before.zw");
     compressed("tiered", &paths[0], &packed_base).unwrap();
     let base = Arc::new(Model::open(&packed_base).unwrap());
-    verify(&Model::open_with(&packed, Some(base)).unwrap(), &Watch::default()).unwrap();
+    verify(&Model::open_with(&packed, Some(base.into())).unwrap(), &Watch::default()).unwrap();
+}
+
+#[test]
+fn tensors_are_paired_by_name_with_those_of_any_file_of_a_base() {
+    let folder = Folder::new();
+    let tensors: [Tensor; 5] = ["a", "b", "c", "d", "e"]
+        .map(|name| (name, "BF16", vec![200, 100], weights(20_000, name.as_bytes()[0].into())));
+    let write = |name: &str, tensors: &[Tensor]| {
+        let path = folder.path(name);
+        fs::write(&path, safetensors(tensors, None)).unwrap();
+        path
+    };
+    // Cut anew: no shard has the tensors of one of before.
+    let shards = [write("1", &tensors[..2]), write("2", &tensors[2..4]), write("3", &tensors[4..])];
+    let next = write("next", &tensors[1..3]);
+    let open = |path: &PathBuf| Arc::new(Model::open(path).unwrap());
+    let ranks = |paths: &[&PathBuf]| Bases::new([paths.iter().map(|path| open(path)).collect()]);
+    let all = ranks(&[&shards[2], &shards[1], &shards[0]]);
+    let (packed, again) = (folder.path("packed"), folder.path("again"));
+    let compression = Compression { spec: "rans".parse().unwrap(), force: false, keep_trailing: false };
+    let made = compress(&next, &packed, &compression, Some(&all), &Watch::default()).unwrap();
+    assert!(made.against == 2 && made.bytes_coded * 20 < made.bytes_raw, "{made:?}");
+    // Both files are needed, whichever others there are and whatever their order is; the third is not.
+    let needed = ranks(&[&shards[0], &next, &shards[1]]);
+    restore(&Model::open_with(&packed, Some(needed)).unwrap(), &again, false, &Watch::default()).unwrap();
+    assert!(fs::read(&again).unwrap() == fs::read(&next).unwrap());
+    for wrong in [ranks(&[&shards[0], &shards[2]]), open(&shards[0]).into()] {
+        let error = Model::open_with(&packed, Some(wrong)).unwrap_err();
+        assert!(matches!(error, FileError::NoSuchBase { .. }), "{error}");
+    }
+    let error = Model::open(&packed).unwrap_err().to_string();
+    assert!(error.contains("differences from files of the digests") && error.contains("`--base DIR`"));
+    assert_eq!(Model::list(&packed).unwrap().tensors().len(), 2);
+
+    // A name that is there twice says nothing, unless one of the two is nearer.
+    let twice = write("twice", &tensors[1..2]);
+    let error = compress(
+        &next,
+        &folder.path("x"),
+        &compression,
+        Some(&ranks(&[&shards[0], &twice])),
+        &Watch::default(),
+    );
+    assert!(matches!(&error, Err(FileError::TwoTensors { tensor, .. }) if tensor == "b"), "{error:?}");
+    let nearer = Bases::new([vec![open(&twice)], vec![open(&shards[0]), open(&shards[1])]]);
+    let made = compress(&next, &folder.path("x"), &compression, Some(&nearer), &Watch::default()).unwrap();
+    assert_eq!(made.against, 2);
+    let others = write("others", &tensors[4..]);
+    compress(
+        &others,
+        &folder.path("y"),
+        &compression,
+        Some(&ranks(&[&shards[0], &twice])),
+        &Watch::default(),
+    )
+    .unwrap();
+}
+
+#[test]
+fn tensors_of_types_that_are_not_known_are_kept_with_their_names() {
+    let folder = Folder::new();
+    let [plain, packed, again] = ["plain", "packed", "again"].map(|name| folder.path(name));
+    let counts: Vec<u8> = (0..20_000_u32).flat_map(|value| (value / 7).to_le_bytes()).collect();
+    let tensors: [Tensor; 7] = [
+        ("i4", "I4", vec![3, 5], noise(8, 1)),
+        ("c128", "C128", vec![5000], counts.clone()),
+        ("e8m0", "F8_E8M0", vec![8, 10_000], counts.clone()),
+        ("f6", "F6_E2M3", vec![4, 1000], noise(3000, 2)),
+        ("f4", "F4", vec![2, 3], noise(3, 3)),
+        ("of a long name", "A_TYPE_OF_MORE_THAN_SIXTEEN_LETTERS", vec![9], noise(700, 4)),
+        ("w", "BF16", vec![200, 100], weights(20_000, 5)),
+    ];
+    let file = safetensors(&tensors, None);
+    fs::write(&plain, &file).unwrap();
+    let made = compressed("auto", &plain, &packed).unwrap();
+    assert!(made.bytes_coded * 2 < made.bytes_raw, "{made:?}");
+    let model = Model::open(&packed).unwrap();
+    for (name, dtype, shape, values) in &tensors {
+        let tensor = model.tensor(name).unwrap();
+        assert_eq!((&*tensor.dtype, &tensor.shape), (*dtype, shape));
+        assert!(model.read(name).unwrap() == *values, "{name}");
+    }
+    restore(&model, &again, false, &Watch::default()).unwrap();
+    assert!(fs::read(&again).unwrap() == file);
+    // A row of three values of four bits is no whole bytes.
+    assert_eq!(model.read_rows("f4", 0..2).unwrap(), tensors[4].3);
+    assert_eq!(model.read_rows("f6", 1..2).unwrap(), tensors[3].3[750..1500]);
+    for name in ["f4", "i4"] {
+        let error = model.read_rows(name, 0..1).unwrap_err();
+        assert!(matches!(error, FileError::PartOfByte { .. }), "{error}");
+    }
+}
+
+#[test]
+fn bytes_behind_the_last_tensor_are_kept_if_that_is_asked_for() {
+    let folder = Folder::new();
+    let [plain, packed, again] = ["plain", "packed", "again"].map(|name| folder.path(name));
+    let keep = Compression { spec: "rans".parse().unwrap(), force: true, keep_trailing: true };
+    let tensors: [Tensor; 1] = [("w", "BF16", vec![200, 100], weights(20_000, 5))];
+    let many: Vec<u8> = (0..2 * 1024 * 1024_u32).map(|at| (at / 1000) as u8).collect();
+    for (tensors, trailing) in
+        [(&tensors[..], &[0; 3][..]), (&tensors, &many), (&[], b"text"), (&tensors, b"")]
+    {
+        let file = [&safetensors(tensors, None), trailing].concat();
+        fs::write(&plain, &file).unwrap();
+        if !trailing.is_empty() {
+            let error = compressed("rans", &plain, &folder.path("x")).unwrap_err().to_string();
+            assert!(error.contains("appended") && error.contains("`--keep-trailing`"), "{error}");
+        }
+        let made = compress(&plain, &packed, &keep, None, &Watch::default()).unwrap();
+        assert!(trailing.len() < 1 << 20 || made.bytes_coded * 20 < made.bytes_raw, "{made:?}");
+        let model = Model::open(&packed).unwrap();
+        restore(&model, &again, true, &Watch::default()).unwrap();
+        assert!(fs::read(&again).unwrap() == file);
+        assert_eq!(model.bytes(), file.len() as u64);
+        if trailing.is_empty() {
+            assert!(model.tensor("zipwire.trailing").is_err());
+        } else {
+            assert!(model.read("zipwire.trailing").unwrap() == trailing);
+        }
+    }
+    // A reader that does not know the field finds that bytes are missing.
+    fs::write(&plain, [&safetensors(&tensors, None), &many[..]].concat()).unwrap();
+    compress(&plain, &packed, &keep, None, &Watch::default()).unwrap();
+    let mut bytes = fs::read(&packed).unwrap();
+    let at = bytes.windows(8).position(|part| part == b"trailing").unwrap();
+    bytes[at] = b'T';
+    fs::write(&packed, &bytes).unwrap();
+    let error = Model::open(&packed).unwrap_err();
+    assert!(matches!(error, FileError::Damaged { .. }), "{error}");
 }
 
 #[test]
 fn values_without_a_header_become_a_container() {
     let folder = Folder::new();
     let (raw, packed) = (folder.path("kv.bin"), folder.path("kv.zw"));
-    let compression = Compression { spec: "rans".parse().unwrap(), force: false };
+    let compression = Compression { spec: "rans".parse().unwrap(), force: false, keep_trailing: false };
     for len in [0, 1, 262_144, 3_000_001] {
         let values = weights(len / 2 + 1, 8)[..len].to_vec();
         fs::write(&raw, &values).unwrap();
@@ -231,7 +363,7 @@ fn nothing_is_replaced_unasked_and_nothing_half_stays() {
     let asked = AtomicU64::new(0);
     let cancelled = || asked.fetch_add(1, Ordering::Relaxed) > 15;
     let watch = Watch { cancelled: &cancelled, ..Watch::default() };
-    let compression = Compression { spec: "rans".parse().unwrap(), force: true };
+    let compression = Compression { spec: "rans".parse().unwrap(), force: true, keep_trailing: false };
     let stopped = compress(&plain, &packed, &compression, None, &watch);
     assert!(matches!(stopped, Err(FileError::Cancelled)), "{stopped:?}");
     assert_eq!(folder.names(), ["m.safetensors", "m.zw"]);
@@ -350,15 +482,15 @@ fn an_input_that_changes_is_noticed() {
     for changed in [&plain, &base] {
         write(&plain);
         write(&base);
-        let model = Model::open(&base).unwrap();
+        let model = Arc::new(Model::open(&base).unwrap());
         model.digest().unwrap();
         let change = |_| {
             let file = fs::OpenOptions::new().write(true).open(changed).unwrap();
             file.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(60)).unwrap();
         };
-        let compression = Compression { spec: "rans".parse().unwrap(), force: false };
+        let compression = Compression { spec: "rans".parse().unwrap(), force: false, keep_trailing: false };
         let watch = Watch { done: &change, ..Watch::default() };
-        let error = compress(&plain, &packed, &compression, Some(&model), &watch).unwrap_err();
+        let error = compress(&plain, &packed, &compression, Some(&model.clone().into()), &watch).unwrap_err();
         assert!(matches!(&error, FileError::Changed { path } if path == changed), "{error}");
         assert_eq!(folder.names(), ["base", "m"]);
     }
@@ -366,7 +498,7 @@ fn an_input_that_changes_is_noticed() {
         &plain,
         &packed,
         DType::Bf16,
-        &Compression { spec: "rans".parse().unwrap(), force: false },
+        &Compression { spec: "rans".parse().unwrap(), force: false, keep_trailing: false },
         &Watch { done: &|_| fs::write(&plain, "short").unwrap(), ..Watch::default() },
     );
     assert!(matches!(values, Err(FileError::Changed { .. } | FileError::Io { .. })), "{values:?}");

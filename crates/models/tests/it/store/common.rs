@@ -46,8 +46,14 @@ impl World {
         let source = self.folder.path().join("source");
         write_files(&source, &files);
         let writer = Writer::begin(&self.store)?;
-        let addition =
-            Addition { id: id.to_owned(), parent, spec: spec.parse().unwrap(), chain, allow_missing: false };
+        let addition = Addition {
+            id: id.to_owned(),
+            parent,
+            spec: spec.parse().unwrap(),
+            chain,
+            allow_missing: false,
+            keep_trailing: false,
+        };
         let added = add(&writer, &[source], &addition, &Watch::default());
         if added.is_ok() {
             self.added.insert(id.to_owned(), files);

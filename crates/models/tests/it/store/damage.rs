@@ -317,6 +317,7 @@ fn shards_that_an_index_names_are_there() {
         spec: "rans".parse().unwrap(),
         chain: 8,
         allow_missing: true,
+        keep_trailing: false,
     };
     add(&Writer::begin(&world.store).unwrap(), &[source], &addition, &Watch::default()).unwrap();
     // What is no index, or names what is there, is stored as it is.
@@ -326,6 +327,32 @@ fn shards_that_an_index_names_are_there() {
         files.insert(name.to_owned(), text);
         world.add(&format!("b{number}"), files.clone());
     }
+}
+
+#[test]
+fn odd_types_are_stored_and_bytes_behind_the_values_if_that_is_asked_for() {
+    let mut world = World::new(31);
+    let header = r#"{"a":{"dtype":"I4","shape":[9],"data_offsets":[0,5]},"b":{"dtype":"A_TYPE_OF_MORE_THAN_SIXTEEN_LETTERS","shape":[1],"data_offsets":[5,9005]},"c":{"dtype":"µ","shape":[],"data_offsets":[9005,9006]}}"#;
+    let mut file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[7; 9006]].concat();
+    let name = "m.safetensors".to_owned();
+    world.add("odd", std::collections::BTreeMap::from([(name.clone(), file.clone())]));
+    world.check("odd");
+    file.extend([5; 5000]);
+    let files = std::collections::BTreeMap::from([(name, file)]);
+    let error = world.try_add("longer", files.clone(), Parent::Auto, 8, "rans").unwrap_err();
+    assert!(error.to_string().contains("`--keep-trailing`"), "{error}");
+    let addition = Addition {
+        id: "longer".to_owned(),
+        parent: Parent::Auto,
+        spec: "rans".parse().unwrap(),
+        chain: 8,
+        allow_missing: false,
+        keep_trailing: true,
+    };
+    let source = world.folder.path().join("source");
+    add(&Writer::begin(&world.store).unwrap(), &[source], &addition, &Watch::default()).unwrap();
+    world.added.insert("longer".to_owned(), files);
+    world.check("longer");
 }
 
 #[test]

@@ -565,7 +565,7 @@ fn a_file_that_is_compressed_already_is_kept_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let [plain, packed] = ["m.safetensors", "m.zw.safetensors"].map(|name| folder.path().join(name));
     std::fs::write(&plain, safetensors(&model(&mut world.rng))).unwrap();
-    let compression = Compression { spec: "rans".parse().unwrap(), force: false };
+    let compression = Compression { spec: "rans".parse().unwrap(), force: false, keep_trailing: false };
     compress(&plain, &packed, &compression, None, &Watch::default()).unwrap();
     let files = BTreeMap::from([("m.zw.safetensors".to_owned(), std::fs::read(&packed).unwrap())]);
     world.add("packed", files);
