@@ -74,6 +74,9 @@ pub(crate) enum Command {
     /// Fit the constants of a cluster to what was measured on it, or the tables of codecs to samples.
     #[command(subcommand)]
     Calibrate(CalibrateCommand),
+    /// Compile the kernels for GPUs where there is none.
+    #[command(subcommand)]
+    Kernels(KernelsCommand),
     /// Check or list scenario files, or describe their language to an editor.
     #[command(subcommand)]
     Scenario(ScenarioCommand),
@@ -97,6 +100,7 @@ impl Command {
             Self::Store(_) => "store",
             Self::Bench(_) => "bench",
             Self::Calibrate(_) => "calibrate",
+            Self::Kernels(_) => "kernels",
             Self::Scenario(_) => "scenario",
         }
     }
@@ -113,6 +117,7 @@ impl Command {
             | Self::Cat(_)
             | Self::Ls(_)
             | Self::Store(_)
+            | Self::Kernels(_)
             | Self::Calibrate(CalibrateCommand::NcclTests(_)) => false,
             _ => true,
         }
@@ -346,6 +351,25 @@ pub(crate) enum BenchCommand {
     Sim(BenchSimArgs),
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum KernelsCommand {
+    /// Fill the cache of compiled kernels for an architecture: takes NVRTC, and neither a GPU nor a driver.
+    Compile(KernelsCompileArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KernelsCompileArgs {
+    /// Architecture of the GPU, for instance `sm_90` for H100 and H200; `nvidia-smi --query-gpu=compute_cap` says 9.0 for it.
+    #[arg(long, value_name = "ARCH", value_parser = crate::commands::kernels::arch)]
+    pub(crate) arch: String,
+    /// Folder for the files, for a program whose `ZIPWIRE_KERNEL_CACHE` names it [default: the kernel cache].
+    #[arg(short, long, value_name = "FOLDER")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print the files as JSON instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct BenchHeldArgs {
     /// Safetensors files of one model, or its folder; compressed ones as well.
@@ -477,6 +501,12 @@ pub(crate) struct BenchGpuArgs {
     /// Milliseconds of each of the rounds of which the median counts.
     #[arg(long, value_name = "MS", default_value_t = 20)]
     pub(crate) round_ms: u32,
+    /// Milliseconds of launches in front of each measurement: idle GPUs have low clocks.
+    #[arg(long, value_name = "MS", default_value_t = 100)]
+    pub(crate) warm_up_ms: u32,
+    /// Only compare frames of odd lengths, noise and all bit patterns with the CPU's.
+    #[arg(long)]
+    pub(crate) compare_only: bool,
     /// Seed of the noise that is compared with the CPU.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -486,6 +516,9 @@ pub(crate) struct BenchGpuArgs {
     /// Print the rows as JSON instead of a table.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print each result as a line of JSON as soon as it is there, and at the end one with what they have in common.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) json_lines: bool,
 }
 
 #[derive(Debug, Args)]

@@ -58,6 +58,9 @@ pub(crate) enum CliError {
     Bench(#[from] BenchError),
     #[error(transparent)]
     CollectiveBench(CollectiveBenchError),
+    /// Kernels cannot be compiled.
+    #[error(transparent)]
+    Kernels(#[from] GpuError),
     #[error(transparent)]
     GpuBench(#[from] GpuBenchError),
     #[error(transparent)]
@@ -185,8 +188,11 @@ impl CliError {
             | Self::HeldBench(HeldBenchError::Cancelled)
             | Self::SimBench(SimBenchError::Cancelled) => STOPPED,
             Self::SimBench(SimBenchError::UnknownCase { .. } | SimBenchError::NotBurst { .. }) => USAGE,
-            Self::GpuBench(GpuBenchError::Gpu(error)) if error.is_absence() => UNAVAILABLE,
-            Self::GpuBench(GpuBenchError::Gpu(GpuError::Unsupported { .. })) => USAGE,
+            Self::Kernels(error) | Self::GpuBench(GpuBenchError::Gpu(error)) if error.is_absence() => {
+                UNAVAILABLE
+            }
+            Self::Kernels(GpuError::Unsupported { .. })
+            | Self::GpuBench(GpuBenchError::Gpu(GpuError::Unsupported { .. })) => USAGE,
             Self::HeldBench(
                 HeldBenchError::Empty
                 | HeldBenchError::Held(
@@ -206,6 +212,7 @@ impl CliError {
             | Self::RanksEnded(_)
             | Self::Launch(_)
             | Self::Bench(_)
+            | Self::Kernels(_)
             | Self::GpuBench(_)
             | Self::HeldBench(_)
             | Self::SimBench(_)

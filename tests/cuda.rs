@@ -37,6 +37,7 @@ fn trials() -> Vec<Trial> {
     trials.extend([
         command("whole::measures_types_layouts_and_sums", bench_gpu::measures_types_layouts_and_sums)
             .with_ignored_flag(true),
+        command("goes_on_behind_a_difference", bench_gpu::goes_on_behind_a_difference),
         command("says_what_has_no_kernels", bench_gpu::says_what_has_no_kernels),
     ]);
     trials

@@ -2,31 +2,136 @@
 #![allow(unsafe_code, reason = "NVRTC is a C library")]
 
 use std::ffi::{CStr, CString, OsString};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
-use std::{env, fs};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{env, fs, thread};
 
 use cudarc::nvrtc::{result, sys};
 
-use crate::module::Source;
+use zipwire_codec::{DType, Spec};
+
+use crate::cache::Cached;
+use crate::module::{Module, Source, sources};
 use crate::{GpuError, cache};
 
 /// Versions of CUDA whose compiler is looked for.
 const VERSIONS: [&str; 2] = ["13", "12"];
 
-/// Machine code for `arch`, such as `sm_90`; from the cache if it is there.
+/// Machine code for `arch`, such as `sm_90`; from the cache if it is there, which takes no compiler.
 ///
 /// # Errors
-/// If there is no compiler, or it refuses the source.
+/// If it is not in the cache and there is no compiler, or the compiler refuses the source.
 pub(crate) fn compile(source: &Source, arch: &str) -> Result<Vec<u8>, GpuError> {
-    let compiler = compiler()?;
-    if let Some(cubin) = cache::load(source.name, &source.text, &compiler, arch) {
-        return Ok(cubin);
+    let path = path(source, arch);
+    let cached = path.as_deref().map_or(Cached::Missing, cache::load);
+    let damaged = match cached {
+        Cached::Found(cubin) => {
+            cache::note(|used| used.found += 1);
+            return Ok(cubin);
+        }
+        Cached::Damaged => path.clone(),
+        Cached::Missing => None,
+    };
+    if let Some(path) = &damaged {
+        tracing::warn!(path = %path.display(), "compiled kernels are damaged");
+        cache::note(|used| used.damaged.push(path.clone()));
     }
     let _span = tracing::info_span!("compile kernels", module = source.name, arch).entered();
-    let cubin = compile_now(source, arch)?;
-    cache::save(source.name, &source.text, &compiler, arch, &cubin);
+    let cubin = compile_now(source, arch).map_err(|error| match (error, damaged) {
+        (GpuError::NoCompiler, Some(path)) => GpuError::DamagedCache { path },
+        (error, _) => error,
+    })?;
+    cache::note(|used| used.compiled += 1);
+    if let Some(path) = &path
+        && let Err(error) = cache::save(path, &cubin)
+    {
+        tracing::warn!(path = %path.display(), %error, "compiled kernels are not kept");
+    }
     Ok(cubin)
+}
+
+/// Whether machine code for `arch` can be had of the kernels of a codec for a type, or of sums: from the cache, or by a compiler.
+///
+/// # Errors
+/// If not, or there are no kernels for this codec and type.
+pub fn check_code(of: Option<(&Spec, DType)>, arch: &str) -> Result<(), GpuError> {
+    let unsupported = |spec: &Spec, dtype| GpuError::Unsupported { spec: Box::new(spec.clone()), dtype };
+    let source = match of {
+        Some((spec, dtype)) => Module::of(spec, dtype).ok_or_else(|| unsupported(spec, dtype))?.source(dtype),
+        None => Source::sum(),
+    };
+    let Err(absent) = compiler() else { return Ok(()) };
+    let Some(path) = path(&source, arch) else { return Err(absent) };
+    match cache::load(&path) {
+        Cached::Found(_) => Ok(()),
+        Cached::Missing => Err(absent),
+        Cached::Damaged => Err(GpuError::DamagedCache { path }),
+    }
+}
+
+/// The source's file in the cache, if there is a cache.
+fn path(source: &Source, arch: &str) -> Option<PathBuf> {
+    cache::folder().map(|folder| folder.join(cache::file_name(source, arch, &options(arch))))
+}
+
+/// A module that [`compile_all`] has compiled.
+#[derive(Clone, Debug)]
+pub struct CompiledModule {
+    /// Name of the codec, or `sum`.
+    pub name: &'static str,
+    /// Type of the values; `None` for sums, which take several.
+    pub dtype: Option<DType>,
+    /// Machine code and checksum.
+    pub path: PathBuf,
+    /// Bytes of machine code.
+    pub bytes: usize,
+}
+
+/// Compiles every module for `arch`, such as `sm_90`, on all cores, and writes files that a program finds whose `ZIPWIRE_KERNEL_CACHE`
+/// names `folder`. Takes neither a GPU nor a driver. What is there already is compiled anew, for instance by a newer compiler.
+/// `is_stopped` is asked before each module; if it says so, `None` comes back.
+///
+/// # Errors
+/// If there is no compiler, it refuses a module, or a file cannot be written.
+pub fn compile_all(
+    arch: &str,
+    folder: &Path,
+    is_stopped: impl Fn() -> bool + Sync,
+) -> Result<Option<Vec<CompiledModule>>, GpuError> {
+    compiler()?;
+    let (sources, next) = (sources(), AtomicUsize::new(0));
+    let compile = |source: &Source| {
+        let path = folder.join(cache::file_name(source, arch, &options(arch)));
+        let cubin = compile_now(source, arch)?;
+        cache::save(&path, &cubin)
+            .map_err(|error| GpuError::Cache { path: path.clone(), why: error.to_string() })?;
+        Ok(CompiledModule { name: source.name, dtype: source.dtype, path, bytes: cubin.len() })
+    };
+    let work = || {
+        let mut compiled = Vec::new();
+        while !is_stopped() {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(source) = sources.get(index) else { break };
+            let module = compile(source);
+            if module.is_err() {
+                // The others need not go on.
+                next.store(sources.len(), Ordering::Relaxed);
+            }
+            compiled.push(module.map(|module| (index, module)));
+        }
+        compiled
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(sources.len());
+    let compiled: Vec<Result<_, GpuError>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("compiling does not panic")).collect()
+    });
+    let mut compiled = compiled.into_iter().collect::<Result<Vec<_>, _>>()?;
+    compiled.sort_by_key(|(index, _)| *index);
+    let is_whole = compiled.len() == sources.len();
+    Ok(is_whole.then(|| compiled.into_iter().map(|(_, module)| module).collect()))
 }
 
 /// Name and version of the compiler that kernels take.
@@ -90,15 +195,20 @@ fn load_for_good(path: &Path) {
 #[cfg(not(unix))]
 fn load_for_good(_: &Path) {}
 
+/// Options of the compiler.
+fn options(arch: &str) -> [String; 3] {
+    [format!("--gpu-architecture={arch}"), "--std=c++17".to_owned(), "-lineinfo".to_owned()]
+}
+
 fn compile_now(source: &Source, arch: &str) -> Result<Vec<u8>, GpuError> {
     let refused = |log: String| GpuError::Compile { module: source.name, arch: arch.to_owned(), log };
     let text = CString::new(source.text.as_str()).expect("sources have no zero bytes");
     let name = CString::new(format!("{}.cu", source.name)).expect("names have no zero bytes");
+    compiler()?;
     let program =
         result::create_program(&text, Some(&name)).map_err(|error| refused(format!("{error:?}")))?;
-    let options = [format!("--gpu-architecture={arch}"), "--std=c++17".to_owned(), "-lineinfo".to_owned()];
     // SAFETY: the program was created above and is destroyed below only; `text` and `name` outlive it.
-    let outcome = unsafe { result::compile_program(program, &options) };
+    let outcome = unsafe { result::compile_program(program, &options(arch)) };
     let cubin = match outcome {
         Ok(()) => cubin(program).map_err(|error| refused(format!("{error:?}"))),
         Err(error) => {

@@ -1,5 +1,7 @@
 //! Errors of devices, compilation and launches, and why a decoder on the GPU refuses a frame.
 
+use std::path::PathBuf;
+
 use cudarc::driver::DriverError;
 use zipwire_codec::{DType, Spec};
 
@@ -23,10 +25,20 @@ pub enum GpuError {
     /// NVRTC is not installed.
     #[error(
         "the run-time compiler for kernels was not found (`libnvrtc.so`)\n\
-         help: it is part of the CUDA toolkit and of the Python package `nvidia-cuda-nvrtc`; `ZIPWIRE_NVRTC=FOLDER` names the \
-         folder that it is in"
+         help: it is part of the CUDA toolkit; `python3 -m pip install nvidia-cuda-nvrtc==13.0.88` installs it as well, in the folder \
+         `nvidia/cu13/lib` of the site packages, which `ZIPWIRE_NVRTC=FOLDER` then names"
     )]
     NoCompiler,
+    /// Kernels in the cache are damaged, and there is no NVRTC.
+    #[error(
+        "the compiled kernels in {} are damaged, and the run-time compiler to make them anew was not found (`libnvrtc.so`)\n\
+         help: `zipwire kernels compile`, where there is one, writes such files; `ZIPWIRE_NVRTC=FOLDER` names the folder of `libnvrtc.so`",
+        .path.display()
+    )]
+    DamagedCache { path: PathBuf },
+    /// Compiled kernels cannot be written.
+    #[error("cannot write the compiled kernels {}: {why}\nhelp: name another folder", .path.display())]
+    Cache { path: PathBuf, why: String },
     /// NVRTC refused the kernels.
     #[error("the kernels of `{module}` cannot be compiled for `{arch}`: {log}")]
     Compile { module: &'static str, arch: String, log: String },
@@ -62,13 +74,35 @@ pub enum GpuError {
 impl GpuError {
     /// Whether something that runs kernels is missing here: driver, device or compiler.
     pub fn is_absence(&self) -> bool {
-        matches!(self, Self::NoDriver | Self::NoDevice(_) | Self::Ordinal { .. } | Self::NoCompiler)
+        matches!(
+            self,
+            Self::NoDriver
+                | Self::NoDevice(_)
+                | Self::Ordinal { .. }
+                | Self::NoCompiler
+                | Self::DamagedCache { .. }
+        )
     }
 }
 
 /// The result of a driver call, with its name.
 pub(crate) fn check<T>(call: &'static str, result: Result<T, DriverError>) -> Result<T, GpuError> {
     result.map_err(|error| GpuError::Driver { call, error })
+}
+
+/// Whether what was given back was known to the driver. After a kernel's fault every call fails with that fault's error.
+pub(crate) fn is_released(result: Result<(), DriverError>) -> bool {
+    use cudarc::driver::sys::CUresult::{
+        CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_DEVICE, CUDA_ERROR_INVALID_HANDLE,
+        CUDA_ERROR_INVALID_VALUE,
+    };
+    let mistakes = [
+        CUDA_ERROR_INVALID_CONTEXT,
+        CUDA_ERROR_INVALID_DEVICE,
+        CUDA_ERROR_INVALID_HANDLE,
+        CUDA_ERROR_INVALID_VALUE,
+    ];
+    result.map_or_else(|error| !mistakes.contains(&error.0), |()| true)
 }
 
 /// Defect of a frame that a decoder has found.

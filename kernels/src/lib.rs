@@ -21,7 +21,7 @@ mod sum;
 
 pub use batch::{Block, CompactBlock};
 pub use coder::{Coder, Decoder, Encoder};
-pub use compile::compiler;
+pub use compile::{CompiledModule, check_code, compile_all, compiler};
 pub use device::{Device, DeviceBuffer, DeviceRegion, Event, HostBuffer, Stream, take_all_queues};
 pub use error::{Fault, GpuError};
 pub use module::{Source, sources};

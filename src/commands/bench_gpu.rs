@@ -1,5 +1,9 @@
 //! `zipwire bench gpu`: the kernels on a GPU, beside copies.
 
+use std::io::{Write, stdout};
+
+use serde::Serialize;
+use serde_json::json;
 use zipwire::bench::{GpuReport, GpuSettings, bench_gpu};
 use zipwire::codec::{DType, Layout, Spec};
 use zipwire::kernels::Coder;
@@ -45,11 +49,7 @@ pub(crate) fn run(args: &BenchGpuArgs, cancel: &Cancel) -> Result<(), CliError> 
         types.map(|dtype| Ok((dtype, values(args, dtype)?))).collect::<Result<Vec<_>, CliError>>()?;
     let layouts: Vec<Layout> =
         Layout::ALL.into_iter().filter(|layout| args.layout.contains(layout)).collect();
-    let mut sizes: Vec<u64> = std::iter::successors(Some(args.least), |size| size.checked_mul(STEP))
-        .take_while(|size| *size < args.most)
-        .collect();
-    sizes.push(args.most / widest * widest);
-    sizes.dedup();
+    let sizes = if args.compare_only { Vec::new() } else { sizes(args, widest) };
     let settings = GpuSettings {
         device: args.device,
         codecs: &codecs,
@@ -59,9 +59,43 @@ pub(crate) fn run(args: &BenchGpuArgs, cancel: &Cancel) -> Result<(), CliError> 
         sizes: &sizes,
         rotated: args.rotate,
         shortest_s: f64::from(args.round_ms) * 1e-3,
+        warm_up_s: f64::from(args.warm_up_ms) * 1e-3,
     };
-    let report = bench_gpu(&settings, cancel)?;
-    if args.json { print_json(&report) } else { print(text(&report) + "\n") }
+    let mut printed = Ok(());
+    let report = bench_gpu(&settings, cancel, &mut |result| {
+        if args.json_lines && printed.is_ok() {
+            printed = print_line(result);
+        }
+    })?;
+    printed?;
+    if args.json_lines {
+        let GpuReport { device, arch, cache, frames_compared, .. } = &report;
+        let common = json!({ "kind": "end", "device": device, "arch": arch, "cache": cache, "frames_compared": frames_compared });
+        print_line(&common)?;
+    } else if args.json {
+        print_json(&report)?;
+    } else {
+        print(text(&report) + "\n")?;
+    }
+    Ok(report.check()?)
+}
+
+/// Sizes to measure, in bytes.
+fn sizes(args: &BenchGpuArgs, widest: u64) -> Vec<u64> {
+    let mut sizes: Vec<u64> = std::iter::successors(Some(args.least), |size| size.checked_mul(STEP))
+        .take_while(|size| *size < args.most)
+        .collect();
+    sizes.push(args.most / widest * widest);
+    sizes.dedup();
+    sizes
+}
+
+/// Prints a result on a line of its own, at once.
+fn print_line(value: &impl Serialize) -> Result<(), CliError> {
+    let mut out = stdout().lock();
+    serde_json::to_writer(&mut out, value).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    Ok(out.flush()?)
 }
 
 pub(crate) fn value_type(name: &str) -> Result<DType, String> {
@@ -163,10 +197,13 @@ fn text(report: &GpuReport) -> String {
         ]);
     }
     let GpuReport { device, arch, frames_compared, .. } = report;
+    let wrong: u64 = report.comparisons.iter().map(|comparison| comparison.wrong).sum();
     let sums = if report.sums.is_empty() { String::new() } else { format!("\n\n{}", table::text(&sums)) };
+    let failures: String = report.failures.iter().map(|failure| format!("\nfailed: {failure}")).collect();
     format!(
-        "{device}, {arch}; {frames_compared} frames of all kinds and those of every row have the bytes that the CPU writes; \
-         shares are bytes read and written over those of the copy\n\n{}{sums}",
+        "{device}, {arch}; {} of {frames_compared} frames of all kinds and those of every row have the bytes that the CPU writes; \
+         shares are bytes read and written over those of the copy\n\n{}{sums}{failures}",
+        frames_compared - wrong,
         table::text(&lines)
     )
 }

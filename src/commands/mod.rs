@@ -9,6 +9,7 @@ pub(crate) mod calibrate;
 pub(crate) mod diff;
 pub(crate) mod files;
 pub(crate) mod inspect;
+pub(crate) mod kernels;
 pub(crate) mod mpi;
 pub(crate) mod plan;
 pub(crate) mod reproduce;

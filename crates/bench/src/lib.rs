@@ -16,7 +16,10 @@ pub use collective::{
     CollectiveReport, CollectiveRow, OPERATIONS, TYPE_NAME, bench_collective, count, ranks, redop,
 };
 pub use contender::Contender;
-pub use gpu::{GpuBenchError, GpuReport, GpuRow, GpuSettings, bench_gpu};
+pub use gpu::{
+    GpuBenchError, GpuCache, GpuComparison, GpuFailure, GpuReport, GpuResult, GpuRow, GpuSettings, GpuSum,
+    bench_gpu,
+};
 pub use held::{HeldBenchError, HeldReport, HeldRow, HeldSettings, bench_held};
 pub use memory::Pages;
 pub use sim::{

@@ -89,6 +89,8 @@ DRIVER cuMemAlloc_v2(DevicePointer* pointer, size_t bytes) {
     if (!context) return fake::INVALID_CONTEXT;
     if (bytes == 0) return fake::INVALID_VALUE;
     if (fake::bytes_allocated(context) + bytes > fake::settings().memory) return fake::OUT_OF_MEMORY;
+    const fake::Fault& fault = fake::settings().fault;
+    if (fault.kind == fake::Fault::Kind::memory && bytes >= fault.bytes) return fake::OUT_OF_MEMORY;
     void* memory = fake::allocate(bytes, context, Kind::device);
     if (!memory) return fake::OUT_OF_MEMORY;
     *pointer = reinterpret_cast<uintptr_t>(memory);

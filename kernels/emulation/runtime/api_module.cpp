@@ -3,6 +3,7 @@
 // Modules. The output of NVRTC is not looked at: kernels are found by name among the emulated modules, whose files `FAKECUDA_MODULES`
 // lists. So unmodified code may compile one source while the emulation was built from another one with a planted fault.
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -231,6 +232,19 @@ DRIVER cuLaunchKernel(void* handle, unsigned grid_x, unsigned grid_y, unsigned g
     if (dynamic && !function.code->dynamic_bytes) dynamic = 0;  // nothing can see it
     auto launch = prepare(function, dim3(grid_x, grid_y, grid_z), dim3(block_x, block_y, block_z), dynamic, parameters);
     ++settings().launches;
+    const Fault& fault = settings().fault;
+    const char* name = function.kernel->name;
+    if (fault.is(Fault::Kind::skip, name)) return SUCCESS;
+    if (fault.is(Fault::Kind::hang, name)) {
+        stream->submit([] {
+            for (;;) pause();
+        });
+        return SUCCESS;
+    }
+    if (fault.is(Fault::Kind::stick, name)) {
+        stream->submit([] { stick(ILLEGAL_ADDRESS); });
+        return SUCCESS;
+    }
     stream->submit([launch] { run(*launch); });
     return SUCCESS;
 }

@@ -1,7 +1,9 @@
 #include "state.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 namespace fake {
 namespace {
@@ -10,6 +12,25 @@ std::atomic<int> broken{SUCCESS};
 uint64_t environment(const char* name, uint64_t otherwise) {
     const char* value = getenv(name);
     return value && *value ? strtoull(value, nullptr, 10) : otherwise;
+}
+
+Fault planted() {
+    const char* value = getenv("FAKECUDA_FAULT");
+    const std::string text = value ? value : "";
+    if (text.empty()) return {};
+    const size_t colon = std::min(text.find(':'), text.size());
+    const std::string kind = text.substr(0, colon), where = colon < text.size() ? text.substr(colon + 1) : "";
+    constexpr std::pair<const char*, Fault::Kind> KINDS[] = {
+        {"hang", Fault::Kind::hang},
+        {"skip", Fault::Kind::skip},
+        {"stick", Fault::Kind::stick},
+        {"memory", Fault::Kind::memory},
+    };
+    for (const auto& [name, known] : KINDS) {
+        if (kind == name && !where.empty()) return {known, where, strtoull(where.c_str(), nullptr, 10)};
+    }
+    fprintf(stderr, "fake driver: FAKECUDA_FAULT=%s: expected hang, skip or stick and a kernel, or memory and a number of bytes\n", value);
+    abort();
 }
 }  // namespace
 
@@ -20,7 +41,8 @@ Settings::Settings()
       delay_us(static_cast<unsigned>(environment("FAKECUDA_DELAY_US", 0))),
       workers(static_cast<unsigned>(environment("FAKECUDA_WORKERS", 2))),
       devices(static_cast<unsigned>(environment("FAKECUDA_DEVICES", 1))),
-      deadline_ms(static_cast<unsigned>(environment("FAKECUDA_DEADLINE_MS", 30000))) {}
+      deadline_ms(static_cast<unsigned>(environment("FAKECUDA_DEADLINE_MS", 30000))),
+      fault(planted()) {}
 
 Settings& settings() {
     static auto* all = new Settings;

@@ -3,13 +3,31 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 
 #include "api.h"
 
 namespace fake {
+// A fault that the environment plants: `FAKECUDA_FAULT=KIND:WHERE`.
+struct Fault {
+    enum class Kind {
+        none,
+        hang,    // launches of a kernel never end
+        skip,    // launches of a kernel do nothing
+        stick,   // a launch of a kernel breaks the device for good
+        memory,  // there is no memory for allocations of so many bytes and more
+    };
+    Kind kind = Kind::none;
+    std::string kernel;
+    uint64_t bytes = 0;
+
+    bool is(Kind asked, const char* name) const { return kind == asked && kernel == name; }
+};
+
 struct Settings {
     std::atomic<uint64_t> seed, drop_wait, memory;
     std::atomic<unsigned> delay_us, workers, devices, deadline_ms;
+    const Fault fault;
     std::atomic<uint64_t> launches{0}, waits{0}, bytes_copied{0};
 
     Settings();

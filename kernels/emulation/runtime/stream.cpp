@@ -223,6 +223,20 @@ DRIVER cuStreamWaitEvent(void* handle, void* event_handle, unsigned) {
     if (const auto mark = event->last()) stream->submit([mark] { mark->wait(); });
     return fake::SUCCESS;
 }
+DRIVER cuStreamWaitValue32_v2(void* handle, DevicePointer pointer, unsigned value, unsigned flags) {
+    STREAM(stream, handle);
+    auto* word = reinterpret_cast<std::atomic<unsigned>*>(static_cast<uintptr_t>(pointer));
+    const fake::Kind kind = fake::range_of(word, sizeof *word).kind;
+    if (pointer % sizeof *word != 0 || (kind != fake::Kind::device && kind != fake::Kind::locked)) {
+        return fake::refuse(fake::INVALID_VALUE, __func__, "the word is not aligned or not in one live allocation");
+    }
+    constexpr unsigned EQUAL = 1;
+    if (flags != EQUAL) return fake::refuse(fake::NOT_SUPPORTED, __func__, "only waits for an equal value");
+    stream->submit([word, value] {
+        while (word->load() != value) usleep(100);
+    });
+    return fake::SUCCESS;
+}
 DRIVER cuLaunchHostFunc(void* handle, void (*function)(void*), void* argument) {
     STREAM(stream, handle);
     stream->submit([function, argument] { function(argument); });

@@ -156,8 +156,8 @@ impl Compiler {
 /// Below the folder of the build that made this program, so that `cargo clean` removes it.
 fn cache_folder() -> PathBuf {
     let target = env::current_exe().ok().and_then(|program| {
-        let deps =
-            program.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == "deps"))?;
+        let is_of_programs = |name: &std::ffi::OsStr| name == "deps" || name == "examples";
+        let deps = program.ancestors().find(|folder| folder.file_name().is_some_and(is_of_programs))?;
         Some(deps.parent()?.parent()?.join("tmp"))
     });
     target.unwrap_or_else(env::temp_dir).join(CACHE)

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{result, sys};
 
-use crate::error::{GpuError, check};
+use crate::error::{GpuError, check, is_released};
 
 /// A GPU with its primary context, which is released with the last clone and whatever was made of it.
 #[derive(Clone, Debug)]
@@ -177,10 +177,10 @@ impl Drop for Context {
         let destroyed = unsafe {
             result::ctx::set_current(self.context).and_then(|()| result::stream::destroy(self.uploads))
         };
-        debug_assert!(destroyed.is_ok(), "{destroyed:?}");
+        debug_assert!(is_released(destroyed), "{destroyed:?}");
         // SAFETY: it was retained once, by `open`, and whatever was made in it is gone: it held this value.
         let released = unsafe { result::primary_ctx::release(self.device) };
-        debug_assert!(released.is_ok(), "{released:?}");
+        debug_assert!(is_released(released), "{released:?}");
     }
 }
 
@@ -249,6 +249,6 @@ impl Drop for Code {
         let done = self.device.synchronize();
         // SAFETY: it was loaded once, and nothing runs any more.
         let unloaded = unsafe { result::module::unload(self.module) };
-        debug_assert!(done.is_err() || unloaded.is_ok(), "{unloaded:?}");
+        debug_assert!(done.is_err() || is_released(unloaded), "{unloaded:?}");
     }
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 mod bench;
+mod cached;
 #[path = "../../../codec/tests/it/common/checksum.rs"]
 mod checksum;
 mod compact;
@@ -83,7 +84,7 @@ fn main() -> ExitCode {
     let sources = zipwire_kernels::sources();
     let sources = sources.iter().filter(|source| is_needed(source.dtype));
     let sources: Vec<&str> = sources.map(|source| source.text.as_str()).collect();
-    zipwire_emulation::harness(&sources, trials, planted::SCENES)
+    zipwire_emulation::harness(&sources, trials, &[planted::SCENES, cached::SCENES].concat())
 }
 
 /// A test of one thing only.
@@ -113,6 +114,7 @@ fn trials() -> Vec<Trial> {
         of_window7("compact::entries_are_checked", window7::entries),
     ]);
     trials.extend(planted::trials());
+    trials.extend(cached::trials());
     trials
 }
 

@@ -1,6 +1,6 @@
 //! Frames on a device, in either layout, beside their values and room for what they decode to.
 
-use zipwire_codec::{DType, EncodeError, FrameShape, Layout, Spec, encode_to_vec};
+use zipwire_codec::{DType, FrameShape, Layout, Spec, encode_to_vec};
 use zipwire_kernels::{Block, Coder, CompactBlock, Decoder, Device, DeviceRegion, Encoder, GpuError, Stream};
 
 /// Fill byte of device memory before kernels write it.
@@ -37,8 +37,10 @@ impl Frames<'_> {
         self.layout == Layout::Split || Coder::check_compact(self.spec, self.dtype).is_ok()
     }
 
-    pub(super) fn on_cpu(&self, values: &[u8]) -> Result<Vec<u8>, EncodeError> {
-        encode_to_vec(&*self.spec.codec(), self.layout, self.dtype, values)
+    /// The frame of the CPU.
+    pub(super) fn on_cpu(&self, values: &[u8]) -> Vec<u8> {
+        let encoded = encode_to_vec(&*self.spec.codec(), self.layout, self.dtype, values);
+        encoded.expect("codecs that have kernels for a type encode its values")
     }
 
     /// Uploads values, and the CPU's frame `on_cpu` if no kernel encodes this layout.

@@ -1,20 +1,24 @@
 //! Speed of the kernels on a GPU, beside copies of the same size on the same device in the same run.
 //!
 //! Every row is first compared with the codec of the CPU: the kernels write the same bytes, and read their values out of
-//! them. Times are the device's own, launches included.
+//! them. Times are the device's own, launches included. A difference or a failure of the device ends a row and not the run: results are
+//! handed out one by one, so that whoever ends the process keeps those before.
 
 mod frames;
+mod parity;
+mod rows;
+mod timing;
 
-use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use std::path::PathBuf;
+
 use serde::Serialize;
 use zipwire_codec::{DType, Layout, Spec};
-use zipwire_kernels::{
-    Addition, Coder, Decoder, Device, DeviceRegion, Encoder, Event, GpuError, Stream, Summer, Values,
-};
+use zipwire_kernels::{Coder, Device, GpuError, Stream, cache};
 use zipwire_runner::Cancel;
 
-use self::frames::{Frame, Frames};
+use self::frames::Frames;
+use self::rows::sum_rows;
+use self::timing::Timer;
 
 /// Sets of buffers at most, and their share of the free memory.
 const MOST_SETS: u64 = 1024;
@@ -33,12 +37,14 @@ pub struct GpuSettings<'a> {
     pub values: &'a [(DType, Vec<u8>)],
     /// Seed of the noise that is compared with the CPU.
     pub seed: u64,
-    /// Bytes of values per launch, one row each.
+    /// Bytes of values per launch, one row each; without any, frames are compared with the CPU's only.
     pub sizes: &'a [u64],
     /// Launches take turns among as many bytes of values: more than a cache of the GPU holds.
     pub rotated: u64,
     /// Seconds that each measurement takes at least.
     pub shortest_s: f64,
+    /// Seconds of launches in front of each measurement.
+    pub warm_up_s: f64,
 }
 
 /// One codec, type and layout at one size. GB/s are raw bytes (10^9) per second, the median of several rounds.
@@ -69,6 +75,12 @@ pub struct GpuRow {
     pub encode_share: Option<f64>,
     /// Bytes that decoding reads and writes per second, over those of the copy.
     pub decode_share: f64,
+    /// Microseconds of the device for one launch alone, which encodes on an idle stream.
+    pub encode_latency_us: Option<f64>,
+    /// Microseconds of the device for one launch alone that decodes.
+    pub decode_latency_us: f64,
+    /// Microseconds of the device for one copy alone.
+    pub copy_latency_us: f64,
 }
 
 /// Sums of BF16 values to BF16 values.
@@ -84,6 +96,58 @@ pub struct GpuSum {
     pub share: f64,
 }
 
+/// Frames that were compared with the CPU's before anything was timed.
+#[derive(Clone, Debug, Serialize)]
+pub struct GpuComparison {
+    /// The codec.
+    pub codec: String,
+    /// Type of the values.
+    pub dtype: &'static str,
+    /// Layout of the frames.
+    pub layout: &'static str,
+    /// Frames of odd lengths, noise and all bit patterns.
+    pub frames: u64,
+    /// Those that differ from the CPU's, are refused or decode to other values.
+    pub wrong: u64,
+}
+
+/// A difference from the CPU, or a failure of the device.
+#[derive(Clone, Debug, Serialize)]
+pub struct GpuFailure {
+    /// The codec, or `sum`.
+    pub codec: String,
+    /// Type of the values.
+    pub dtype: &'static str,
+    /// Layout of the frame; none where no frame was coded.
+    pub layout: Option<&'static str>,
+    /// Bytes of the values, if one size is concerned.
+    pub bytes: Option<u64>,
+    /// The difference or failure, in words.
+    pub what: String,
+}
+
+/// Kernels of the process that were found compiled.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct GpuCache {
+    /// Modules from the cache.
+    pub found: usize,
+    /// Modules that were compiled.
+    pub compiled: usize,
+    /// Files of the cache with a wrong checksum, whose modules were compiled anew.
+    pub damaged: Vec<PathBuf>,
+}
+
+/// One result, as soon as it is there.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "documented by what they hold")]
+pub enum GpuResult {
+    Comparison(GpuComparison),
+    Row(GpuRow),
+    Sum(GpuSum),
+    Failure(GpuFailure),
+}
+
 /// Result of `bench gpu` on one device.
 #[derive(Clone, Debug, Serialize)]
 pub struct GpuReport {
@@ -91,12 +155,18 @@ pub struct GpuReport {
     pub device: String,
     /// Architecture that the kernels were compiled for, such as `sm_90`.
     pub arch: String,
+    /// Kernels that were compiled before.
+    pub cache: GpuCache,
     /// Frames of odd lengths, noise and all bit patterns that were compared with the CPU's.
     pub frames_compared: u64,
+    /// Comparisons, by type, codec and layout.
+    pub comparisons: Vec<GpuComparison>,
     /// The rows, by type, size, codec and layout.
     pub rows: Vec<GpuRow>,
     /// Sums, by size, if BF16 is among the types.
     pub sums: Vec<GpuSum>,
+    /// Differences and failures; a row that has one is not measured.
+    pub failures: Vec<GpuFailure>,
 }
 
 /// Why there is no measurement.
@@ -106,31 +176,65 @@ pub struct GpuReport {
 pub enum GpuBenchError {
     #[error("stopped")]
     Cancelled,
-    /// The device is absent or has failed.
+    /// The device is absent.
     #[error(transparent)]
     Gpu(#[from] GpuError),
-    #[error("codec `{codec}` on the GPU, {dtype}, layout `{layout}`, {bytes} bytes of values: {what}")]
-    Wrong { codec: String, dtype: DType, layout: &'static str, bytes: u64, what: String },
+    /// Results are there, but not all of them.
+    #[error("{count} failures on the GPU; the first one: {first}")]
+    Failed { count: usize, first: GpuFailure },
 }
 
-/// Measures every codec at every size that fits into the device's memory.
+impl std::fmt::Display for GpuFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "codec `{}`, {}", self.codec, self.dtype)?;
+        if let Some(layout) = self.layout {
+            write!(f, ", layout `{layout}`")?;
+        }
+        if let Some(bytes) = self.bytes {
+            write!(f, ", {bytes} bytes of values")?;
+        }
+        write!(f, ": {}", self.what)
+    }
+}
+
+impl GpuReport {
+    /// Success if nothing has failed.
+    ///
+    /// # Errors
+    /// [`GpuBenchError::Failed`] with the number of failures, and the first one.
+    pub fn check(&self) -> Result<(), GpuBenchError> {
+        let failed =
+            |first: &GpuFailure| GpuBenchError::Failed { count: self.failures.len(), first: first.clone() };
+        self.failures.first().map_or(Ok(()), |first| Err(failed(first)))
+    }
+}
+
+/// Measures every codec at every size that fits into the device's memory. `each` gets every result as soon as it is there.
+///
+/// Differences from the CPU and failures of the device are results ([`GpuReport::failures`]), and the next row follows.
 ///
 /// # Errors
-/// If there is no device, a codec has kernels for none of the types, kernels and CPU disagree, or the user stops it.
-pub fn bench_gpu(settings: &GpuSettings<'_>, cancel: &Cancel) -> Result<GpuReport, GpuBenchError> {
+/// If there is no device or no compiler, a codec has kernels for none of the types, or the user stops it.
+pub fn bench_gpu(
+    settings: &GpuSettings<'_>,
+    cancel: &Cancel,
+    each: &mut dyn FnMut(&GpuResult),
+) -> Result<GpuReport, GpuBenchError> {
     let device = Device::open(settings.device)?;
     let stream = Stream::new(&device)?;
-    let mut coders = Vec::new();
-    for spec in settings.codecs {
-        let types = || settings.values.iter().map(|(dtype, _)| *dtype);
-        if let Some(Err(error)) = types().map(|dtype| Coder::check(spec, dtype)).reduce(Result::or) {
-            return Err(error.into());
-        }
-        for dtype in types().filter(|dtype| Coder::check(spec, *dtype).is_ok()) {
-            coders.push((spec, dtype, Coder::new(&device, spec, dtype)?));
-        }
-    }
-    let (mut compared, mut rows, mut sums) = (0, Vec::new(), Vec::new());
+    let report = GpuReport {
+        device: device.name()?,
+        arch: device.arch()?,
+        cache: GpuCache::default(),
+        frames_compared: 0,
+        comparisons: Vec::new(),
+        rows: Vec::new(),
+        sums: Vec::new(),
+        failures: Vec::new(),
+    };
+    let timer = Timer::new(&device, &stream, settings.shortest_s, settings.warm_up_s)?;
+    let mut run = Run { settings, cancel, device: &device, stream: &stream, timer, each, report };
+    let coders = run.coders()?;
     for (dtype, values) in settings.values {
         let of_type = coders.iter().filter(|(_, of, _)| of == dtype);
         let kernels: Vec<Frames<'_>> = of_type
@@ -141,29 +245,135 @@ pub fn bench_gpu(settings: &GpuSettings<'_>, cancel: &Cancel) -> Result<GpuRepor
             })
             .collect();
         for frames in &kernels {
-            if cancel.is_cancelled() {
-                return Err(GpuBenchError::Cancelled);
-            }
-            compared += compare(frames, values, settings.seed)?;
+            run.compare(frames, values)?;
         }
         for &bytes in settings.sizes {
-            let values = repeated(values, bytes);
-            for frames in &kernels {
-                if cancel.is_cancelled() {
-                    return Err(GpuBenchError::Cancelled);
-                }
-                let _span = tracing::info_span!("bench gpu", codec = %frames.spec, bytes).entered();
-                let Some(sets) = set_count(&device, bytes, settings.rotated)? else { continue };
-                rows.push(frames.row(&values, sets, settings.shortest_s)?);
-            }
-            if *dtype == DType::Bf16
-                && let Some(sets) = set_count(&device, bytes, settings.rotated)?
-            {
-                sums.extend(sum_rows(&device, &stream, &values, sets, settings.shortest_s)?);
-            }
+            run.measure(&kernels, *dtype, &repeated(values, bytes))?;
         }
     }
-    Ok(GpuReport { device: device.name()?, arch: device.arch()?, frames_compared: compared, rows, sums })
+    let cache::CacheUse { found, compiled, damaged } = cache::used();
+    run.report.cache = GpuCache { found, compiled, damaged };
+    Ok(run.report)
+}
+
+/// A measurement under way.
+struct Run<'a> {
+    settings: &'a GpuSettings<'a>,
+    cancel: &'a Cancel,
+    device: &'a Device,
+    stream: &'a Stream,
+    timer: Timer<'a>,
+    each: &'a mut dyn FnMut(&GpuResult),
+    report: GpuReport,
+}
+
+impl<'a> Run<'a> {
+    /// Loads the kernels of every codec for each type that it has some for.
+    fn coders(&mut self) -> Result<Vec<(&'a Spec, DType, Coder)>, GpuBenchError> {
+        let mut coders = Vec::new();
+        for spec in self.settings.codecs {
+            let types = || self.settings.values.iter().map(|(dtype, _)| *dtype);
+            if let Some(Err(error)) = types().map(|dtype| Coder::check(spec, dtype)).reduce(Result::or) {
+                return Err(error.into());
+            }
+            for dtype in types().filter(|dtype| Coder::check(spec, *dtype).is_ok()).collect::<Vec<_>>() {
+                match Coder::new(self.device, spec, dtype) {
+                    Ok(coder) => coders.push((spec, dtype, coder)),
+                    Err(error) if error.is_absence() => return Err(error.into()),
+                    Err(error) => self.fail(&spec.to_string(), dtype, None, None, error.to_string()),
+                }
+            }
+        }
+        Ok(coders)
+    }
+
+    /// Compares frames with the CPU's.
+    fn compare(&mut self, frames: &Frames<'_>, values: &[u8]) -> Result<(), GpuBenchError> {
+        self.check_cancelled()?;
+        let (codec, dtype, layout) = (frames.spec.to_string(), frames.dtype, frames.layout.name());
+        match parity::compare(frames, values, self.settings.seed) {
+            Ok(compared) => {
+                let parity::Compared { frames, wrong, first } = compared;
+                let dtype_name = dtype.name();
+                self.say(GpuResult::Comparison(GpuComparison {
+                    codec: codec.clone(),
+                    dtype: dtype_name,
+                    layout,
+                    frames,
+                    wrong,
+                }));
+                if let Some((bytes, what)) = first {
+                    let what = format!("{what}; {wrong} of {frames} frames are wrong");
+                    self.fail(&codec, dtype, Some(layout), Some(bytes), what);
+                }
+            }
+            Err(error) => self.fail(&codec, dtype, Some(layout), None, error.to_string()),
+        }
+        Ok(())
+    }
+
+    /// Measures all kernels of a type at one size, and sums where it is BF16.
+    fn measure(&mut self, kernels: &[Frames<'_>], dtype: DType, values: &[u8]) -> Result<(), GpuBenchError> {
+        let bytes = values.len() as u64;
+        for frames in kernels {
+            self.check_cancelled()?;
+            let _span = tracing::info_span!("bench gpu", codec = %frames.spec, bytes).entered();
+            let sets = set_count(self.device, bytes, self.settings.rotated);
+            let row =
+                sets.and_then(|sets| sets.map(|sets| frames.row(&self.timer, values, sets)).transpose());
+            let (codec, layout) = (frames.spec.to_string(), Some(frames.layout.name()));
+            match row {
+                Ok(None) => {}
+                Ok(Some(Ok(row))) => self.say(GpuResult::Row(row)),
+                Ok(Some(Err(what))) => self.fail(&codec, dtype, layout, Some(bytes), what),
+                Err(error) => self.fail(&codec, dtype, layout, Some(bytes), error.to_string()),
+            }
+        }
+        if dtype == DType::Bf16 {
+            self.check_cancelled()?;
+            let sets = set_count(self.device, bytes, self.settings.rotated);
+            let rows = sets.and_then(|sets| {
+                sets.map_or(Ok(Vec::new()), |sets| {
+                    sum_rows(self.device, self.stream, &self.timer, values, sets)
+                })
+            });
+            match rows {
+                Ok(rows) => rows.into_iter().for_each(|row| self.say(GpuResult::Sum(row))),
+                Err(error) => self.fail("sum", dtype, None, Some(bytes), error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_cancelled(&self) -> Result<(), GpuBenchError> {
+        if self.cancel.is_cancelled() { Err(GpuBenchError::Cancelled) } else { Ok(()) }
+    }
+
+    fn fail(
+        &mut self,
+        codec: &str,
+        dtype: DType,
+        layout: Option<&'static str>,
+        bytes: Option<u64>,
+        what: String,
+    ) {
+        let codec = codec.to_owned();
+        self.say(GpuResult::Failure(GpuFailure { codec, dtype: dtype.name(), layout, bytes, what }));
+    }
+
+    /// Hands a result out, and keeps it.
+    fn say(&mut self, result: GpuResult) {
+        (self.each)(&result);
+        match result {
+            GpuResult::Comparison(comparison) => {
+                self.report.frames_compared += comparison.frames;
+                self.report.comparisons.push(comparison);
+            }
+            GpuResult::Row(row) => self.report.rows.push(row),
+            GpuResult::Sum(sum) => self.report.sums.push(sum),
+            GpuResult::Failure(failure) => self.report.failures.push(failure),
+        }
+    }
 }
 
 /// How many sets of buffers there are; none if not even one fits.
@@ -178,229 +388,4 @@ fn set_count(device: &Device, bytes: u64, rotated: u64) -> Result<Option<u64>, G
 /// `bytes` bytes of values.
 fn repeated(values: &[u8], bytes: u64) -> Vec<u8> {
     values.iter().copied().cycle().take(usize::try_from(bytes).expect("it is in memory")).collect()
-}
-
-/// Kernels and CPU disagree about these values.
-fn wrong(frames: &Frames<'_>, values: &[u8], what: &str) -> GpuBenchError {
-    GpuBenchError::Wrong {
-        codec: frames.spec.to_string(),
-        dtype: frames.dtype,
-        layout: frames.layout.name(),
-        bytes: values.len() as u64,
-        what: what.to_owned(),
-    }
-}
-
-impl Frames<'_> {
-    /// Checks and measures; launches take turns among `sets` frames of the same values.
-    fn row(&self, values: &[u8], sets: u64, shortest_s: f64) -> Result<GpuRow, GpuBenchError> {
-        let on_cpu = self.on_cpu(values).map_err(|error| wrong(self, values, &error.to_string()))?;
-        let frames = (0..sets).map(|_| self.frame(values, &on_cpu)).collect::<Result<Vec<_>, _>>()?;
-        let encoders = frames.chunks(1).map(|one| self.encoder(one)).collect::<Result<Vec<_>, _>>()?;
-        let decoders = frames.chunks(1).map(|one| self.decoder(one)).collect::<Result<Vec<_>, _>>()?;
-        self.check(values, &on_cpu, &frames, &encoders, &decoders)?;
-
-        let events = [Event::new(self.device)?, Event::new(self.device)?];
-        let time = |launch: &dyn Fn(usize) -> Result<(), GpuError>| {
-            seconds_per_launch(self.stream, &events, shortest_s, launch)
-        };
-        let of_set = |launch: usize| launch % frames.len();
-        let copy_s = time(&|launch| {
-            let frame = &frames[of_set(launch)];
-            self.stream.copy(&frame.values, &frame.decoded)
-        })?;
-        let encoders: Option<Vec<Encoder>> = encoders.into_iter().collect();
-        let encode_s = encoders
-            .map(|encoders| time(&|launch| encoders[of_set(launch)].launch(self.stream)))
-            .transpose()?;
-        let decode_s = time(&|launch| decoders[of_set(launch)].launch(self.stream))?;
-        let batch = self.decoder(&frames)?;
-        let batch_s = time(&|_| batch.launch(self.stream))? / sets as f64;
-        let (bytes, coded) = (values.len() as u64, on_cpu.len() as u64);
-        let speed = |seconds: f64| bytes as f64 / seconds / 1e9;
-        let share = |seconds: f64| (bytes + coded) as f64 / seconds / (2 * bytes) as f64 * copy_s;
-        Ok(GpuRow {
-            codec: self.spec.to_string(),
-            dtype: self.dtype.name(),
-            layout: self.layout.name(),
-            bytes_raw: bytes,
-            bytes_coded: coded,
-            size_pct: 100.0 * coded as f64 / bytes as f64,
-            encode_gbps: encode_s.map(speed),
-            decode_gbps: speed(decode_s),
-            decode_batch_gbps: speed(batch_s),
-            copy_gbps: speed(copy_s),
-            encode_share: encode_s.map(share),
-            decode_share: share(decode_s),
-        })
-    }
-
-    /// Codes every set once. Every frame has the bytes that the CPU writes; all decode to the values.
-    fn check(
-        &self,
-        values: &[u8],
-        on_cpu: &[u8],
-        frames: &[Frame],
-        encoders: &[Option<Encoder>],
-        decoders: &[Decoder],
-    ) -> Result<(), GpuBenchError> {
-        encoders.iter().flatten().try_for_each(|encoder| encoder.launch(self.stream))?;
-        decoders.iter().try_for_each(|decoder| decoder.launch(self.stream))?;
-        self.stream.synchronize()?;
-        let found = frames[0].read()?;
-        let what = match found.iter().zip(on_cpu).position(|(a, b)| a != b) {
-            Some(at) => format!("byte {at} of the frame is not what the CPU writes"),
-            None => format!("the frame has {} bytes where the CPU's has {}", found.len(), on_cpu.len()),
-        };
-        if found != on_cpu {
-            return Err(wrong(self, values, &what));
-        }
-        for (frame, decoder) in frames.iter().zip(decoders) {
-            if let Some(fault) = Decoder::faults(&decoder.states().read()?).into_iter().flatten().next() {
-                return Err(wrong(self, values, &format!("the frame is refused: {fault}")));
-            }
-            if frame.decoded.read()? != values {
-                return Err(wrong(self, values, "it decodes to other values"));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Contributions to a sum: of two ranks, and of eight.
-const TERMS: [u64; 2] = [2, 8];
-
-/// Measures sums that read `bytes` bytes of BF16 values, which are parts of `values`; launches take turns among `sets` of them.
-fn sum_rows(
-    device: &Device,
-    stream: &Stream,
-    values: &[u8],
-    sets: u64,
-    shortest_s: f64,
-) -> Result<Vec<GpuSum>, GpuBenchError> {
-    let summer = Summer::new(device)?;
-    let region = |bytes: u64| DeviceRegion::allocate(device, bytes);
-    let (width, mut rows) = (DType::Bf16.width() as u64, Vec::new());
-    for terms in TERMS {
-        let of_term = values.len() as u64 / terms / width * width;
-        if of_term == 0 {
-            continue;
-        }
-        let bytes = terms * of_term;
-        let events = [Event::new(device)?, Event::new(device)?];
-        let sources = (0..sets).map(|_| region(bytes)).collect::<Result<Vec<_>, _>>()?;
-        let targets = (0..sets).map(|_| region(bytes)).collect::<Result<Vec<_>, _>>()?;
-        let sums = sources.iter().zip(&targets).map(|(source, target)| {
-            source.write(&values[..usize::try_from(bytes).expect("it is in memory")])?;
-            let bf16 = |region| Values { region, dtype: DType::Bf16 };
-            // Terms begin at multiples of 16 bytes where their number and length allow it.
-            let terms =
-                (0..terms).map(|term| bf16(source.part(term * of_term..(term + 1) * of_term))).collect();
-            summer.sums(vec![Addition { output: bf16(target.part(0..of_term)), terms }])
-        });
-        let sums = sums.collect::<Result<Vec<_>, GpuError>>()?;
-        let of_set = |launch: usize| launch % sums.len();
-        let time = |launch: &dyn Fn(usize) -> Result<(), GpuError>| {
-            seconds_per_launch(stream, &events, shortest_s, launch)
-        };
-        let copy_s = time(&|launch| stream.copy(&sources[of_set(launch)], &targets[of_set(launch)]))?;
-        let sum_s = time(&|launch| sums[of_set(launch)].launch(stream))?;
-        rows.push(GpuSum {
-            terms,
-            bytes_read: bytes,
-            read_gbps: bytes as f64 / sum_s / 1e9,
-            share: (bytes + of_term) as f64 / sum_s / (2 * bytes) as f64 * copy_s,
-        });
-    }
-    Ok(rows)
-}
-
-/// Rounds that are measured, after one that is not; the median counts.
-const ROUNDS: usize = 5;
-/// Launches of a round at most: where they are so short, the queue is full before.
-const MOST_LAUNCHES: usize = 2000;
-
-/// Seconds of the device from one launch to the next, if one follows the other. `launch` gets a running number; a round
-/// takes about `shortest_s`.
-fn seconds_per_launch(
-    stream: &Stream,
-    [begin, end]: &[Event; 2],
-    shortest_s: f64,
-    launch: &dyn Fn(usize) -> Result<(), GpuError>,
-) -> Result<f64, GpuError> {
-    let mut next = 0;
-    let mut round = |launches: usize| {
-        stream.record(begin)?;
-        for _ in 0..launches {
-            launch(next)?;
-            next += 1;
-        }
-        stream.record(end)?;
-        end.wait()?;
-        end.seconds_since(begin).map(|seconds| seconds / launches as f64)
-    };
-    // The first launches are slow, so the second round says how many there are in the others.
-    round(2)?;
-    let guess_s = round(4)?.max(1e-7);
-    let launches = ((shortest_s / guess_s) as usize).clamp(1, MOST_LAUNCHES);
-    let mut rounds = (0..ROUNDS).map(|_| round(launches)).collect::<Result<Vec<f64>, _>>()?;
-    rounds.sort_unstable_by(f64::total_cmp);
-    Ok(rounds[ROUNDS / 2])
-}
-
-/// Numbers of values.
-/// They lie around the lengths of groups and tiles.
-const COUNTS: [usize; 12] = [1, 2, 13, 33, 513, 1023, 8191, 8192, 8193, 33_001, 65_536, 200_003];
-
-/// Compares frames of the kernels with those of the CPU, and decodes them, before anything is timed; returns how many. Values are every
-/// bit pattern, noise, and those that are going to be measured.
-///
-/// # Errors
-/// If a frame has other bytes than the CPU's, or decodes to other values.
-fn compare(kernels: &Frames<'_>, values: &[u8], seed: u64) -> Result<u64, GpuBenchError> {
-    let dtype = kernels.dtype;
-    let mut noise = vec![0; COUNTS[COUNTS.len() - 1] * dtype.width()];
-    ChaCha8Rng::seed_from_u64(seed).fill_bytes(&mut noise);
-    let mut compared = 0;
-    for content in [patterns(dtype), noise, values.to_vec()] {
-        let of_len = |count: usize| content.iter().copied().cycle().take(count * dtype.width()).collect();
-        let all_values: Vec<Vec<u8>> = COUNTS.into_iter().map(of_len).collect();
-        let on_cpu = |values: &Vec<u8>| {
-            kernels.on_cpu(values).map_err(|error| wrong(kernels, values, &error.to_string()))
-        };
-        let expected = all_values.iter().map(on_cpu).collect::<Result<Vec<_>, _>>()?;
-        let frames =
-            all_values.iter().zip(&expected).map(|(values, expected)| kernels.frame(values, expected));
-        let frames = frames.collect::<Result<Vec<Frame>, _>>()?;
-        if let Some(encoder) = kernels.encoder(&frames)? {
-            encoder.launch(kernels.stream)?;
-        }
-        let decoder = kernels.decoder(&frames)?;
-        decoder.launch(kernels.stream)?;
-        kernels.stream.synchronize()?;
-        let faults = Decoder::faults(&decoder.states().read()?);
-        for (((values, expected), frame), fault) in all_values.iter().zip(&expected).zip(&frames).zip(faults)
-        {
-            if frame.read()? != *expected {
-                return Err(wrong(kernels, values, "the frame is not that of the CPU"));
-            }
-            if let Some(fault) = fault {
-                return Err(wrong(kernels, values, &format!("the frame is refused: {fault}")));
-            }
-            if frame.decoded.read()? != *values {
-                return Err(wrong(kernels, values, "it decodes to other values"));
-            }
-            compared += 1;
-        }
-    }
-    Ok(compared)
-}
-
-/// Every bit pattern of a type, in an order that mixes them; of F32 every upper half, with other lower ones.
-fn patterns(dtype: DType) -> Vec<u8> {
-    let width = dtype.width().min(2);
-    let patterns = 1usize << (8 * width);
-    let lower = |i: usize| i.wrapping_mul(40_505).to_le_bytes()[..dtype.width() - width].to_vec();
-    let upper = |i: usize| (i.wrapping_mul(40_503) % patterns).to_le_bytes()[..width].to_vec();
-    (0..patterns).flat_map(|i| [lower(i), upper(i)].concat()).collect()
 }

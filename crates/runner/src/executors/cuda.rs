@@ -1,10 +1,13 @@
 //! Ranks on the GPUs of this machine.
 
-use zipwire_codec::Layout;
+use std::collections::BTreeSet;
+
+use zipwire_codec::{DType, Layout};
 use zipwire_engine::{EngineError, cuda};
-use zipwire_kernels::{Coder, Device, GpuError, compiler};
+use zipwire_kernels::{Coder, Device, GpuError};
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::Algorithm;
+use zipwire_schedule::plan::{Batch, Local, Plan};
 
 use super::{CUDA, Capabilities, Executor, PlanReport, PlanRun, ValidationSupport};
 use crate::Cancel;
@@ -66,10 +69,9 @@ impl Executor for Cuda {
         let plan = &prepared.planned(index).plan;
         let check = || -> Result<(), EngineError> {
             cuda::check(plan)?;
-            if cuda::takes_kernels(plan) {
-                compiler()?;
-            }
-            cuda::check_memory(plan, gpus(prepared)?)
+            let devices = gpus(prepared)?;
+            check_code(plan, devices)?;
+            cuda::check_memory(plan, devices)
         };
         check().map_err(|error| refused(prepared, index, error))
     }
@@ -105,6 +107,26 @@ fn writes_compact(experiment: &Experiment, variant: &Variant) -> bool {
         let mut dtypes = experiment.job.segments.iter().filter_map(|segment| segment.work.dtype());
         dtypes.all(|dtype| Coder::check_compact(&choice.spec, dtype).is_ok())
     })
+}
+
+/// Whether the kernels that a plan takes are compiled, or can be.
+fn check_code(plan: &Plan, devices: &[Device]) -> Result<(), GpuError> {
+    let ops = plan.programs.iter().flat_map(|program| &program.ops);
+    let kernels: BTreeSet<Option<DType>> = ops
+        .filter_map(|op| match op.kind.local()? {
+            Local::Encode(Batch { dtype, .. }) | Local::Decode(Batch { dtype, .. }) => Some(Some(*dtype)),
+            Local::Reduce(_) => Some(None),
+            Local::Split(_) | Local::GatherRows(_) => None,
+        })
+        .collect();
+    for device in devices {
+        let arch = device.arch()?;
+        for dtype in &kernels {
+            let spec = || plan.codec.as_ref().expect("coded plans name their codec");
+            zipwire_kernels::check_code(dtype.map(|dtype| (spec(), dtype)), &arch)?;
+        }
+    }
+    Ok(())
 }
 
 fn gpus<'p>(prepared: &'p Prepared<'_>) -> Result<&'p [Device], GpuError> {

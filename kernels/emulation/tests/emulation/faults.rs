@@ -20,6 +20,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("faults::a_shuffle_from_outside", || dies("from_outside", "outside of the mask", "__shfl_sync(0xffu")),
     ("faults::a_wait_without_end", || dies("wait_for_ever", "still waits", "while (*flag == 0)")),
     ("faults::a_write_behind_dynamic_shared_memory", a_write_behind_dynamic_shared_memory),
+    ("faults::the_environment_plants_one", the_environment_plants_one),
 ];
 
 pub(crate) const SCENES: &[Scene] = &[
@@ -30,6 +31,7 @@ pub(crate) const SCENES: &[Scene] = &[
     Scene { name: "never_come", run: || launch("never_come", 0) },
     Scene { name: "from_outside", run: || launch("from_outside", 0) },
     Scene { name: "wait_for_ever", run: || launch("wait_for_ever", 0) },
+    Scene { name: "planted", run: planted },
     Scene { name: "behind_dynamic", run: || launch("behind_dynamic", 124) },
 ];
 
@@ -100,4 +102,49 @@ fn a_missing_barrier_shows() {
         eprintln!("{variant}: wrong with {wrong} of 20 seeds");
         assert!(wrong > 0, "{variant} is not noticed");
     }
+}
+
+/// Fills 1000 words by a kernel, and prints how it went.
+fn planted() -> ExitCode {
+    const COUNT: u32 = 1000;
+    let gpu = Gpu::open(0);
+    // SAFETY: the size is not zero.
+    let room = unsafe { cudarc::driver::result::malloc_sync(1 << 20) };
+    let values = gpu.zeros::<u32>(COUNT as usize);
+    let (mut count, mut value) = (COUNT, 41u32);
+    let mut args = [values.arg(), crate::gpu::arg(&mut count), crate::gpu::arg(&mut value)];
+    gpu.launch("fill", 4, 256, 0, &mut args);
+    // SAFETY: the stream lives as long as this.
+    let is_done = || unsafe { cudarc::driver::sys::cuStreamQuery(gpu.stream) };
+    let begin = std::time::Instant::now();
+    while is_done() == cudarc::driver::sys::CUresult::CUDA_ERROR_NOT_READY {
+        if begin.elapsed() > std::time::Duration::from_millis(300) {
+            println!("still runs");
+            // Threads of the stream never end.
+            std::process::exit(0);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    match gpu.synchronize() {
+        Ok(()) => println!("first {}, room {}", gpu.download(&values)[0], room.is_ok()),
+        Err(error) => println!("{error:?}"),
+    }
+    ExitCode::SUCCESS
+}
+
+fn the_environment_plants_one() {
+    let says = |fault: &str, expected: &str| {
+        let output = scene("planted").env("FAKECUDA_FAULT", fault).output().unwrap();
+        let said =
+            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+        assert!(said.contains(expected), "{fault}: {said}");
+    };
+    says("", "first 41, room true");
+    says("skip:fill", "first 0, room true");
+    says("skip:another", "first 41, room true");
+    says("hang:fill", "still runs");
+    says("stick:fill", "CUDA_ERROR_ILLEGAL_ADDRESS");
+    says("memory:1048576", "first 41, room false");
+    says("memory:1048577", "first 41, room true");
+    says("nonsense:fill", "expected hang, skip or stick");
 }

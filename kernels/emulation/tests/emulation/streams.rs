@@ -13,6 +13,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("streams::a_dropped_wait_shows", a_dropped_wait_shows),
     ("streams::queries_tell_the_truth", queries_tell_the_truth),
     ("streams::host_functions_run_in_turn", host_functions_run_in_turn),
+    ("streams::a_wait_for_a_word_holds_up_its_stream_only", a_wait_for_a_word_holds_up_its_stream_only),
     ("streams::the_default_stream_is_refused", the_default_stream_is_refused),
 ];
 
@@ -149,4 +150,20 @@ fn the_default_stream_is_refused() {
         &mut [values.arg(), arg(&mut 1u32), arg(&mut 7u32)],
     );
     assert_eq!(launched, Err(result::DriverError(sys::CUresult::CUDA_ERROR_NOT_SUPPORTED)));
+}
+
+fn a_wait_for_a_word_holds_up_its_stream_only() {
+    let gpu = Gpu::open(0);
+    let (other, word) = (Gpu::stream(), gpu.zeros::<u32>(1));
+    gpu.synchronize().unwrap();
+    let equal = sys::CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_EQ as u32;
+    // SAFETY: the streams live as long as the process, and the word is device memory.
+    unsafe {
+        sys::cuStreamWaitValue32_v2(gpu.stream, word.pointer, 7, equal).result().unwrap();
+        assert_eq!(sys::cuStreamQuery(gpu.stream), sys::CUresult::CUDA_ERROR_NOT_READY);
+        result::memset_d8_async(word.pointer, 7, 1, other).unwrap();
+        result::stream::synchronize(other).unwrap();
+        result::stream::synchronize(gpu.stream).unwrap();
+        assert!(sys::cuStreamWaitValue32_v2(gpu.stream, 64, 7, equal).result().is_err(), "no allocation");
+    }
 }
