@@ -507,6 +507,9 @@ pub(crate) struct BenchGpuArgs {
     /// Only compare frames of odd lengths, noise and all bit patterns with the CPU's.
     #[arg(long)]
     pub(crate) compare_only: bool,
+    /// Leave out sums of BF16 values.
+    #[arg(long)]
+    pub(crate) no_sums: bool,
     /// Seed of the noise that is compared with the CPU.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,

@@ -3,6 +3,8 @@
 
 #[path = "cuda/bench_gpu.rs"]
 mod bench_gpu;
+#[path = "cuda/bench_script.rs"]
+mod bench_script;
 #[path = "it/common/mod.rs"]
 mod common;
 
@@ -29,16 +31,26 @@ fn main() -> ExitCode {
 fn trials() -> Vec<Trial> {
     let mut trials = gpus::trials(&cases(32), is_long, conforms_delayed);
     let command = |name: &str, test: fn()| {
-        Trial::test(format!("bench_gpu::{name}"), move || {
+        Trial::test(name, move || {
             test();
             Ok(())
         })
     };
     trials.extend([
-        command("whole::measures_types_layouts_and_sums", bench_gpu::measures_types_layouts_and_sums)
+        command(
+            "bench_gpu::whole::measures_types_layouts_and_sums",
+            bench_gpu::measures_types_layouts_and_sums,
+        )
+        .with_ignored_flag(true),
+        command("bench_script::whole::plays_every_step", bench_script::plays_every_step)
             .with_ignored_flag(true),
-        command("goes_on_behind_a_difference", bench_gpu::goes_on_behind_a_difference),
-        command("says_what_has_no_kernels", bench_gpu::says_what_has_no_kernels),
+        command(
+            "bench_script::whole::measures_all_else_beside_a_fault",
+            bench_script::measures_all_else_beside_a_fault,
+        )
+        .with_ignored_flag(true),
+        command("bench_gpu::goes_on_behind_a_difference", bench_gpu::goes_on_behind_a_difference),
+        command("bench_gpu::says_what_has_no_kernels", bench_gpu::says_what_has_no_kernels),
     ]);
     trials
 }

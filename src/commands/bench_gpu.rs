@@ -57,6 +57,7 @@ pub(crate) fn run(args: &BenchGpuArgs, cancel: &Cancel) -> Result<(), CliError> 
         values: &values,
         seed: args.seed,
         sizes: &sizes,
+        sums: !args.no_sums,
         rotated: args.rotate,
         shortest_s: f64::from(args.round_ms) * 1e-3,
         warm_up_s: f64::from(args.warm_up_ms) * 1e-3,

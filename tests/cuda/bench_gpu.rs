@@ -39,8 +39,10 @@ pub(crate) fn measures_types_layouts_and_sums() {
 pub(crate) fn goes_on_behind_a_difference() {
     let lines = |fault: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zipwire"));
-        let fixed = ["bench", "gpu", "--json-lines", "--least", "65536", "--most", "65536", "--rotate", "65536"];
-        let types = ["--codec", "window7", "--layout", "split,compact", "--round-ms", "1", "--warm-up-ms", "1"];
+        let fixed =
+            ["bench", "gpu", "--json-lines", "--least", "65536", "--most", "65536", "--rotate", "65536"];
+        let types =
+            ["--codec", "window7", "--layout", "split,compact", "--round-ms", "1", "--warm-up-ms", "1"];
         let output = command.args(fixed).args(types).env("FAKECUDA_FAULT", fault).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).unwrap();

@@ -39,6 +39,8 @@ pub struct GpuSettings<'a> {
     pub seed: u64,
     /// Bytes of values per launch, one row each; without any, frames are compared with the CPU's only.
     pub sizes: &'a [u64],
+    /// Whether sums of BF16 values are measured as well.
+    pub sums: bool,
     /// Launches take turns among as many bytes of values: more than a cache of the GPU holds.
     pub rotated: u64,
     /// Seconds that each measurement takes at least.
@@ -163,7 +165,7 @@ pub struct GpuReport {
     pub comparisons: Vec<GpuComparison>,
     /// The rows, by type, size, codec and layout.
     pub rows: Vec<GpuRow>,
-    /// Sums, by size, if BF16 is among the types.
+    /// Sums, by size, if they are measured and BF16 is among the types.
     pub sums: Vec<GpuSum>,
     /// Differences and failures; a row that has one is not measured.
     pub failures: Vec<GpuFailure>,
@@ -329,7 +331,7 @@ impl<'a> Run<'a> {
                 Err(error) => self.fail(&codec, dtype, layout, Some(bytes), error.to_string()),
             }
         }
-        if dtype == DType::Bf16 {
+        if self.settings.sums && dtype == DType::Bf16 {
             self.check_cancelled()?;
             let sets = set_count(self.device, bytes, self.settings.rotated);
             let rows = sets.and_then(|sets| {
