@@ -7,6 +7,8 @@ mod bench_gpu;
 mod bench_script;
 #[path = "it/common/mod.rs"]
 mod common;
+#[path = "cuda/kernels.rs"]
+mod kernels_compile;
 
 use std::process::ExitCode;
 
@@ -50,6 +52,11 @@ fn trials() -> Vec<Trial> {
         )
         .with_ignored_flag(true),
         command("bench_gpu::goes_on_behind_a_difference", bench_gpu::goes_on_behind_a_difference),
+        command(
+            "kernels::compiled_kernels_take_no_compiler",
+            kernels_compile::compiled_kernels_take_no_compiler,
+        ),
+        command("kernels::refusals_of_compile", kernels_compile::refusals_of_compile),
         command("bench_gpu::says_what_has_no_kernels", bench_gpu::says_what_has_no_kernels),
     ]);
     trials

@@ -4,7 +4,7 @@
 use std::ffi::{CStr, CString, OsString};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::Once;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, thread};
 
@@ -139,17 +139,19 @@ pub fn compile_all(
 /// # Errors
 /// If there is none.
 pub fn compiler() -> Result<String, GpuError> {
-    static SEARCH: Once = Once::new();
-    SEARCH.call_once(|| match env::var_os("ZIPWIRE_NVRTC") {
-        Some(folder) => _ = load_from(Path::new(&folder)),
-        None if is_present() => {}
-        None => {
-            let roots = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os);
-            let mut roots = roots.chain([OsString::from("/usr/local/cuda")]);
-            roots.any(|root| load_from(&Path::new(&root).join("lib64")));
-        }
-    });
-    if !is_present() {
+    static IS_FOUND: OnceLock<bool> = OnceLock::new();
+    let is_found =
+        IS_FOUND.get_or_init(|| match env::var_os("ZIPWIRE_NVRTC").filter(|folder| !folder.is_empty()) {
+            // No other one is taken where one is named.
+            Some(folder) => load_from(Path::new(&folder)) && is_present(),
+            None if is_present() => true,
+            None => {
+                let roots = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os);
+                let mut roots = roots.chain([OsString::from("/usr/local/cuda")]);
+                roots.any(|root| load_from(&Path::new(&root).join("lib64"))) && is_present()
+            }
+        });
+    if !is_found {
         return Err(GpuError::NoCompiler);
     }
     let (mut major, mut minor) = (0, 0);

@@ -1,6 +1,7 @@
 //! `zipwire kernels`: machine code for GPUs, made where there is none.
 
 use serde_json::json;
+use zipwire::codec::DType;
 use zipwire::kernels::{CompiledModule, cache, compile_all, compiler};
 use zipwire::{Cancel, ExecuteError};
 
@@ -36,7 +37,7 @@ fn compile(args: &KernelsCompileArgs, cancel: &Cancel) -> Result<(), CliError> {
     let compiled = compile_all(&args.arch, &folder, || cancel.is_cancelled())?;
     let modules = compiled.ok_or(ExecuteError::Cancelled)?;
     if args.json {
-        let file = |module: &CompiledModule| json!({ "module": module.name, "type": module.dtype.map(|dtype| dtype.name()), "bytes": module.bytes, "path": module.path });
+        let file = |module: &CompiledModule| json!({ "module": module.name, "type": module.dtype.map(DType::name), "bytes": module.bytes, "path": module.path });
         let files: Vec<_> = modules.iter().map(file).collect();
         return print_json(&json!({ "compiler": compiler, "arch": args.arch, "modules": files }));
     }
