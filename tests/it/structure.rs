@@ -107,7 +107,7 @@ fn walk(folder: &Path) -> Vec<String> {
         let path = entry.expect("folders can be read").path();
         let name =
             path.strip_prefix(root()).expect("the walk stays below the root").to_string_lossy().into_owned();
-        if ["target", "out", ".git"].contains(&name.as_str()) {
+        if ["target", "out", ".git", ".gpu"].contains(&name.as_str()) {
             continue;
         }
         if path.is_dir() { names.extend(walk(&path)) } else { names.push(name) }

@@ -2,7 +2,8 @@
 //!
 //! [`Emulation::build`] compiles kernel sources with the C++ compiler of the system, next to a fake `libcuda.so.1` and a fake
 //! `libnvrtc.so.13`. A process that is started with [`Emulation::environment`] loads these instead of the real ones.
-//! [`harness`] is the main function of a test that does so with itself.
+//! [`harness`] is the main function of a test that does so with itself; the example `emulated` runs any command so, and `FAKECUDA_FAULT`
+//! plants a fault below it (`runtime/state.h`).
 //!
 //! - `cuda/` is what a kernel source sees: a portable subset of CUDA C++. Threads are fibers; barriers, shuffles and masks are
 //!   checked; shared memory is poisoned; with a seed, the order of threads is random.

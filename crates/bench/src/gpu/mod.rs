@@ -109,7 +109,7 @@ pub struct GpuComparison {
     pub layout: &'static str,
     /// Frames of odd lengths, noise and all bit patterns.
     pub frames: u64,
-    /// Those that differ from the CPU's, are refused or decode to other values.
+    /// Number of them that differ from the CPU's, are refused or decode to other values.
     pub wrong: u64,
 }
 
