@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use zipwire::executors::{self, Capabilities, MPI, PlanReport, PlanRun, SIM, THREADS, ValidationSupport};
-use zipwire::scenarios::{Experiment, Source, load};
+use zipwire::scenarios::{Experiment, Source, Variant, load};
 use zipwire::schedule::FailureKind;
 use zipwire::{Cancel, ExecuteError, Executor, Output, Prepared, RunResult, compare, write_run};
 
@@ -140,7 +140,7 @@ fn an_executor_of_ones_own_adapts_and_has_faults() {
     let cancel = Cancel::new();
     let adaptive = experiment_of("switcher/small-2x2", &[]);
     let mut prepared = Prepared::new(&adaptive, &cancel).unwrap();
-    let index = adaptive.variants.iter().position(|variant| variant.is_adaptive()).unwrap();
+    let index = adaptive.variants.iter().position(Variant::is_adaptive).unwrap();
     let outcome = prepared.run(index, &Lent, &cancel).unwrap();
     assert_eq!(outcome.verified, Some(true));
     let switcher = outcome.switcher.unwrap();

@@ -304,11 +304,6 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Whether a plan launches kernels, so that it takes a compiler for them.
-pub fn takes_kernels(plan: &Plan) -> bool {
-    plan.programs.iter().flat_map(|program| &program.ops).any(|op| matches!(op.kind, OpKind::Local(_)))
-}
-
 /// Whether these GPUs have room for a plan: for its regions and what kernels keep, beside code and streams, and what the driver adds to large
 /// allocations.
 ///
