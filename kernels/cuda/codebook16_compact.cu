@@ -35,7 +35,7 @@ template <class Type> DEVICE void open_compact_frames(const Frame* frames) {
         open_state<Format, LAYOUT_COMPACT>(frame, front, 0, is_right ? FAULT_NONE : FAULT_BOOK, (end + 7) / 8 - HEADER_BYTES / 8);
     }
     __syncthreads();
-    place_tiles(frame, end, totals, [=](u32 block) {
+    place_tiles<PLACED_AT_ONCE>(frame, end, totals, [=](u32 block) {
         u32 sum = 0, fault = FAULT_NONE;
         for (u32 tile = 0; tile < Format::TILES; ++tile) {
             const u32 count = Format::values_of(values_of_tile<Format>(frame->count, block), tile);
@@ -105,7 +105,7 @@ template <class Format> DEVICE u64 decode_compact(const Frame* frame, u32 block,
         if (!join_coded<Format>(seat, book, list, entry.form, entry.escapes, rests, codes, group, escaped, v)) report(frame, FAULT_CODES);
 #pragma unroll
         for (u32 j = 0; j < 4; ++j) __stcs((Piece*)(values + seat.first(j)), v[j]);
-        return block_sum(mix_values<Format, true>(v, seat, block), shared->parts);
+        return block_sum<CHECKED>(mix_values<Format, true>(v, seat, block), shared->parts);
     }
     u32 marked;
     Kept kept =
@@ -134,7 +134,7 @@ template <class Format> DEVICE u64 decode_compact(const Frame* frame, u32 block,
     const u32 first = 32 * seat.thread, live = first >= seat.count ? 0 : seat.count - first < 32 ? seat.count - first : 32;
     const u64 word = (tile * TILE_VALUES + first) / 8 * Format::WIDTH;
     const auto from = [=](u32 place) { return ((const Value*)stage)[place]; };
-    return block_sum(write_kept(kept, from, values + first, live, word), shared->parts);
+    return block_sum<CHECKED>(write_kept(kept, from, values + first, live, word), shared->parts);
 }
 
 // Reads the frames of a batch, after `codebook16_open_compact`. A block of threads per 16 KiB of values.

@@ -12,3 +12,5 @@ extern "C" __global__ void __launch_bounds__(512, 2) rans_decode_dtype(const Fra
 extern "C" __global__ void __launch_bounds__(1024) rans_open_compact_dtype(const Frame* frames) { open_rans_compact<RansDtype>(frames + blockIdx.x); }
 extern "C" __global__ void __launch_bounds__(512, RansDtype::WIDTH == 4 ? 1 : 2)
 rans_decode_compact_dtype(const Frame* frames, u32 frame_count) { decode_rans_compact<RansDtype>(frames, frame_count); }
+extern "C" __global__ void __launch_bounds__(32) rans_close_dtype(const Frame* frames) { close_frames<RansDtype>(frames); }
+extern "C" __global__ void __launch_bounds__(32) rans_close_compact_dtype(const Frame* frames) { close_frames<RansDtype, LAYOUT_COMPACT>(frames); }

@@ -34,7 +34,7 @@ pub struct CompactBlock {
 }
 
 /// Bytes of `Frame` and of `State` in `cuda/common.cuh`, and where the status is in the latter.
-const FRAME_LEN: usize = 72;
+pub(crate) const FRAME_LEN: usize = 72;
 pub(crate) const STATE_LEN: usize = 40;
 pub(crate) const STATUS_AT: usize = 20;
 
@@ -50,8 +50,9 @@ pub(crate) struct Batch {
     /// State of each frame, shared by its blocks; decoders leave their findings there.
     pub(crate) states: DeviceRegion,
     pub(crate) frame_count: u32,
-    /// Tiles of all frames.
+    /// Tiles of all frames, and of the one that has most.
     pub(crate) tile_count: u32,
+    pub(crate) most_tiles: u32,
     /// Regions that the descriptions point to.
     _kept: (Vec<Described>, DeviceRegion),
 }
@@ -70,6 +71,7 @@ impl Batch {
     /// Describes frames to the kernels. Waits for the device.
     pub(crate) fn new(device: &Device, module: Module, frames: Vec<Described>) -> Result<Self, GpuError> {
         let tiles = |frame: &Described| frame.count.div_ceil(module.tile) as u64;
+        let most_tiles = frames.iter().map(tiles).max().unwrap_or(0);
         let kept = |frame: &Described| module.kept_len(frame.count as u64);
         let described = DeviceRegion::allocate(device, (FRAME_LEN * frames.len()) as u64)?;
         let states = zeros(device, (STATE_LEN * frames.len()) as u64)?;
@@ -97,6 +99,7 @@ impl Batch {
             states,
             frame_count: u32::try_from(frames.len()).expect("frames are counted in 32 bits"),
             tile_count: u32::try_from(first_tile).expect("tiles are counted in 32 bits"),
+            most_tiles: u32::try_from(most_tiles).expect("they are some of these"),
             _kept: (frames, tile_states),
         })
     }

@@ -7,22 +7,28 @@ use std::sync::Arc;
 
 use zipwire_codec::{Codec, DType, FrameShape, Spec};
 
-use crate::batch::{Batch, Block, CompactBlock, Described, Needs, STATE_LEN, STATUS_AT, frame_len};
+use crate::batch::{
+    Batch, Block, CompactBlock, Described, FRAME_LEN, Needs, STATE_LEN, STATUS_AT, frame_len,
+};
 use crate::compile::compile;
 use crate::device::{Code, Device, DeviceRegion, Function, Stream};
 use crate::error::{Fault, GpuError};
-use crate::module::Module;
+use crate::module::{Before, Module};
+use crate::variant::Variant;
 
-/// Threads of a block that seals a frame, and how many such blocks a frame has at most.
-const SEAL_THREADS: u32 = 256;
-const SEAL_BLOCKS: u32 = 64;
-/// Tiles whose front matter a block seals, if there are enough blocks.
-const SEAL_TILES: u32 = 256;
-/// Threads of a block that looks at a frame before it is encoded, and how many such blocks a frame has at most.
+/// Threads of a block that seals a frame or folds sums over its tiles, and how many such blocks a frame has at most.
+const FOLD_THREADS: u32 = 256;
+const FOLD_BLOCKS: u32 = 64;
+/// Tiles that such a block has, if there are enough blocks.
+const FOLD_TILES: u32 = 256;
+/// Threads of a block that compares the checksum of a frame.
+const CLOSE_THREADS: u32 = 32;
+/// Frames that a launch with blocks for each frame may have: the second dimension of a grid has 16 bits.
+const MOST_FRAMES: u32 = 65_535;
+/// Threads of a block that looks at a frame before it is encoded.
 const BEFORE_THREADS: u32 = 256;
-const BEFORE_BLOCKS: u32 = 128;
-/// Tiles that such a block looks at, if there are enough blocks.
-const BEFORE_TILES: u32 = 16;
+/// Tiles that such a block looked at in the variant `old:before`, and how many blocks a frame had at most.
+const OLD_BEFORE: (u32, u32) = (16, 128);
 /// Threads of the block that opens a frame.
 const OPEN_THREADS: u32 = 1024;
 
@@ -33,19 +39,26 @@ pub struct Coder(Arc<Kernels>);
 struct Kernels {
     device: Device,
     module: Module,
+    variant: Variant,
     codec: Box<dyn Codec>,
     dtype: DType,
     /// Kernel before encoders of either layout.
-    before: Option<Function>,
+    before: Option<Look>,
     encode: Encoding,
     /// The same for the compact layout, if there are such.
     encode_compact: Option<Encoding>,
-    /// Kernels that open and decode.
-    decode: [Function; 2],
-    /// The same for the compact layout.
-    decode_compact: [Function; 2],
+    decode: Decoding,
+    decode_compact: Decoding,
     /// The functions are in it.
     _code: Code,
+}
+
+/// Kernel before encoders.
+struct Look {
+    function: Function,
+    /// Tiles that a block looks at, and how many blocks a frame has at most.
+    tiles: u32,
+    most_blocks: u32,
 }
 
 /// Kernels that encode a layout, in launch order: the encoder, a second pass if there is one, and the one that seals frames.
@@ -53,6 +66,13 @@ struct Encoding {
     encode: Function,
     again: Option<Function>,
     seal: Function,
+}
+
+/// Kernels that decode a layout, in launch order. The last one compares checksums, if the decoder does not.
+struct Decoding {
+    open: Function,
+    decode: Function,
+    close: Option<Function>,
 }
 
 /// Encodes the same blocks, again and again.
@@ -106,8 +126,20 @@ impl Coder {
     /// # Errors
     /// If there are none for this codec and type, there is no compiler, or the driver fails.
     pub fn new(device: &Device, spec: &Spec, dtype: DType) -> Result<Self, GpuError> {
+        Self::with(device, spec, dtype, Variant::of_environment()?.checked()?)
+    }
+
+    /// The same for measuring: `ZIPWIRE_KERNELS` may ask for decoders that compare no checksums.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn for_measuring(device: &Device, spec: &Spec, dtype: DType) -> Result<Self, GpuError> {
+        Self::with(device, spec, dtype, Variant::of_environment()?)
+    }
+
+    fn with(device: &Device, spec: &Spec, dtype: DType, variant: Variant) -> Result<Self, GpuError> {
         let module = module(spec, dtype)?;
-        let code = Code::load(device, &compile(&module.source(dtype), &device.arch()?)?)?;
+        let code = Code::load(device, &compile(&module.source(dtype, variant), &device.arch()?)?)?;
         let function = |work: &str| code.function(&module.kernel(work, dtype));
         let encoding = |layout: &str| -> Result<Encoding, GpuError> {
             let function = |work: &str| function(&format!("{work}{layout}"));
@@ -117,16 +149,28 @@ impl Coder {
                 seal: function("seal")?,
             })
         };
+        let closes = !variant.has("old:close") && !variant.has("unchecked");
+        let decoding = |layout: &str| -> Result<Decoding, GpuError> {
+            let function = |work: &str| function(&format!("{work}{layout}"));
+            let close = closes.then(|| function("close")).transpose()?;
+            Ok(Decoding { open: function("open")?, decode: function("decode")?, close })
+        };
+        let before = |before: Before| -> Result<Look, GpuError> {
+            let shape = (before.tiles, before.most_blocks);
+            let (tiles, most_blocks) = if variant.has("old:before") { OLD_BEFORE } else { shape };
+            Ok(Look { function: function(before.name)?, tiles, most_blocks })
+        };
         Ok(Self(Arc::new(Kernels {
             device: device.clone(),
             module,
+            variant,
             codec: spec.codec(),
             dtype,
-            before: module.before.map(function).transpose()?,
+            before: module.before.map(before).transpose()?,
             encode: encoding("")?,
             encode_compact: module.encodes_compact().then(|| encoding("_compact")).transpose()?,
-            decode: [function("open")?, function("decode")?],
-            decode_compact: [function("open_compact")?, function("decode_compact")?],
+            decode: decoding("")?,
+            decode_compact: decoding("_compact")?,
             _code: code,
         })))
     }
@@ -209,19 +253,17 @@ impl Encoder {
         }
         let (mut frames, mut frame_count) = (batch.frames.address(), batch.frame_count);
         let mut params = [parameter(&mut frames), parameter(&mut frame_count)];
-        let blocks = batch.tile_count.div_ceil(SEAL_TILES).min(SEAL_BLOCKS);
-        let blocks_before = batch.tile_count.div_ceil(BEFORE_TILES).min(BEFORE_BLOCKS);
         // SAFETY: the kernels take the address of the descriptions and their number. The batch has checked what they point
         // to and keeps it; the functions' code is kept by `kernels`.
         unsafe {
-            if let Some(before) = &kernels.before {
-                let grid = (blocks_before, batch.frame_count);
-                before.launch(stream, grid, BEFORE_THREADS, &mut params[..1])?;
+            if let Some(Look { function, tiles, most_blocks }) = &kernels.before {
+                let blocks = batch.most_tiles.div_ceil(*tiles).min(*most_blocks);
+                launch_for_frames(function, stream, batch, blocks, BEFORE_THREADS)?;
             }
             for encode in [Some(encode), again.as_ref()].into_iter().flatten() {
                 encode.launch(stream, (batch.tile_count, 1), kernels.module.threads, &mut params)?;
             }
-            seal.launch(stream, (blocks, batch.frame_count), SEAL_THREADS, &mut params[..1])
+            launch_for_frames(seal, stream, batch, fold_blocks(batch), FOLD_THREADS)
         }
     }
 }
@@ -237,13 +279,19 @@ impl Decoder {
         if batch.tile_count == 0 {
             return Ok(());
         }
-        let [open, decode] = if *is_compact { &kernels.decode_compact } else { &kernels.decode };
+        let Decoding { open, decode, close } =
+            if *is_compact { &kernels.decode_compact } else { &kernels.decode };
+        let (close_blocks, close_threads) =
+            if kernels.module.folds { (fold_blocks(batch), FOLD_THREADS) } else { (1, CLOSE_THREADS) };
         let (mut frames, mut frame_count) = (batch.frames.address(), batch.frame_count);
         let mut params = [parameter(&mut frames), parameter(&mut frame_count)];
         // SAFETY: as for the encoder; whatever the frames hold, the kernels stay within the regions.
         unsafe {
             open.launch(stream, (batch.frame_count, 1), OPEN_THREADS, &mut params[..1])?;
-            decode.launch(stream, (batch.tile_count, 1), kernels.module.threads, &mut params)
+            decode.launch(stream, (batch.tile_count, 1), kernels.module.threads, &mut params)?;
+            close
+                .as_ref()
+                .map_or(Ok(()), |close| launch_for_frames(close, stream, batch, close_blocks, close_threads))
         }
     }
 
@@ -264,6 +312,31 @@ impl Decoder {
 
 fn module(spec: &Spec, dtype: DType) -> Result<Module, GpuError> {
     Module::of(spec, dtype).ok_or_else(|| GpuError::Unsupported { spec: Box::new(spec.clone()), dtype })
+}
+
+/// Blocks of threads that seal a frame or fold sums over its tiles.
+fn fold_blocks(batch: &Batch) -> u32 {
+    batch.most_tiles.div_ceil(FOLD_TILES).min(FOLD_BLOCKS)
+}
+
+/// Launches a kernel that has so many blocks of threads for each frame of a batch: once, or as often as a grid has too few places for the frames.
+///
+/// # Safety
+/// The function is a kernel that takes the address of the first description.
+unsafe fn launch_for_frames(
+    function: &Function,
+    stream: &Stream,
+    batch: &Batch,
+    blocks: u32,
+    threads: u32,
+) -> Result<(), GpuError> {
+    for first in (0..batch.frame_count).step_by(MOST_FRAMES as usize) {
+        let mut frames = batch.frames.address() + u64::from(first) * FRAME_LEN as u64;
+        let grid = (blocks, (batch.frame_count - first).min(MOST_FRAMES));
+        // SAFETY: as the caller promises; the batch has as many descriptions from there on.
+        unsafe { function.launch(stream, grid, threads, &mut [parameter(&mut frames)]) }?;
+    }
+    Ok(())
 }
 
 /// A parameter of a kernel, as the driver wants it.

@@ -2,6 +2,8 @@
 
 use zipwire_codec::{DType, Spec};
 
+use crate::variant::Variant;
+
 const COMMON: &str = include_str!("../cuda/common.cuh");
 const SUM: &str = include_str!("../cuda/sum.cu");
 
@@ -20,14 +22,27 @@ pub(crate) struct Module {
     pub(crate) threads: u32,
     /// Words of 64 bits that kernels keep of each frame, and of each of its tiles.
     pub(crate) kept: (usize, usize),
-    /// Name of the kernel that runs before the encoder, if there is one: the same in all layouts.
-    pub(crate) before: Option<&'static str>,
+    /// The kernel that runs before the encoder, if there is one: the same in all layouts.
+    pub(crate) before: Option<Before>,
     /// Name of the kernel that runs after the encoder with as many blocks of threads, if there is one.
     pub(crate) again: Option<&'static str>,
+    /// Whether the kernel that closes decoded frames folds the sums over their tiles.
+    pub(crate) folds: bool,
     /// Alignment of compact frames in bytes.
     pub(crate) compact_align: u64,
     /// Source, behind [`Self::text`], of the kernels that encode the compact layout; `None` if compact frames are only decoded.
     pub(crate) compact_encoder: Option<&'static str>,
+}
+
+/// A kernel that looks at frames before they are encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Before {
+    /// Name of the kernel.
+    pub(crate) name: &'static str,
+    /// Tiles that a block of threads looks at, if there are enough blocks: with four loads of each thread at once.
+    pub(crate) tiles: u32,
+    /// Blocks that a frame has at most: eight for each of 132 multiprocessors, or as many as there is work for.
+    pub(crate) most_blocks: u32,
 }
 
 /// One word per tile: the offset of its part of the dynamic section.
@@ -50,6 +65,7 @@ const WINDOW7: Module = Module {
     kept: OF_TILES,
     before: None,
     again: None,
+    folds: false,
     compact_align: 1,
     compact_encoder: Some(concat!(
         include_str!("../cuda/compact_encode.cu"),
@@ -73,8 +89,9 @@ const CODEBOOK16: Module = Module {
     threads: 256,
     // Counts of exponents, and where each tile begins.
     kept: (128, 1),
-    before: Some("book"),
+    before: Some(Before { name: "book", tiles: 16, most_blocks: 1056 }),
     again: None,
+    folds: false,
     compact_align: 1,
     compact_encoder: Some(concat!(
         include_str!("../cuda/compact_encode.cu"),
@@ -100,6 +117,7 @@ const TIERED: Module = Module {
     kept: OF_TILES,
     before: None,
     again: None,
+    folds: false,
     compact_align: 1,
     compact_encoder: Some(concat!(
         include_str!("../cuda/compact_encode.cu"),
@@ -132,8 +150,9 @@ const RANS: Module = Module {
     threads: 512,
     // `Scratch`, and two sums of each tile.
     kept: (2124, 2),
-    before: Some("table"),
+    before: Some(Before { name: "table", tiles: 1, most_blocks: 16 }),
     again: Some("again"),
+    folds: false,
     compact_align: 1,
     compact_encoder: None,
 };
@@ -154,8 +173,10 @@ const HUFFMAN: Module = Module {
     threads: 288,
     // `Scratch`, and a `Part` of each tile.
     kept: (1094, 2),
-    before: Some("code"),
+    before: Some(Before { name: "code", tiles: 4, most_blocks: 1056 }),
     again: None,
+    // Blocks of a frame straddle tiles.
+    folds: true,
     compact_align: 16,
     // The sources of `split` have its kernels, too.
     compact_encoder: Some(""),
@@ -197,10 +218,14 @@ impl Module {
     }
 
     /// Translation unit with the kernels for this type.
-    pub(crate) fn source(self, dtype: DType) -> Source {
+    pub(crate) fn source(self, dtype: DType, variant: Variant) -> Source {
         let own = [self.text, self.compact_encoder.unwrap_or("")].concat();
         let own = own.replace("Dtype", &type_name(dtype)).replace("_dtype(", &format!("_{}(", suffix(dtype)));
-        Source { name: self.name, dtype: Some(dtype), text: format!("{COMMON}\n{own}") }
+        Source {
+            name: self.name,
+            dtype: Some(dtype),
+            text: format!("{}{COMMON}\n{own}", variant.constants()),
+        }
     }
 
     /// Name of a kernel.
@@ -220,9 +245,13 @@ pub struct Source {
     pub text: String,
 }
 
-/// Sources of all codecs that have kernels, for each of their types, and of sums.
+/// Sources of all codecs that have kernels, for each of their types, and of sums; in the variant that the environment names, if there is such.
 pub fn sources() -> Vec<Source> {
-    let all = Module::ALL.iter().flat_map(|module| module.dtypes.iter().map(|dtype| module.source(*dtype)));
+    let variant = Variant::of_environment().unwrap_or_default();
+    let of_module = |module: &Module| {
+        module.dtypes.iter().map(|dtype| module.source(*dtype, variant)).collect::<Vec<_>>()
+    };
+    let all = Module::ALL.iter().flat_map(of_module);
     all.chain([Source::sum()]).collect()
 }
 
@@ -258,12 +287,21 @@ mod tests {
     fn a_source_has_the_kernels_of_its_type_only() {
         for module in Module::ALL {
             for &dtype in module.dtypes {
-                let text = module.source(dtype).text;
+                let text = module.source(dtype, Variant::default()).text;
                 let kernels: Vec<&str> = text.split("extern \"C\" __global__").skip(1).map(name).collect();
-                let works =
-                    [Some("encode"), Some("seal"), Some("open"), Some("decode"), module.before, module.again];
-                let compact = ["open_compact", "decode_compact", "encode_compact", "seal_compact"];
-                let compact = &compact[..if module.compact_encoder.is_some() { 4 } else { 2 }];
+                let before = module.before.map(|before| before.name);
+                let works = [
+                    Some("encode"),
+                    Some("seal"),
+                    Some("open"),
+                    Some("decode"),
+                    Some("close"),
+                    before,
+                    module.again,
+                ];
+                let compact =
+                    ["open_compact", "decode_compact", "close_compact", "encode_compact", "seal_compact"];
+                let compact = &compact[..if module.compact_encoder.is_some() { 5 } else { 3 }];
                 let works = works.into_iter().flatten().chain(compact.iter().copied());
                 let mut expected: Vec<String> = works.map(|work| module.kernel(work, dtype)).collect();
                 expected.sort();

@@ -155,7 +155,6 @@ RARE = {
         [
             # Once for each frame of a launch, by one thread, or by the last warp only.
             ("const Frame* frame = frame_of(frames, frame_count, blockIdx.x);", "const Frame* frame = frames;"),
-            ("|| !is_last_block(state, frame->tile_count)) return;", "|| true) return;"),
             ("        if (threadIdx.x == 0) add_to_part(frame, tile, sum, high - low);\n", "        if (sum == 1) *at<u32>(frame->state) = 0;\n"),
             ("if (warp_id() == WARPS - 1) {", "if (false) {"),
             ("else if (before < len) is_wrong |= !is_end<Layout>(frame, thread, column, len - before);", ""),
@@ -225,8 +224,8 @@ LOOPS = {
 }
 
 for dtype in DTYPES:
-    # Slots, bases, groups of 256 values, a block's share of the front matter; what the last block does.
-    LOOPS[f"rans_decode_{dtype}"] = [2, 4, 128, 1, 1]
+    # Slots, bases, groups of 256 values, a block's share of the front matter.
+    LOOPS[f"rans_decode_{dtype}"] = [2, 4, 128, 1]
     # Rows of 128 values, by one warp of sixteen; words that are copied, 2.6 bits for a Gaussian value.
     LOOPS[f"rans_encode_{dtype}"] = [256 / 16, 32768 * 2.6 / 64 / 512]
 # The search of a frame, escapes, tiers, rounds of a tier: once, as in the layout `split`. Rows of a warp; of F32, planes.
