@@ -354,16 +354,36 @@ DEVICE void open_state(const Frame* frame, const u8* front, u32 values, u32 faul
 #define PLACED_AT_ONCE 8u
 #endif
 
-// Sums of what tiles have before them, of `before` and what `len_of` gives for each; returns the sum over all. By 1024 threads, each of which has
-// AT_ONCE tiles in a row.
-template <u32 AT_ONCE, class LenOf> DEVICE u64 scan_tiles(u64* offsets, u32 tile_count, u64 before, u32* totals, const LenOf& len_of) {
+// An entry of a tile as it is in a table that begins at a multiple of two bytes, or of four if entries are such multiples.
+template <u32 LEN> struct Raw {
+    u32 words[(LEN + 3) / 4];
+    DEVICE Raw read(const u8* from) {
+        Raw raw = Raw();
+#pragma unroll
+        for (u32 i = 0; LEN % 4 == 0 && i < LEN / 4; ++i) raw.words[i] = ((const u32*)from)[i];
+#pragma unroll
+        for (u32 i = 0; LEN % 4 != 0 && i < LEN / 2; ++i) raw.words[i / 2] |= (u32)((const u16*)from)[i] << 16 * (i & 1);
+        return raw;
+    }
+};
+
+// Sums of what tiles have before them: `before` and lengths, which `len_of` gives of what `read` has loaded; returns the sum over all. By 1024
+// threads, each of which has AT_ONCE tiles in a row.
+template <class Read, class LenOf>
+DEVICE u64 scan_tiles(u64* offsets, u32 tile_count, u64 before, u32* totals, const Read& read, const LenOf& len_of) {
+    const u32 AT_ONCE = PLACED_AT_ONCE;
 #pragma unroll 1
     for (u32 first = 0; first < tile_count; first += AT_ONCE * blockDim.x) {
         const u32 tile = first + AT_ONCE * threadIdx.x;
+        decltype(read(tile)) found[AT_ONCE];
         u32 lens[AT_ONCE], sum = 0;
 #pragma unroll
+        for (u32 i = 0; i < AT_ONCE; ++i) found[i] = read(tile + i < tile_count ? tile + i : tile_count - 1);
+        // Keeps loads in front of branches.
+        __syncwarp();
+#pragma unroll
         for (u32 i = 0; i < AT_ONCE; ++i) {
-            lens[i] = tile + i < tile_count ? len_of(tile + i) : 0;
+            lens[i] = tile + i < tile_count ? len_of(tile + i, found[i]) : 0;
             sum += lens[i];
         }
         u32 total;
@@ -384,10 +404,10 @@ template <u32 AT_ONCE, class LenOf> DEVICE u64 scan_tiles(u64* offsets, u32 tile
     return before;
 }
 
-// Finds where each tile's part of the dynamic section begins: `before`, and the lengths of the tiles before, which `len_of` gives and reports what
-// is wrong with. Ends the opening of a frame. By 1024 threads.
-template <u32 AT_ONCE, class LenOf> DEVICE void place_tiles(const Frame* frame, u64 before, u32* totals, const LenOf& len_of) {
-    const u64 end = scan_tiles<AT_ONCE>(at<u64>(frame->tiles_state), frame->tile_count, before, totals, len_of);
+// Finds where each tile's part of the dynamic section begins: `before`, and the lengths of the tiles before, which `len_of` gives of what `read`
+// has loaded, and reports what is wrong with. Ends the opening of a frame. By 1024 threads.
+template <class Read, class LenOf> DEVICE void place_tiles(const Frame* frame, u64 before, u32* totals, const Read& read, const LenOf& len_of) {
+    const u64 end = scan_tiles(at<u64>(frame->tiles_state), frame->tile_count, before, totals, read, len_of);
     if (threadIdx.x == 0) {
         State* state = state_of(frame);
         if (end != *at<const u64>(frame->size)) report(frame, FAULT_LENGTH);
@@ -404,10 +424,13 @@ template <class Format> DEVICE void open_frames(const Frame* frames, Common comm
     if (threadIdx.x == 0)
         open_state<Format>(frame, fixed, common.sum, common.fault, front_len<Format>(frame->count) / 8 - HEADER_BYTES / 8);
     __syncthreads();
+    typedef Raw<Format::ENTRY> Entry;
     const u8* table = fixed + Format::table_at();
-    place_tiles<PLACED_AT_ONCE>(frame, common.len, totals, [=](u32 tile) {
+    const u64 count = frame->count;
+    const auto read = [=](u32 tile) { return Entry::read(table + (u64)tile * Format::ENTRY); };
+    place_tiles(frame, common.len, totals, read, [=](u32 tile, const Entry& entry) {
         u32 fault = FAULT_NONE;
-        const u32 len = Format::dynamic_len(table + (u64)tile * Format::ENTRY, values_of_tile<Format>(frame->count, tile), &fault);
+        const u32 len = Format::dynamic_len((const u8*)entry.words, values_of_tile<Format>(count, tile), &fault);
         if (fault) report(frame, fault);
         return len;
     });

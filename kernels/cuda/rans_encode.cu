@@ -340,14 +340,18 @@ template <class Format> DEVICE void encode_blocks(const Frame* frames, u32 frame
     encode_block_of<Format>(frame, blockIdx.x - frame->first_tile, scratch_of(frame)->has_table != 0, false, &shared);
 }
 
-// Writes the tables of frames, and the blocks that could not know whether there is one: hardly ever any.
+// Whether a frame for which a table was made has it.
+DEVICE bool has_kept_table(const Scratch* scratch) { return !scratch->failed && scratch->coded; }
+
+#ifdef OLD_AGAIN
+// Writes the tables of frames, and the blocks that could not know whether there is one: hardly ever any. As many blocks of threads as encoders have.
 template <class Format> DEVICE void encode_again(const Frame* frames, u32 frame_count) {
     __shared__ RansEncodeShared shared;
     const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
     const Scratch* scratch = scratch_of(frame);
     if (!scratch->has_table) return;
     const u32 tile = blockIdx.x - frame->first_tile, count = values_of_tile<Format>(frame->count, tile);
-    const bool has_table = !scratch->failed && scratch->coded;
+    const bool has_table = has_kept_table(scratch);
     if (has_table && tile == 0 && warp_id() == 0) {
         const u32 sum = table_sum<Format>(scratch->table, frame->count);
         if (lane_id() == 0) atomicAdd(&state_of(frame)->values, sum);
@@ -356,6 +360,81 @@ template <class Format> DEVICE void encode_again(const Frame* frames, u32 frame_
     if (has_table && is_settled<Format>(at<const u64>(frame->tiles_state)[tile] & PUBLISHED_VALUE, tile, count)) return;
     encode_block_of<Format>(frame, tile, has_table, true, &shared);
 }
+#else
+// Writes the table of a frame, by one thread.
+template <class Format> DEVICE void write_table(const Frame* frame) {
+    const u64* table = scratch_of(frame)->table;
+    const u64 first = front_len<Format>(frame->count) / 8;
+    u64 sum = 0;
+#pragma unroll 1
+    for (u32 word = 0; word < TABLE_LEN / 8; ++word) {
+        at<u64>(frame->dynamic)[word] = table[word];
+        sum += mix(table[word], key(~(first + word)));
+    }
+    atomicAdd(&state_of(frame)->values, fold(sum));
+}
+
+// A block that is coded once more. Called, as it is at two places and hardly ever needed.
+template <class Format> static __device__ __noinline__ void encode_once_more(const Frame* frame, u32 tile, bool has_table, RansEncodeShared* shared) {
+    encode_block_of<Format>(frame, tile, has_table, true, shared);
+}
+
+// Writes the tables of frames, and the blocks that could not know whether there is one: hardly ever any. So threads look for them, in as many
+// blocks as there are multiprocessors.
+template <class Format> DEVICE void encode_again(const Frame* frames, u32 frame_count) {
+    __shared__ RansEncodeShared shared;
+    __shared__ u32 marks[WARPS];
+    const u32 tiles = frames[frame_count - 1].first_tile + frames[frame_count - 1].tile_count;
+    // Blocks of values of frames that have a table, in any order: the first launch has found their places.
+#pragma unroll 1
+    for (u32 first = blockIdx.x * THREADS; first < tiles; first += gridDim.x * THREADS) {
+        bool waits = false;
+        if (first + threadIdx.x < tiles) {
+            const Frame* frame = frame_of(frames, frame_count, first + threadIdx.x);
+            const u32 tile = first + threadIdx.x - frame->first_tile;
+            if (scratch_of(frame)->has_table && has_kept_table(scratch_of(frame))) {
+                if (tile == 0) write_table<Format>(frame);
+                waits = !is_settled<Format>(at<const u64>(frame->tiles_state)[tile] & PUBLISHED_VALUE, tile, values_of_tile<Format>(frame->count, tile));
+            }
+        }
+        const u32 of_warp = __ballot_sync(ALL, waits);
+        if (lane_id() == 0) marks[warp_id()] = of_warp;
+        __syncthreads();
+#pragma unroll 1
+        for (u32 warp = 0; warp < WARPS; ++warp) {
+#pragma unroll 1
+            for (u32 left = marks[warp]; left; left &= left - 1) {
+                const u32 number = first + 32 * warp + (u32)__ffs((int)left) - 1;
+                const Frame* frame = frame_of(frames, frame_count, number);
+                encode_once_more<Format>(frame, number - frame->first_tile, true, &shared);
+                __syncthreads();
+            }
+        }
+        __syncthreads();
+    }
+    // All blocks of frames that have none after all. They wait for those before them, so each one that starts takes the next.
+#pragma unroll 1
+    for (u32 first = 0; first < frame_count; first += THREADS) {
+        const u32 mine = first + threadIdx.x;
+        if (!__syncthreads_or(mine < frame_count && scratch_of(frames + mine)->has_table && !has_kept_table(scratch_of(frames + mine)))) continue;
+#pragma unroll 1
+        for (u32 number = first; number < frame_count && number < first + THREADS; ++number) {
+            const Frame* frame = frames + number;
+            Scratch* scratch = scratch_of(frame);
+            bool is_left = scratch->has_table && !has_kept_table(scratch);
+#pragma unroll 1
+            while (is_left) {
+                __syncthreads();
+                if (threadIdx.x == 0) marks[0] = atomicAdd(&scratch->next, 1u);
+                __syncthreads();
+                const u32 tile = marks[0];
+                is_left = tile < frame->tile_count;
+                if (is_left) encode_once_more<Format>(frame, tile, false, &shared);
+            }
+        }
+    }
+}
+#endif
 
 template <class Format> DEVICE void seal_blocks(const Frame* frames) {
     const Frame* frame = frames + blockIdx.y;

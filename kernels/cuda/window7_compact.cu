@@ -6,8 +6,9 @@
 struct Compact {
     u32 start, mode, escapes, coded;
     u32 lower; // bytes of a lower half in the body
-    template <class Format> DEVICE Compact read(const u8* front, u64 tile) {
-        const uint2 bytes = eight_bytes(front + HEADER_BYTES + COMPACT_ENTRY * tile, COMPACT_ENTRY);
+    DEVICE uint2 bytes_of(const u8* front, u64 tile) { return eight_bytes(front + HEADER_BYTES + COMPACT_ENTRY * tile, COMPACT_ENTRY); }
+    template <class Format> DEVICE Compact read(const u8* front, u64 tile) { return of<Format>(bytes_of(front, tile)); }
+    template <class Format> DEVICE Compact of(uint2 bytes) {
         Compact entry = {bytes.x & 0xffu, bytes.x >> 8 & 0xffu, bytes.x >> 16, bytes.y & 0xffffu, Format::LOWER};
         if (Format::LOWER && entry.mode & SHORT) {
             entry.mode ^= SHORT;
@@ -38,9 +39,11 @@ template <class Format> DEVICE void open_compact_frames(const Frame* frames) {
     const u64 end = compact_front_end(frame->tile_count);
     if (threadIdx.x == 0) open_state<Format, LAYOUT_COMPACT>(frame, front, 0, FAULT_NONE, (end + 7) / 8 - HEADER_BYTES / 8);
     __syncthreads();
-    place_tiles<PLACED_AT_ONCE>(frame, end, totals, [=](u32 tile) {
-        const Compact entry = Compact::read<Format>(front, tile);
-        const u32 count = values_of_tile<Format>(frame->count, tile), fault = entry.fault<Format>(count);
+    const u64 all = frame->count;
+    const auto read = [=](u32 tile) { return Compact::bytes_of(front, tile); };
+    place_tiles(frame, end, totals, read, [=](u32 tile, uint2 bytes) {
+        const Compact entry = Compact::of<Format>(bytes);
+        const u32 count = values_of_tile<Format>(all, tile), fault = entry.fault<Format>(count);
         if (fault) report(frame, fault);
         return fault ? 0u : entry.len<Format>(count);
     });

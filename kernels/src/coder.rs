@@ -29,6 +29,8 @@ const MOST_FRAMES: u32 = 65_535;
 const BEFORE_THREADS: u32 = 256;
 /// Tiles that such a block looked at in the variant `old:before`, and how many blocks a frame had at most.
 const OLD_BEFORE: (u32, u32) = (16, 128);
+/// Blocks of threads that look for what is to be coded once more: one for each of 132 multiprocessors.
+const AGAIN_BLOCKS: u32 = 132;
 /// Threads of the block that opens a frame.
 const OPEN_THREADS: u32 = 1024;
 
@@ -260,8 +262,10 @@ impl Encoder {
                 let blocks = batch.most_tiles.div_ceil(*tiles).min(*most_blocks);
                 launch_for_frames(function, stream, batch, blocks, BEFORE_THREADS)?;
             }
-            for encode in [Some(encode), again.as_ref()].into_iter().flatten() {
-                encode.launch(stream, (batch.tile_count, 1), kernels.module.threads, &mut params)?;
+            encode.launch(stream, (batch.tile_count, 1), kernels.module.threads, &mut params)?;
+            if let Some(again) = again {
+                let most = if kernels.variant.has("old:again") { u32::MAX } else { AGAIN_BLOCKS };
+                again.launch(stream, (batch.tile_count.min(most), 1), kernels.module.threads, &mut params)?;
             }
             launch_for_frames(seal, stream, batch, fold_blocks(batch), FOLD_THREADS)
         }

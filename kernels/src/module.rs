@@ -149,7 +149,7 @@ const RANS: Module = Module {
     tile: 32768,
     threads: 512,
     // `Scratch`, and two sums of each tile.
-    kept: (2124, 2),
+    kept: (2126, 2),
     before: Some(Before { name: "table", tiles: 1, most_blocks: 16 }),
     again: Some("again"),
     folds: false,

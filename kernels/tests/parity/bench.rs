@@ -33,7 +33,7 @@ impl Bench {
         let device = Device::open(0).unwrap();
         let stream = Stream::new(&device).unwrap();
         let spec: Spec = spec.parse().unwrap();
-        let coder = Coder::new(&device, &spec, dtype).unwrap();
+        let coder = Coder::for_measuring(&device, &spec, dtype).unwrap();
         let encodes_compact = Coder::check_compact(&spec, dtype).is_ok();
         Self { device, stream, coder, codec: spec.codec(), dtype, encodes_compact, launches: 1 }
     }

@@ -21,6 +21,7 @@ mod planted;
 mod rans;
 mod rans_compact;
 mod samples;
+mod variants;
 mod window7;
 
 use std::process::ExitCode;
@@ -83,7 +84,9 @@ fn main() -> ExitCode {
     let sources = zipwire_kernels::sources();
     let sources = sources.iter().filter(|source| is_needed(source.dtype));
     let sources: Vec<&str> = sources.map(|source| source.text.as_str()).collect();
-    zipwire_emulation::harness(&sources, trials, planted::SCENES)
+    let scenes = [planted::SCENES, variants::SCENES].concat();
+    let trials = if variants::is_unchecked() { variants::unchecked_trials } else { trials };
+    zipwire_emulation::harness(&sources, trials, &scenes)
 }
 
 /// A test of one thing only.
@@ -113,6 +116,7 @@ fn trials() -> Vec<Trial> {
         of_window7("compact::entries_are_checked", window7::entries),
     ]);
     trials.extend(planted::trials());
+    trials.extend(variants::trials());
     trials
 }
 
