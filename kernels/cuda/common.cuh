@@ -29,6 +29,7 @@ struct Frame {
     u64 size;        // address of the length of the dynamic section in bytes, a u64
     u64 tiles_state; // address of a u64 for each tile
     u64 state;       // address of the frame's State
+    u64 work;        // address of room that an encoder has for each tile, at a multiple of 16; 0 if there is none
     u32 first_tile;  // tiles of the frames before this one in the batch
     u32 tile_count;
 };

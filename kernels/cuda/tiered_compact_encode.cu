@@ -355,7 +355,7 @@ template <class Format> DEVICE void encode_compact_block(const Frame* frame, Com
     u8* to = at<u8>(frame->fixed) + tiers->offset;
     if (block.entry.form == FORM_STORED) copy_anywhere(to, values, Format::WIDTH * count, threadIdx.x, THREADS);
     if (!block.is_coded()) return;
-    write_bases(to, count, block.entry, tiers->plan);
+    write_bases(to, count, block.entry, tiers->plan.marks);
     u8* mask = to + block.entry.bases_len(count);
     u8* first = mask + marks_len(shared);
     u8* rests = first + codes_len(shared->coded_count);

@@ -190,11 +190,11 @@ DEVICE u32 code_tier(u8* to, u32 tier, u32 order, u32 count, EncodeShared* share
 }
 
 // Writes the bases of a block to the front of what it has in the dynamic section.
-DEVICE void write_bases(u8* to, u32 count, const Entry& entry, const Plan& plan) {
+DEVICE void write_bases(u8* to, u32 count, const Entry& entry, const u8* marks) {
     const u32 nibbles = entry.form == FORM_NIBBLES;
     if (threadIdx.x < entry.bases_len(count)) {
-        const u8* marks = plan.marks + threadIdx.x * (1 + nibbles);
-        to[threadIdx.x] = (u8)(nibbles ? marks[0] | marks[1] << 4 : marks[0]);
+        const u8* own = marks + threadIdx.x * (1 + nibbles);
+        to[threadIdx.x] = (u8)(nibbles ? own[0] | own[1] << 4 : own[0]);
     }
 }
 
@@ -202,7 +202,7 @@ DEVICE void write_bases(u8* to, u32 count, const Entry& entry, const Plan& plan)
 // in tier 3.
 template <class Format> DEVICE void write_dynamic(u8* to, u32 count, const Entry& entry, EncodeShared* shared) {
     const u32 second_at = entry.bases_len(count) + Format::later_len(count), order = entry.order_of_tiers();
-    write_bases(to, count, entry, shared->plan);
+    write_bases(to, count, entry, shared->plan.marks);
     const u32 third_at = second_at + codes_len(entry.counts[1]), fourth_at = third_at + codes_len(entry.counts[2]);
     copy_words(to + second_at, (const u8*)shared->second, codes_len(entry.counts[1]));
     code_tier(to + third_at, 3, order, entry.counts[2], shared);

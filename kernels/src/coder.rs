@@ -8,12 +8,12 @@ use std::sync::Arc;
 use zipwire_codec::{Codec, DType, FrameShape, Spec};
 
 use crate::batch::{
-    Batch, Block, CompactBlock, Described, FRAME_LEN, Needs, STATE_LEN, STATUS_AT, frame_len,
+    Batch, Block, CompactBlock, Described, FRAME_LEN, Needs, STATE_LEN, STATUS_AT, encoder_len, frame_len,
 };
 use crate::compile::compile;
 use crate::device::{Code, Device, DeviceRegion, Function, Stream};
 use crate::error::{Fault, GpuError};
-use crate::module::{Before, Module};
+use crate::module::{Before, Module, Pass};
 use crate::variant::Variant;
 
 /// Threads of a block that seals a frame or folds sums over its tiles, and how many such blocks a frame has at most.
@@ -63,8 +63,9 @@ struct Look {
     most_blocks: u32,
 }
 
-/// Kernels that encode a layout, in launch order: the encoder, a second pass if there is one, and the one that seals frames.
+/// Kernels that encode a layout, in launch order: passes in front, the encoder, a second pass if there is one, and the one that seals frames.
 struct Encoding {
+    passes: Vec<(Function, Pass)>,
     encode: Function,
     again: Option<Function>,
     seal: Function,
@@ -120,6 +121,14 @@ impl Coder {
     /// # Errors
     /// Errors of [`Self::check`].
     pub fn frame_len(spec: &Spec, dtype: DType, count: u64) -> Result<u64, GpuError> {
+        Ok(encoder_len(module(spec, dtype)?, count))
+    }
+
+    /// The same of a launch that decodes, which takes no more and for some codecs much less.
+    ///
+    /// # Errors
+    /// Errors of [`Self::check`].
+    pub fn decoded_frame_len(spec: &Spec, dtype: DType, count: u64) -> Result<u64, GpuError> {
         Ok(frame_len(module(spec, dtype)?, count))
     }
 
@@ -144,8 +153,11 @@ impl Coder {
         let code = Code::load(device, &compile(&module.source(dtype, variant), &device.arch()?)?)?;
         let function = |work: &str| code.function(&module.kernel(work, dtype));
         let encoding = |layout: &str| -> Result<Encoding, GpuError> {
+            let passes = if layout.is_empty() && !variant.has("old:rans") { module.passes } else { &[] };
+            let passes = passes.iter().map(|pass| Ok((function(pass.name)?, *pass)));
             let function = |work: &str| function(&format!("{work}{layout}"));
             Ok(Encoding {
+                passes: passes.collect::<Result<_, GpuError>>()?,
                 encode: function("encode")?,
                 again: module.again.map(function).transpose()?,
                 seal: function("seal")?,
@@ -182,7 +194,7 @@ impl Coder {
     /// # Errors
     /// If a region is not as [`Block`] says, or the device has no room.
     pub fn encoder(&self, blocks: Vec<Block>) -> Result<Encoder, GpuError> {
-        Ok(Encoder { coder: self.clone(), batch: self.batch(blocks)?, is_compact: false })
+        Ok(Encoder { coder: self.clone(), batch: self.batch(blocks, true)?, is_compact: false })
     }
 
     /// Prepares a launch that encodes values to compact frames, each of which has room for what [`Codec::bound`] says. The lengths of the frames are
@@ -208,7 +220,7 @@ impl Coder {
     /// # Errors
     /// If a region is not as [`Block`] says, or the device has no room.
     pub fn decoder(&self, blocks: Vec<Block>) -> Result<Decoder, GpuError> {
-        Ok(Decoder { coder: self.clone(), batch: self.batch(blocks)?, is_compact: false })
+        Ok(Decoder { coder: self.clone(), batch: self.batch(blocks, false)?, is_compact: false })
     }
 
     /// Prepares a launch that decodes compact frames, any number of them. Waits for the device.
@@ -220,12 +232,13 @@ impl Coder {
         Ok(Decoder { coder: self.clone(), batch, is_compact: true })
     }
 
-    fn batch(&self, blocks: Vec<Block>) -> Result<Batch, GpuError> {
-        let Kernels { device, module, codec, dtype, .. } = &*self.0;
+    /// Frames in the split layout, to be encoded or not.
+    fn batch(&self, blocks: Vec<Block>, is_encoded: bool) -> Result<Batch, GpuError> {
+        let Kernels { device, module, codec, dtype, encode, .. } = &*self.0;
         let needs = Needs { codec: &**codec, dtype: *dtype };
         let frames =
             blocks.into_iter().map(|block| needs.block(block)).collect::<Result<Vec<Described>, _>>()?;
-        Batch::new(device, *module, frames)
+        Batch::new(device, *module, frames, is_encoded && !encode.passes.is_empty())
     }
 
     /// Compact frames, each of which has room for as many bytes as `least` says.
@@ -237,7 +250,7 @@ impl Coder {
         let Kernels { device, module, codec, dtype, .. } = &*self.0;
         let needs = Needs { codec: &**codec, dtype: *dtype };
         let frames = blocks.into_iter().map(|block| needs.compact(block, module.compact_align, least));
-        Batch::new(device, *module, frames.collect::<Result<Vec<_>, _>>()?)
+        Batch::new(device, *module, frames.collect::<Result<Vec<_>, _>>()?, false)
     }
 }
 
@@ -249,7 +262,7 @@ impl Encoder {
     pub fn launch(&self, stream: &Stream) -> Result<(), GpuError> {
         let Self { coder: Coder(kernels), batch, is_compact } = self;
         let compact = kernels.encode_compact.as_ref().filter(|_| *is_compact);
-        let Encoding { encode, again, seal } = compact.unwrap_or(&kernels.encode);
+        let Encoding { passes, encode, again, seal } = compact.unwrap_or(&kernels.encode);
         if batch.tile_count == 0 {
             return Ok(());
         }
@@ -261,6 +274,9 @@ impl Encoder {
             if let Some(Look { function, tiles, most_blocks }) = &kernels.before {
                 let blocks = batch.most_tiles.div_ceil(*tiles).min(*most_blocks);
                 launch_for_frames(function, stream, batch, blocks, BEFORE_THREADS)?;
+            }
+            for (function, Pass { tiles, threads, .. }) in passes {
+                function.launch(stream, (batch.tile_count.div_ceil(*tiles), 1), *threads, &mut params)?;
             }
             encode.launch(stream, (batch.tile_count, 1), kernels.module.threads, &mut params)?;
             if let Some(again) = again {

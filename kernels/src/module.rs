@@ -24,6 +24,10 @@ pub(crate) struct Module {
     pub(crate) kept: (usize, usize),
     /// The kernel that runs before the encoder, if there is one: the same in all layouts.
     pub(crate) before: Option<Before>,
+    /// Kernels that run between [`Self::before`] and the encoder of `split`.
+    pub(crate) passes: &'static [Pass],
+    /// Bytes of room that these have for each tile.
+    pub(crate) work: u64,
     /// Name of the kernel that runs after the encoder with as many blocks of threads, if there is one.
     pub(crate) again: Option<&'static str>,
     /// Whether the kernel that closes decoded frames folds the sums over their tiles.
@@ -45,6 +49,16 @@ pub(crate) struct Before {
     pub(crate) most_blocks: u32,
 }
 
+/// A kernel that does a part of an encoder's work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pass {
+    /// Name of the kernel.
+    pub(crate) name: &'static str,
+    /// Tiles and threads of a block of threads.
+    pub(crate) tiles: u32,
+    pub(crate) threads: u32,
+}
+
 /// One word per tile: the offset of its part of the dynamic section.
 const OF_TILES: (usize, usize) = (0, 1);
 
@@ -64,6 +78,8 @@ const WINDOW7: Module = Module {
     threads: 256,
     kept: OF_TILES,
     before: None,
+    passes: &[],
+    work: 0,
     again: None,
     folds: false,
     compact_align: 1,
@@ -90,6 +106,8 @@ const CODEBOOK16: Module = Module {
     // Counts of exponents, and where each tile begins.
     kept: (128, 1),
     before: Some(Before { name: "book", tiles: 16, most_blocks: 1056 }),
+    passes: &[],
+    work: 0,
     again: None,
     folds: false,
     compact_align: 1,
@@ -116,6 +134,8 @@ const TIERED: Module = Module {
     threads: 512,
     kept: OF_TILES,
     before: None,
+    passes: &[],
+    work: 0,
     again: None,
     folds: false,
     compact_align: 1,
@@ -151,6 +171,8 @@ const RANS: Module = Module {
     // `Scratch`, and two sums of each tile.
     kept: (2126, 2),
     before: Some(Before { name: "table", tiles: 1, most_blocks: 16 }),
+    passes: &[Pass { name: "split", tiles: 1, threads: 512 }, Pass { name: "chain", tiles: 4, threads: 128 }],
+    work: 36112,
     again: Some("again"),
     folds: false,
     compact_align: 1,
@@ -174,6 +196,8 @@ const HUFFMAN: Module = Module {
     // `Scratch`, and a `Part` of each tile.
     kept: (1094, 2),
     before: Some(Before { name: "code", tiles: 4, most_blocks: 1056 }),
+    passes: &[],
+    work: 0,
     again: None,
     // Blocks of a frame straddle tiles.
     folds: true,
@@ -210,6 +234,11 @@ impl Module {
     pub(crate) fn kept_len(self, count: u64) -> u64 {
         let (of_frame, of_tile) = self.kept;
         8 * (of_frame as u64 + of_tile as u64 * count.div_ceil(self.tile as u64))
+    }
+
+    /// Bytes of room that encoders of `split` have for a frame of so many values.
+    pub(crate) fn work_len(self, count: u64) -> u64 {
+        self.work * count.div_ceil(self.tile as u64)
     }
 
     /// Whether kernels encode the compact layout, and do not only decode it.
@@ -302,7 +331,8 @@ mod tests {
                 let compact =
                     ["open_compact", "decode_compact", "close_compact", "encode_compact", "seal_compact"];
                 let compact = &compact[..if module.compact_encoder.is_some() { 5 } else { 3 }];
-                let works = works.into_iter().flatten().chain(compact.iter().copied());
+                let passes = module.passes.iter().map(|pass| pass.name);
+                let works = works.into_iter().flatten().chain(passes).chain(compact.iter().copied());
                 let mut expected: Vec<String> = works.map(|work| module.kernel(work, dtype)).collect();
                 expected.sort();
                 let mut found = kernels.clone();

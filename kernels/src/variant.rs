@@ -10,12 +10,14 @@ use crate::GpuError;
 /// The variable of the environment that names variants.
 const VARIABLE: &str = "ZIPWIRE_KERNELS";
 /// Name of each variant, and the constant that it defines in the sources.
-const NAMES: [(&str, &str); 6] = [
+const NAMES: [(&str, &str); 7] = [
     ("old:publish", "OLD_PUBLISH"),
     ("old:before", "OLD_BEFORE"),
     ("old:close", "OLD_CLOSE"),
     ("old:open", "OLD_OPEN"),
     ("old:again", "OLD_AGAIN"),
+    // Known to the launcher only.
+    ("old:rans", "OLD_RANS"),
     UNCHECKED,
 ];
 /// Decoders that compare no checksums.
