@@ -43,6 +43,8 @@ struct State {
     u32 status;   // decoders: the first fault, 0 if there is none
     u32 refused;  // decoders: whether there was a fault before the first tile
     u32 share;    // decoders: words of the front matter that each tile looks at
+    u32 ticket;   // in the variant `tickets`, of the first frame: the next number of a block of an encoder
+    u32 unused;
 };
 
 // Why a frame is refused (kernels/src/error.rs has the same numbers).
@@ -171,7 +173,22 @@ DEVICE bool is_refused_beside_loads(const Frame* frame) {
 // ---- Prefix sums over tiles: decoupled look-back (Merrill and Garland, 2016) -----------------------------------------
 //
 // A tile publishes its own length, then the sum of all up to it. It waits for tiles before it only, whose blocks have
-// started before its own: blocks start in the order of their numbers.
+// started before its own: blocks start in the order of their numbers, which CUDA does not promise, or take numbers in the order in which they
+// start.
+
+#ifdef TICKETS
+__shared__ u32 own_ticket;
+// The number of this block; to be called once, by all threads. A barrier is inside.
+DEVICE u32 take_number(const Frame* frames) {
+    if (threadIdx.x == 0) own_ticket = atomicAdd(&state_of(frames)->ticket, 1u);
+    __syncthreads();
+    return own_ticket;
+}
+DEVICE u32 own_number() { return own_ticket; }
+#else
+DEVICE u32 take_number(const Frame*) { return blockIdx.x; }
+DEVICE u32 own_number() { return blockIdx.x; }
+#endif
 
 #define PUBLISHED_OWN (1ull << 62)
 #define PUBLISHED_SUM (2ull << 62)
@@ -314,6 +331,7 @@ template <class Format> DEVICE void seal_frames(const Frame* frames) {
         state->front = 0;
         state->values = 0;
         state->done = 0;
+        state->ticket = 0;
     }
 }
 

@@ -56,11 +56,13 @@ template <bool FULL> DEVICE void make_codes(u32 count, const uint2* residuals, c
 // Codes the symbols in the room, by one warp. Returns how many words there are, at the end of the room, and leaves the states; ALL if
 // the words are too many.
 DEVICE u32 encode_by_rans(u8* room, u32 room_len, u32 count, const uint4* steps, u32* state) {
-    const u32 lane = lane_id(), before = (1u << lane) - 1;
+    // Lanes before this one, by way of a shuffle, or the compiler makes them anew in each step.
+    const u32 lane = lane_id(), before = __shfl_sync(ALL, (1u << lane) - 1, lane);
     u16* words = (u16*)room;
     u32 x = LOWEST_STATE, at = room_len / 2;
     u32 row = (count - 1) / ROW_LEN;
-    u32 next = ((const u32*)room)[ROW_LEN / 4 * row + lane];
+    // Two rows are loaded ahead: a step is shorter than the latency of device memory.
+    u32 next = ((const u32*)room)[ROW_LEN / 4 * row + lane], after = ((const u32*)room)[ROW_LEN / 4 * (row ? row - 1 : 0) + lane];
     // The last row may be a part of one.
     u32 live = ROW_LEN * row + 4 * lane >= count ? 0 : count - ROW_LEN * row - 4 * lane;
 #pragma unroll 1
@@ -68,7 +70,8 @@ DEVICE u32 encode_by_rans(u8* room, u32 room_len, u32 count, const uint4* steps,
         const u32 codes = next;
         // A row has 128 words at most.
         if (at < ROW_LEN / 2 * row + ROW_LEN) return ALL;
-        if (row) next = ((const u32*)room)[ROW_LEN / 4 * (row - 1) + lane];
+        next = after;
+        if (row > 1) after = ((const u32*)room)[ROW_LEN / 4 * (row - 2) + lane];
         __syncwarp();
 #pragma unroll
         for (u32 k = 0; k < 4; ++k) {
@@ -455,8 +458,8 @@ template <class Format> DEVICE bool write_worked(const Frame* frame, u32 tile, c
 // Writes the frames of a batch, after `make_tables`, but for what `encode_again` and `seal` add. A block of 512 threads per block of values.
 template <class Format> DEVICE void encode_blocks(const Frame* frames, u32 frame_count) {
     __shared__ RansEncodeShared shared;
-    const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
-    const u32 tile = blockIdx.x - frame->first_tile;
+    const Frame* frame = frame_of(frames, frame_count, take_number(frames));
+    const u32 tile = own_number() - frame->first_tile;
     const bool has_table = scratch_of(frame)->has_table != 0;
     const Work* work = work_of(frame, tile);
     const bool is_split = work && has_table && values_of_tile<Format>(frame->count, tile) == Format::TILE;

@@ -350,13 +350,20 @@ unsafe fn launch_for_frames(
     blocks: u32,
     threads: u32,
 ) -> Result<(), GpuError> {
-    for first in (0..batch.frame_count).step_by(MOST_FRAMES as usize) {
+    for (first, frame_count) in parts_of(batch.frame_count) {
         let mut frames = batch.frames.address() + u64::from(first) * FRAME_LEN as u64;
-        let grid = (blocks, (batch.frame_count - first).min(MOST_FRAMES));
+        let grid = (blocks, frame_count);
         // SAFETY: as the caller promises; the batch has as many descriptions from there on.
         unsafe { function.launch(stream, grid, threads, &mut [parameter(&mut frames)]) }?;
     }
     Ok(())
+}
+
+/// The first frame of each launch that has blocks for each frame, and how many frames it has.
+fn parts_of(frame_count: u32) -> impl Iterator<Item = (u32, u32)> {
+    (0..frame_count)
+        .step_by(MOST_FRAMES as usize)
+        .map(move |first| (first, (frame_count - first).min(MOST_FRAMES)))
 }
 
 /// A parameter of a kernel, as the driver wants it.
@@ -372,5 +379,18 @@ impl std::fmt::Debug for Kernels {
             .field("module", &module.name)
             .field("dtype", dtype)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launches_have_no_more_frames_than_a_grid() {
+        let parts = |frames| parts_of(frames).collect::<Vec<_>>();
+        assert_eq!(parts(1), [(0, 1)]);
+        assert_eq!(parts(65_535), [(0, 65_535)]);
+        assert_eq!(parts(131_071), [(0, 65_535), (65_535, 65_535), (131_070, 1)]);
     }
 }

@@ -10,7 +10,7 @@ use crate::GpuError;
 /// The variable of the environment that names variants.
 const VARIABLE: &str = "ZIPWIRE_KERNELS";
 /// Name of each variant, and the constant that it defines in the sources.
-const NAMES: [(&str, &str); 7] = [
+const NAMES: [(&str, &str); 8] = [
     ("old:publish", "OLD_PUBLISH"),
     ("old:before", "OLD_BEFORE"),
     ("old:close", "OLD_CLOSE"),
@@ -18,6 +18,7 @@ const NAMES: [(&str, &str); 7] = [
     ("old:again", "OLD_AGAIN"),
     // Known to the launcher only.
     ("old:rans", "OLD_RANS"),
+    ("tickets", "TICKETS"),
     UNCHECKED,
 ];
 /// Decoders that compare no checksums.

@@ -109,6 +109,7 @@ RARE = {
         [
             # Once for each frame of a launch.
             ("const Frame* frame = frame_of(frames, frame_count, blockIdx.x);", "const Frame* frame = frames;"),
+            ("const Frame* frame = frame_of(frames, frame_count, take_number(frames));", "const Frame* frame = frames;"),
             # The last rows of a frame, and rows with a residual that has no symbol.
             ("if (GROUP * (group + 1) <= count && stream.word + GROUP <= stream.readable) {", "if (true) {"),
             ("if (__any_sync(ALL, escapes)) {", "if (false) {"),
@@ -154,6 +155,7 @@ RARE = {
         [
             # Once for each frame of a launch, by one thread, or by the last warp only.
             ("const Frame* frame = frame_of(frames, frame_count, blockIdx.x);", "const Frame* frame = frames;"),
+            ("const Frame* frame = frame_of(frames, frame_count, take_number(frames));", "const Frame* frame = frames;"),
             ("        if (threadIdx.x == 0) add_to_part(frame, tile, sum, high - low);\n", "        if (sum == 1) *at<u32>(frame->state) = 0;\n"),
             ("if (warp_id() == WARPS - 1) {", "if (false) {"),
             ("else if (before < len) is_wrong |= !is_end<Layout>(frame, thread, column, len - before);", ""),

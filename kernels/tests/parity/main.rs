@@ -115,6 +115,10 @@ fn trials() -> Vec<Trial> {
         of_window7("compact::lower_halves_are_left_out", window7::lower_halves),
         of_window7("compact::entries_are_checked", window7::entries),
     ]);
+    // The fewest threads for a frame of one value.
+    trials.push(Group("window7", DType::Bf16).named("more_frames_than_a_grid", Extent::Wide, || {
+        frames::more_frames_than_a_grid("window7", DType::Bf16);
+    }));
     trials.extend(planted::trials());
     trials.extend(variants::trials());
     trials
