@@ -241,7 +241,7 @@ impl Bench {
         }
     }
 
-    /// The kernels write so many frames of one value each in one launch as the CPU does, and read them.
+    /// The kernels write so many frames of one value each in one launch as the CPU does.
     pub(crate) fn check_many(&self, frame_count: usize) {
         let width = self.dtype.width();
         let shape = FrameShape::new(Layout::Split, self.dtype, 1);
@@ -266,7 +266,7 @@ impl Bench {
             .flat_map(|number| [value(number), vec![POISON; values_step - width]].concat())
             .collect();
         arenas[0].write(&all_values).unwrap();
-        self.coder.encoder(blocks.clone()).unwrap().launch(&self.stream).unwrap();
+        self.coder.encoder(blocks).unwrap().launch(&self.stream).unwrap();
         self.stream.synchronize().unwrap();
         let [_, fixed, dynamic, sizes] = [0, 1, 2, 3].map(|arena| arenas[arena].read().unwrap());
         for number in 0..frame_count {
@@ -283,12 +283,6 @@ impl Bench {
                 &format!("frame {number}"),
             );
         }
-        self.stream.fill(&arenas[0], POISON).unwrap();
-        let decoder = self.coder.decoder(blocks).unwrap();
-        decoder.launch(&self.stream).unwrap();
-        self.stream.synchronize().unwrap();
-        assert!(Decoder::faults(&decoder.states().read().unwrap()).iter().all(Option::is_none));
-        assert_same(&arenas[0].read().unwrap(), &all_values, "values");
     }
 
     /// Values that the CPU decodes from a frame of so many bytes of values.
