@@ -432,8 +432,9 @@ template <class Format> DEVICE void chain_blocks(const Frame* frames, u32 frame_
     if (lane_id() == 0) work->words = words;
 }
 
-// Writes a block that the launches before have coded. Returns whether that is all: other choices are left to `encode_block`.
-template <class Format> DEVICE bool write_worked(const Frame* frame, u32 tile, const Work& work, RansEncodeShared* both) {
+// Writes a block that the launches before have coded. Returns whether that is all: other choices are left to `encode_block`. Called, as with both in
+// one function registers are too few for the other one on sm_80.
+template <class Format> static __device__ __noinline__ bool write_worked(const Frame* frame, u32 tile, const Work& work, RansEncodeShared* both) {
     const u32 count = Format::TILE, words = work.words;
     const Entry entry = {work.form, ORDER_RANS, work.base, {count, words, work.listed, 0, 0}};
     const u32 len = rans_len(words, work.listed), length = entry.bases_len(count) + len;
