@@ -21,10 +21,50 @@ DEVICE u64 sampled(u64 piece, u64 count) {
 // Counts of all blocks of a frame: behind a word of each tile, all zero and left so (kernels/src/module.rs has its size).
 DEVICE u32* counts_of(const Frame* frame) { return (u32*)(at<u64>(frame->tiles_state) + frame->tile_count); }
 
+// Pieces that a thread loads at once.
+#ifdef OLD_BEFORE
+#define SAMPLED_AT_ONCE 1u
+#else
+#define SAMPLED_AT_ONCE 4u
+#endif
+
+template <class Type> DEVICE void count_piece(const typename Type::Piece& v, u32* counts) {
+#pragma unroll
+    for (u32 i = 0; i < 8; ++i) atomicAdd(counts + exponent_of<Type>(v, i), 1u);
+}
+
+// Counts the exponents of this block's share of the sample.
+template <class Type> DEVICE void count_sample(const u8* values, u64 count, u32 blocks, u32* counts) {
+    typedef typename Type::Piece Piece;
+    // Pieces of spans that are whole, and all.
+    const u64 whole = count <= FEW ? count / 8 : count / SPAN * (RUN / 8), pieces = count <= FEW ? (count + 7) / 8 : (count + SPAN - 1) / SPAN * (RUN / 8);
+    const u64 stride = (u64)blocks * BOOK_THREADS;
+    u64 piece = (u64)blockIdx.x * BOOK_THREADS + threadIdx.x;
+#pragma unroll 1
+    for (; piece + (SAMPLED_AT_ONCE - 1) * stride < whole; piece += SAMPLED_AT_ONCE * stride) {
+        Piece v[SAMPLED_AT_ONCE];
+#pragma unroll
+        for (u32 i = 0; i < SAMPLED_AT_ONCE; ++i) v[i] = *(const Piece*)(values + Type::WIDTH * sampled(piece + i * stride, count));
+#pragma unroll
+        for (u32 i = 0; i < SAMPLED_AT_ONCE; ++i) count_piece<Type>(v[i], counts);
+    }
+#pragma unroll 1
+    for (; piece < pieces; piece += stride) {
+        const u64 first = sampled(piece, count);
+        const u32 live = first >= count ? 0 : count - first < 8 ? (u32)(count - first) : 8;
+        const u8* from = values + Type::WIDTH * first;
+        if (live == 8) count_piece<Type>(*(const Piece*)from, counts);
+#pragma unroll 1
+        for (u32 i = 0; live < 8 && i < live; ++i) {
+            const u32 value = Type::WIDTH == 2 ? ((const u16*)from)[i] : from[i];
+            atomicAdd(counts + (value >> Type::SHIFT & (Type::EXPONENTS - 1)), 1u);
+        }
+    }
+}
+
 // Makes the book of a frame, of either layout: the most frequent exponents of the sample, the lower one of equals. A grid of (any, frames)
 // blocks of 256 threads; the last one of a frame has the counts of all.
 template <class Type> DEVICE void make_books(const Frame* frames) {
-    typedef typename Type::Piece Piece;
     __shared__ BookShared shared;
     const Frame* frame = frames + blockIdx.y;
     const u64 count = frame->count;
@@ -35,22 +75,7 @@ template <class Type> DEVICE void make_books(const Frame* frames) {
     for (u32 warp = 0; warp < 8; ++warp) shared.counts[warp][threadIdx.x] = 0;
     __syncthreads();
     u32* counts = shared.counts[warp_id()];
-    const u64 pieces = count <= FEW ? (count + 7) / 8 : (count + SPAN - 1) / SPAN * (RUN / 8);
-    for (u64 piece = (u64)blockIdx.x * BOOK_THREADS + threadIdx.x; piece < pieces; piece += (u64)blocks * BOOK_THREADS) {
-        const u64 first = sampled(piece, count);
-        const u32 live = first >= count ? 0 : count - first < 8 ? (u32)(count - first) : 8;
-        const u8* from = values + Type::WIDTH * first;
-        if (live == 8) {
-            const Piece v = *(const Piece*)from;
-#pragma unroll
-            for (u32 i = 0; i < 8; ++i) atomicAdd(counts + exponent_of<Type>(v, i), 1u);
-        } else {
-            for (u32 i = 0; i < live; ++i) {
-                const u32 value = Type::WIDTH == 2 ? ((const u16*)from)[i] : from[i];
-                atomicAdd(counts + (value >> Type::SHIFT & (Type::EXPONENTS - 1)), 1u);
-            }
-        }
-    }
+    count_sample<Type>(values, count, blocks, counts);
     __syncthreads();
     const u32 mine = threadIdx.x;
     u32 found = 0;

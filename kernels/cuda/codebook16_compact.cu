@@ -3,8 +3,9 @@
 // Entry of a tile; `form` is that of its escapes.
 struct Compact {
     u32 mode, form, escapes, coded;
-    DEVICE Compact read(const u8* front, u64 tile) {
-        const uint2 bytes = eight_bytes(front + TABLE_AT + ENTRY_LEN * tile, ENTRY_LEN);
+    DEVICE uint2 bytes_of(const u8* front, u64 tile) { return eight_bytes(front + TABLE_AT + ENTRY_LEN * tile, ENTRY_LEN); }
+    DEVICE Compact read(const u8* front, u64 tile) { return of(bytes_of(front, tile)); }
+    DEVICE Compact of(uint2 bytes) {
         const Compact entry = {bytes.x & 0xffu, bytes.x >> 8 & 0xffu, bytes.x >> 16, bytes.y & 0xffffu};
         return entry;
     }
@@ -35,12 +36,25 @@ template <class Type> DEVICE void open_compact_frames(const Frame* frames) {
         open_state<Format, LAYOUT_COMPACT>(frame, front, 0, is_right ? FAULT_NONE : FAULT_BOOK, (end + 7) / 8 - HEADER_BYTES / 8);
     }
     __syncthreads();
-    place_tiles(frame, end, totals, [=](u32 block) {
+    const u64 all = frame->count;
+    // Entries of the tiles of a block; of a second one that is not there, those of the first.
+    struct Entries {
+        uint2 bytes[Format::TILES];
+    };
+    const auto read = [=](u32 block) {
+        const u64 first = (u64)block * Format::TILES, last = (all - 1) / TILE_VALUES;
+        Entries entries;
+#pragma unroll
+        for (u32 tile = 0; tile < Format::TILES; ++tile) entries.bytes[tile] = Compact::bytes_of(front, first + tile < last ? first + tile : last);
+        return entries;
+    };
+    place_tiles(frame, end, totals, read, [=](u32 block, const Entries& entries) {
         u32 sum = 0, fault = FAULT_NONE;
+#pragma unroll
         for (u32 tile = 0; tile < Format::TILES; ++tile) {
-            const u32 count = Format::values_of(values_of_tile<Format>(frame->count, block), tile);
+            const u32 count = Format::values_of(values_of_tile<Format>(all, block), tile);
             if (count == 0) continue;
-            const Compact entry = Compact::read(front, (u64)block * Format::TILES + tile);
+            const Compact entry = Compact::of(entries.bytes[tile]);
             const u32 of_tile = entry.fault(count);
             if (of_tile) fault = of_tile;
             else sum += entry.len<Format>(count);
@@ -105,7 +119,7 @@ template <class Format> DEVICE u64 decode_compact(const Frame* frame, u32 block,
         if (!join_coded<Format>(seat, book, list, entry.form, entry.escapes, rests, codes, group, escaped, v)) report(frame, FAULT_CODES);
 #pragma unroll
         for (u32 j = 0; j < 4; ++j) __stcs((Piece*)(values + seat.first(j)), v[j]);
-        return block_sum(mix_values<Format, true>(v, seat, block), shared->parts);
+        return block_sum<CHECKED>(mix_values<Format, true>(v, seat, block), shared->parts);
     }
     u32 marked;
     Kept kept =
@@ -134,7 +148,7 @@ template <class Format> DEVICE u64 decode_compact(const Frame* frame, u32 block,
     const u32 first = 32 * seat.thread, live = first >= seat.count ? 0 : seat.count - first < 32 ? seat.count - first : 32;
     const u64 word = (tile * TILE_VALUES + first) / 8 * Format::WIDTH;
     const auto from = [=](u32 place) { return ((const Value*)stage)[place]; };
-    return block_sum(write_kept(kept, from, values + first, live, word), shared->parts);
+    return block_sum<CHECKED>(write_kept(kept, from, values + first, live, word), shared->parts);
 }
 
 // Reads the frames of a batch, after `codebook16_open_compact`. A block of threads per 16 KiB of values.

@@ -231,8 +231,8 @@ template <class Format> DEVICE void encode_compact(const Frame* frame, u32 block
 template <class Type> DEVICE void encode_compact_frames(const Frame* frames, u32 frame_count) {
     typedef Codebook16<Type> Format;
     __shared__ CompactEncodeShared<Format> shared;
-    const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
-    const u32 block = blockIdx.x - frame->first_tile;
+    const Frame* frame = frame_of(frames, frame_count, take_number(frames));
+    const u32 block = own_number() - frame->first_tile;
     encode_compact<Format>(frame, block, values_of_tile<Format>(frame->count, block), &shared);
 }
 

@@ -266,7 +266,7 @@ template <class Format, bool FULL> DEVICE void decode_block(const Frame* frame, 
         else if (seat.live(j)) *(Piece*)(stage + Format::WIDTH * seat.first(j)) = v[j];
     }
     // A barrier is in it.
-    const u64 sum = block_sum(mix_values<Format, FULL>(v, seat, block), shared->parts);
+    const u64 sum = block_sum<CHECKED>(mix_values<Format, FULL>(v, seat, block), shared->parts);
     if (warp_id() == 0) close_tile<Format>(frame, block, fold(sum));
     if (!FULL) copy_by_tile(values, stage, Format::WIDTH * seat.count, seat.thread);
 }

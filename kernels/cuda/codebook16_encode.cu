@@ -291,8 +291,8 @@ template <class Format, bool FULL> DEVICE void encode_block(const Frame* frame, 
 template <class Type> DEVICE void encode_frames(const Frame* frames, u32 frame_count) {
     typedef Codebook16<Type> Format;
     __shared__ EncodeShared<Format> shared;
-    const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
-    const u32 block = blockIdx.x - frame->first_tile;
+    const Frame* frame = frame_of(frames, frame_count, take_number(frames));
+    const u32 block = own_number() - frame->first_tile;
     const u32 count = values_of_tile<Format>(frame->count, block);
     if (count == Format::TILE) encode_block<Format, true>(frame, block, Format::TILE, &shared);
     else encode_block<Format, false>(frame, block, count, &shared);

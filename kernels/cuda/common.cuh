@@ -10,6 +10,13 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 
 #define ALL 0xffffffffu
+
+// Whether decoders compare checksums. Without it they are for measuring only.
+#ifdef UNCHECKED
+#define CHECKED false
+#else
+#define CHECKED true
+#endif
 #define DEVICE static __device__ __forceinline__
 
 // A frame to write or to read, as the host describes it (kernels/src/batch.rs has the same fields).
@@ -22,6 +29,7 @@ struct Frame {
     u64 size;        // address of the length of the dynamic section in bytes, a u64
     u64 tiles_state; // address of a u64 for each tile
     u64 state;       // address of the frame's State
+    u64 work;        // address of room that an encoder has for each tile, at a multiple of 16; 0 if there is none
     u32 first_tile;  // tiles of the frames before this one in the batch
     u32 tile_count;
 };
@@ -35,6 +43,8 @@ struct State {
     u32 status;   // decoders: the first fault, 0 if there is none
     u32 refused;  // decoders: whether there was a fault before the first tile
     u32 share;    // decoders: words of the front matter that each tile looks at
+    u32 ticket;   // in the variant `tickets`, of the first frame: the next number of a block of an encoder
+    u32 unused;
 };
 
 // Why a frame is refused (kernels/src/error.rs has the same numbers).
@@ -163,15 +173,35 @@ DEVICE bool is_refused_beside_loads(const Frame* frame) {
 // ---- Prefix sums over tiles: decoupled look-back (Merrill and Garland, 2016) -----------------------------------------
 //
 // A tile publishes its own length, then the sum of all up to it. It waits for tiles before it only, whose blocks have
-// started before its own: blocks start in the order of their numbers.
+// started before its own: blocks start in the order of their numbers, which CUDA does not promise, or take numbers in the order in which they
+// start.
+
+#ifdef TICKETS
+__shared__ u32 own_ticket;
+// The number of this block; to be called once, by all threads. A barrier is inside.
+DEVICE u32 take_number(const Frame* frames) {
+    if (threadIdx.x == 0) own_ticket = atomicAdd(&state_of(frames)->ticket, 1u);
+    __syncthreads();
+    return own_ticket;
+}
+DEVICE u32 own_number() { return own_ticket; }
+#else
+DEVICE u32 take_number(const Frame*) { return blockIdx.x; }
+DEVICE u32 own_number() { return blockIdx.x; }
+#endif
 
 #define PUBLISHED_OWN (1ull << 62)
 #define PUBLISHED_SUM (2ull << 62)
 #define PUBLISHED_VALUE ((1ull << 62) - 1)
 
+// A word says all by itself, so nothing else has to be visible before it.
 DEVICE void publish(u64* slot, u64 value) {
+#ifdef OLD_PUBLISH
     __threadfence();
     atomicExch(slot, value);
+#else
+    *(volatile u64*)slot = value;
+#endif
 }
 
 // Publishes the own length of tile `tile` of a frame, by one thread.
@@ -209,8 +239,13 @@ DEVICE u64 look_back(u64* slots, u32 tile, u64 length) {
 
 // ---- Sums of a block ---------------------------------------------------------------------------------------------
 
-// Adds a 64-bit sum over all threads of a block: `parts` has room for one number per warp. The first warp has the result.
-DEVICE u64 block_sum(u64 value, u64* parts) {
+// Adds a 64-bit sum over all threads of a block: `parts` has room for one number per warp. The first warp has the result, or 0 if it is not
+// NEEDED. A barrier is inside.
+template <bool NEEDED = true> DEVICE u64 block_sum(u64 value, u64* parts) {
+    if (!NEEDED) {
+        __syncthreads();
+        return 0;
+    }
     value = warp_sum(value);
     __syncthreads();
     if (lane_id() == 0) parts[warp_id()] = value;
@@ -296,6 +331,7 @@ template <class Format> DEVICE void seal_frames(const Frame* frames) {
         state->front = 0;
         state->values = 0;
         state->done = 0;
+        state->ticket = 0;
     }
 }
 
@@ -330,30 +366,67 @@ DEVICE void open_state(const Frame* frame, const u8* front, u32 values, u32 faul
     state->share = (u32)((words + frame->tile_count - 1) / frame->tile_count);
 }
 
-// Sums of what tiles have before them, of `before` and what `len_of` gives for each; returns the sum over all. By 1024 threads.
-template <class LenOf> DEVICE u64 scan_tiles(u64* offsets, u32 tile_count, u64 before, u32* totals, const LenOf& len_of) {
+// Tiles of a thread that are placed at once: what it reads of them is on its way together.
+#ifdef OLD_OPEN
+#define PLACED_AT_ONCE 1u
+#else
+#define PLACED_AT_ONCE 8u
+#endif
+
+// An entry of a tile as it is in a table that begins at a multiple of two bytes, or of four if entries are such multiples.
+template <u32 LEN> struct Raw {
+    u32 words[(LEN + 3) / 4];
+    DEVICE Raw read(const u8* from) {
+        Raw raw = Raw();
+#pragma unroll
+        for (u32 i = 0; LEN % 4 == 0 && i < LEN / 4; ++i) raw.words[i] = ((const u32*)from)[i];
+#pragma unroll
+        for (u32 i = 0; LEN % 4 != 0 && i < LEN / 2; ++i) raw.words[i / 2] |= (u32)((const u16*)from)[i] << 16 * (i & 1);
+        return raw;
+    }
+};
+
+// Sums of what tiles have before them: `before` and lengths, which `len_of` gives of what `read` has loaded; returns the sum over all. By 1024
+// threads, each of which has AT_ONCE tiles in a row: half as many where what is loaded of a tile takes four registers.
+template <class Read, class LenOf>
+DEVICE u64 scan_tiles(u64* offsets, u32 tile_count, u64 before, u32* totals, const Read& read, const LenOf& len_of) {
+    const u32 AT_ONCE = sizeof(decltype(read(0u))) > 12 ? (PLACED_AT_ONCE + 1) / 2 : PLACED_AT_ONCE;
 #pragma unroll 1
-    for (u32 first = 0; first < tile_count; first += blockDim.x) {
-        const u32 tile = first + threadIdx.x;
-        const u32 len = tile < tile_count ? len_of(tile) : 0;
+    for (u32 first = 0; first < tile_count; first += AT_ONCE * blockDim.x) {
+        const u32 tile = first + AT_ONCE * threadIdx.x;
+        decltype(read(tile)) found[AT_ONCE];
+        u32 lens[AT_ONCE], sum = 0;
+#pragma unroll
+        for (u32 i = 0; i < AT_ONCE; ++i) found[i] = read(tile + i < tile_count ? tile + i : tile_count - 1);
+        // Keeps loads in front of branches.
+        __syncwarp();
+#pragma unroll
+        for (u32 i = 0; i < AT_ONCE; ++i) {
+            lens[i] = tile + i < tile_count ? len_of(tile + i, found[i]) : 0;
+            sum += lens[i];
+        }
         u32 total;
-        const u32 in_warp = warp_scan(len, &total);
+        const u32 in_warp = warp_scan(sum, &total);
         if (lane_id() == 31) totals[warp_id()] = total;
         __syncthreads();
         u32 all;
         const u32 of_warps = warp_scan(lane_id() < blockDim.x / 32 ? totals[lane_id()] : 0u, &all);
-        const u64 offset = before + in_warp + __shfl_sync(ALL, of_warps, warp_id());
-        if (tile < tile_count) offsets[tile] = offset;
+        u64 offset = before + in_warp + __shfl_sync(ALL, of_warps, warp_id());
+#pragma unroll
+        for (u32 i = 0; i < AT_ONCE; ++i) {
+            if (tile + i < tile_count) offsets[tile + i] = offset;
+            offset += lens[i];
+        }
         before += all;
         __syncthreads();
     }
     return before;
 }
 
-// Finds where each tile's part of the dynamic section begins: `before`, and the lengths of the tiles before, which `len_of` gives and reports what
-// is wrong with. Ends the opening of a frame. By 1024 threads.
-template <class LenOf> DEVICE void place_tiles(const Frame* frame, u64 before, u32* totals, const LenOf& len_of) {
-    const u64 end = scan_tiles(at<u64>(frame->tiles_state), frame->tile_count, before, totals, len_of);
+// Finds where each tile's part of the dynamic section begins: `before`, and the lengths of the tiles before, which `len_of` gives of what `read`
+// has loaded, and reports what is wrong with. Ends the opening of a frame. By 1024 threads.
+template <class Read, class LenOf> DEVICE void place_tiles(const Frame* frame, u64 before, u32* totals, const Read& read, const LenOf& len_of) {
+    const u64 end = scan_tiles(at<u64>(frame->tiles_state), frame->tile_count, before, totals, read, len_of);
     if (threadIdx.x == 0) {
         State* state = state_of(frame);
         if (end != *at<const u64>(frame->size)) report(frame, FAULT_LENGTH);
@@ -370,34 +443,49 @@ template <class Format> DEVICE void open_frames(const Frame* frames, Common comm
     if (threadIdx.x == 0)
         open_state<Format>(frame, fixed, common.sum, common.fault, front_len<Format>(frame->count) / 8 - HEADER_BYTES / 8);
     __syncthreads();
+    typedef Raw<Format::ENTRY> Entry;
     const u8* table = fixed + Format::table_at();
-    place_tiles(frame, common.len, totals, [=](u32 tile) {
+    const u64 count = frame->count;
+    const auto read = [=](u32 tile) { return Entry::read(table + (u64)tile * Format::ENTRY); };
+    place_tiles(frame, common.len, totals, read, [=](u32 tile, const Entry& entry) {
         u32 fault = FAULT_NONE;
-        const u32 len = Format::dynamic_len(table + (u64)tile * Format::ENTRY, values_of_tile<Format>(frame->count, tile), &fault);
+        const u32 len = Format::dynamic_len((const u8*)entry.words, values_of_tile<Format>(count, tile), &fault);
         if (fault) report(frame, fault);
         return len;
     });
 }
 
-// Adds a block's share of the front matter's checksum, which its first warp has summed, and the sum over its values, folded; compares that of
-// the frame in the last block.
-template <class Format, u32 LAYOUT = LAYOUT_SPLIT> DEVICE void close_share(const Frame* frame, const u8* front, u64 sum, u32 values) {
+// Compares the checksum of a frame with what its blocks have summed, and `more`; by one thread.
+template <class Format, u32 LAYOUT> DEVICE void compare_sums(const Frame* frame, u32 more = 0) {
+    const State* state = state_of(frame);
+    const u64 dynamic_len = *at<const u64>(frame->size);
+    const u64 of_front = *(const volatile u64*)&state->front;
+    const u32 of_values = *(const volatile u32*)&state->values;
+    const u32 checksum = of_values + fold(of_front) + more + header_sum<Format, LAYOUT>(frame->count, dynamic_len);
+    if (checksum != (u32)front_word<LAYOUT>(at<const u8>(frame->fixed), 3)) report(frame, FAULT_CHECKSUM);
+}
+
+// Runs after a decoder whose blocks fold what they sum. A block of threads per frame: a grid of (1, frames).
+template <class Format, u32 LAYOUT = LAYOUT_SPLIT> DEVICE void close_frames(const Frame* frames) {
+    if (threadIdx.x == 0) compare_sums<Format, LAYOUT>(frames + blockIdx.y);
+}
+
+// Adds a block's share of the front matter's checksum, which its first warp has summed, and the sum over its values, folded.
+template <class Format, u32 LAYOUT = LAYOUT_SPLIT> DEVICE void close_share(const Frame* frame, u64 sum, u32 values) {
     State* state = state_of(frame);
     sum = warp_sum(sum);
     if (lane_id() != 0) return;
     atomicAdd(&state->front, sum);
     atomicAdd(&state->values, values);
-    if (!is_last_block(state, frame->tile_count)) return;
-    const u64 dynamic_len = *at<const u64>(frame->size);
-    const u64 of_front = *(volatile u64*)&state->front;
-    const u32 of_values = *(volatile u32*)&state->values;
-    const u32 checksum = of_values + fold(of_front) + header_sum<Format, LAYOUT>(frame->count, dynamic_len);
-    if (checksum != (u32)front_word<LAYOUT>(front, 3)) report(frame, FAULT_CHECKSUM);
+#ifdef OLD_CLOSE
+    if (is_last_block(state, frame->tile_count)) compare_sums<Format, LAYOUT>(frame);
+#endif
 }
 
-// Work of the first warp of every decoding block besides its tile: the tile's share of the front matter's checksum
-// and, in the last block, the comparison. `values` is the sum over this block's values, folded.
+// Work of the first warp of every decoding block besides its tile: the tile's share of the front matter's checksum.
+// `values` is the sum over this block's values, folded.
 template <class Format> DEVICE void close_tile(const Frame* frame, u32 tile, u32 values) {
+    if (!CHECKED) return;
     State* state = state_of(frame);
     const u8* fixed = at<const u8>(frame->fixed);
     const u64 end = Format::front_end(frame->count), all = front_len<Format>(frame->count) / 8;
@@ -410,11 +498,12 @@ template <class Format> DEVICE void close_tile(const Frame* frame, u32 tile, u32
         if (live < 8 && value >> 8 * live != 0) report(frame, FAULT_PADDING);
         sum += mix(value, key(~word));
     }
-    close_share<Format>(frame, fixed, sum, values);
+    close_share<Format>(frame, sum, values);
 }
 
 // The same of a compact frame, whose front matter ends at byte `end` without padding.
 template <class Format> DEVICE void close_compact(const Frame* frame, u32 tile, u64 end, u32 values) {
+    if (!CHECKED) return;
     const u32 share = state_of(frame)->share;
     const u8* front = at<const u8>(frame->fixed);
     const u64 all = (end + 7) / 8, from = HEADER_BYTES / 8 + (u64)tile * share, to = from + share < all ? from + share : all;
@@ -425,7 +514,7 @@ template <class Format> DEVICE void close_compact(const Frame* frame, u32 tile, 
         const uint2 bytes = eight_bytes(front + 8 * word, live);
         sum += mix(word_of(bytes.x, bytes.y) << (64 - 8 * live) >> (64 - 8 * live), key(~word));
     }
-    close_share<Format, LAYOUT_COMPACT>(frame, front, sum, values);
+    close_share<Format, LAYOUT_COMPACT>(frame, sum, values);
 }
 
 // Exponents of four values of BF16, and signs and mantissas.

@@ -88,4 +88,5 @@ template <class Format> DEVICE void seal_compact(const Frame* frame, u64 end) {
     state->front = 0;
     state->values = 0;
     state->done = 0;
+    state->ticket = 0;
 }

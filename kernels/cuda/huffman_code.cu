@@ -114,27 +114,41 @@ DEVICE u32 canonical_word(u32 length, const CodeShared* shared) {
     return __brev(word) >> ((32 - length) & 31u);
 }
 
+// Octets that a thread loads at once where it counts.
+#ifdef OLD_BEFORE
+#define COUNTED_AT_ONCE 1u
+#else
+#define COUNTED_AT_ONCE 4u
+#endif
+
+// Counts the exponents of an octet.
+DEVICE void count_octet(u32* counts, const uint4& v) {
+    const u32 pairs[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (u32 k = 0; k < 4; ++k) {
+        atomicAdd(counts + (pairs[k] >> 7 & 0xffu), 1u);
+        atomicAdd(counts + (pairs[k] >> 23 & 0xffu), 1u);
+    }
+}
+
 // Counts the exponents of this block's share of a frame, by warp.
 DEVICE void count_exponents(const Frame* frame, u32 blocks, CodeShared* shared) {
-    const u16* values = at<const u16>(frame->values);
-    const u64 count = frame->count, octets = (count + 7) / 8;
+    const uint4* octets = at<const uint4>(frame->values);
+    const u64 whole = frame->count / 8, stride = (u64)blocks * CODE_THREADS;
     u32* counts = shared->counts[warp_id()];
+    u64 octet = (u64)blockIdx.x * CODE_THREADS + threadIdx.x;
 #pragma unroll 1
-    for (u64 octet = (u64)blockIdx.x * CODE_THREADS + threadIdx.x; octet < octets; octet += (u64)blocks * CODE_THREADS) {
-        const u16* from = values + 8 * octet;
-        if (8 * octet + 8 <= count) {
-            const uint4 v = *(const uint4*)from;
-            const u32 pairs[4] = {v.x, v.y, v.z, v.w};
+    for (; octet + (COUNTED_AT_ONCE - 1) * stride < whole; octet += COUNTED_AT_ONCE * stride) {
+        uint4 v[COUNTED_AT_ONCE];
 #pragma unroll
-            for (u32 k = 0; k < 4; ++k) {
-                atomicAdd(counts + (pairs[k] >> 7 & 0xffu), 1u);
-                atomicAdd(counts + (pairs[k] >> 23 & 0xffu), 1u);
-            }
-        } else {
-#pragma unroll 1
-            for (u32 i = 0; i < (u32)(count - 8 * octet); ++i) atomicAdd(counts + (from[i] >> 7 & 0xffu), 1u);
-        }
+        for (u32 i = 0; i < COUNTED_AT_ONCE; ++i) v[i] = octets[octet + i * stride];
+#pragma unroll
+        for (u32 i = 0; i < COUNTED_AT_ONCE; ++i) count_octet(counts, v[i]);
     }
+#pragma unroll 1
+    for (; octet < whole; octet += stride) count_octet(counts, octets[octet]);
+    // Values behind the last octet.
+    if (blockIdx.x == 0 && threadIdx.x < frame->count % 8) atomicAdd(counts + (at<const u16>(frame->values)[8 * whole + threadIdx.x] >> 7 & 0xffu), 1u);
 }
 
 // Makes the code of a frame of which thread `i` knows how often exponent `i` occurs, and writes front matter and size.

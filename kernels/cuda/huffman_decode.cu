@@ -161,18 +161,22 @@ template <bool IS_ALIGNED> DEVICE u64 write_values(const Frame* frame, const u8*
         const u64 left = to - from - 8 * (u64)i;
         sum += write_octet<IS_ALIGNED>(frame, exponents + 8 * i, from / 8 + i, left < 8 ? (u32)left : 8u);
     }
-    return block_sum(sum, parts);
+    return block_sum<CHECKED>(sum, parts);
 }
 
-// Adds the sum over some values of a tile, by one thread. What completes the tile folds it.
+// Adds the sum over some values of a tile, by one thread.
 DEVICE void add_to_part(const Frame* frame, u32 tile, u64 sum, u32 values) {
+    if (!CHECKED) return;
     Part* part = parts_of(frame) + tile;
-    const u64 left = frame->count - (u64)tile * TILE;
     atomicAdd(&part->sum, sum);
+#ifdef OLD_CLOSE
+    // What completes the tile folds it.
+    const u64 left = frame->count - (u64)tile * TILE;
     __threadfence();
     if (atomicAdd(&part->done, values) + values != (left < TILE ? (u32)left : TILE)) return;
     __threadfence();
     atomicAdd(&state_of(frame)->values, fold(*(volatile u64*)&part->sum));
+#endif
 }
 
 // Number `number` of the positions.
@@ -182,6 +186,7 @@ template <class Layout> DEVICE u32 position(const Coded<Layout>& coded, u32 numb
 
 // Adds the sum over this block's share of the words of gaps and positions, by one warp.
 template <class Layout> DEVICE void add_to_index(const Frame* frame, const Coded<Layout>& coded, u32 block) {
+    if (!CHECKED) return;
     const u64 words = coded.index_words();
     const u32 share = (u32)((words + coded.blocks - 1) / coded.blocks); // at most 21
     const u64 word = (u64)share * block + lane_id();
@@ -305,6 +310,11 @@ template <class Layout> DEVICE void decode_coded(const Frame* frame, u32 tile, D
     __syncthreads();
 }
 
+// Compares the checksum of a frame whose blocks have all added to it, by one thread.
+template <class Layout> DEVICE void compare_coded(const Frame* frame) {
+    compare_sums<Huffman, Layout::TAG>(frame, fold(*(const volatile u64*)&scratch_of(frame)->index));
+}
+
 // Reads the frames of a batch, after `huffman_open`. As many blocks per frame as it has tiles.
 template <class Layout> DEVICE void decode_frames(const Frame* frames, u32 frame_count) {
     __shared__ __align__(16) DecodeShared shared;
@@ -319,13 +329,24 @@ template <class Layout> DEVICE void decode_frames(const Frame* frames, u32 frame
     } else {
         decode_coded<Layout>(frame, tile, &shared);
     }
-    State* state = state_of(frame);
-    if (threadIdx.x != 0 || !is_last_block(state, frame->tile_count)) return;
-    const u32 of_values = *(volatile u32*)&state->values;
-    const u64 of_front = *(volatile u64*)&state->front, of_index = *(volatile u64*)&scratch_of(frame)->index;
-    const u64 dynamic_len = *at<const u64>(frame->size);
-    const u32 checksum = of_values + fold(of_front) + fold(of_index) + header_sum<Huffman, Layout::TAG>(frame->count, dynamic_len);
-    if (checksum != at<const u32>(frame->fixed)[6]) report(frame, FAULT_CHECKSUM);
+#ifdef OLD_CLOSE
+    if (threadIdx.x == 0 && is_last_block(state_of(frame), frame->tile_count)) compare_coded<Layout>(frame);
+#endif
+}
+
+// Runs after the decoder: folds the sums over the tiles, which blocks of a frame straddle. A grid of (any, frames) blocks, the last one of which has
+// all.
+template <class Layout> DEVICE void close_coded(const Frame* frames) {
+    __shared__ u64 parts[32];
+    const Frame* frame = frames + blockIdx.y;
+    u64 folded = 0;
+#pragma unroll 1
+    for (u32 tile = blockIdx.x * blockDim.x + threadIdx.x; tile < frame->tile_count; tile += gridDim.x * blockDim.x)
+        folded += fold(parts_of(frame)[tile].sum);
+    folded = block_sum(folded, parts);
+    if (threadIdx.x != 0) return;
+    atomicAdd(&state_of(frame)->values, (u32)folded);
+    if (is_last_block(state_of(frame), gridDim.x)) compare_coded<Layout>(frame);
 }
 
 extern "C" __global__ void __launch_bounds__(288, AT_ONCE) huffman_decode_bf16(const Frame* frames, u32 frame_count) {
@@ -334,3 +355,6 @@ extern "C" __global__ void __launch_bounds__(288, AT_ONCE) huffman_decode_bf16(c
 extern "C" __global__ void __launch_bounds__(288, AT_ONCE) huffman_decode_compact_bf16(const Frame* frames, u32 frame_count) {
     decode_frames<CompactLayout>(frames, frame_count);
 }
+
+extern "C" __global__ void __launch_bounds__(256) huffman_close_bf16(const Frame* frames) { close_coded<SplitLayout>(frames); }
+extern "C" __global__ void __launch_bounds__(256) huffman_close_compact_bf16(const Frame* frames) { close_coded<CompactLayout>(frames); }

@@ -263,8 +263,8 @@ template <class Layout, bool FULL> DEVICE void encode_tile(const Frame* frame, u
 // Writes the frames of a batch, but for what seals them. A block of 288 threads per tile.
 template <class Layout> DEVICE void encode_frames(const Frame* frames, u32 frame_count) {
     __shared__ __align__(16) EncodeShared shared;
-    const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
-    const u32 tile = blockIdx.x - frame->first_tile;
+    const Frame* frame = frame_of(frames, frame_count, take_number(frames));
+    const u32 tile = own_number() - frame->first_tile;
     if (frame->count - (u64)tile * TILE >= TILE) encode_tile<Layout, true>(frame, tile, &shared);
     else encode_tile<Layout, false>(frame, tile, &shared);
 }
@@ -306,6 +306,7 @@ template <class Layout> DEVICE void seal_coded(const Frame* frames) {
     scratch->index = 0;
     state->values = 0;
     state->done = 0;
+    state->ticket = 0;
 }
 
 extern "C" __global__ void __launch_bounds__(256) huffman_seal_bf16(const Frame* frames) { seal_coded<SplitLayout>(frames); }

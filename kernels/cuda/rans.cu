@@ -34,8 +34,10 @@ struct Scratch {
     u32 used;             // of each symbol a bit, set if it has slots
     u32 failed;           // whether there is no room for all blocks with the table
     u32 coded;            // blocks that are coded with it
+    u32 next;             // encoders: the next block of a frame that is coded once more without it
+    u32 unused[3];
 };
-#define SCRATCH_WORDS 2124u // kernels/src/module.rs has the same
+#define SCRATCH_WORDS 2126u // kernels/src/module.rs has the same
 static_assert(sizeof(Scratch) == 8 * SCRATCH_WORDS, "there is room for it");
 
 DEVICE Scratch* scratch_of(const Frame* frame) { return at<Scratch>(frame->tiles_state + 16ull * frame->tile_count); }

@@ -224,7 +224,7 @@ template <class Format> DEVICE void decode_by_rans(const Frame* frame, u32 tile,
         // The checksum is folded for each 16384 bytes.
         const u32 part = 16384 / (Format::WIDTH * GROUP);
         if (group % part == part - 1 || GROUP * (group + 1) >= count) {
-            of_values += fold(warp_sum(sink.sum));
+            if (CHECKED) of_values += fold(warp_sum(sink.sum));
             sink.sum = 0;
         }
     }

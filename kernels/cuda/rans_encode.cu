@@ -56,11 +56,13 @@ template <bool FULL> DEVICE void make_codes(u32 count, const uint2* residuals, c
 // Codes the symbols in the room, by one warp. Returns how many words there are, at the end of the room, and leaves the states; ALL if
 // the words are too many.
 DEVICE u32 encode_by_rans(u8* room, u32 room_len, u32 count, const uint4* steps, u32* state) {
-    const u32 lane = lane_id(), before = (1u << lane) - 1;
+    // Lanes before this one, by way of a shuffle, or the compiler makes them anew in each step.
+    const u32 lane = lane_id(), before = __shfl_sync(ALL, (1u << lane) - 1, lane);
     u16* words = (u16*)room;
     u32 x = LOWEST_STATE, at = room_len / 2;
     u32 row = (count - 1) / ROW_LEN;
-    u32 next = ((const u32*)room)[ROW_LEN / 4 * row + lane];
+    // Two rows are loaded ahead: a step is shorter than the latency of device memory.
+    u32 next = ((const u32*)room)[ROW_LEN / 4 * row + lane], after = ((const u32*)room)[ROW_LEN / 4 * (row ? row - 1 : 0) + lane];
     // The last row may be a part of one.
     u32 live = ROW_LEN * row + 4 * lane >= count ? 0 : count - ROW_LEN * row - 4 * lane;
 #pragma unroll 1
@@ -68,7 +70,8 @@ DEVICE u32 encode_by_rans(u8* room, u32 room_len, u32 count, const uint4* steps,
         const u32 codes = next;
         // A row has 128 words at most.
         if (at < ROW_LEN / 2 * row + ROW_LEN) return ALL;
-        if (row) next = ((const u32*)room)[ROW_LEN / 4 * (row - 1) + lane];
+        next = after;
+        if (row > 1) after = ((const u32*)room)[ROW_LEN / 4 * (row - 2) + lane];
         __syncwarp();
 #pragma unroll
         for (u32 k = 0; k < 4; ++k) {
@@ -149,6 +152,16 @@ DEVICE void write_escapes(u8* to, u32 count, const uint2* residuals, uint2 rows,
     copy_words(to, (const u8*)shared->list, round8(count));
 }
 
+// Writes what a block by rANS has in the dynamic section, by all threads: words are the last `2 * entry.counts[1]` bytes of the room. Returns where
+// the list of residuals goes.
+DEVICE u8* write_by_words(u8* to, u32 count, const Entry& entry, const u8* marks, u32 state, const u8* room, u32 room_len) {
+    write_bases(to, count, entry, marks);
+    to += entry.bases_len(count);
+    if (warp_id() == 0) ((u32*)to)[lane_id()] = state;
+    write_words(to + STATES_LEN, room, room_len, entry.counts[1]);
+    return to + STATES_LEN + round8(2 * entry.counts[1]);
+}
+
 // ---- Places ------------------------------------------------------------------------------------------------------
 //
 // A frame has a table only if a block uses it and there is room for all. That is not known before the last block, and
@@ -197,25 +210,15 @@ DEVICE bool place_block(const Frame* frame, u32 tile, u32 count, u32 length, u32
 
 // ---- Blocks ------------------------------------------------------------------------------------------------------
 
+// Loads the values of a block: writes their rests to its body if it is coded, and leaves sums over groups. Exponents go to `bytes`, or to the
+// list if values are not all there. Returns what `fold_parts` does; a barrier is inside.
 template <class Format, bool FULL>
-DEVICE void encode_block(const Frame* frame, u32 tile, u32 count, bool has_table, bool again, RansEncodeShared* both) {
-    EncodeShared* shared = &both->tiers;
-    const Scratch* scratch = scratch_of(frame);
-    const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id(), in_body = Format::static_body(count);
-    const u8* values = at<u8>(frame->values) + (u64)tile * (Format::WIDTH * Format::TILE);
-    u8* fixed = at<u8>(frame->fixed);
-    u8* body = fixed + front_len<Format>(frame->count) + (u64)tile * Format::static_body(Format::TILE);
-    const bool coded = FULL || Format::has_codes(count);
-    make_selectors(shared);
-    if (threadIdx.x < SYMBOLS) both->steps[threadIdx.x] = scratch->steps[threadIdx.x];
-    if (threadIdx.x < 4) both->passed[threadIdx.x] = 0;
-    if (threadIdx.x < 2) shared->beyond[threadIdx.x] = 0;
-    if (threadIdx.x == 0) both->escapes = 0;
-    if (!FULL) load_tail<Format>(values, count, shared->tail);
+DEVICE u32 take_block(const u8* values, u8* body, u32 tile, u32 count, bool coded, uint2* bytes, EncodeShared* shared) {
+    const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
     const u64 key = first_key<Format>(tile);
     u64 sum = 0;
     u32 of_group = 0;
-    uint2 bytes[ROWS], planes[Format::PLANES + 1];
+    uint2 planes[Format::PLANES + 1];
     // Not all at once: there are not enough registers.
     const u32 at_once = FULL && Format::WIDTH < 4 ? 4 : 2;
 #pragma unroll
@@ -242,8 +245,28 @@ DEVICE void encode_block(const Frame* frame, u32 tile, u32 count, bool has_table
     }
     if (Format::PLANES && coded) write_planes<Format, FULL>(body + Format::rests_at(count), count, planes);
     if (lane_id() < ROWS) shared->plan.sums[warp_id() * ROWS + lane_id()] = of_group;
-    const u32 of_values = fold_parts<Format>(sum, shared->parts);
-    if (threadIdx.x == 0 && !again) atomicAdd(&state_of(frame)->values, of_values);
+    return fold_parts<Format>(sum, shared->parts);
+}
+
+// Codes a block by the threads of a block; `adds` says whether its values are still to be added to the checksum.
+template <class Format, bool FULL>
+DEVICE void encode_block(const Frame* frame, u32 tile, u32 count, bool has_table, bool again, bool adds, RansEncodeShared* both) {
+    EncodeShared* shared = &both->tiers;
+    const Scratch* scratch = scratch_of(frame);
+    const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id(), in_body = Format::static_body(count);
+    const u8* values = at<u8>(frame->values) + (u64)tile * (Format::WIDTH * Format::TILE);
+    u8* fixed = at<u8>(frame->fixed);
+    u8* body = fixed + front_len<Format>(frame->count) + (u64)tile * Format::static_body(Format::TILE);
+    const bool coded = FULL || Format::has_codes(count);
+    make_selectors(shared);
+    if (threadIdx.x < SYMBOLS) both->steps[threadIdx.x] = scratch->steps[threadIdx.x];
+    if (threadIdx.x < 4) both->passed[threadIdx.x] = 0;
+    if (threadIdx.x < 2) shared->beyond[threadIdx.x] = 0;
+    if (threadIdx.x == 0) both->escapes = 0;
+    if (!FULL) load_tail<Format>(values, count, shared->tail);
+    uint2 bytes[ROWS];
+    const u32 of_values = take_block<Format, FULL>(values, body, tile, count, coded, bytes, shared);
+    if (threadIdx.x == 0 && adds) atomicAdd(&state_of(frame)->values, of_values);
 
     Entry entry = {FORM_STORED, 0, 0, {0, 0, 0, 0, 0}};
     u32 length = stored_len<Format>(count), state = 0;
@@ -314,12 +337,8 @@ DEVICE void encode_block(const Frame* frame, u32 tile, u32 count, bool has_table
         copy_words(body, values, in_body);
         copy_words(dynamic, values + in_body, length);
     } else if (by_rans) {
-        write_bases(dynamic, count, entry, shared->plan);
-        dynamic += entry.bases_len(count);
-        if (warp_id() == 0) ((u32*)dynamic)[lane_id()] = state;
-        write_words(dynamic + STATES_LEN, room_of(both), room_len(both), entry.counts[1]);
-        dynamic += STATES_LEN + round8(2 * entry.counts[1]);
-        if (entry.counts[2]) write_escapes(dynamic, entry.counts[2], bytes, escapes, shared);
+        u8* list = write_by_words(dynamic, count, entry, shared->plan.marks, state, room_of(both), room_len(both));
+        if (entry.counts[2]) write_escapes(list, entry.counts[2], bytes, escapes, shared);
     } else {
         write_first_tier<Format, FULL>(dynamic + entry.bases_len(count), count, codes);
         write_dynamic<Format>(dynamic, count, entry, shared);
@@ -327,35 +346,223 @@ DEVICE void encode_block(const Frame* frame, u32 tile, u32 count, bool has_table
 }
 
 template <class Format>
-DEVICE void encode_block_of(const Frame* frame, u32 tile, bool has_table, bool again, RansEncodeShared* shared) {
+DEVICE void encode_block_of(const Frame* frame, u32 tile, bool has_table, bool again, bool adds, RansEncodeShared* shared) {
     const u32 count = values_of_tile<Format>(frame->count, tile);
-    if (count == Format::TILE) encode_block<Format, true>(frame, tile, count, has_table, again, shared);
-    else encode_block<Format, false>(frame, tile, count, has_table, again, shared);
+    if (count == Format::TILE) encode_block<Format, true>(frame, tile, count, has_table, again, adds, shared);
+    else encode_block<Format, false>(frame, tile, count, has_table, again, adds, shared);
+}
+
+// ---- Blocks in three launches ------------------------------------------------------------------------------------
+//
+// Full blocks of frames with a table are split by all threads, coded by a warp each, so that many chains run on a multiprocessor, and then
+// written. What that has no room for is left to the threads of a block: in the last launch, which codes it from the values on.
+
+#define WORK_ROOM 33792u   // bytes of codes, and of words in front of which they have to be
+#define WORK_ESCAPES 2048u // residuals that can be listed
+#define CHAIN_WARPS 4u
+
+// Work on a block between launches (kernels/src/module.rs has its size).
+struct Work {
+    uint2 room[WORK_ROOM / 8]; // codes; then words, at the end
+    u8 escapes[WORK_ESCAPES];  // residuals that are listed, filled up with zeros
+    u8 marks[GROUPS];          // bases as the dynamic section has them
+    u32 state[32];
+    u32 form, base, listed;
+    u32 words;                 // ALL if there is no room
+};
+static_assert(sizeof(Work) == 36112, "there is room for it");
+
+DEVICE Work* work_of(const Frame* frame, u32 tile) { return frame->work ? at<Work>(frame->work) + tile : nullptr; }
+
+// Splits the values of a full block, and makes codes and the list of residuals that have none.
+template <class Format> DEVICE void split_block(const Frame* frame, u32 tile, Work* work, EncodeShared* shared) {
+    const u32 count = Format::TILE;
+    const Scratch* scratch = scratch_of(frame);
+    const u8* values = at<u8>(frame->values) + (u64)tile * (Format::WIDTH * Format::TILE);
+    u8* body = at<u8>(frame->fixed) + front_len<Format>(frame->count) + (u64)tile * Format::static_body(Format::TILE);
+    make_selectors(shared);
+    if (threadIdx.x == 0) shared->beyond[0] = 0;
+    uint2 bytes[ROWS], escapes;
+    const u32 of_values = take_block<Format, true>(values, body, tile, count, true, bytes, shared);
+    if (threadIdx.x == 0) atomicAdd(&state_of(frame)->values, of_values);
+    if (warp_id() == 0) choose_bases(count, &shared->plan, scratch->eighths);
+    __syncthreads();
+    take_bases(bytes, shared->plan);
+    const Codebook book = {scratch->start, scratch->core, scratch->core_len, scratch->used};
+    make_codes<true>(count, bytes, book, &escapes, work->room);
+    const u32 of_warp = __reduce_add_sync(ALL, __popc(escapes.x) + __popc(escapes.y));
+    if (lane_id() == 0 && of_warp) atomicAdd(&shared->beyond[0], of_warp);
+    __syncthreads();
+    const u32 listed = shared->beyond[0];
+    if (threadIdx.x < GROUPS) work->marks[threadIdx.x] = shared->plan.marks[threadIdx.x];
+    if (threadIdx.x == 0) {
+        work->form = shared->plan.form;
+        work->base = shared->plan.base;
+        work->listed = listed;
+        work->words = listed > WORK_ESCAPES ? ALL : 0;
+    }
+    if (listed && listed <= WORK_ESCAPES) write_escapes(work->escapes, listed, bytes, escapes, shared);
+}
+
+// The first launch. A block of 512 threads per block of values.
+template <class Format> DEVICE void split_blocks(const Frame* frames, u32 frame_count) {
+    __shared__ EncodeShared shared;
+    const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
+    const u32 tile = blockIdx.x - frame->first_tile;
+    if (scratch_of(frame)->has_table && values_of_tile<Format>(frame->count, tile) == Format::TILE)
+        split_block<Format>(frame, tile, work_of(frame, tile), &shared);
+}
+
+// The second launch. A warp per block of values.
+template <class Format> DEVICE void chain_blocks(const Frame* frames, u32 frame_count) {
+    __shared__ uint4 steps[CHAIN_WARPS][SYMBOLS];
+    const u32 number = blockIdx.x * CHAIN_WARPS + warp_id();
+    if (number >= frames[frame_count - 1].first_tile + frames[frame_count - 1].tile_count) return;
+    const Frame* frame = frame_of(frames, frame_count, number);
+    const Scratch* scratch = scratch_of(frame);
+    const u32 tile = number - frame->first_tile;
+    if (!scratch->has_table || values_of_tile<Format>(frame->count, tile) < Format::TILE) return;
+    Work* work = work_of(frame, tile);
+    if (work->words == ALL) return;
+    steps[warp_id()][lane_id()] = scratch->steps[lane_id()];
+    __syncwarp();
+    u32 state = 0;
+    const u32 words = encode_by_rans((u8*)work->room, WORK_ROOM, Format::TILE, steps[warp_id()], &state);
+    work->state[lane_id()] = state;
+    if (lane_id() == 0) work->words = words;
+}
+
+// Writes a block that the launches before have coded. Returns whether that is all: other choices are left to `encode_block`. Called, as with both in
+// one function registers are too few for the other one on sm_80.
+template <class Format> static __device__ __noinline__ bool write_worked(const Frame* frame, u32 tile, const Work& work, RansEncodeShared* both) {
+    const u32 count = Format::TILE, words = work.words;
+    const Entry entry = {work.form, ORDER_RANS, work.base, {count, words, work.listed, 0, 0}};
+    const u32 len = rans_len(words, work.listed), length = entry.bases_len(count) + len;
+    if (words == ALL || length >= stored_len<Format>(count) || 64 * len > 24 * count) return false;
+    if (warp_id() == 0) {
+        u64 offset;
+        const bool writes = place_block<Format>(frame, tile, count, length, entry.form, true, true, false, &offset);
+        if (lane_id() == 0) {
+            both->tiers.offset = offset;
+            both->writes = writes;
+            entry.write(at<u8>(frame->fixed) + Format::table_at() + (u64)tile * Format::ENTRY);
+        }
+    }
+    __syncthreads();
+    if (!both->writes) return true;
+    u8* to = at<u8>(frame->dynamic) + both->tiers.offset;
+    u8* list = write_by_words(to, count, entry, work.marks, work.state[lane_id()], (const u8*)work.room, WORK_ROOM);
+    copy_words(list, work.escapes, round8(work.listed));
+    return true;
 }
 
 // Writes the frames of a batch, after `make_tables`, but for what `encode_again` and `seal` add. A block of 512 threads per block of values.
 template <class Format> DEVICE void encode_blocks(const Frame* frames, u32 frame_count) {
     __shared__ RansEncodeShared shared;
-    const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
-    encode_block_of<Format>(frame, blockIdx.x - frame->first_tile, scratch_of(frame)->has_table != 0, false, &shared);
+    const Frame* frame = frame_of(frames, frame_count, take_number(frames));
+    const u32 tile = own_number() - frame->first_tile;
+    const bool has_table = scratch_of(frame)->has_table != 0;
+    const Work* work = work_of(frame, tile);
+    const bool is_split = work && has_table && values_of_tile<Format>(frame->count, tile) == Format::TILE;
+    if (is_split && write_worked<Format>(frame, tile, *work, &shared)) return;
+    encode_block_of<Format>(frame, tile, has_table, false, !is_split, &shared);
 }
 
-// Writes the tables of frames, and the blocks that could not know whether there is one: hardly ever any.
+// Whether a frame for which a table was made has it.
+DEVICE bool has_kept_table(const Scratch* scratch) { return !scratch->failed && scratch->coded; }
+
+#ifdef OLD_AGAIN
+// Writes the tables of frames, and the blocks that could not know whether there is one: hardly ever any. As many blocks of threads as encoders have.
 template <class Format> DEVICE void encode_again(const Frame* frames, u32 frame_count) {
     __shared__ RansEncodeShared shared;
     const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
     const Scratch* scratch = scratch_of(frame);
     if (!scratch->has_table) return;
     const u32 tile = blockIdx.x - frame->first_tile, count = values_of_tile<Format>(frame->count, tile);
-    const bool has_table = !scratch->failed && scratch->coded;
+    const bool has_table = has_kept_table(scratch);
     if (has_table && tile == 0 && warp_id() == 0) {
         const u32 sum = table_sum<Format>(scratch->table, frame->count);
         if (lane_id() == 0) atomicAdd(&state_of(frame)->values, sum);
         if (lane_id() < TABLE_LEN / 8) at<u64>(frame->dynamic)[lane_id()] = scratch->table[lane_id()];
     }
     if (has_table && is_settled<Format>(at<const u64>(frame->tiles_state)[tile] & PUBLISHED_VALUE, tile, count)) return;
-    encode_block_of<Format>(frame, tile, has_table, true, &shared);
+    encode_block_of<Format>(frame, tile, has_table, true, false, &shared);
 }
+#else
+// Writes the table of a frame, by one thread.
+template <class Format> DEVICE void write_table(const Frame* frame) {
+    const u64* table = scratch_of(frame)->table;
+    const u64 first = front_len<Format>(frame->count) / 8;
+    u64 sum = 0;
+#pragma unroll 1
+    for (u32 word = 0; word < TABLE_LEN / 8; ++word) {
+        at<u64>(frame->dynamic)[word] = table[word];
+        sum += mix(table[word], key(~(first + word)));
+    }
+    atomicAdd(&state_of(frame)->values, fold(sum));
+}
+
+// A block that is coded once more. Called, as it is at two places and hardly ever needed.
+template <class Format> static __device__ __noinline__ void encode_once_more(const Frame* frame, u32 tile, bool has_table, RansEncodeShared* shared) {
+    encode_block_of<Format>(frame, tile, has_table, true, false, shared);
+}
+
+// Writes the tables of frames, and the blocks that could not know whether there is one: hardly ever any. So threads look for them, in as many
+// blocks as there are multiprocessors.
+template <class Format> DEVICE void encode_again(const Frame* frames, u32 frame_count) {
+    __shared__ RansEncodeShared shared;
+    __shared__ u32 marks[WARPS];
+    const u32 tiles = frames[frame_count - 1].first_tile + frames[frame_count - 1].tile_count;
+    // Blocks of values of frames that have a table, in any order: the first launch has found their places.
+#pragma unroll 1
+    for (u32 first = blockIdx.x * THREADS; first < tiles; first += gridDim.x * THREADS) {
+        bool waits = false;
+        if (first + threadIdx.x < tiles) {
+            const Frame* frame = frame_of(frames, frame_count, first + threadIdx.x);
+            const u32 tile = first + threadIdx.x - frame->first_tile;
+            if (scratch_of(frame)->has_table && has_kept_table(scratch_of(frame))) {
+                if (tile == 0) write_table<Format>(frame);
+                waits = !is_settled<Format>(at<const u64>(frame->tiles_state)[tile] & PUBLISHED_VALUE, tile, values_of_tile<Format>(frame->count, tile));
+            }
+        }
+        const u32 of_warp = __ballot_sync(ALL, waits);
+        if (lane_id() == 0) marks[warp_id()] = of_warp;
+        __syncthreads();
+#pragma unroll 1
+        for (u32 warp = 0; warp < WARPS; ++warp) {
+#pragma unroll 1
+            for (u32 left = marks[warp]; left; left &= left - 1) {
+                const u32 number = first + 32 * warp + (u32)__ffs((int)left) - 1;
+                const Frame* frame = frame_of(frames, frame_count, number);
+                encode_once_more<Format>(frame, number - frame->first_tile, true, &shared);
+                __syncthreads();
+            }
+        }
+        __syncthreads();
+    }
+    // All blocks of frames that have none after all. They wait for those before them, so each one that starts takes the next.
+#pragma unroll 1
+    for (u32 first = 0; first < frame_count; first += THREADS) {
+        const u32 mine = first + threadIdx.x;
+        if (!__syncthreads_or(mine < frame_count && scratch_of(frames + mine)->has_table && !has_kept_table(scratch_of(frames + mine)))) continue;
+#pragma unroll 1
+        for (u32 number = first; number < frame_count && number < first + THREADS; ++number) {
+            const Frame* frame = frames + number;
+            Scratch* scratch = scratch_of(frame);
+            bool is_left = scratch->has_table && !has_kept_table(scratch);
+#pragma unroll 1
+            while (is_left) {
+                __syncthreads();
+                if (threadIdx.x == 0) marks[0] = atomicAdd(&scratch->next, 1u);
+                __syncthreads();
+                const u32 tile = marks[0];
+                is_left = tile < frame->tile_count;
+                if (is_left) encode_once_more<Format>(frame, tile, false, &shared);
+            }
+        }
+    }
+}
+#endif
 
 template <class Format> DEVICE void seal_blocks(const Frame* frames) {
     const Frame* frame = frames + blockIdx.y;

@@ -225,5 +225,6 @@ template <class Format> DEVICE void make_tables(const Frame* frames) {
     scratch->eighths = eighths;
     scratch->failed = 0;
     scratch->coded = 0;
+    scratch->next = 0;
     state_of(frame)->done = 0;
 }

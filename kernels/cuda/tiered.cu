@@ -421,9 +421,13 @@ template <bool FULL> DEVICE u32 live_of(u32 count, u32 first) {
     return FULL ? 8 : first >= count ? 0 : count - first < 8 ? count - first : 8;
 }
 
-// Adds the sum over the values of this thread to the checksum, in the parts that are folded. Thread 0 has the result; a
+// Adds the sum over the values of this thread to the checksum, in the parts that are folded. Thread 0 has the result, or 0 if it is not NEEDED; a
 // barrier is inside.
-template <class Format> DEVICE u32 fold_parts(u64 sum, u64* parts) {
+template <class Format, bool NEEDED = true> DEVICE u32 fold_parts(u64 sum, u64* parts) {
+    if (!NEEDED) {
+        __syncthreads();
+        return 0;
+    }
     sum = warp_sum(sum);
     if (lane_id() == 0) parts[warp_id()] = sum;
     __syncthreads();

@@ -265,5 +265,5 @@ DEVICE void open_compact(const Frame* frame, OpenShared* shared, const Bodies& b
         }
     }
     __syncthreads();
-    place_tiles(frame, first, shared->totals, [=](u32 tile) { return (u32)lens[tile]; });
+    place_tiles(frame, first, shared->totals, [=](u32 tile) { return (u32)lens[tile]; }, [=](u32, u32 len) { return len; });
 }

@@ -309,7 +309,7 @@ template <class Format> DEVICE void place_compact(const Frame* frame, u32 tile, 
 }
 
 // Read anew where they are needed: while values are coded, registers are too few to keep them.
-DEVICE u32 own_tile(const Frame* frame) { return blockIdx.x - *(const volatile u32*)&frame->first_tile; }
+DEVICE u32 own_tile(const Frame* frame) { return own_number() - *(const volatile u32*)&frame->first_tile; }
 template <class Format> DEVICE const u8* own_values(const Frame* frame) {
     return at<const u8>(*(const volatile u64*)&frame->values) + (u64)own_tile(frame) * (Format::WIDTH * Format::TILE);
 }
@@ -355,7 +355,7 @@ template <class Format> DEVICE void encode_compact_block(const Frame* frame, Com
     u8* to = at<u8>(frame->fixed) + tiers->offset;
     if (block.entry.form == FORM_STORED) copy_anywhere(to, values, Format::WIDTH * count, threadIdx.x, THREADS);
     if (!block.is_coded()) return;
-    write_bases(to, count, block.entry, tiers->plan);
+    write_bases(to, count, block.entry, tiers->plan.marks);
     u8* mask = to + block.entry.bases_len(count);
     u8* first = mask + marks_len(shared);
     u8* rests = first + codes_len(shared->coded_count);
@@ -373,7 +373,7 @@ template <class Format> DEVICE void encode_compact_block(const Frame* frame, Com
 // Writes compact frames, but for what `seal_compact_frames` adds. A block of 512 threads per block of values.
 template <class Format> DEVICE void encode_compact_frames(const Frame* frames, u32 frame_count) {
     __shared__ CompactEncodeShared shared;
-    const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
+    const Frame* frame = frame_of(frames, frame_count, take_number(frames));
     encode_compact_block<Format>(frame, &shared);
 }
 

@@ -148,7 +148,7 @@ DEVICE u32 decode_compact_block(const Frame* frame, u32 tile, u8* values, Compac
     const u8* front = at<const u8>(frame->fixed);
     const Body body = Body::of(front + at<const u64>(frame->tiles_state)[tile]);
     if (write(Compact::read(front, tile), body, &out)) report(frame, FAULT_CODES);
-    return fold_parts<Format>(out.writer.sum, shared->parts);
+    return fold_parts<Format, CHECKED>(out.writer.sum, shared->parts);
 }
 template <class Format> DEVICE u32 decode_compact_block(const Frame* frame, u32 tile, u8* values, CompactShared* shared) {
     return decode_compact_block<Format>(frame, tile, values, shared, [=](const Compact& block, const Body& body, Output<Format>* out) {

@@ -326,7 +326,7 @@ template <class Format, bool FULL> DEVICE void decode_tile(const Frame* frame, u
     writer.start(tile);
     read_tile<Format, FULL>(frame, tile, count, &writer, shared);
     // A barrier is in it: the tail is there.
-    const u32 of_values = fold_parts<Format>(writer.sum, shared->parts);
+    const u32 of_values = fold_parts<Format, CHECKED>(writer.sum, shared->parts);
     if (warp_id() == 0) close_tile<Format>(frame, tile, of_values);
     const u32 i = Format::WIDTH * (count & ~7u) + threadIdx.x;
     if (!FULL && i < Format::WIDTH * count) values[i] = shared->tail[threadIdx.x];

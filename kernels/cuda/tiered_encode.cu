@@ -190,11 +190,11 @@ DEVICE u32 code_tier(u8* to, u32 tier, u32 order, u32 count, EncodeShared* share
 }
 
 // Writes the bases of a block to the front of what it has in the dynamic section.
-DEVICE void write_bases(u8* to, u32 count, const Entry& entry, const Plan& plan) {
+DEVICE void write_bases(u8* to, u32 count, const Entry& entry, const u8* marks) {
     const u32 nibbles = entry.form == FORM_NIBBLES;
     if (threadIdx.x < entry.bases_len(count)) {
-        const u8* marks = plan.marks + threadIdx.x * (1 + nibbles);
-        to[threadIdx.x] = (u8)(nibbles ? marks[0] | marks[1] << 4 : marks[0]);
+        const u8* own = marks + threadIdx.x * (1 + nibbles);
+        to[threadIdx.x] = (u8)(nibbles ? own[0] | own[1] << 4 : own[0]);
     }
 }
 
@@ -202,7 +202,7 @@ DEVICE void write_bases(u8* to, u32 count, const Entry& entry, const Plan& plan)
 // in tier 3.
 template <class Format> DEVICE void write_dynamic(u8* to, u32 count, const Entry& entry, EncodeShared* shared) {
     const u32 second_at = entry.bases_len(count) + Format::later_len(count), order = entry.order_of_tiers();
-    write_bases(to, count, entry, shared->plan);
+    write_bases(to, count, entry, shared->plan.marks);
     const u32 third_at = second_at + codes_len(entry.counts[1]), fourth_at = third_at + codes_len(entry.counts[2]);
     copy_words(to + second_at, (const u8*)shared->second, codes_len(entry.counts[1]));
     code_tier(to + third_at, 3, order, entry.counts[2], shared);
@@ -380,8 +380,8 @@ template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u
 // Writes the frames of a batch, but for what `seal_frames` adds. A block of 512 threads per block of values.
 template <class Format> DEVICE void encode_frames(const Frame* frames, u32 frame_count) {
     __shared__ EncodeShared shared;
-    const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
-    const u32 tile = blockIdx.x - frame->first_tile;
+    const Frame* frame = frame_of(frames, frame_count, take_number(frames));
+    const u32 tile = own_number() - frame->first_tile;
     const u32 count = values_of_tile<Format>(frame->count, tile);
     if (count == Format::TILE) encode_tile<Format, true>(frame, tile, count, &shared);
     else encode_tile<Format, false>(frame, tile, count, &shared);

@@ -25,3 +25,5 @@ extern "C" __global__ void __launch_bounds__(512, 2) tiered_decode_dtype(const F
 extern "C" __global__ void __launch_bounds__(1024) tiered_open_compact_dtype(const Frame* frames) { open_compact_frames<Dtype>(frames); }
 extern "C" __global__ void __launch_bounds__(512, Dtype::WIDTH == 4 ? 1 : 2)
 tiered_decode_compact_dtype(const Frame* frames, u32 frame_count) { decode_compact_frames<Dtype>(frames, frame_count); }
+extern "C" __global__ void __launch_bounds__(32) tiered_close_dtype(const Frame* frames) { close_frames<Dtype>(frames); }
+extern "C" __global__ void __launch_bounds__(32) tiered_close_compact_dtype(const Frame* frames) { close_frames<Dtype, LAYOUT_COMPACT>(frames); }

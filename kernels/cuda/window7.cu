@@ -206,9 +206,10 @@ template <bool FULL> DEVICE u64 mix_values(const uint4* v, const Pieces& pieces,
     return sum;
 }
 
-// The part of the checksum that a tile is, of sums over the values of its threads. The first warp has it; a barrier is inside.
-template <class Format> DEVICE u32 fold_tile(u64 sum, u64* parts) {
-    if (Format::WIDTH == 2) return fold(block_sum(sum, parts));
+// The part of the checksum that a tile is, of sums over the values of its threads. The first warp has it, or 0 if it is not NEEDED; a barrier is
+// inside.
+template <class Format, bool NEEDED = true> DEVICE u32 fold_tile(u64 sum, u64* parts) {
+    if (Format::WIDTH == 2 || !NEEDED) return fold(block_sum<NEEDED>(sum, parts));
     // Two parts of 16 KiB.
     sum = warp_sum(sum);
     __syncthreads();

@@ -6,8 +6,9 @@
 struct Compact {
     u32 start, mode, escapes, coded;
     u32 lower; // bytes of a lower half in the body
-    template <class Format> DEVICE Compact read(const u8* front, u64 tile) {
-        const uint2 bytes = eight_bytes(front + HEADER_BYTES + COMPACT_ENTRY * tile, COMPACT_ENTRY);
+    DEVICE uint2 bytes_of(const u8* front, u64 tile) { return eight_bytes(front + HEADER_BYTES + COMPACT_ENTRY * tile, COMPACT_ENTRY); }
+    template <class Format> DEVICE Compact read(const u8* front, u64 tile) { return of<Format>(bytes_of(front, tile)); }
+    template <class Format> DEVICE Compact of(uint2 bytes) {
         Compact entry = {bytes.x & 0xffu, bytes.x >> 8 & 0xffu, bytes.x >> 16, bytes.y & 0xffffu, Format::LOWER};
         if (Format::LOWER && entry.mode & SHORT) {
             entry.mode ^= SHORT;
@@ -38,9 +39,11 @@ template <class Format> DEVICE void open_compact_frames(const Frame* frames) {
     const u64 end = compact_front_end(frame->tile_count);
     if (threadIdx.x == 0) open_state<Format, LAYOUT_COMPACT>(frame, front, 0, FAULT_NONE, (end + 7) / 8 - HEADER_BYTES / 8);
     __syncthreads();
-    place_tiles(frame, end, totals, [=](u32 tile) {
-        const Compact entry = Compact::read<Format>(front, tile);
-        const u32 count = values_of_tile<Format>(frame->count, tile), fault = entry.fault<Format>(count);
+    const u64 all = frame->count;
+    const auto read = [=](u32 tile) { return Compact::bytes_of(front, tile); };
+    place_tiles(frame, end, totals, read, [=](u32 tile, uint2 bytes) {
+        const Compact entry = Compact::of<Format>(bytes);
+        const u32 count = values_of_tile<Format>(all, tile), fault = entry.fault<Format>(count);
         if (fault) report(frame, fault);
         return fault ? 0u : entry.len<Format>(count);
     });
@@ -142,7 +145,7 @@ template <class Format> DEVICE u32 decode_compact(const Frame* frame, u32 tile, 
     u8* values = at<u8>(frame->values) + (u64)tile * (Format::WIDTH * TILE_VALUES);
     if (entry.coded == TILE_VALUES) {
         const u64 sum = decode_whole(Format(), frame, tile, entry, Parts::of(entry, body), Pieces::of(TILE_VALUES), values);
-        return fold_tile<Format>(sum, shared->parts);
+        return fold_tile<Format, CHECKED>(sum, shared->parts);
     }
     u32 marked;
     Kept kept = read_marks(body, entry.mode == MODE_MASKED, count, threadIdx.x, warp_id(), shared->totals, &marked);
@@ -167,7 +170,7 @@ template <class Format> DEVICE u32 decode_compact(const Frame* frame, u32 tile, 
     const u64 word = ((u64)tile * TILE_VALUES + first) / 8 * Format::WIDTH;
     const u16* stage = (const u16*)shared->stage.bytes;
     const auto from = [=](u32 place) { return kept_value(Format(), entry, coded, stage, place); };
-    return fold_tile<Format>(write_kept(kept, from, (Value*)values + first, live, word), shared->parts);
+    return fold_tile<Format, CHECKED>(write_kept(kept, from, (Value*)values + first, live, word), shared->parts);
 }
 
 // Reads the frames of a batch, after `open_compact_frames`. A block of 256 threads per tile.

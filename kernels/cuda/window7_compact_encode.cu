@@ -210,8 +210,8 @@ template <class Format> DEVICE void encode_compact(const Frame* frame, u32 tile,
 // Writes the frames of a batch, but for what `seal_compact_frames` adds. A block of 256 threads per tile.
 template <class Format> DEVICE void encode_compact_frames(const Frame* frames, u32 frame_count) {
     __shared__ CompactEncodeShared shared;
-    const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
-    const u32 tile = blockIdx.x - frame->first_tile;
+    const Frame* frame = frame_of(frames, frame_count, take_number(frames));
+    const u32 tile = own_number() - frame->first_tile;
     encode_compact<Format>(frame, tile, values_of_tile<Format>(frame->count, tile), &shared);
 }
 

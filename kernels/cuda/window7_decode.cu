@@ -179,7 +179,7 @@ DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, uint4* v, uint4* 
 
 // This block's share of the comparisons, from the sums over the values of its lanes.
 template <class Format> DEVICE void check_tile(const Frame* frame, u32 tile, u64 sum, DecodeShared* shared) {
-    const u32 of_values = fold_tile<Format>(sum, shared->parts);
+    const u32 of_values = fold_tile<Format, CHECKED>(sum, shared->parts);
     if (warp_id() == 0) close_tile<Format>(frame, tile, of_values);
 }
 

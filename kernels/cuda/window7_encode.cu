@@ -370,8 +370,8 @@ template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u
 // Writes the frames of a batch, but for what `seal_frames` adds. A block of 256 threads per tile.
 template <class Format> DEVICE void encode_frames(const Frame* frames, u32 frame_count) {
     __shared__ EncodeShared shared;
-    const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
-    const u32 tile = blockIdx.x - frame->first_tile;
+    const Frame* frame = frame_of(frames, frame_count, take_number(frames));
+    const u32 tile = own_number() - frame->first_tile;
     const u32 count = values_of_tile<Format>(frame->count, tile);
     if (count == TILE_VALUES) encode_tile<Format, true>(frame, tile, count, &shared);
     else encode_tile<Format, false>(frame, tile, count, &shared);

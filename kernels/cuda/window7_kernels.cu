@@ -9,3 +9,5 @@ window7_decode_dtype(const Frame* frames, u32 frame_count) { decode_frames<Dtype
 extern "C" __global__ void __launch_bounds__(1024) window7_open_compact_dtype(const Frame* frames) { open_compact_frames<Dtype>(frames); }
 extern "C" __global__ void __launch_bounds__(256, Dtype::WIDTH == 2 ? 4 : 3)
 window7_decode_compact_dtype(const Frame* frames, u32 frame_count) { decode_compact_frames<Dtype>(frames, frame_count); }
+extern "C" __global__ void __launch_bounds__(32) window7_close_dtype(const Frame* frames) { close_frames<Dtype>(frames); }
+extern "C" __global__ void __launch_bounds__(32) window7_close_compact_dtype(const Frame* frames) { close_frames<Dtype, LAYOUT_COMPACT>(frames); }

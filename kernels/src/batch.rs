@@ -34,13 +34,22 @@ pub struct CompactBlock {
 }
 
 /// Bytes of `Frame` and of `State` in `cuda/common.cuh`, and where the status is in the latter.
-const FRAME_LEN: usize = 72;
+pub(crate) const FRAME_LEN: usize = 80;
 pub(crate) const STATE_LEN: usize = 40;
 pub(crate) const STATUS_AT: usize = 20;
 
-/// Bytes that a launch takes on the device for a frame of so many values, beside its regions.
+/// Where the room for the work of encoders begins is a multiple of this.
+const WORK_ALIGN: u64 = 16;
+
+/// Bytes that a decoder takes on the device for a frame of so many values, beside its regions.
 pub(crate) fn frame_len(module: Module, count: u64) -> u64 {
     (FRAME_LEN + STATE_LEN) as u64 + module.kept_len(count)
+}
+
+/// The same of an encoder.
+pub(crate) fn encoder_len(module: Module, count: u64) -> u64 {
+    let work = module.work_len(count);
+    frame_len(module, count) + work + if work > 0 { WORK_ALIGN } else { 0 }
 }
 
 /// Descriptions of frames on the device, and room for what kernels keep between their blocks.
@@ -50,8 +59,9 @@ pub(crate) struct Batch {
     /// State of each frame, shared by its blocks; decoders leave their findings there.
     pub(crate) states: DeviceRegion,
     pub(crate) frame_count: u32,
-    /// Tiles of all frames.
+    /// Tiles of all frames, and of the one that has most.
     pub(crate) tile_count: u32,
+    pub(crate) most_tiles: u32,
     /// Regions that the descriptions point to.
     _kept: (Vec<Described>, DeviceRegion),
 }
@@ -67,13 +77,24 @@ pub(crate) struct Described {
 }
 
 impl Batch {
-    /// Describes frames to the kernels. Waits for the device.
-    pub(crate) fn new(device: &Device, module: Module, frames: Vec<Described>) -> Result<Self, GpuError> {
+    /// Describes frames to the kernels, whose encoders have room for their work if it `has_work`. Waits for the device.
+    pub(crate) fn new(
+        device: &Device,
+        module: Module,
+        frames: Vec<Described>,
+        has_work: bool,
+    ) -> Result<Self, GpuError> {
         let tiles = |frame: &Described| frame.count.div_ceil(module.tile) as u64;
+        let most_tiles = frames.iter().map(tiles).max().unwrap_or(0);
         let kept = |frame: &Described| module.kept_len(frame.count as u64);
         let described = DeviceRegion::allocate(device, (FRAME_LEN * frames.len()) as u64)?;
-        let states = zeros(device, (STATE_LEN * frames.len()) as u64)?;
-        let tile_states = zeros(device, frames.iter().map(kept).sum())?;
+        let states = DeviceRegion::allocate(device, (STATE_LEN * frames.len()) as u64)?;
+        clear(&states)?;
+        let work = |frame: &Described| if has_work { module.work_len(frame.count as u64) } else { 0 };
+        let kept_len: u64 = frames.iter().map(kept).sum();
+        let mut work_at = kept_len.next_multiple_of(WORK_ALIGN);
+        let tile_states = DeviceRegion::allocate(device, work_at + frames.iter().map(work).sum::<u64>())?;
+        clear(&tile_states.part(0..kept_len))?;
         let (mut bytes, mut first_tile, mut kept_at) = (Vec::new(), 0, 0);
         for (number, frame) in frames.iter().enumerate() {
             let fields = [
@@ -85,10 +106,12 @@ impl Batch {
                 frame.size.address(),
                 tile_states.address() + kept_at,
                 states.address() + (STATE_LEN * number) as u64,
+                if work(frame) > 0 { tile_states.address() + work_at } else { 0 },
                 first_tile | tiles(frame) << 32,
             ];
             bytes.extend(fields.iter().flat_map(|field| field.to_le_bytes()));
             kept_at += kept(frame);
+            work_at += work(frame);
             first_tile += tiles(frame);
         }
         described.write(&bytes)?;
@@ -97,15 +120,14 @@ impl Batch {
             states,
             frame_count: u32::try_from(frames.len()).expect("frames are counted in 32 bits"),
             tile_count: u32::try_from(first_tile).expect("tiles are counted in 32 bits"),
+            most_tiles: u32::try_from(most_tiles).expect("they are some of these"),
             _kept: (frames, tile_states),
         })
     }
 }
 
-fn zeros(device: &Device, len: u64) -> Result<DeviceRegion, GpuError> {
-    let region = DeviceRegion::allocate(device, len)?;
-    region.write(&vec![0; usize::try_from(len).expect("it is in memory")])?;
-    Ok(region)
+fn clear(region: &DeviceRegion) -> Result<(), GpuError> {
+    region.write(&vec![0; usize::try_from(region.len()).expect("it is in memory")])
 }
 
 /// Lengths and alignments that the regions of a block must have.

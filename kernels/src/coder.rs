@@ -7,22 +7,30 @@ use std::sync::Arc;
 
 use zipwire_codec::{Codec, DType, FrameShape, Spec};
 
-use crate::batch::{Batch, Block, CompactBlock, Described, Needs, STATE_LEN, STATUS_AT, frame_len};
+use crate::batch::{
+    Batch, Block, CompactBlock, Described, FRAME_LEN, Needs, STATE_LEN, STATUS_AT, encoder_len, frame_len,
+};
 use crate::compile::compile;
 use crate::device::{Code, Device, DeviceRegion, Function, Stream};
 use crate::error::{Fault, GpuError};
-use crate::module::Module;
+use crate::module::{Before, Module, Pass};
+use crate::variant::Variant;
 
-/// Threads of a block that seals a frame, and how many such blocks a frame has at most.
-const SEAL_THREADS: u32 = 256;
-const SEAL_BLOCKS: u32 = 64;
-/// Tiles whose front matter a block seals, if there are enough blocks.
-const SEAL_TILES: u32 = 256;
-/// Threads of a block that looks at a frame before it is encoded, and how many such blocks a frame has at most.
+/// Threads of a block that seals a frame or folds sums over its tiles, and how many such blocks a frame has at most.
+const FOLD_THREADS: u32 = 256;
+const FOLD_BLOCKS: u32 = 64;
+/// Tiles that such a block has, if there are enough blocks.
+const FOLD_TILES: u32 = 256;
+/// Threads of a block that compares the checksum of a frame.
+const CLOSE_THREADS: u32 = 32;
+/// Frames that a launch with blocks for each frame may have: the second dimension of a grid has 16 bits.
+const MOST_FRAMES: u32 = 65_535;
+/// Threads of a block that looks at a frame before it is encoded.
 const BEFORE_THREADS: u32 = 256;
-const BEFORE_BLOCKS: u32 = 128;
-/// Tiles that such a block looks at, if there are enough blocks.
-const BEFORE_TILES: u32 = 16;
+/// Tiles that such a block looked at in the variant `old:before`, and how many blocks a frame had at most.
+const OLD_BEFORE: (u32, u32) = (16, 128);
+/// Blocks of threads that look for what is to be coded once more: one for each of 132 multiprocessors.
+const AGAIN_BLOCKS: u32 = 132;
 /// Threads of the block that opens a frame.
 const OPEN_THREADS: u32 = 1024;
 
@@ -33,26 +41,41 @@ pub struct Coder(Arc<Kernels>);
 struct Kernels {
     device: Device,
     module: Module,
+    variant: Variant,
     codec: Box<dyn Codec>,
     dtype: DType,
     /// Kernel before encoders of either layout.
-    before: Option<Function>,
+    before: Option<Look>,
     encode: Encoding,
     /// The same for the compact layout, if there are such.
     encode_compact: Option<Encoding>,
-    /// Kernels that open and decode.
-    decode: [Function; 2],
-    /// The same for the compact layout.
-    decode_compact: [Function; 2],
+    decode: Decoding,
+    decode_compact: Decoding,
     /// The functions are in it.
     _code: Code,
 }
 
-/// Kernels that encode a layout, in launch order: the encoder, a second pass if there is one, and the one that seals frames.
+/// Kernel before encoders.
+struct Look {
+    function: Function,
+    /// Tiles that a block looks at, and how many blocks a frame has at most.
+    tiles: u32,
+    most_blocks: u32,
+}
+
+/// Kernels that encode a layout, in launch order: passes in front, the encoder, a second pass if there is one, and the one that seals frames.
 struct Encoding {
+    passes: Vec<(Function, Pass)>,
     encode: Function,
     again: Option<Function>,
     seal: Function,
+}
+
+/// Kernels that decode a layout, in launch order. The last one compares checksums, if the decoder does not.
+struct Decoding {
+    open: Function,
+    decode: Function,
+    close: Option<Function>,
 }
 
 /// Encodes the same blocks, again and again.
@@ -98,6 +121,14 @@ impl Coder {
     /// # Errors
     /// Errors of [`Self::check`].
     pub fn frame_len(spec: &Spec, dtype: DType, count: u64) -> Result<u64, GpuError> {
+        Ok(encoder_len(module(spec, dtype)?, count))
+    }
+
+    /// The same of a launch that decodes, which takes no more and for some codecs much less.
+    ///
+    /// # Errors
+    /// Errors of [`Self::check`].
+    pub fn decoded_frame_len(spec: &Spec, dtype: DType, count: u64) -> Result<u64, GpuError> {
         Ok(frame_len(module(spec, dtype)?, count))
     }
 
@@ -106,27 +137,54 @@ impl Coder {
     /// # Errors
     /// If there are none for this codec and type, there is no compiler, or the driver fails.
     pub fn new(device: &Device, spec: &Spec, dtype: DType) -> Result<Self, GpuError> {
+        Self::with(device, spec, dtype, Variant::of_environment()?.checked()?)
+    }
+
+    /// The same for measuring: `ZIPWIRE_KERNELS` may ask for decoders that compare no checksums.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn for_measuring(device: &Device, spec: &Spec, dtype: DType) -> Result<Self, GpuError> {
+        Self::with(device, spec, dtype, Variant::of_environment()?)
+    }
+
+    fn with(device: &Device, spec: &Spec, dtype: DType, variant: Variant) -> Result<Self, GpuError> {
         let module = module(spec, dtype)?;
-        let code = Code::load(device, &compile(&module.source(dtype), &device.arch()?)?)?;
+        let code = Code::load(device, &compile(&module.source(dtype, variant), &device.arch()?)?)?;
         let function = |work: &str| code.function(&module.kernel(work, dtype));
         let encoding = |layout: &str| -> Result<Encoding, GpuError> {
+            let passes = if layout.is_empty() && !variant.has("old:rans") { module.passes } else { &[] };
+            let passes = passes.iter().map(|pass| Ok((function(pass.name)?, *pass)));
             let function = |work: &str| function(&format!("{work}{layout}"));
             Ok(Encoding {
+                passes: passes.collect::<Result<_, GpuError>>()?,
                 encode: function("encode")?,
                 again: module.again.map(function).transpose()?,
                 seal: function("seal")?,
             })
         };
+        let closes = !variant.has("old:close") && !variant.has("unchecked");
+        let decoding = |layout: &str| -> Result<Decoding, GpuError> {
+            let function = |work: &str| function(&format!("{work}{layout}"));
+            let close = closes.then(|| function("close")).transpose()?;
+            Ok(Decoding { open: function("open")?, decode: function("decode")?, close })
+        };
+        let before = |before: Before| -> Result<Look, GpuError> {
+            let shape = (before.tiles, before.most_blocks);
+            let (tiles, most_blocks) = if variant.has("old:before") { OLD_BEFORE } else { shape };
+            Ok(Look { function: function(before.name)?, tiles, most_blocks })
+        };
         Ok(Self(Arc::new(Kernels {
             device: device.clone(),
             module,
+            variant,
             codec: spec.codec(),
             dtype,
-            before: module.before.map(function).transpose()?,
+            before: module.before.map(before).transpose()?,
             encode: encoding("")?,
             encode_compact: module.encodes_compact().then(|| encoding("_compact")).transpose()?,
-            decode: [function("open")?, function("decode")?],
-            decode_compact: [function("open_compact")?, function("decode_compact")?],
+            decode: decoding("")?,
+            decode_compact: decoding("_compact")?,
             _code: code,
         })))
     }
@@ -136,7 +194,7 @@ impl Coder {
     /// # Errors
     /// If a region is not as [`Block`] says, or the device has no room.
     pub fn encoder(&self, blocks: Vec<Block>) -> Result<Encoder, GpuError> {
-        Ok(Encoder { coder: self.clone(), batch: self.batch(blocks)?, is_compact: false })
+        Ok(Encoder { coder: self.clone(), batch: self.batch(blocks, true)?, is_compact: false })
     }
 
     /// Prepares a launch that encodes values to compact frames, each of which has room for what [`Codec::bound`] says. The lengths of the frames are
@@ -162,7 +220,7 @@ impl Coder {
     /// # Errors
     /// If a region is not as [`Block`] says, or the device has no room.
     pub fn decoder(&self, blocks: Vec<Block>) -> Result<Decoder, GpuError> {
-        Ok(Decoder { coder: self.clone(), batch: self.batch(blocks)?, is_compact: false })
+        Ok(Decoder { coder: self.clone(), batch: self.batch(blocks, false)?, is_compact: false })
     }
 
     /// Prepares a launch that decodes compact frames, any number of them. Waits for the device.
@@ -174,12 +232,13 @@ impl Coder {
         Ok(Decoder { coder: self.clone(), batch, is_compact: true })
     }
 
-    fn batch(&self, blocks: Vec<Block>) -> Result<Batch, GpuError> {
-        let Kernels { device, module, codec, dtype, .. } = &*self.0;
+    /// Frames in the split layout, to be encoded or not.
+    fn batch(&self, blocks: Vec<Block>, is_encoded: bool) -> Result<Batch, GpuError> {
+        let Kernels { device, module, codec, dtype, encode, .. } = &*self.0;
         let needs = Needs { codec: &**codec, dtype: *dtype };
         let frames =
             blocks.into_iter().map(|block| needs.block(block)).collect::<Result<Vec<Described>, _>>()?;
-        Batch::new(device, *module, frames)
+        Batch::new(device, *module, frames, is_encoded && !encode.passes.is_empty())
     }
 
     /// Compact frames, each of which has room for as many bytes as `least` says.
@@ -191,7 +250,7 @@ impl Coder {
         let Kernels { device, module, codec, dtype, .. } = &*self.0;
         let needs = Needs { codec: &**codec, dtype: *dtype };
         let frames = blocks.into_iter().map(|block| needs.compact(block, module.compact_align, least));
-        Batch::new(device, *module, frames.collect::<Result<Vec<_>, _>>()?)
+        Batch::new(device, *module, frames.collect::<Result<Vec<_>, _>>()?, false)
     }
 }
 
@@ -203,25 +262,28 @@ impl Encoder {
     pub fn launch(&self, stream: &Stream) -> Result<(), GpuError> {
         let Self { coder: Coder(kernels), batch, is_compact } = self;
         let compact = kernels.encode_compact.as_ref().filter(|_| *is_compact);
-        let Encoding { encode, again, seal } = compact.unwrap_or(&kernels.encode);
+        let Encoding { passes, encode, again, seal } = compact.unwrap_or(&kernels.encode);
         if batch.tile_count == 0 {
             return Ok(());
         }
         let (mut frames, mut frame_count) = (batch.frames.address(), batch.frame_count);
         let mut params = [parameter(&mut frames), parameter(&mut frame_count)];
-        let blocks = batch.tile_count.div_ceil(SEAL_TILES).min(SEAL_BLOCKS);
-        let blocks_before = batch.tile_count.div_ceil(BEFORE_TILES).min(BEFORE_BLOCKS);
         // SAFETY: the kernels take the address of the descriptions and their number. The batch has checked what they point
         // to and keeps it; the functions' code is kept by `kernels`.
         unsafe {
-            if let Some(before) = &kernels.before {
-                let grid = (blocks_before, batch.frame_count);
-                before.launch(stream, grid, BEFORE_THREADS, &mut params[..1])?;
+            if let Some(Look { function, tiles, most_blocks }) = &kernels.before {
+                let blocks = batch.most_tiles.div_ceil(*tiles).min(*most_blocks);
+                launch_for_frames(function, stream, batch, blocks, BEFORE_THREADS)?;
             }
-            for encode in [Some(encode), again.as_ref()].into_iter().flatten() {
-                encode.launch(stream, (batch.tile_count, 1), kernels.module.threads, &mut params)?;
+            for (function, Pass { tiles, threads, .. }) in passes {
+                function.launch(stream, (batch.tile_count.div_ceil(*tiles), 1), *threads, &mut params)?;
             }
-            seal.launch(stream, (blocks, batch.frame_count), SEAL_THREADS, &mut params[..1])
+            encode.launch(stream, (batch.tile_count, 1), kernels.module.threads, &mut params)?;
+            if let Some(again) = again {
+                let most = if kernels.variant.has("old:again") { u32::MAX } else { AGAIN_BLOCKS };
+                again.launch(stream, (batch.tile_count.min(most), 1), kernels.module.threads, &mut params)?;
+            }
+            launch_for_frames(seal, stream, batch, fold_blocks(batch), FOLD_THREADS)
         }
     }
 }
@@ -237,13 +299,19 @@ impl Decoder {
         if batch.tile_count == 0 {
             return Ok(());
         }
-        let [open, decode] = if *is_compact { &kernels.decode_compact } else { &kernels.decode };
+        let Decoding { open, decode, close } =
+            if *is_compact { &kernels.decode_compact } else { &kernels.decode };
+        let (close_blocks, close_threads) =
+            if kernels.module.folds { (fold_blocks(batch), FOLD_THREADS) } else { (1, CLOSE_THREADS) };
         let (mut frames, mut frame_count) = (batch.frames.address(), batch.frame_count);
         let mut params = [parameter(&mut frames), parameter(&mut frame_count)];
         // SAFETY: as for the encoder; whatever the frames hold, the kernels stay within the regions.
         unsafe {
             open.launch(stream, (batch.frame_count, 1), OPEN_THREADS, &mut params[..1])?;
-            decode.launch(stream, (batch.tile_count, 1), kernels.module.threads, &mut params)
+            decode.launch(stream, (batch.tile_count, 1), kernels.module.threads, &mut params)?;
+            close
+                .as_ref()
+                .map_or(Ok(()), |close| launch_for_frames(close, stream, batch, close_blocks, close_threads))
         }
     }
 
@@ -266,6 +334,38 @@ fn module(spec: &Spec, dtype: DType) -> Result<Module, GpuError> {
     Module::of(spec, dtype).ok_or_else(|| GpuError::Unsupported { spec: Box::new(spec.clone()), dtype })
 }
 
+/// Blocks of threads that seal a frame or fold sums over its tiles.
+fn fold_blocks(batch: &Batch) -> u32 {
+    batch.most_tiles.div_ceil(FOLD_TILES).min(FOLD_BLOCKS)
+}
+
+/// Launches a kernel that has so many blocks of threads for each frame of a batch: once, or as often as a grid has too few places for the frames.
+///
+/// # Safety
+/// The function is a kernel that takes the address of the first description.
+unsafe fn launch_for_frames(
+    function: &Function,
+    stream: &Stream,
+    batch: &Batch,
+    blocks: u32,
+    threads: u32,
+) -> Result<(), GpuError> {
+    for (first, frame_count) in parts_of(batch.frame_count) {
+        let mut frames = batch.frames.address() + u64::from(first) * FRAME_LEN as u64;
+        let grid = (blocks, frame_count);
+        // SAFETY: as the caller promises; the batch has as many descriptions from there on.
+        unsafe { function.launch(stream, grid, threads, &mut [parameter(&mut frames)]) }?;
+    }
+    Ok(())
+}
+
+/// The first frame of each launch that has blocks for each frame, and how many frames it has.
+fn parts_of(frame_count: u32) -> impl Iterator<Item = (u32, u32)> {
+    (0..frame_count)
+        .step_by(MOST_FRAMES as usize)
+        .map(move |first| (first, (frame_count - first).min(MOST_FRAMES)))
+}
+
 /// A parameter of a kernel, as the driver wants it.
 pub(crate) fn parameter<T>(value: &mut T) -> *mut c_void {
     std::ptr::from_mut(value).cast()
@@ -279,5 +379,18 @@ impl std::fmt::Debug for Kernels {
             .field("module", &module.name)
             .field("dtype", dtype)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launches_have_no_more_frames_than_a_grid() {
+        let parts = |frames| parts_of(frames).collect::<Vec<_>>();
+        assert_eq!(parts(1), [(0, 1)]);
+        assert_eq!(parts(65_535), [(0, 65_535)]);
+        assert_eq!(parts(131_071), [(0, 65_535), (65_535, 65_535), (131_070, 1)]);
     }
 }

@@ -14,6 +14,7 @@ use zipwire_codec::{DType, Spec};
 
 use crate::cache::Cached;
 use crate::module::{Module, Source, sources};
+use crate::variant::Variant;
 use crate::{GpuError, cache};
 
 /// Versions of CUDA whose compiler is looked for.
@@ -59,7 +60,9 @@ pub(crate) fn compile(source: &Source, arch: &str) -> Result<Vec<u8>, GpuError> 
 pub fn check_code(of: Option<(&Spec, DType)>, arch: &str) -> Result<(), GpuError> {
     let unsupported = |spec: &Spec, dtype| GpuError::Unsupported { spec: Box::new(spec.clone()), dtype };
     let source = match of {
-        Some((spec, dtype)) => Module::of(spec, dtype).ok_or_else(|| unsupported(spec, dtype))?.source(dtype),
+        Some((spec, dtype)) => Module::of(spec, dtype)
+            .ok_or_else(|| unsupported(spec, dtype))?
+            .source(dtype, Variant::of_environment()?),
         None => Source::sum(),
     };
     let Err(absent) = compiler() else { return Ok(()) };

@@ -57,6 +57,17 @@ pub enum GpuError {
         "{len} bytes of {dtype} at {address:#x} on the GPU cannot be part of this sum, which takes {needed}"
     )]
     Term { dtype: DType, len: u64, address: u64, needed: String },
+    /// No variant of the kernels has this name.
+    #[error(
+        "`ZIPWIRE_KERNELS` names no variant of the kernels with `{name}`\nhelp: there are `{known}`, and `old` for all old forms"
+    )]
+    Variant { name: String, known: String },
+    /// Kernels that do not check frames are for measuring only.
+    #[error(
+        "`ZIPWIRE_KERNELS` asks for decoders that compare no checksums, and these are for measuring only\n\
+         help: take `unchecked` out of it; `zipwire bench gpu` may have it"
+    )]
+    Unchecked,
     /// Compact frames of this codec are decoded on a GPU, but not encoded.
     #[error(
         "kernels of `{codec}` encode no `compact` frames of `{dtype}`\n\

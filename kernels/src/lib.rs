@@ -18,6 +18,7 @@ mod device;
 mod error;
 mod module;
 mod sum;
+mod variant;
 
 pub use batch::{Block, CompactBlock};
 pub use coder::{Coder, Decoder, Encoder};

@@ -2,6 +2,8 @@
 
 use zipwire_codec::{DType, Spec};
 
+use crate::variant::Variant;
+
 const COMMON: &str = include_str!("../cuda/common.cuh");
 const SUM: &str = include_str!("../cuda/sum.cu");
 
@@ -20,14 +22,41 @@ pub(crate) struct Module {
     pub(crate) threads: u32,
     /// Words of 64 bits that kernels keep of each frame, and of each of its tiles.
     pub(crate) kept: (usize, usize),
-    /// Name of the kernel that runs before the encoder, if there is one: the same in all layouts.
-    pub(crate) before: Option<&'static str>,
+    /// The kernel that runs before the encoder, if there is one: the same in all layouts.
+    pub(crate) before: Option<Before>,
+    /// Kernels that run between [`Self::before`] and the encoder of `split`.
+    pub(crate) passes: &'static [Pass],
+    /// Bytes of room that these have for each tile.
+    pub(crate) work: u64,
     /// Name of the kernel that runs after the encoder with as many blocks of threads, if there is one.
     pub(crate) again: Option<&'static str>,
+    /// Whether the kernel that closes decoded frames folds the sums over their tiles.
+    pub(crate) folds: bool,
     /// Alignment of compact frames in bytes.
     pub(crate) compact_align: u64,
     /// Source, behind [`Self::text`], of the kernels that encode the compact layout; `None` if compact frames are only decoded.
     pub(crate) compact_encoder: Option<&'static str>,
+}
+
+/// A kernel that looks at frames before they are encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Before {
+    /// Name of the kernel.
+    pub(crate) name: &'static str,
+    /// Tiles that a block of threads looks at, if there are enough blocks: with four loads of each thread at once.
+    pub(crate) tiles: u32,
+    /// Blocks that a frame has at most: eight for each of 132 multiprocessors, or as many as there is work for.
+    pub(crate) most_blocks: u32,
+}
+
+/// A kernel that does a part of an encoder's work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pass {
+    /// Name of the kernel.
+    pub(crate) name: &'static str,
+    /// Tiles and threads of a block of threads.
+    pub(crate) tiles: u32,
+    pub(crate) threads: u32,
 }
 
 /// One word per tile: the offset of its part of the dynamic section.
@@ -49,7 +78,10 @@ const WINDOW7: Module = Module {
     threads: 256,
     kept: OF_TILES,
     before: None,
+    passes: &[],
+    work: 0,
     again: None,
+    folds: false,
     compact_align: 1,
     compact_encoder: Some(concat!(
         include_str!("../cuda/compact_encode.cu"),
@@ -73,8 +105,11 @@ const CODEBOOK16: Module = Module {
     threads: 256,
     // Counts of exponents, and where each tile begins.
     kept: (128, 1),
-    before: Some("book"),
+    before: Some(Before { name: "book", tiles: 16, most_blocks: 1056 }),
+    passes: &[],
+    work: 0,
     again: None,
+    folds: false,
     compact_align: 1,
     compact_encoder: Some(concat!(
         include_str!("../cuda/compact_encode.cu"),
@@ -99,7 +134,10 @@ const TIERED: Module = Module {
     threads: 512,
     kept: OF_TILES,
     before: None,
+    passes: &[],
+    work: 0,
     again: None,
+    folds: false,
     compact_align: 1,
     compact_encoder: Some(concat!(
         include_str!("../cuda/compact_encode.cu"),
@@ -131,9 +169,12 @@ const RANS: Module = Module {
     tile: 32768,
     threads: 512,
     // `Scratch`, and two sums of each tile.
-    kept: (2124, 2),
-    before: Some("table"),
+    kept: (2126, 2),
+    before: Some(Before { name: "table", tiles: 1, most_blocks: 16 }),
+    passes: &[Pass { name: "split", tiles: 1, threads: 512 }, Pass { name: "chain", tiles: 4, threads: 128 }],
+    work: 36112,
     again: Some("again"),
+    folds: false,
     compact_align: 1,
     compact_encoder: None,
 };
@@ -154,8 +195,12 @@ const HUFFMAN: Module = Module {
     threads: 288,
     // `Scratch`, and a `Part` of each tile.
     kept: (1094, 2),
-    before: Some("code"),
+    before: Some(Before { name: "code", tiles: 4, most_blocks: 1056 }),
+    passes: &[],
+    work: 0,
     again: None,
+    // Blocks of a frame straddle tiles.
+    folds: true,
     compact_align: 16,
     // The sources of `split` have its kernels, too.
     compact_encoder: Some(""),
@@ -191,16 +236,25 @@ impl Module {
         8 * (of_frame as u64 + of_tile as u64 * count.div_ceil(self.tile as u64))
     }
 
+    /// Bytes of room that encoders of `split` have for a frame of so many values.
+    pub(crate) fn work_len(self, count: u64) -> u64 {
+        self.work * count.div_ceil(self.tile as u64)
+    }
+
     /// Whether kernels encode the compact layout, and do not only decode it.
     pub(crate) fn encodes_compact(self) -> bool {
         self.compact_encoder.is_some()
     }
 
     /// Translation unit with the kernels for this type.
-    pub(crate) fn source(self, dtype: DType) -> Source {
+    pub(crate) fn source(self, dtype: DType, variant: Variant) -> Source {
         let own = [self.text, self.compact_encoder.unwrap_or("")].concat();
         let own = own.replace("Dtype", &type_name(dtype)).replace("_dtype(", &format!("_{}(", suffix(dtype)));
-        Source { name: self.name, dtype: Some(dtype), text: format!("{COMMON}\n{own}") }
+        Source {
+            name: self.name,
+            dtype: Some(dtype),
+            text: format!("{}{COMMON}\n{own}", variant.constants()),
+        }
     }
 
     /// Name of a kernel.
@@ -220,9 +274,13 @@ pub struct Source {
     pub text: String,
 }
 
-/// Sources of all codecs that have kernels, for each of their types, and of sums.
+/// Sources of all codecs that have kernels, for each of their types, and of sums; in the variant that the environment names, if there is such.
 pub fn sources() -> Vec<Source> {
-    let all = Module::ALL.iter().flat_map(|module| module.dtypes.iter().map(|dtype| module.source(*dtype)));
+    let variant = Variant::of_environment().unwrap_or_default();
+    let of_module = |module: &Module| {
+        module.dtypes.iter().map(|dtype| module.source(*dtype, variant)).collect::<Vec<_>>()
+    };
+    let all = Module::ALL.iter().flat_map(of_module);
     all.chain([Source::sum()]).collect()
 }
 
@@ -258,13 +316,23 @@ mod tests {
     fn a_source_has_the_kernels_of_its_type_only() {
         for module in Module::ALL {
             for &dtype in module.dtypes {
-                let text = module.source(dtype).text;
+                let text = module.source(dtype, Variant::default()).text;
                 let kernels: Vec<&str> = text.split("extern \"C\" __global__").skip(1).map(name).collect();
-                let works =
-                    [Some("encode"), Some("seal"), Some("open"), Some("decode"), module.before, module.again];
-                let compact = ["open_compact", "decode_compact", "encode_compact", "seal_compact"];
-                let compact = &compact[..if module.compact_encoder.is_some() { 4 } else { 2 }];
-                let works = works.into_iter().flatten().chain(compact.iter().copied());
+                let before = module.before.map(|before| before.name);
+                let works = [
+                    Some("encode"),
+                    Some("seal"),
+                    Some("open"),
+                    Some("decode"),
+                    Some("close"),
+                    before,
+                    module.again,
+                ];
+                let compact =
+                    ["open_compact", "decode_compact", "close_compact", "encode_compact", "seal_compact"];
+                let compact = &compact[..if module.compact_encoder.is_some() { 5 } else { 3 }];
+                let passes = module.passes.iter().map(|pass| pass.name);
+                let works = works.into_iter().flatten().chain(passes).chain(compact.iter().copied());
                 let mut expected: Vec<String> = works.map(|work| module.kernel(work, dtype)).collect();
                 expected.sort();
                 let mut found = kernels.clone();

@@ -100,32 +100,32 @@ RARE = {
         ],
     ),
     "rans": (
-        # A warp decodes a block of 32 768; sixteen encode it, and decode it in the layout compact.
+        # A warp decodes a block of 32 768, and codes it; sixteen split and write it, and decode it in the layout compact.
         {
             f"rans_{work}_{dtype}": values
-            for work, values in [("encode", 64), ("decode", 1024), ("decode_compact", 64)]
+            for work, values in [("split", 64), ("chain", 1024), ("encode", 64), ("decode", 1024), ("decode_compact", 64)]
             for dtype in DTYPES
         },
         [
             # Once for each frame of a launch.
             ("const Frame* frame = frame_of(frames, frame_count, blockIdx.x);", "const Frame* frame = frames;"),
+            ("const Frame* frame = frame_of(frames, frame_count, take_number(frames));", "const Frame* frame = frames;"),
             # The last rows of a frame, and rows with a residual that has no symbol.
             ("if (GROUP * (group + 1) <= count && stream.word + GROUP <= stream.readable) {", "if (true) {"),
             ("if (__any_sync(ALL, escapes)) {", "if (false) {"),
             # Blocks in tiers and stored ones.
             ("    if (count == Format::TILE) decode_tile<Format, true>(frame, tile, count, &shared.tiers);\n", ""),
             ("    else decode_tile<Format, false>(frame, tile, count, &shared.tiers);\n", ""),
-            ("    else encode_block<Format, false>(frame, tile, count, has_table, again, shared);\n", ""),
-            ("        if (has_table) {\n            const Codebook", "        if (true) {\n            const Codebook"),
-            ("by_rans = found.bases_len(count) + len < length;", "by_rans = true;"),
-            ("if (by_rans && 64 * len > 24 * count) {", "if (false) {"),
-            ("            if (words != ALL) {", "            if (true) {"),
-            ("        if (!by_rans) {", "        if (false) {"),
             ("    if (entry.form == FORM_STORED) {\n        copy_words", "    if (false) {\n        copy_words"),
             ("        if (beyond) {", "        if (false) {"),
-            ("if (entry.counts[2]) write_escapes", "if (false) write_escapes"),
+            ("if (listed && listed <= WORK_ESCAPES) write_escapes", "if (false) write_escapes"),
+            # Blocks that are left to the threads of a block.
+            ("if (is_split && write_worked<Format>(frame, tile, *work, &shared)) return;", "write_worked<Format>(frame, tile, *work, &shared);"),
+            ("    encode_block_of<Format>(frame, tile, has_table, false, !is_split, &shared);\n", ""),
+            ("if (words == ALL || length >= stored_len<Format>(count) || 64 * len > 24 * count) return false;", ""),
+            ("const Frame* frame = frame_of(frames, frame_count, number);\n    const Scratch*", "const Frame* frame = frames;\n    const Scratch*"),
             # The first warp of sixteen only.
-            ("        if (warp_id() == 0) choose_bases(count, &shared->plan, has_table ? scratch->eighths : EIGHTHS);\n", ""),
+            ("    if (warp_id() == 0) choose_bases(count, &shared->plan, scratch->eighths);\n", ""),
             ("const u64 before = look_back(sums, tile, own);", "const u64 before = own;"),
             # Compact frames: blocks with a mask or offsets of columns, those in tiers, zeros, stored ones.
             ("            return write_block<Format>(block, body, out, shared);\n        });\n    if (warp_id() == 0) close", "            return true;\n        });\n    if (warp_id() == 0) close"),
@@ -155,7 +155,7 @@ RARE = {
         [
             # Once for each frame of a launch, by one thread, or by the last warp only.
             ("const Frame* frame = frame_of(frames, frame_count, blockIdx.x);", "const Frame* frame = frames;"),
-            ("|| !is_last_block(state, frame->tile_count)) return;", "|| true) return;"),
+            ("const Frame* frame = frame_of(frames, frame_count, take_number(frames));", "const Frame* frame = frames;"),
             ("        if (threadIdx.x == 0) add_to_part(frame, tile, sum, high - low);\n", "        if (sum == 1) *at<u32>(frame->state) = 0;\n"),
             ("if (warp_id() == WARPS - 1) {", "if (false) {"),
             ("else if (before < len) is_wrong |= !is_end<Layout>(frame, thread, column, len - before);", ""),
@@ -225,10 +225,12 @@ LOOPS = {
 }
 
 for dtype in DTYPES:
-    # Slots, bases, groups of 256 values, a block's share of the front matter; what the last block does.
-    LOOPS[f"rans_decode_{dtype}"] = [2, 4, 128, 1, 1]
-    # Rows of 128 values, by one warp of sixteen; words that are copied, 2.6 bits for a Gaussian value.
-    LOOPS[f"rans_encode_{dtype}"] = [256 / 16, 32768 * 2.6 / 64 / 512]
+    # Slots, bases, groups of 256 values, a block's share of the front matter.
+    LOOPS[f"rans_decode_{dtype}"] = [2, 4, 128, 1]
+    # Rows of 128 values.
+    LOOPS[f"rans_chain_{dtype}"] = [256]
+    # Words that are copied, 2.6 bits for a Gaussian value; residuals that have no symbol.
+    LOOPS[f"rans_encode_{dtype}"] = [32768 * 2.6 / 64 / 512, 0]
 # The search of a frame, escapes, tiers, rounds of a tier: once, as in the layout `split`. Rows of a warp; of F32, planes.
 LOOPS |= {f"tiered_decode_compact_{dtype}": [1, 1, 1, 1, 8] for dtype in ["bf16", "f16", "e4m3", "e5m2"]}
 # The search of a frame, a tier, what is passed on, the codes of tier 2, two tiers, escapes: once; and four rows of a warp, whose rests are written.

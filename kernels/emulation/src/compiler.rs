@@ -40,6 +40,8 @@ const KERNEL_FLAGS: [&str; 11] = [
     // Of `extern __shared__`: see `cuda.h`.
     "-Wno-attributes",
 ];
+/// Flags for kernels that end the process, with the line, where they read or write at an address that is no multiple of what the type needs.
+pub(crate) const ALIGNED_FLAGS: [&str; 2] = ["-fsanitize=alignment", "-fno-sanitize-recover=alignment"];
 const LIBRARY_FLAGS: [&str; 7] =
     ["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-fno-semantic-interposition", "-Wall", "-Wextra"];
 
@@ -85,21 +87,25 @@ impl Compiler {
         })
     }
 
-    /// The library of one kernel source.
+    /// The library of one kernel source, compiled with more flags than the usual ones.
     pub(crate) fn module(
         &self,
         source: &str,
         variant: &str,
+        flags: &[&str],
         libraries: &Path,
     ) -> Result<PathBuf, BuildError> {
         let wrapper = wrapper(source);
         let driver = libraries.to_string_lossy();
-        let key = self.key([source, &wrapper, variant, &driver].into_iter().chain(KERNEL_FLAGS));
+        let key = self.key(
+            [source, &wrapper, variant, &driver].into_iter().chain(KERNEL_FLAGS).chain(flags.iter().copied()),
+        );
         let folder = self.once(&format!("module-{variant}-{key}"), |folder| {
             write_all(folder, CUDA.iter().chain([&MODULE]))?;
             write(&folder.join("kernel.cu"), source)?;
             write(&folder.join("module.cpp"), &wrapper)?;
             let mut command = self.command(&KERNEL_FLAGS);
+            command.args(flags);
             if cfg!(target_arch = "x86_64") {
                 // Otherwise counting bits is a call.
                 command.arg("-mpopcnt");

@@ -7,7 +7,7 @@ use std::{env, io};
 
 use rayon::prelude::*;
 
-use crate::compiler::{CACHE, Compiler, WARNINGS, read};
+use crate::compiler::{ALIGNED_FLAGS, CACHE, Compiler, WARNINGS, read};
 use crate::scan;
 
 /// Why there is no emulation.
@@ -69,6 +69,24 @@ impl Emulation {
     ///
     /// If `variant` has other characters.
     pub fn build(sources: &[&str], variant: &str) -> Result<Self, BuildError> {
+        Self::build_with(sources, variant, &[])
+    }
+
+    /// The same with kernels that end the process where a GPU would refuse an access: at an address that is no multiple of what the type needs,
+    /// which the CPU forgives.
+    ///
+    /// # Errors
+    ///
+    /// See [`BuildError`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::build`].
+    pub fn build_aligned(sources: &[&str], variant: &str) -> Result<Self, BuildError> {
+        Self::build_with(sources, variant, &ALIGNED_FLAGS)
+    }
+
+    fn build_with(sources: &[&str], variant: &str, flags: &[&str]) -> Result<Self, BuildError> {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         assert!(variant.chars().all(plain), "`{variant}` cannot be the name of a file");
         if !cfg!(target_os = "linux") {
@@ -78,7 +96,7 @@ impl Emulation {
         let compiler = Compiler::find()?;
         let libraries = compiler.libraries()?;
         let modules: Vec<Result<PathBuf, BuildError>> =
-            sources.par_iter().map(|source| compiler.module(source, variant, &libraries)).collect();
+            sources.par_iter().map(|source| compiler.module(source, variant, flags, &libraries)).collect();
         let modules: Vec<PathBuf> = modules.into_iter().collect::<Result<_, _>>()?;
         let warnings =
             modules.iter().map(|module| read(&module.with_file_name(WARNINGS))).collect::<Result<_, _>>()?;

@@ -33,7 +33,7 @@ impl Bench {
         let device = Device::open(0).unwrap();
         let stream = Stream::new(&device).unwrap();
         let spec: Spec = spec.parse().unwrap();
-        let coder = Coder::new(&device, &spec, dtype).unwrap();
+        let coder = Coder::for_measuring(&device, &spec, dtype).unwrap();
         let encodes_compact = Coder::check_compact(&spec, dtype).is_ok();
         Self { device, stream, coder, codec: spec.codec(), dtype, encodes_compact, launches: 1 }
     }
@@ -238,6 +238,50 @@ impl Bench {
                 Ok(found) => assert_same(&found, expected, &format!("{what}: values")),
                 Err(fault) => panic!("{what}: {fault}"),
             }
+        }
+    }
+
+    /// The kernels write so many frames of one value each in one launch as the CPU does.
+    pub(crate) fn check_many(&self, frame_count: usize) {
+        let width = self.dtype.width();
+        let shape = FrameShape::new(Layout::Split, self.dtype, 1);
+        let static_len = self.codec.static_len(shape);
+        let room = self.codec.bound(shape) - static_len;
+        let value = |number: usize| (number as u32).wrapping_mul(0x9e37_79b1).to_le_bytes()[..width].to_vec();
+        let [values_step, static_step, dynamic_step] =
+            [16, static_len.next_multiple_of(128), room.next_multiple_of(16)];
+        let arenas = [values_step, static_step, dynamic_step, 8].map(|step| self.region(frame_count * step));
+        let part = |arena: usize, step: usize, number: usize, len: usize| {
+            let at = (number * step) as u64;
+            arenas[arena].part(at..at + len as u64)
+        };
+        let block = |number| Block {
+            values: part(0, values_step, number, width),
+            static_section: part(1, static_step, number, static_len),
+            dynamic_section: part(2, dynamic_step, number, room),
+            size: part(3, 8, number, 8),
+        };
+        let blocks: Vec<Block> = (0..frame_count).map(block).collect();
+        let all_values: Vec<u8> = (0..frame_count)
+            .flat_map(|number| [value(number), vec![POISON; values_step - width]].concat())
+            .collect();
+        arenas[0].write(&all_values).unwrap();
+        self.coder.encoder(blocks).unwrap().launch(&self.stream).unwrap();
+        self.stream.synchronize().unwrap();
+        let [_, fixed, dynamic, sizes] = [0, 1, 2, 3].map(|arena| arenas[arena].read().unwrap());
+        for number in 0..frame_count {
+            let expected = self.on_cpu(&value(number));
+            let size = u64::from_le_bytes(*sizes[8 * number..].first_chunk().unwrap()) as usize;
+            assert_same(
+                &fixed[static_step * number..][..static_len],
+                &expected.fixed,
+                &format!("frame {number}"),
+            );
+            assert_same(
+                &dynamic[dynamic_step * number..][..size],
+                &expected.dynamic,
+                &format!("frame {number}"),
+            );
         }
     }
 

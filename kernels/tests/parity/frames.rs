@@ -47,6 +47,11 @@ pub(crate) fn many_tiles(spec: &'static str, dtype: DType) {
     Bench::new(spec, dtype).check(&values, "many tiles");
 }
 
+/// More frames in a launch than a grid has places for in its second dimension.
+pub(crate) fn more_frames_than_a_grid(spec: &'static str, dtype: DType) {
+    Bench::new(spec, dtype).check_many(65_536 + 1);
+}
+
 /// The bytes do not depend on the order in which threads and blocks come to run.
 pub(crate) fn any_order(spec: &'static str, dtype: DType, extent: Extent) {
     let bench = Bench::new(spec, dtype);

@@ -109,8 +109,10 @@ pub(crate) fn many_frames(spec: &'static str, dtype: DType) {
         .collect();
     let before = Controls::find().map(|controls| controls.launches());
     bench.check_decoding(frames, "a transformer block");
-    if let (Some(controls), Some(before)) = (Controls::find(), before) {
-        assert_eq!(controls.launches() - before, 2, "kernels of the launch");
+    // Older forms have other launches.
+    let is_usual = std::env::var_os("ZIPWIRE_KERNELS").is_none();
+    if let (Some(controls), Some(before), true) = (Controls::find(), before, is_usual) {
+        assert_eq!(controls.launches() - before, 3, "kernels of the launch");
     }
 }
 

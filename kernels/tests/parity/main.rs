@@ -22,6 +22,7 @@ mod planted;
 mod rans;
 mod rans_compact;
 mod samples;
+mod variants;
 mod window7;
 
 use std::process::ExitCode;
@@ -84,7 +85,9 @@ fn main() -> ExitCode {
     let sources = zipwire_kernels::sources();
     let sources = sources.iter().filter(|source| is_needed(source.dtype));
     let sources: Vec<&str> = sources.map(|source| source.text.as_str()).collect();
-    zipwire_emulation::harness(&sources, trials, &[planted::SCENES, cached::SCENES].concat())
+    let scenes = [planted::SCENES, cached::SCENES, variants::SCENES].concat();
+    let trials = if variants::is_unchecked() { variants::unchecked_trials } else { trials };
+    zipwire_emulation::harness(&sources, trials, &scenes)
 }
 
 /// A test of one thing only.
@@ -113,8 +116,13 @@ fn trials() -> Vec<Trial> {
         of_window7("compact::lower_halves_are_left_out", window7::lower_halves),
         of_window7("compact::entries_are_checked", window7::entries),
     ]);
+    // The fewest threads for a frame of one value.
+    trials.push(Group("window7", DType::Bf16).named("more_frames_than_a_grid", Extent::Wide, || {
+        frames::more_frames_than_a_grid("window7", DType::Bf16);
+    }));
     trials.extend(planted::trials());
     trials.extend(cached::trials());
+    trials.extend(variants::trials());
     trials
 }
 

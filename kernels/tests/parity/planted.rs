@@ -143,6 +143,20 @@ const MISTAKES: &[Mistake] = &[
         from: "__popc(writers & before)",
         to: "__popc(writers & ~before) - 1",
     },
+    // A warp codes a block for nothing: another launch looks for its states.
+    Mistake {
+        name: "states_that_are_not_kept",
+        codec: "rans",
+        from: "work->state[lane_id()] = state;",
+        to: "",
+    },
+    // Blocks are looked for in some warps only, where a second launch codes what the first could not.
+    Mistake {
+        name: "blocks_that_no_thread_looks_for",
+        codec: "rans",
+        from: "if (lane_id() == 0) marks[warp_id()] = of_warp;",
+        to: "if (threadIdx.x == 32) marks[1] = of_warp;",
+    },
     // Words are copied before all threads have written theirs.
     Mistake {
         name: "a_missing_barrier_in_words_of_huffman",

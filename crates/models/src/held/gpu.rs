@@ -210,7 +210,7 @@ impl DeviceBlock {
             let first = chunk as u64 * chunk_len;
             let values = region.part(first..(first + chunk_len).min(region.len()));
             let (spec, dtype) = (spec(kind.0), kind.1);
-            launch += Coder::frame_len(&spec, dtype, values.len() / dtype.width() as u64)?;
+            launch += Coder::decoded_frame_len(&spec, dtype, values.len() / dtype.width() as u64)?;
             let (frame, size_of_frame) = (on_device.part(bytes.clone()), lens.part(size..size + 8));
             size += 8;
             let of_kind = of_kinds.iter().position(|of_kind| of_kind.kind == kind).unwrap_or_else(|| {

@@ -21,6 +21,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("faults::a_wait_without_end", || dies("wait_for_ever", "still waits", "while (*flag == 0)")),
     ("faults::a_write_behind_dynamic_shared_memory", a_write_behind_dynamic_shared_memory),
     ("faults::the_environment_plants_one", the_environment_plants_one),
+    ("faults::an_access_that_is_not_aligned", an_access_that_is_not_aligned),
 ];
 
 pub(crate) const SCENES: &[Scene] = &[
@@ -29,6 +30,7 @@ pub(crate) const SCENES: &[Scene] = &[
     Scene { name: "not_in_mask", run: || launch("not_in_mask", 0) },
     Scene { name: "different_masks", run: || launch("different_masks", 0) },
     Scene { name: "never_come", run: || launch("never_come", 0) },
+    Scene { name: "not_aligned", run: || launch("not_aligned", 0) },
     Scene { name: "from_outside", run: || launch("from_outside", 0) },
     Scene { name: "wait_for_ever", run: || launch("wait_for_ever", 0) },
     Scene { name: "planted", run: planted },
@@ -147,4 +149,20 @@ fn the_environment_plants_one() {
     says("memory:1048576", "first 41, room false");
     says("memory:1048577", "first 41, room true");
     says("nonsense:fill", "expected hang, skip or stick");
+}
+
+/// The CPU forgives it; kernels that are compiled to look at addresses do not.
+fn an_access_that_is_not_aligned() {
+    let said = |emulation: Emulation| {
+        let output = scene("not_aligned").envs(emulation.environment()).output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (passes, _) = said(Emulation::build(&SOURCES, "tests").unwrap());
+    assert!(passes);
+    let (passes, message) = said(Emulation::build_aligned(&SOURCES, "aligned").unwrap());
+    let line = SOURCES[0][..SOURCES[0].find("(const unsigned*)odd").unwrap()].lines().count();
+    assert!(
+        !passes && message.contains(&format!("kernel.cu:{line}")) && message.contains("misaligned"),
+        "{message}"
+    );
 }

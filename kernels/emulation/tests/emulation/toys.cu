@@ -215,3 +215,9 @@ extern "C" __global__ void behind_dynamic() {
     extern __shared__ u32 few[];
     few[threadIdx.x] = 1;
 }
+
+// Reads a word where only a byte may be read.
+extern "C" __global__ void not_aligned(unsigned* values) {
+    const unsigned char* odd = (const unsigned char*)values + 1;
+    values[threadIdx.x] = *(const unsigned*)odd;
+}

@@ -541,6 +541,7 @@ fn cutting_an_archive_can_be_stopped() {
         spec: "rans".parse().unwrap(),
         chain: DEFAULT_CHAIN,
         allow_missing: false,
+        keep_trailing: false,
     };
     let stopped = add(&Writer::begin(&world.store).unwrap(), &[file], &addition, &watch);
     assert!(matches!(stopped, Err(StoreError::File(FileError::Cancelled))), "{stopped:?}");
