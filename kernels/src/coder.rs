@@ -143,7 +143,7 @@ impl Coder {
     /// The same for measuring: `ZIPWIRE_KERNELS` may ask for decoders that compare no checksums.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// Errors of [`Self::new`].
     pub fn for_measuring(device: &Device, spec: &Spec, dtype: DType) -> Result<Self, GpuError> {
         Self::with(device, spec, dtype, Variant::of_environment()?)
     }

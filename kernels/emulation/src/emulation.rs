@@ -81,7 +81,7 @@ impl Emulation {
     ///
     /// # Panics
     ///
-    /// As [`Self::build`].
+    /// If `variant` has other characters.
     pub fn build_aligned(sources: &[&str], variant: &str) -> Result<Self, BuildError> {
         Self::build_with(sources, variant, &ALIGNED_FLAGS)
     }
