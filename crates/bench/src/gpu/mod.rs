@@ -279,7 +279,7 @@ impl<'a> Run<'a> {
                 return Err(error.into());
             }
             for dtype in types().filter(|dtype| Coder::check(spec, *dtype).is_ok()).collect::<Vec<_>>() {
-                match Coder::new(self.device, spec, dtype) {
+                match Coder::for_measuring(self.device, spec, dtype) {
                     Ok(coder) => coders.push((spec, dtype, coder)),
                     Err(error) if error.is_absence() => return Err(error.into()),
                     Err(error) => self.fail(&spec.to_string(), dtype, None, None, error.to_string()),
