@@ -330,7 +330,7 @@ template <class Layout> DEVICE void decode_frames(const Frame* frames, u32 frame
         decode_coded<Layout>(frame, tile, &shared);
     }
 #ifdef OLD_CLOSE
-    if (threadIdx.x == 0 && is_last_block(state_of(frame), frame->tile_count)) compare_coded<Layout>(frame);
+    if (CHECKED && threadIdx.x == 0 && is_last_block(state_of(frame), frame->tile_count)) compare_coded<Layout>(frame);
 #endif
 }
 

@@ -6,8 +6,11 @@
 //! another one ([`crate::compile_all`]). A checksum at the end of each file finds damaged ones.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, fs, io};
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
@@ -78,11 +81,15 @@ pub(crate) fn load(path: &Path) -> Cached {
 
 /// Keeps what was compiled. The file appears whole or not at all.
 pub(crate) fn save(path: &Path, cubin: &[u8]) -> io::Result<()> {
-    let written = path.with_extension(format!("{}.tmp", std::process::id()));
-    let bytes = [cubin, &xxh3_64(cubin).to_le_bytes()].concat();
-    path.parent()
-        .map_or(Ok(()), fs::create_dir_all)
-        .and_then(|()| fs::write(&written, bytes))
+    static SAVED: AtomicU64 = AtomicU64::new(0);
+    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+    // A name of its own, also among threads, and among processes of hosts that share the folder.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    let count = SAVED.fetch_add(1, Ordering::Relaxed);
+    let written = path.with_extension(format!("{}-{now:x}-{count}.tmp", std::process::id()));
+    let mut file = fs::File::create_new(&written)?;
+    file.write_all(cubin)
+        .and_then(|()| file.write_all(&xxh3_64(cubin).to_le_bytes()))
         .and_then(|()| fs::rename(&written, path))
         // What was begun is of no use.
         .inspect_err(|_| _ = fs::remove_file(&written))

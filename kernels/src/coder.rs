@@ -10,7 +10,7 @@ use zipwire_codec::{Codec, DType, FrameShape, Spec};
 use crate::batch::{
     Batch, Block, CompactBlock, Described, FRAME_LEN, Needs, STATE_LEN, STATUS_AT, encoder_len, frame_len,
 };
-use crate::compile::compile;
+use crate::compile::load;
 use crate::device::{Code, Device, DeviceRegion, Function, Stream};
 use crate::error::{Fault, GpuError};
 use crate::module::{Before, Module, Pass};
@@ -150,7 +150,7 @@ impl Coder {
 
     fn with(device: &Device, spec: &Spec, dtype: DType, variant: Variant) -> Result<Self, GpuError> {
         let module = module(spec, dtype)?;
-        let code = Code::load(device, &compile(&module.source(dtype, variant), &device.arch()?)?)?;
+        let code = load(device, &module.source(dtype, variant))?;
         let function = |work: &str| code.function(&module.kernel(work, dtype));
         let encoding = |layout: &str| -> Result<Encoding, GpuError> {
             let passes = if layout.is_empty() && !variant.has("old:rans") { module.passes } else { &[] };

@@ -14,6 +14,7 @@ use zipwire_codec::{DType, Spec};
 
 use crate::cache::Cached;
 use crate::module::{Module, Source, sources};
+use crate::device::{Code, Device};
 use crate::variant::Variant;
 use crate::{GpuError, cache};
 
@@ -45,12 +46,42 @@ pub(crate) fn compile(source: &Source, arch: &str) -> Result<Vec<u8>, GpuError> 
         (error, _) => error,
     })?;
     cache::note(|used| used.compiled += 1);
-    if let Some(path) = &path
-        && let Err(error) = cache::save(path, &cubin)
-    {
-        tracing::warn!(path = %path.display(), %error, "compiled kernels are not kept");
+    if let Some(path) = &path {
+        keep(path, &cubin);
     }
     Ok(cubin)
+}
+
+/// Keeps what was compiled, if that can be.
+fn keep(path: &Path, cubin: &[u8]) {
+    if let Err(error) = cache::save(path, cubin) {
+        tracing::warn!(path = %path.display(), %error, "compiled kernels are not kept");
+    }
+}
+
+/// Loads the kernels of a source. Where the driver refuses a file of the cache, as one that a newer compiler has written, they are made anew if there is
+/// a compiler.
+///
+/// # Errors
+/// Errors of [`compile`], and of the driver.
+pub(crate) fn load(device: &Device, source: &Source) -> Result<Code, GpuError> {
+    let arch = device.arch()?;
+    let cubin = compile(source, &arch)?;
+    match Code::load(device, &cubin) {
+        Err(refused) if refused.is_of_image() && compiler().is_ok() => {
+            let anew = compile_now(source, &arch)?;
+            if anew == cubin {
+                return Err(refused);
+            }
+            let code = Code::load(device, &anew)?;
+            cache::note(|used| used.compiled += 1);
+            if let Some(path) = path(source, &arch) {
+                keep(&path, &anew);
+            }
+            Ok(code)
+        }
+        loaded => loaded,
+    }
 }
 
 /// Whether machine code for `arch` can be had of the kernels of a codec for a type, or of sums: from the cache, or by a compiler.
@@ -62,7 +93,7 @@ pub fn check_code(of: Option<(&Spec, DType)>, arch: &str) -> Result<(), GpuError
     let source = match of {
         Some((spec, dtype)) => Module::of(spec, dtype)
             .ok_or_else(|| unsupported(spec, dtype))?
-            .source(dtype, Variant::of_environment()?),
+            .source(dtype, Variant::of_environment()?.checked()?),
         None => Source::sum(),
     };
     let Err(absent) = compiler() else { return Ok(()) };
@@ -97,13 +128,14 @@ pub struct CompiledModule {
 /// `is_stopped` is asked before each module; if it says so, `None` comes back.
 ///
 /// # Errors
-/// If there is no compiler, it refuses a module, or a file cannot be written.
+/// If there is no compiler, it refuses a module, `ZIPWIRE_KERNELS` names no variant, or a file cannot be written.
 pub fn compile_all(
     arch: &str,
     folder: &Path,
     is_stopped: impl Fn() -> bool + Sync,
 ) -> Result<Option<Vec<CompiledModule>>, GpuError> {
     compiler()?;
+    Variant::of_environment()?;
     let (sources, next) = (sources(), AtomicUsize::new(0));
     let compile = |source: &Source| {
         let path = folder.join(cache::file_name(source, arch, &options(arch)));

@@ -101,6 +101,23 @@ pub(crate) fn check<T>(call: &'static str, result: Result<T, DriverError>) -> Re
     result.map_err(|error| GpuError::Driver { call, error })
 }
 
+impl GpuError {
+    /// Whether the driver refuses machine code as such: made for other devices, or by a compiler that is newer than the driver.
+    pub(crate) fn is_of_image(&self) -> bool {
+        use cudarc::driver::sys::CUresult::{
+            CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_INVALID_SOURCE, CUDA_ERROR_NO_BINARY_FOR_GPU,
+            CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+        };
+        let codes = [
+            CUDA_ERROR_INVALID_IMAGE,
+            CUDA_ERROR_INVALID_SOURCE,
+            CUDA_ERROR_NO_BINARY_FOR_GPU,
+            CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+        ];
+        matches!(self, Self::Driver { error, .. } if codes.contains(&error.0))
+    }
+}
+
 /// Whether what was given back was known to the driver. After a kernel's fault every call fails with that fault's error.
 pub(crate) fn is_released(result: Result<(), DriverError>) -> bool {
     use cudarc::driver::sys::CUresult::{

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use zipwire_codec::DType;
 
 use crate::coder::parameter;
-use crate::compile::compile;
+use crate::compile::load;
 use crate::device::{Code, Device, DeviceRegion, Function, Stream};
 use crate::error::GpuError;
 use crate::module::Source;
@@ -69,7 +69,7 @@ impl Summer {
     /// # Errors
     /// If there is no compiler, or the driver fails.
     pub fn new(device: &Device) -> Result<Self, GpuError> {
-        let code = Code::load(device, &compile(&Source::sum(), &device.arch()?)?)?;
+        let code = load(device, &Source::sum())?;
         let add = code.function("sum_add")?;
         Ok(Self(Arc::new(Kernel { device: device.clone(), add, _code: code })))
     }

@@ -21,7 +21,7 @@ pub use self::error::ExecuteError;
 
 use crate::adaptive::Arms;
 use crate::choices::choices;
-use crate::executors::FaultSupport;
+use crate::executors::{FaultSupport, SIM};
 use crate::memory::{self, Footprint, MemoryLimit};
 use crate::serving::{self, Served};
 use crate::simulate::Simulator;
@@ -246,6 +246,10 @@ impl<'a> Prepared<'a> {
             return Err(ExecuteError::Refused(variant.name.clone(), name, EngineError::Faults));
         }
         executor.check(self, index)?;
+        if !experiment.faults.is_empty() && capabilities.faults == FaultSupport::Deadlines {
+            // A simulation sets the deadlines.
+            SIM.check(self, index)?;
+        }
         let needed = self.plan_bytes + executor.memory_bytes(self, index);
         let limit = self.shared.memory;
         if limit.allows(needed) {

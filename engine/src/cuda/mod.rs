@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use zipwire_codec::Layout;
+use zipwire_codec::{DType, Layout, Spec};
 use zipwire_kernels::{Coder, Device, Event, GpuError, Summer};
 use zipwire_payload::Payload;
 use zipwire_schedule::plan::{Batch, Exchange, Local, OpKind, Plan, Program};
@@ -341,7 +341,8 @@ fn bytes(plan: &Plan, program: &Program) -> Result<u64, EngineError> {
     let mut of_kernels = 0;
     for local in program.ops.iter().filter_map(|op| op.kind.local()) {
         of_kernels += match local {
-            Local::Encode(batch) | Local::Decode(batch) => of_frames(plan, batch)?,
+            Local::Encode(batch) => of_frames(plan, batch, Coder::frame_len)?,
+            Local::Decode(batch) => of_frames(plan, batch, Coder::decoded_frame_len)?,
             Local::Reduce(reduce) => {
                 let terms = reduce.additions.iter().map(|addition| addition.terms.len()).sum();
                 Summer::described_len(reduce.additions.len(), terms) + ROUNDING
@@ -353,11 +354,15 @@ fn bytes(plan: &Plan, program: &Program) -> Result<u64, EngineError> {
 }
 
 /// Bytes that kernels take for the frames of an op, beside its regions.
-fn of_frames(plan: &Plan, batch: &Batch) -> Result<u64, EngineError> {
+fn of_frames(
+    plan: &Plan,
+    batch: &Batch,
+    frame_len: impl Fn(&Spec, DType, u64) -> Result<u64, GpuError>,
+) -> Result<u64, EngineError> {
     let spec = plan.codec.as_ref().expect("coded plans name their codec");
     let lens = batch.blocks.iter().map(|block| {
         let count = block.values.len / batch.dtype.width() as u64;
-        Ok(Coder::frame_len(spec, batch.dtype, count)?)
+        Ok(frame_len(spec, batch.dtype, count)?)
     });
     Ok(lens.sum::<Result<u64, EngineError>>()? + 3 * ROUNDING)
 }

@@ -131,6 +131,8 @@ DRIVER cuModuleLoadData(void** module, const void* image) {
     RETURN_IF_BROKEN;
     if (!current_context()) return INVALID_CONTEXT;
     if (!image) return INVALID_VALUE;
+    // Machine code that a test has made of none.
+    if (strncmp(static_cast<const char*>(image), "refused", 7) == 0) return refuse(NO_BINARY_FOR_GPU, __func__, "machine code of another device");
     emulated();
     *module = new LoadedModule{current_context()};
     std::lock_guard lock(mutex());

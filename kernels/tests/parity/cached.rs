@@ -19,6 +19,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         cached("compiled_before_takes_no_compiler", compiled_before),
         cached("damage_is_noticed", damage),
+        cached("code_that_the_driver_refuses_is_made_anew", refused),
         cached("compile_all_can_be_stopped_and_names_its_errors", errors),
     ]
 }
@@ -109,6 +110,23 @@ fn damage() {
     let mended = said(&loads(&cache, true));
     assert!(mended.contains("found 0, compiled 1, damaged 1"), "{mended}");
     assert_eq!(fs::read(&file).unwrap(), whole, "the file is written anew");
+    fs::remove_dir_all(cache).unwrap();
+}
+
+/// A file with a right checksum, by a compiler that is newer than the driver.
+fn refused() {
+    let cache = folder("refused");
+    let modules = compile_all("sm_90", &cache, || false).unwrap().unwrap();
+    let file = modules.iter().find(|module| (module.name, module.dtype) == ("window7", Some(DType::Bf16)));
+    let file = &file.unwrap().path;
+    let whole = fs::read(file).unwrap();
+    let code = b"refused by this driver";
+    fs::write(file, [&code[..], &xxhash_rust::xxh3::xxh3_64(code).to_le_bytes()].concat()).unwrap();
+    let without = loads(&cache, false);
+    assert!(!without.status.success() && said(&without).contains("cuModuleLoadData"), "{}", said(&without));
+    let with = said(&loads(&cache, true));
+    assert!(with.contains("found 1, compiled 1, damaged 0"), "{with}");
+    assert_eq!(fs::read(file).unwrap(), whole, "the file is written anew");
     fs::remove_dir_all(cache).unwrap();
 }
 

@@ -42,7 +42,12 @@ pub(crate) fn trials() -> Vec<Trial> {
     let aligned = CODERS.iter().enumerate().map(|(place, (spec, dtype))| {
         wide(format!("{spec}::{dtype}::addresses_are_multiples"), Box::new(move || is_aligned(place)))
     });
-    let variants = [("old_forms", "old", "BF16::"), ("no_checksums", "unchecked", "unchecked_decoders")];
+    let variants = [
+        ("old_forms", "old", "BF16::"),
+        ("tickets", "tickets", "BF16::"),
+        ("no_checksums", "unchecked", "unchecked_decoders"),
+        ("no_checksums_of_old_forms", "old,unchecked", "unchecked_decoders"),
+    ];
     let variants = variants.map(|(name, variant, filter)| {
         wide(name.to_owned(), Box::new(move || passes(this_program().arg(filter).env(VARIABLE, variant))))
     });

@@ -380,8 +380,8 @@ impl<'a> Run<'a> {
 
 /// How many sets of buffers there are; none if not even one fits.
 fn set_count(device: &Device, bytes: u64, rotated: u64) -> Result<Option<u64>, GpuError> {
-    // Values, as many decoded ones, and a frame that may be as long.
-    let of_set = 3 * bytes + bytes / 8;
+    // Values, as many decoded ones, a frame that may be as long, and the encoder's room, which may be a little longer.
+    let of_set = 4 * bytes + bytes / 4;
     let fits = (device.memory()?.0 as f64 * MEMORY_SHARE / of_set as f64) as u64;
     let wanted = rotated.div_ceil(bytes).clamp(1, MOST_SETS);
     Ok((fits > 0).then(|| wanted.min(fits)))
