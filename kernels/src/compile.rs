@@ -13,8 +13,8 @@ use cudarc::nvrtc::{result, sys};
 use zipwire_codec::{DType, Spec};
 
 use crate::cache::Cached;
-use crate::module::{Module, Source, sources};
 use crate::device::{Code, Device};
+use crate::module::{Module, Source, sources};
 use crate::variant::Variant;
 use crate::{GpuError, cache};
 
