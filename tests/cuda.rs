@@ -1,5 +1,5 @@
 //! Every scenario on the executor `cuda` below a fake driver: kernels run on the CPU, in an order by seed, with delays in
-//! all streams. `.ci/run` has the tests called `whole::`: more scenarios with every codec.
+//! all streams. `.ci/run` has the tests called `whole::`, and `.ci/wide kernels` those called `wide::`: more scenarios, with every codec.
 
 #[path = "cuda/bench_gpu.rs"]
 mod bench_gpu;

@@ -9,7 +9,7 @@ use zipwire::{Cancel, Prepared};
 use super::conformance::{Case, resolve};
 
 /// A test for each variant of each case, and another one where kernels write compact frames of its codec; variants that no GPU can run
-/// are reported as ignored, as are those of long cases, whose names begin with `whole::`.
+/// are reported as ignored, as are those of long cases, whose names begin with `wide::`.
 pub(crate) fn trials(
     cases: &[Case],
     is_long: impl Fn(&Case, Layout) -> bool,
@@ -33,7 +33,7 @@ pub(crate) fn trials(
                 Layout::Compact if is_possible && variant.protocol.takes_layout() => "::compact",
                 Layout::Compact => return None,
             };
-            let extent = if is_long && is_possible { "whole::" } else { "" };
+            let extent = if is_long && is_possible { "wide::" } else { "" };
             let (name, case) =
                 (format!("{extent}{}::{}{suffix}::cuda", case.name, variant.name), case.clone());
             let trial = Trial::test(name, move || test(&case, index));
