@@ -74,12 +74,12 @@ pub(crate) fn version_of(tag: u8) -> u8 {
     if tag <= LAST_OF_VERSION_1 { 1 } else { 2 }
 }
 
-/// The highest version of frames that an entry makes: its own, or of the codecs that it chooses from.
-pub(crate) fn highest_version(entry: &Entry) -> u8 {
+/// The highest version of frames that an entry makes with these values of its options: its own, or of the codecs that it chooses from.
+pub(crate) fn highest_version(entry: &Entry, chosen: &[Value]) -> u8 {
     if !std::ptr::eq(entry, &AUTO) {
         return version_of(entry.tag);
     }
-    auto::candidates().filter_map(by_id).map(|entry| version_of(entry.tag)).max().unwrap_or(1)
+    auto::of(chosen).ids().filter_map(by_id).map(|entry| version_of(entry.tag)).max().unwrap_or(1)
 }
 
 /// The codec with this id.

@@ -92,7 +92,7 @@ impl Spec {
             Some(Prefix::Delta(_)) => Some(delta::TAG),
             None => None,
         };
-        tag.map_or(1, registry::version_of).max(registry::highest_version(self.entry()))
+        tag.map_or(1, registry::version_of).max(registry::highest_version(self.entry(), &self.chosen))
     }
 
     /// The spec for a tensor whose rows (tokens, output channels) have this many values: its last dimension.

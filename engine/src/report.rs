@@ -324,7 +324,14 @@ mod tests {
 
     #[test]
     fn a_handshake_has_the_version_of_the_frames_of_the_job() {
-        for (spec, version) in [("tiered", 1), ("delta+rans", 1), ("planes", 2), ("delta+planes", 2)] {
+        for (spec, version) in [
+            ("tiered", 1),
+            ("delta+rans", 1),
+            ("auto", 1),
+            ("planes", 2),
+            ("delta+planes", 2),
+            ("auto:goal=size", 2),
+        ] {
             assert_eq!(announced(&spec.parse().unwrap()), format!("{spec}, frames v{version}"));
         }
         let (own, other) = (hello("a", "planes, frames v2"), hello("a", "planes, frames v3"));

@@ -130,7 +130,7 @@ fn read(path: &Path, base: Option<&BaseFiles>) -> Result<Vec<Load>, CliError> {
         }
         let row = tensor.shape.last().copied().unwrap_or(0);
         let values = file.read(tensor)?;
-        let base = base.map(|base| base.values(tensor, path)).transpose()?.flatten();
+        let base = base.map(|base| base.values(tensor, path, None)).transpose()?.flatten();
         let tensor = LoadTensor { row, values, base: base.map(|(_, before)| before) };
         match loads.iter_mut().find(|load| load.dtype == dtype) {
             Some(load) => load.tensors.push(tensor),

@@ -11,7 +11,7 @@ use zipwire::scenarios::spec_help;
 use zipwire::traces::{TensorFile, read_input};
 use zipwire::{Cancel, ExecuteError, with_help};
 
-use super::files::{self, BaseFiles};
+use super::files::{self, BaseFiles, ModelFile};
 use super::{print, print_json};
 use crate::cli::InspectArgs;
 use crate::commands::bench::specs;
@@ -52,15 +52,14 @@ pub(crate) fn run(args: &InspectArgs, cancel: &Cancel) -> Result<(), CliError> {
     let codecs = codecs(args)?;
     let base = args.base.as_deref().map(BaseFiles::open).transpose()?;
     let costs = args.costs.as_deref().map(read_costs).transpose()?;
-    let mut files = Vec::new();
-    let paths = files::models_of(&args.files)?;
-    for path in &paths {
-        files.push((path, TensorFile::open(path)?));
-    }
-    let progress = Progress::new(files.iter().map(|(_, file)| file.tensors().len()).sum());
+    let models = files::models_of(&args.files)?;
+    // One after the other: they may be more than a process may have open.
+    let counts = models.iter().map(|model| Ok(TensorFile::open(&model.path)?.tensors().len()));
+    let progress = Progress::new(counts.sum::<Result<_, CliError>>()?);
     let mut reports = Vec::new();
-    for (path, file) in &files {
-        let mut report = FileReport { file: path.to_path_buf(), tensors: Vec::new(), totals: Vec::new() };
+    for ModelFile { path, place } in &models {
+        let file = TensorFile::open(path)?;
+        let mut report = FileReport { file: path.clone(), tensors: Vec::new(), totals: Vec::new() };
         for tensor in file.tensors() {
             if cancel.is_cancelled() {
                 return Err(ExecuteError::Cancelled.into());
@@ -68,7 +67,7 @@ pub(crate) fn run(args: &InspectArgs, cancel: &Cancel) -> Result<(), CliError> {
             progress.begin(&tensor.name);
             let values = file.read(tensor)?;
             let inspected = match &base {
-                Some(base) => match base.values(tensor, path)? {
+                Some(base) => match base.values(tensor, path, place.as_deref())? {
                     Some((dtype, base)) => {
                         let base = Base::new(dtype, base);
                         inspect_against(tensor, &values, &base, &codecs, costs.as_ref())

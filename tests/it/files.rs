@@ -359,10 +359,154 @@ fn a_base_that_is_sharded_otherwise_is_paired_by_names() {
         assert!(fs::read(back.join(file)).unwrap() == fs::read(next.join(file)).unwrap());
     }
     copy("train_late_weights.bf16", &base.join("copy.safetensors"));
+    // What two files have is coded without them, and that is said.
+    let out = folder.path().join("x");
+    let report = succeeds(&["compress", text(&next), "--base", text(&base), "-o", text(&out), "--json"]);
+    let error = text_of(&report.stderr);
+    for part in
+        ["that are coded without a base: ", "2.safetensors", "copy.safetensors", "both have a tensor", "help"]
+    {
+        assert!(error.contains(part), "{error}");
+    }
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    assert_eq!(report["files"][0]["tensors_from_base"], 0, "{report}");
+    succeeds(&["verify", text(&out), "--base", text(&base)]);
+}
+
+#[test]
+fn no_file_is_a_base_of_itself_or_of_others_that_are_compressed_with_it() {
+    let folder = TempDir::new().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let run = folder.path().join("run");
+    let put = |name: &str, at: &str| {
+        let path = run.join(at);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::copy(root.join(sample(name)), &path).unwrap();
+        path
+    };
+    let new = put("train_late_weights_next.bf16", "step-200/model.safetensors");
+    let out = folder.path().join("out");
+    let compress = |input: &Path, base: &Path| {
+        output(&["compress", text(input), "--base", text(base), "-o", text(&out), "--json", "--verify"])
+    };
+    let step = run.join("step-200");
+    for (input, base) in [(&new, &new), (&new, &run), (&step, &run), (&step, &step)] {
+        let made = compress(input, base);
+        let error = text_of(&made.stderr);
+        assert!(made.status.code() == Some(2) && error.contains("is its own base"), "{error}");
+        assert!(!out.exists());
+    }
+    put("train_late_weights_next.bf16", "step-200/average.safetensors");
+    put("train_late_weights.bf16", "step-100/model.safetensors");
+    let made = compress(&step, &run);
+    assert!(made.status.success(), "{}", text_of(&made.stderr));
+    let report: Value = serde_json::from_slice(&made.stdout).unwrap();
+    for row in report["files"].as_array().unwrap() {
+        assert!(row["tensors_from_base"].as_u64().unwrap() > 0, "{report}");
+    }
+    // Nothing of it needs what was compressed.
+    fs::remove_dir_all(&step).unwrap();
+    succeeds(&["verify", text(&out), "--base", text(&run)]);
+}
+
+#[test]
+fn a_damaged_copy_in_a_base_does_not_hide_the_right_file() {
+    let folder = TempDir::new().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let base = folder.path().join("base");
+    fs::create_dir(&base).unwrap();
+    let [plain, zipped, packed] =
+        ["base/m.safetensors", "base/m.zw.safetensors", "packed"].map(|name| folder.path().join(name));
+    fs::copy(root.join(sample("train_late_weights.bf16")), &plain).unwrap();
+    succeeds(&["compress", text(&plain)]);
+    let next = sample("train_late_weights_next.bf16");
+    succeeds(&["compress", &next, "--base", text(&base), "-o", text(&packed)]);
+    let mut bytes = fs::read(&zipped).unwrap();
+    let end = bytes.len();
+    bytes[end / 2..].fill(0);
+    fs::write(&zipped, bytes).unwrap();
+    succeeds(&["verify", text(&packed), "--base", text(&base)]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_base_may_have_more_files_than_a_process_may_open() {
+    let folder = TempDir::new().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let base = folder.path().join("base");
+    fs::create_dir(&base).unwrap();
+    for number in 0..60 {
+        let header = format!(r#"{{"t{number}":{{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}}}"#);
+        let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[number]].concat();
+        fs::write(base.join(format!("{number}.safetensors")), file).unwrap();
+    }
+    fs::copy(root.join(sample("train_late_weights.bf16")), base.join("z.safetensors")).unwrap();
+    let packed = folder.path().join("packed");
+    let next = sample("train_late_weights_next.bf16");
+    for args in [
+        vec!["compress", &next, "--base", text(&base), "-o", text(&packed)],
+        vec!["verify", text(&packed), "--base", text(&base)],
+    ] {
+        let program = zipwire(&[]);
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "ulimit -n 40; exec \"$@\"", "sh"]).arg(program.get_program()).args(&args);
+        let made = shell.current_dir(root).output().unwrap();
+        let error = text_of(&made.stderr);
+        assert!(made.status.success() && !error.contains("no tensor of"), "{args:?}: {error}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn files_behind_links_have_the_bases_of_the_names_of_links() {
+    use std::os::unix::fs::symlink;
+
+    let folder = TempDir::new().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let [cache, base, packed, back] =
+        ["cache", "base", "cache.zw", "back"].map(|name| folder.path().join(name));
+    for path in ["cache/blobs", "cache/a", "cache/b", "cache/none/inner", "base/a", "base/b"] {
+        fs::create_dir_all(folder.path().join(path)).unwrap();
+    }
+    fs::copy(root.join(sample("train_late_weights_next.bf16")), cache.join("blobs/1")).unwrap();
+    fs::copy(root.join(sample("train_late_weights.bf16")), cache.join("blobs/2")).unwrap();
+    for name in ["a", "b"] {
+        fs::copy(root.join(sample("train_late_weights.bf16")), base.join(name).join("m.safetensors"))
+            .unwrap();
+    }
+    let links = [
+        ("a/m.safetensors", "..//blobs/./1"),
+        // A name that says nothing, and a link to it that says what it is.
+        ("b/pointer", "../blobs/2"),
+        ("b/m.safetensors", "./pointer"),
+        ("empty", "none/inner"),
+        ("through", "none/inner/../../blobs/1"),
+    ];
+    links.iter().for_each(|(name, target)| symlink(target, cache.join(name)).unwrap());
+    let report = succeeds(&["compress", text(&cache), "--base", text(&base), "--json"]);
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    let rows = report["files"].as_array().unwrap();
+    assert!(
+        rows.len() == 2 && rows.iter().all(|row| row["tensors_from_base"].as_u64() > Some(0)),
+        "{report}"
+    );
+    let says = |path: &Path| fs::read_link(path).unwrap();
+    assert_eq!(says(&packed.join("a/m.zw.safetensors")).as_os_str(), "..//blobs/./1.zw");
+    assert_eq!(says(&packed.join("b/m.zw.safetensors")).as_os_str(), "./pointer.zw");
+    assert!(packed.join("none/inner").is_dir());
+    succeeds(&["inspect", text(&cache), "--base", text(&base), "--codec", "delta+rans"]);
+
+    succeeds(&["decompress", text(&packed), "--base", text(&base), "-o", text(&back)]);
+    for (name, target) in links {
+        assert_eq!(says(&back.join(name)).as_os_str(), target, "{name}");
+    }
+    assert_eq!(names_below(&back), names_below(&cache));
+    fs::remove_dir(back.join("none/inner")).unwrap();
+    fs::write(back.join("none/inner"), "").unwrap();
     fails(
         2,
-        &["compress", text(&next), "--base", text(&base), "-o", text(&folder.path().join("x"))],
-        &["2.safetensors", "copy.safetensors", "both have a tensor", "help"],
+        &["decompress", text(&packed), "--base", text(&base), "-o", text(&back), "--force"],
+        &["none/inner", "a regular file"],
     );
 }
 
@@ -551,7 +695,16 @@ fn mistakes_are_named_with_a_remedy() {
     fails(2, &["compress", &plain, "--codec", "rasn"], &["rasn", "rans"]);
     fails(
         2,
-        &["compress", &plain, "--codec", "window7", "--base", &plain, "-o", text(&folder.path().join("x"))],
+        &[
+            "compress",
+            &plain,
+            "--codec",
+            "window7",
+            "--base",
+            text(&packed),
+            "-o",
+            text(&folder.path().join("x")),
+        ],
         &["window7"],
     );
     fails(2, &["cat", &plain, "--tensor", "L2.n1.v"], &["L2.n1.w"]);

@@ -21,11 +21,6 @@ use measured::{CANDIDATES, Candidate, FOR_SIZE};
 
 const ID: &str = "auto";
 
-/// Ids of the codecs that it chooses from.
-pub(crate) fn candidates() -> impl Iterator<Item = &'static str> {
-    CANDIDATES.iter().map(|candidate| candidate.id)
-}
-
 /// The codec that is best for given values: all types. The frames are those of the chosen codec.
 ///
 /// In the layout [`Layout::Compact`] the choice follows from a sample of the values; for [`Goal::Size`] all of them are coded by every codec, which takes as
@@ -132,11 +127,20 @@ impl Auto {
         with_speed.map(estimate).collect()
     }
 
+    /// Ids of the codecs that it chooses from, in one layout or another.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &'static str> {
+        self.all_in(Layout::Compact).map(|candidate| candidate.id)
+    }
+
+    /// Codecs that can be chosen for frames of this layout.
+    fn all_in(&self, layout: Layout) -> impl Iterator<Item = &'static Candidate> {
+        let is_exact = self.goal == Goal::Size && layout == Layout::Compact;
+        CANDIDATES.iter().chain(if is_exact { FOR_SIZE } else { &[] })
+    }
+
     /// Codecs that can be chosen for frames of this layout and type.
     fn candidates(&self, shape: FrameShape) -> impl Iterator<Item = &'static Candidate> {
-        let is_exact = self.goal == Goal::Size && shape.layout == Layout::Compact;
-        let all = CANDIDATES.iter().chain(if is_exact { FOR_SIZE } else { &[] });
-        all.filter(move |candidate| candidate.known(shape.dtype).is_some())
+        self.all_in(shape.layout).filter(move |candidate| candidate.known(shape.dtype).is_some())
     }
 
     fn cheapest(&self, priced: &[(&'static Candidate, Estimate)]) -> Box<dyn Codec> {

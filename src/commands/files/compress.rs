@@ -36,16 +36,16 @@ pub(crate) fn run(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> 
     refuse_json(args.out.as_deref(), args.write.work.json)?;
     let plan =
         Plan::new(&args.files, args.out.as_deref(), args.base.as_deref(), args.write.force, &COMPRESSION)?;
-    let base = BaseFiles::open_any(args.base.as_deref())?;
+    let base = BaseFiles::open_for(&args.files, args.base.as_deref())?;
     let mut report = Report::default();
-    plan.carry_out(args.write.force, cancel, |file, folder, output| {
+    plan.carry_out(args.write.force, cancel, |file, place, output| {
         // Archives in a folder are coded without, beside models that have one.
-        let has_base = args.dtype.is_none() && (folder.is_none() || !is_archive(file));
-        let base = base.of(file, folder).filter(|_| has_base);
+        let has_base = args.dtype.is_none() && (place.is_none() || !is_archive(file));
+        let base = base.of(file, place).filter(|_| has_base);
         match one(args, file, base, output, cancel) {
             Ok(row) => report.add(row),
             // What is no model is no reason to leave the models of its folder.
-            Err(CliError::File(error @ FileError::Foreign { .. })) if folder.is_some() => {
+            Err(CliError::File(error @ FileError::Foreign { .. })) if place.is_some() => {
                 say!("warning: copied as it is: {error}");
                 return Ok(false);
             }
@@ -96,6 +96,12 @@ fn one(
             "note: no tensor of `{}` is coded as differences: the base has none of the same name, type and shape that saves bytes",
             file.display()
         );
+    }
+    if let Some(name) = made.ambiguous.first()
+        && let Some(Err(error)) = base.as_ref().map(|base| base.model_with(name))
+    {
+        let count = made.ambiguous.len();
+        say!("note: tensors of `{}` that are coded without a base: {count}: {error}", file.display());
     }
     if args.verify {
         let staged = output.file().try_clone().map_err(io_error("read", output.path()))?;
@@ -190,8 +196,8 @@ pub(crate) fn run_decompress(args: &DecompressArgs, cancel: &Cancel) -> Result<(
         Plan::new(&args.files, args.out.as_deref(), args.base.as_deref(), args.write.force, &DECOMPRESSION)?;
     let base = BaseFiles::open_any(args.base.as_deref())?;
     let mut report = Report::default();
-    plan.carry_out(args.write.force, cancel, |file, folder, output| {
-        let (base, work) = (base.of(file, folder), &args.write.work);
+    plan.carry_out(args.write.force, cancel, |file, place, output| {
+        let (base, work) = (base.of(file, place), &args.write.work);
         let made =
             open(file).and_then(|opened| decode(opened, Some(output), args.keep_going, base, work, cancel));
         match made {
@@ -223,8 +229,8 @@ pub(crate) fn run_verify(args: &VerifyArgs, cancel: &Cancel) -> Result<(), CliEr
     let base = BaseFiles::open_any(args.base.as_deref())?;
     let mut report = Report::default();
     // All are looked at, whatever is found.
-    let mut look = |file: &Path, folder: Option<&Path>| {
-        let base = base.of(file, folder);
+    let mut look = |file: &Path, place: Option<&Path>| {
+        let base = base.of(file, place);
         match open(file).and_then(|opened| decode(opened, None, false, base, &args.work, cancel)) {
             Ok(row) => report.add(row),
             Err(error) => report.pass_over(file, error, cancel)?,
@@ -232,14 +238,12 @@ pub(crate) fn run_verify(args: &VerifyArgs, cancel: &Cancel) -> Result<(), CliEr
         Ok::<_, CliError>(())
     };
     for file in &args.files {
-        if file.is_dir() {
-            let within = Below::of(file)?.once(file);
-            within
-                .iter()
-                .filter(|within| is_compressed(within))
-                .try_for_each(|within| look(within, Some(file)))?;
-        } else {
+        if !file.is_dir() {
             look(file, None)?;
+            continue;
+        }
+        for within in Below::of(file)?.once(file).iter().filter(|within| is_compressed(within)) {
+            look(within, within.strip_prefix(file).ok())?;
         }
     }
     report.print(None, args.work.json)

@@ -206,20 +206,29 @@ fn is_stdout(path: &Path) -> bool {
     STDOUT.iter().any(|name| path == Path::new(name))
 }
 
+/// A file of a model.
+pub(super) struct ModelFile {
+    pub(super) path: PathBuf,
+    /// Its path in the folder that was named, if one was.
+    pub(super) place: Option<PathBuf>,
+}
+
 /// Files of models: those that are named, and of folders all that are safetensors files, compressed or not, each once.
-pub(super) fn models_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
+pub(super) fn models_of(paths: &[PathBuf]) -> Result<Vec<ModelFile>, CliError> {
     let mut files = Vec::new();
     for path in paths {
         if !path.is_dir() {
-            files.push(path.clone());
+            files.push(ModelFile { path: path.clone(), place: None });
             continue;
         }
-        let within = Below::of(path)?.once(path);
-        let models: Vec<PathBuf> = within.into_iter().filter(|file| Model::list(file).is_ok()).collect();
-        if models.is_empty() {
+        let before = files.len();
+        for file in Below::of(path)?.once(path).into_iter().filter(|file| Model::list(file).is_ok()) {
+            let place = file.strip_prefix(path).ok().map(Path::to_owned);
+            files.push(ModelFile { path: file, place });
+        }
+        if files.len() == before {
             return Err(no_model(path));
         }
-        files.extend(models);
     }
     Ok(files)
 }

@@ -1,6 +1,9 @@
 //! Outputs of `compress` and `decompress`: all of them are known, and found fit, before the first one is written.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::ffi::OsStr;
+#[cfg(unix)]
+use std::ffi::OsString;
 use std::io::stdout;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +35,7 @@ pub(super) struct Plan {
 enum Target {
     Stdout { from: PathBuf },
     File { from: PathBuf, to: PathBuf },
-    Folder { from: PathBuf, to: PathBuf, items: Vec<Item>, links: Links },
+    Folder { from: PathBuf, to: PathBuf, items: Vec<Item>, links: Links, empty: Vec<PathBuf> },
 }
 
 /// A file of a folder that is made of another folder.
@@ -40,6 +43,8 @@ struct Item {
     from: PathBuf,
     /// Its path in the new folder.
     name: PathBuf,
+    /// Path in the folder by which a user knows it: that of the first link to it, if there is one.
+    place: PathBuf,
     is_copy: bool,
 }
 
@@ -102,19 +107,20 @@ impl Plan {
             match target {
                 Target::Stdout { .. } => {}
                 Target::File { to, .. } => refuse_file(to, force)?,
-                Target::Folder { from, to, items, links } => {
+                Target::Folder { from, to, items, links, empty } => {
                     refuse_folder(to, force)?;
                     let links = links.renamed(&Item::made(from, items));
                     let new = links.iter().filter(|(name, says)| !OutputFolder::has_link(to, name, says));
                     let names = items.iter().map(|item| &item.name);
                     OutputFolder::refuse_names(to, names.chain(new.map(|(name, _)| name)))?;
+                    OutputFolder::refuse_folders(to, empty.iter().map(PathBuf::as_path))?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Writes everything: `make` fills the output of each file that is not copied, which may be one of a folder. Where it gives `false`, there is none; of
+    /// Writes everything: `make` fills the output of each file that is not copied, and is told the place of one of a folder. Where it gives `false`, there is none; of
     /// a folder, the file is copied then.
     pub(super) fn carry_out(
         &self,
@@ -141,13 +147,13 @@ impl Plan {
                         output.finish()?;
                     }
                 }
-                Target::Folder { from, to, items, links } => {
+                Target::Folder { from, to, items, links, empty } => {
                     let folder = OutputFolder::like(to, force, from)?;
                     let mut made = Item::made(from, items);
                     for item in items {
                         if !item.is_copy {
                             let output = folder.file(&item.name, &item.from)?;
-                            if make(&item.from, Some(from), &output)? {
+                            if make(&item.from, Some(&item.place), &output)? {
                                 output.finish()?;
                                 continue;
                             }
@@ -156,6 +162,7 @@ impl Plan {
                         folder.copy(name, &item.from, &|| cancel.is_cancelled())?;
                         made.remove(name);
                     }
+                    empty.iter().try_for_each(|name| folder.folder(name))?;
                     for (name, target) in links.renamed(&made) {
                         folder.link(&name, &target)?;
                     }
@@ -191,21 +198,20 @@ impl Target {
         if !is_folder {
             return Ok(Self::File { from, to });
         }
-        let Below { files, links } = Below::of(&from)?;
-        let mut names: HashMap<PathBuf, Vec<&Path>> = HashMap::new();
-        for link in &links {
-            names.entry(from.join(&link.names)).or_default().push(&link.path);
-        }
-        let mut items = Vec::new();
-        for file in files {
-            let name = file.strip_prefix(&from).unwrap_or(&file).to_owned();
-            let mut named = names.remove(&file).unwrap_or_default();
-            named.push(&file);
-            let made = (naming.file)(&name).filter(|_| (naming.makes)(&file, &named));
-            items.push(Item { is_copy: made.is_none(), name: made.unwrap_or(name), from: file });
-        }
+        let below = Below::of(&from)?;
+        let (links_to, Below { files, links, folders }) = (below.links_to(&from), below);
+        let within = |path: &Path| path.strip_prefix(&from).unwrap_or(path).to_owned();
+        let item = |file: PathBuf| {
+            let links = links_to.get(&file).into_iter().flatten();
+            let names: Vec<&Path> = links.map(PathBuf::as_path).chain([&*file]).collect();
+            let (name, place) = (within(&file), within(names[0]));
+            let made = (naming.file)(&name).filter(|_| (naming.makes)(&file, &names));
+            Item { is_copy: made.is_none(), name: made.unwrap_or(name), place, from: file }
+        };
+        let items = files.into_iter().map(item).collect();
+        let empty = folders.iter().map(|folder| within(folder)).collect();
         let links = Links { from: from.clone(), all: links, file: naming.file };
-        Ok(Self::Folder { from, to, items, links })
+        Ok(Self::Folder { from, to, items, links, empty })
     }
 
     /// Inputs and their outputs.
@@ -213,12 +219,18 @@ impl Target {
         match self {
             Self::Stdout { .. } => Vec::new(),
             Self::File { from, to } => vec![(from.clone(), to.clone())],
-            Self::Folder { from, to, items, .. } if items.is_empty() => vec![(from.clone(), to.clone())],
-            Self::Folder { from, to, items, links } => {
+            Self::Folder { from, to, items, empty, .. } if items.is_empty() && empty.is_empty() => {
+                vec![(from.clone(), to.clone())]
+            }
+            Self::Folder { from, to, items, links, empty } => {
+                let folders = empty.iter().map(|name| (from.join(name), to.join(name)));
                 let files = items.iter().map(|item| (item.from.clone(), to.join(&item.name)));
                 let renamed = links.renamed(&Item::made(from, items));
                 let links = links.all.iter().zip(renamed);
-                files.chain(links.map(|(link, (name, _))| (link.path.clone(), to.join(name)))).collect()
+                files
+                    .chain(folders)
+                    .chain(links.map(|(link, (name, _))| (link.path.clone(), to.join(name))))
+                    .collect()
             }
         }
     }
@@ -235,20 +247,11 @@ impl Item {
 impl Links {
     /// Name and target of each link, where something was made of these files: a link to one is renamed as it is.
     fn renamed(&self, made: &HashSet<PathBuf>) -> Vec<(PathBuf, PathBuf)> {
-        let by_name: HashMap<&Path, &Path> =
-            self.all.iter().map(|link| (self.name(link), &*link.names)).collect();
-        let renamed = |name: &Path| -> Option<PathBuf> {
-            let mut end = name;
-            while let Some(next) = by_name.get(end) {
-                end = next;
-            }
-            (self.file)(name).filter(|_| made.contains(end))
-        };
         let both = |link: &Link| {
+            let renamed = |name: &Path| (self.file)(name).filter(|_| made.contains(&link.end));
             let name = renamed(self.name(link)).unwrap_or_else(|| self.name(link).to_owned());
             let file = renamed(&link.names);
-            let target =
-                file.as_deref().and_then(Path::file_name).map(|file| link.target.with_file_name(file));
+            let target = file.as_deref().and_then(Path::file_name).map(|file| with_last(&link.target, file));
             (name, target.unwrap_or_else(|| link.target.clone()))
         };
         self.all.iter().map(both).collect()
@@ -258,6 +261,21 @@ impl Links {
     fn name<'a>(&self, link: &'a Link) -> &'a Path {
         link.path.strip_prefix(&self.from).unwrap_or(&link.path)
     }
+}
+
+/// A path with another last name, and the same bytes in front of it.
+#[cfg(unix)]
+fn with_last(path: &Path, name: &OsStr) -> PathBuf {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+    let path = path.as_os_str().as_bytes();
+    let begin = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    OsString::from_vec([&path[..begin], name.as_bytes()].concat()).into()
+}
+
+#[cfg(not(unix))]
+fn with_last(path: &Path, name: &OsStr) -> PathBuf {
+    path.with_file_name(name)
 }
 
 /// A path that ends with a name: `.` and `..` have one, too.

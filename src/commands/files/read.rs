@@ -8,7 +8,7 @@ use serde::Serialize;
 use zipwire::Cancel;
 use zipwire::models::file::{FileError, Model, Output, Sources, nearest_names};
 
-use super::{BaseFiles, io_error, is_stdout, models_of, print, print_json};
+use super::{BaseFiles, ModelFile, io_error, is_stdout, models_of, print, print_json};
 use crate::cli::{CatArgs, LsArgs};
 use crate::error::CliError;
 use crate::table;
@@ -17,12 +17,12 @@ use crate::table;
 const AT_ONCE: u64 = 1 << 26;
 
 pub(crate) fn cat(args: &CatArgs, cancel: &Cancel) -> Result<(), CliError> {
-    let (file, folder) = match args.file.is_dir() {
-        true => (file_with(&args.file, &args.tensor)?, Some(&*args.file)),
-        false => (args.file.clone(), None),
+    let ModelFile { path: file, place } = match args.file.is_dir() {
+        true => file_with(&args.file, &args.tensor)?,
+        false => ModelFile { path: args.file.clone(), place: None },
     };
     let base = BaseFiles::open_any(args.base.as_deref())?;
-    let model = Model::open_with(&file, base.of(&file, folder))?;
+    let model = Model::open_with(&file, base.of(&file, place.as_deref()))?;
     let Some(out) = args.out.as_deref().filter(|out| !is_stdout(out)) else {
         return write_rows(args, &model, &mut stdout().lock(), cancel);
     };
@@ -55,25 +55,25 @@ fn write_rows(args: &CatArgs, model: &Model, out: &mut dyn Write, cancel: &Cance
 }
 
 /// The file of a folder that has a tensor.
-fn file_with(folder: &Path, tensor: &str) -> Result<PathBuf, CliError> {
+fn file_with(folder: &Path, tensor: &str) -> Result<ModelFile, CliError> {
     let (mut found, mut names) = (Vec::new(), Vec::new());
     for file in models_of(&[folder.to_owned()])? {
-        let model = Model::list(&file)?;
+        let model = Model::list(&file.path)?;
         match model.tensor(tensor) {
             Ok(_) => found.push(file),
             Err(_) => names.extend(model.tensors().iter().map(|tensor| tensor.name.clone())),
         }
     }
-    match &found[..] {
-        [one] => Ok(one.clone()),
-        [] => {
+    match (found.pop(), &found[..]) {
+        (Some(one), []) => Ok(one),
+        (None, _) => {
             let nearest = nearest_names(tensor, names);
             Err(FileError::NoTensor { path: folder.to_owned(), tensor: tensor.to_owned(), nearest }.into())
         }
-        [one, other, ..] => Err(CliError::Usage(format!(
+        (Some(last), [one, ..]) => Err(CliError::Usage(format!(
             "`{}` and `{}` have a tensor `{tensor}`\nhelp: name one of them",
-            one.display(),
-            other.display()
+            one.path.display(),
+            last.path.display()
         ))),
     }
 }
@@ -98,7 +98,7 @@ struct ListedTensor {
 
 pub(crate) fn ls(args: &LsArgs) -> Result<(), CliError> {
     let mut files = Vec::new();
-    for file in &models_of(&args.files)? {
+    for ModelFile { path: file, .. } in &models_of(&args.files)? {
         // Names, types and lengths are there without the base.
         let model = Model::list(file)?;
         let bytes = fs::metadata(file).map_err(io_error("read", file))?.len();

@@ -1,5 +1,6 @@
 //! Files that differences are taken from: each tensor from the file that has it, by its name.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +17,8 @@ const AND: &str = "+";
 pub struct Bases {
     /// The nearest files first. Files of one rank are as near as one another.
     ranks: Vec<Vec<Arc<Model>>>,
+    /// Files that are known by their digests only.
+    copies: Vec<Arc<Model>>,
 }
 
 impl From<Arc<Model>> for Bases {
@@ -31,20 +34,38 @@ impl From<Model> for Bases {
 }
 
 impl Bases {
-    /// Files in ranks, the first of which that has a tensor counts. A tensor that two files of that rank have is an error once it is wanted.
+    /// Files in ranks, the first of which that has a tensor counts. A tensor that two files of that rank have is in none of them.
     pub fn new(ranks: impl IntoIterator<Item = Vec<Arc<Model>>>) -> Self {
-        Self { ranks: ranks.into_iter().collect() }
+        Self { ranks: ranks.into_iter().collect(), copies: Vec::new() }
     }
 
-    pub(crate) fn models(&self) -> impl Iterator<Item = &Arc<Model>> {
+    /// These files and others, which nothing is coded against, and which count for a file that names their digests: before all others, so that a copy which
+    /// is not compressed is read in place of one that is.
+    #[must_use]
+    pub fn with_copies(self, copies: Vec<Arc<Model>>) -> Self {
+        Self { copies, ..self }
+    }
+
+    fn models(&self) -> impl Iterator<Item = &Arc<Model>> {
         self.ranks.iter().flatten()
     }
 
-    /// The file that has a tensor of this name, and its number there.
-    ///
-    /// # Errors
-    /// [`FileError::TwoTensors`].
-    pub(crate) fn find(&self, name: &str) -> Result<Option<(&Arc<Model>, usize)>, FileError> {
+    /// All files, copies first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Model>> {
+        self.copies.iter().chain(self.models())
+    }
+
+    /// The file that has a tensor of this name, and its number there; `None` also where two files have it that are as near as one another.
+    pub(crate) fn find(&self, name: &str) -> Option<(&Arc<Model>, usize)> {
+        self.find_one(name).ok().flatten()
+    }
+
+    /// Whether two files that are as near as one another have a tensor of this name, and no nearer one has.
+    pub(crate) fn is_ambiguous(&self, name: &str) -> bool {
+        self.find_one(name).is_err()
+    }
+
+    fn find_one(&self, name: &str) -> Result<Option<(&Arc<Model>, usize)>, FileError> {
         for rank in &self.ranks {
             let mut found = rank.iter().filter_map(|model| Some((model, model.find(name)?)));
             let first = found.next();
@@ -64,18 +85,15 @@ impl Bases {
     /// # Errors
     /// [`FileError::TwoTensors`].
     pub fn model_with(&self, name: &str) -> Result<Option<&Model>, FileError> {
-        Ok(self.find(name)?.map(|(model, _)| &**model))
+        Ok(self.find_one(name)?.map(|(model, _)| &**model))
     }
 
     /// The files that have tensors of these names, in their order.
-    pub(crate) fn with<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<Self, FileError> {
-        let mut used = Vec::new();
-        for name in names {
-            used.extend(self.find(name)?.map(|(model, _)| Arc::as_ptr(model)));
-        }
-        used.sort_unstable();
-        let used = self.models().filter(|model| used.binary_search(&Arc::as_ptr(model)).is_ok());
-        Ok(Self::new(used.map(|model| vec![Arc::clone(model)])))
+    pub(crate) fn with<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Self {
+        let used: HashSet<_> =
+            names.into_iter().filter_map(|name| Some(Arc::as_ptr(self.find(name)?.0))).collect();
+        let used = self.models().filter(|model| used.contains(&Arc::as_ptr(model)));
+        Self::new(used.map(|model| vec![Arc::clone(model)]))
     }
 
     /// Digests of all files, as a compressed file names them; `None` if there is no file. Files that are not compressed are read for it, each once.
@@ -94,9 +112,9 @@ impl Bases {
     pub(crate) fn named(&self, needed: &str, path: &Path, header: &Header) -> Result<Self, FileError> {
         let is_alike =
             |model: &&Arc<Model>| header.tensors().iter().any(|tensor| model.find(&tensor.name).is_some());
-        let (one, several) = (self.models().count() == 1, is_several(needed));
+        let (one, several) = (self.all().count() == 1, is_several(needed));
         // Files that share no tensor with it are not read for their digests.
-        let alike: Vec<&Arc<Model>> = self.models().filter(|model| one || is_alike(model)).collect();
+        let alike: Vec<&Arc<Model>> = self.all().filter(|model| one || is_alike(model)).collect();
         let mut ranks = Vec::new();
         for digest in needed.split(AND) {
             let mut found = None;
@@ -146,7 +164,7 @@ impl Bases {
             let start = at - (tensor.range.start - begin);
             let len = (tensor.bytes() - start).min(rest.len() as u64);
             let (out, behind) = rest.split_at_mut(len as usize);
-            match self.find(&tensor.name)? {
+            match self.find(&tensor.name) {
                 Some((model, number)) if model.tensors()[number].bytes() >= start + len => {
                     model.read_by(number, start, out, 1)?;
                 }

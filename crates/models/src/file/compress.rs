@@ -40,6 +40,8 @@ pub struct Compressed {
     pub tensors: (usize, usize),
     /// Tensors that are coded as differences from a base.
     pub against: usize,
+    /// Names of tensors that have no base because two of its files have them, which are as near as one another.
+    pub ambiguous: Vec<String>,
     /// Digest of the file that was compressed.
     pub digest: String,
 }
@@ -56,7 +58,7 @@ pub struct Compressed {
 /// worth it is such a tensor, of the type that codes a sample of it shortest. It has no base.
 ///
 /// # Errors
-/// If the input is no safetensors file and no archive, is compressed already, or changes while it is read, the codec has no such values, the output is none ([`refuse_file`](crate::file::refuse_file)) or an input, the system
+/// If the input is no safetensors file and no archive, or one of the bases, is compressed already, or changes while it is read, the codec has no such values, the output is none ([`refuse_file`](crate::file::refuse_file)) or an input, the system
 /// refuses something, or `watch` says to stop. Then there is no new file.
 pub fn compress(
     input: &Path,
@@ -83,6 +85,7 @@ pub fn compress_into(
     bases: Option<&Bases>,
     watch: &Watch<'_>,
 ) -> Result<Compressed, FileError> {
+    refuse_own_base(input, bases)?;
     let file = crate::file::open_input(input).map_err(FileError::io("read", input))?;
     let stamp = Stamp::of(&file, input)?;
     let read = if compression.keep_trailing { Header::read_with_trailing } else { Header::read };
@@ -108,9 +111,21 @@ pub fn compress_into(
     let codecs = Codecs::new(&compression.spec, bases)?;
     let values_at = header.bytes().len() as u64;
     let parts = plan((&file, input), header.tensors(), values_at, &codecs, watch)?;
-    let bases = codecs.bases_of(&parts, header.tensors())?;
+    let ambiguous = bases.map_or_else(Vec::new, |bases| {
+        let names = header.tensors().iter().map(|tensor| &tensor.name);
+        names.filter(|name| bases.is_ambiguous(name)).cloned().collect()
+    });
+    let bases = codecs.bases_of(&parts, header.tensors());
     let outline = Outline { header, archive: None, bases, parts, codecs };
-    outline.write((&file, input, stamp), output, watch)
+    let made = outline.write((&file, input, stamp), output, watch)?;
+    Ok(Compressed { ambiguous, ..made })
+}
+
+/// Refuses differences of a file from itself, by whichever name or link: without it, they give nothing back.
+fn refuse_own_base(input: &Path, bases: Option<&Bases>) -> Result<(), FileError> {
+    let mut sources = Sources::default();
+    sources.add_bases(bases)?;
+    if sources.has(input) { Err(FileError::OwnBase { path: input.to_owned() }) } else { Ok(()) }
 }
 
 /// Compresses an archive: members that compress well become coded tensors, and the bytes between them are kept.
@@ -189,7 +204,8 @@ pub fn compress_values_into(
     let kept = write_parts(input_of, (output.file(), output.path()), 0, watch)?;
     stamp.check(&file, input)?;
     let digest = Digest::of(kept.digests).text();
-    Ok(Compressed { bytes_raw: bytes, bytes_coded: kept.end, tensors: (1, 0), against: 0, digest })
+    let (bytes_coded, ambiguous) = (kept.end, Vec::new());
+    Ok(Compressed { bytes_raw: bytes, bytes_coded, tensors: (1, 0), against: 0, ambiguous, digest })
 }
 
 /// Plan of a compressed file: the header of the original, or one that is made for an archive, and the parts.
@@ -244,6 +260,7 @@ impl Outline<'_> {
             bytes_coded: kept.end,
             tensors: (coded, tensors.len() - coded),
             against: count(Part::is_against),
+            ambiguous: Vec::new(),
             digest: Digest::of(digests).text(),
         })
     }

@@ -82,6 +82,9 @@ pub enum FileError {
     /// No file of several that it may have differences from is the one that it needs.
     #[error("`{}` has differences from a file of the digest {needed}, and no file of the base has that digest\nhelp: name the folder or file that it was made with by `--base`", path.display())]
     NoSuchBase { path: PathBuf, needed: String },
+    /// Differences of a file from itself, which are worth nothing without it.
+    #[error("`{}` is its own base, so that the result would give nothing back without it\nhelp: name by `--base` what it was made of, as the checkpoint before", path.display())]
+    OwnBase { path: PathBuf },
     /// Two files of a base that have a tensor of the name that is looked for.
     #[error("`{}` and `{}` are of one base, and both have a tensor `{tensor}`\nhelp: take one of them out of the folder, or name a single file by `--base FILE`", first.display(), second.display())]
     TwoTensors { tensor: String, first: PathBuf, second: PathBuf },

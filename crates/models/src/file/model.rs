@@ -48,7 +48,8 @@ const RECENT: usize = 4;
 #[derive(Debug)]
 pub struct Model {
     path: PathBuf,
-    file: File,
+    /// `None` while it is closed.
+    file: Mutex<Option<Arc<File>>>,
     stamp: Stamp,
     header: Header,
     parts: Vec<Part>,
@@ -154,6 +155,7 @@ impl Model {
         packed: Option<Packed>,
     ) -> Self {
         let (digest, recent) = (OnceLock::new(), Mutex::default());
+        let file = Mutex::new(Some(Arc::new(file)));
         Self { path: path.to_owned(), file, stamp, header, parts, packed, bases: None, digest, recent }
     }
 
@@ -172,6 +174,28 @@ impl Model {
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Closes the file until something is read of it: for callers that hold many models, as a process has only so many files open. Then the file has to be at
+    /// its path, as it was.
+    pub fn close(&self) {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// The file, which is opened again if it was closed.
+    fn file(&self) -> Result<Arc<File>, FileError> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = &*file {
+            return Ok(Arc::clone(file));
+        }
+        let opened = open_input(&self.path).map_err(FileError::io("read", &self.path))?;
+        self.stamp.check(&opened, &self.path)?;
+        Ok(Arc::clone(file.insert(Arc::new(opened))))
+    }
+
+    /// Fills `out` with the bytes of the file from `at` on.
+    fn read_at(&self, out: &mut [u8], at: u64) -> Result<(), FileError> {
+        at::read_exact(&*self.file()?, out, at).map_err(FileError::io("read", &self.path))
     }
 
     /// The files that it has differences from, if it was opened with them.
@@ -246,7 +270,7 @@ impl Model {
         let len = part.container.as_ref().filter(|_| part.tensors.len() == 1).map_or(0, |own| own.len);
         let end = start.saturating_add(out.len() as u64);
         assert!(end <= len, "`{name}` has no container with bytes {start} to {end}");
-        at::read_exact(&self.file, out, part.at + start).map_err(FileError::io("read", &self.path))
+        self.read_at(out, part.at + start)
     }
 
     /// A tensor by its name.
@@ -299,7 +323,7 @@ impl Model {
     /// # Errors
     /// [`FileError::Changed`], or if the system refuses.
     pub fn unchanged(&self) -> Result<(), FileError> {
-        self.stamp.check(&self.file, &self.path)
+        self.stamp.check(&*self.file()?, &self.path)
     }
 
     /// The values of a tensor, little-endian.
@@ -330,11 +354,12 @@ impl Model {
             let (path, tensor) = (self.path.clone(), name.to_owned());
             return Err(FileError::Rows { path, tensor, asked: (rows.start, rows.end), rows: count });
         }
-        if rows.is_empty() {
-            return Ok(0..0);
-        }
+        // Also where there are none: the shape of a type that is not known says nothing of bytes.
         if rows == (0..count) {
             return Ok(0..tensor.bytes());
+        }
+        if rows.is_empty() {
+            return Ok(0..0);
         }
         let bytes = tensor.bytes();
         if !bytes.is_multiple_of(count) {
@@ -398,7 +423,8 @@ impl Model {
             return self.read_plain(number, part.at + within, start, out, threads);
         };
         if part.tensors.len() == 1 {
-            self.chunks(part, self.index(part, container)?).read(start, out, threads)?;
+            let file = self.file()?;
+            self.chunks(&file, part, self.index(part, container)?).read(start, out, threads)?;
             return self.check_pieces(number, start, out, threads);
         }
         let values = self.shared_values(part, container)?;
@@ -417,9 +443,7 @@ impl Model {
         out: &mut [u8],
         threads: usize,
     ) -> Result<(), FileError> {
-        let read = |out: &mut [u8], start: u64| {
-            at::read_exact(&self.file, out, at + start).map_err(FileError::io("read", &self.path))
-        };
+        let read = |out: &mut [u8], start: u64| self.read_at(out, at + start);
         read(out, start)?;
         if self.digests().is_none() {
             return Ok(());
@@ -494,10 +518,11 @@ impl Model {
         let part = &self.parts[piece.segment.part];
         let start = piece.range.start - self.tensors()[part.tensors.start].range.start;
         match &part.container {
-            Some(container) => self.chunks(part, self.index(part, container)?).read(start, values, 1),
-            None => {
-                at::read_exact(&self.file, values, part.at + start).map_err(FileError::io("read", &self.path))
+            Some(container) => {
+                let file = self.file()?;
+                self.chunks(&file, part, self.index(part, container)?).read(start, values, 1)
             }
+            None => self.read_at(values, part.at + start),
         }
     }
 
@@ -511,13 +536,13 @@ impl Model {
         values.resize((piece.range.end - piece.range.start) as usize, 0);
         let part = &self.parts[piece.segment.part];
         let start = piece.range.start - self.tensors()[part.tensors.start].range.start;
-        let lost = |error| vec![(0..values.len(), error)];
+        let all = 0..values.len();
+        let lost = |error| vec![(all, error)];
         let Some(container) = &part.container else {
-            let Err(source) = at::read_exact(&self.file, values, part.at + start) else { return Vec::new() };
-            let error = FileError::io("read", &self.path)(source);
+            let Err(error) = self.read_at(values, part.at + start) else { return Vec::new() };
             // The end of a cut file.
             let left = self.stamp.bytes().saturating_sub(part.at + start).min(values.len() as u64) as usize;
-            let is_read = at::read_exact(&self.file, &mut values[..left], part.at + start).is_ok();
+            let is_read = self.read_at(&mut values[..left], part.at + start).is_ok();
             let left = if is_read { left } else { 0 };
             // What is in front of the cut of a tensor has no digest of its own.
             let of_cut = piece.tensors(self.tensors()).find(|(_, _, range)| range.contains(&left));
@@ -525,9 +550,13 @@ impl Model {
             values[left..].fill(0);
             return vec![(left..values.len(), error)];
         };
+        let file = match self.file() {
+            Ok(file) => file,
+            Err(error) => return lost(error),
+        };
         let scan = || {
             let len = container.len.min(self.stamp.bytes().saturating_sub(part.at));
-            ContainerIndex::scan(&mut at::Window::new(&self.file, part.at, len)).ok()
+            ContainerIndex::scan(&mut at::Window::new(&file, part.at, len)).ok()
         };
         let index = match self.index(part, container) {
             Ok(index) => index,
@@ -536,7 +565,7 @@ impl Model {
                 None => return lost(error),
             },
         };
-        self.chunks(part, index).salvage(start, values)
+        self.chunks(&file, part, index).salvage(start, values)
     }
 
     /// Values of a container that several tensors share.
@@ -548,7 +577,8 @@ impl Model {
         }
         let span = span(&self.tensors()[part.tensors.clone()]);
         let mut values = vec![0; (span.end - span.start) as usize];
-        self.chunks(part, self.index(part, container)?).read(0, &mut values, 1)?;
+        let file = self.file()?;
+        self.chunks(&file, part, self.index(part, container)?).read(0, &mut values, 1)?;
         let values: Arc<[u8]> = values.into();
         let mut recent = recent();
         recent.truncate(RECENT - 1);
@@ -556,9 +586,9 @@ impl Model {
         Ok(values)
     }
 
-    fn chunks<'a>(&'a self, part: &'a Part, index: &'a ContainerIndex) -> Chunks<'a> {
+    fn chunks<'a>(&'a self, file: &'a File, part: &'a Part, index: &'a ContainerIndex) -> Chunks<'a> {
         let tensors = &self.tensors()[part.tensors.clone()];
-        Chunks { file: &self.file, path: &self.path, bases: self.bases.as_ref(), tensors, index, at: part.at }
+        Chunks { file, path: &self.path, bases: self.bases.as_ref(), tensors, index, at: part.at }
     }
 
     /// Index of the container of a part, read on first use.
@@ -568,7 +598,7 @@ impl Model {
         }
         let tensors = &self.tensors()[part.tensors.clone()];
         let (name, span) = (&tensors[0].name, span(tensors));
-        let index = read_index(&self.file, &self.path, name, (part.at, container.len))?;
+        let index = read_index(&*self.file()?, &self.path, name, (part.at, container.len))?;
         let bytes = span.end - span.start;
         let wrong =
             |what: String| Err(FileError::Container { path: self.path.clone(), tensor: name.clone(), what });

@@ -6,6 +6,7 @@ mod folder;
 mod refusal;
 mod staged;
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
 use std::path::{Component, Path, PathBuf};
@@ -191,6 +192,8 @@ pub struct Below {
     pub files: Vec<PathBuf>,
     /// Links from one place in the folder to another.
     pub links: Vec<Link>,
+    /// Folders with nothing in them.
+    pub folders: Vec<PathBuf>,
 }
 
 /// A symbolic link that says the same in a copy of the folder it is in.
@@ -202,6 +205,8 @@ pub struct Link {
     pub target: PathBuf,
     /// The file, folder or link that it names, as a path in the folder.
     pub names: PathBuf,
+    /// The file or folder that it leads to through all links that are kept, as a path in the folder.
+    pub end: PathBuf,
 }
 
 impl Below {
@@ -212,23 +217,49 @@ impl Below {
     /// If a folder cannot be read, or a link that is followed leads from a folder into itself.
     pub fn of(from: &Path) -> Result<Self, FileError> {
         let kept_in = if cfg!(unix) { from.canonicalize().ok() } else { None };
-        Ok(Walk { kept_in, ..Walk::default() }.below(from, from)?.sorted())
+        Ok(Walk { kept_in, ..Walk::default() }.below(from, from)?.sorted().followed(from))
     }
 
     /// Each file once, in the order of names: one that links lead to is called by the first of these.
     pub fn once(self, from: &Path) -> Vec<PathBuf> {
-        let called = |file: PathBuf| {
-            let of_file = |link: &&Link| from.join(&link.names) == file;
-            self.links.iter().find(of_file).map(|link| link.path.clone()).unwrap_or(file)
-        };
-        let mut files: Vec<PathBuf> = self.files.into_iter().map(called).collect();
+        let mut called = self.links_to(from);
+        let call = |file: PathBuf| called.remove(&file).map_or(file, |links| links[0].clone());
+        let mut files: Vec<PathBuf> = self.files.into_iter().map(call).collect();
         files.sort();
         files
+    }
+
+    /// Links to files and folders, through other links too, by the paths of these. `from` is the folder.
+    pub fn links_to(&self, from: &Path) -> HashMap<PathBuf, Vec<PathBuf>> {
+        let mut all: HashMap<PathBuf, Vec<PathBuf>> = HashMap::new();
+        for link in &self.links {
+            all.entry(from.join(&link.end)).or_default().push(link.path.clone());
+        }
+        all
+    }
+
+    fn count(&self) -> usize {
+        self.files.len() + self.links.len() + self.folders.len()
     }
 
     fn sorted(mut self) -> Self {
         self.files.sort();
         self.links.sort_by(|a, b| a.path.cmp(&b.path));
+        self.folders.sort();
+        self
+    }
+
+    /// The same with the ends of links that lead to links.
+    fn followed(mut self, from: &Path) -> Self {
+        let next: HashMap<PathBuf, PathBuf> =
+            self.links.iter().map(|link| (link.path.clone(), from.join(&link.names))).collect();
+        for link in &mut self.links {
+            // No more than all: somebody may make a circle of them meanwhile.
+            for _ in 0..next.len() {
+                let Some(end) = next.get(&from.join(&link.end)) else { break };
+                link.end = end.strip_prefix(from).unwrap_or(end).to_owned();
+            }
+        }
         self
     }
 }
@@ -256,6 +287,7 @@ impl Walk {
             return Err(read(io::Error::other("a link in it leads to a folder that it is in")));
         }
         self.around.push(real);
+        let before = self.found.count();
         for entry in fs::read_dir(folder).map_err(&read)? {
             let entry = entry.map_err(&read)?;
             let path = entry.path();
@@ -271,6 +303,9 @@ impl Walk {
             }
         }
         self.around.pop();
+        if self.found.count() == before && folder != root {
+            self.found.folders.push(folder.to_owned());
+        }
         Ok(())
     }
 }
@@ -281,7 +316,7 @@ fn link_within(root: &Path, real: &Path, path: &Path) -> Option<Link> {
     let mut names = path.strip_prefix(root).ok()?.parent()?.to_owned();
     for part in target.components() {
         match part {
-            Component::Normal(name) => names.push(name),
+            Component::Normal(name) if !staged::is_staged(name) => names.push(name),
             Component::CurDir => {}
             Component::ParentDir if names.pop() => {}
             _ => return None,
@@ -291,9 +326,9 @@ fn link_within(root: &Path, real: &Path, path: &Path) -> Option<Link> {
     let (found, meant) = (path.canonicalize().ok()?, root.join(&names).canonicalize().ok()?);
     let is_plain = |name: &Path| root.join(name).canonicalize().is_ok_and(|path| path == real.join(name));
     let is_within = names.file_name().is_some() && found == meant;
-    (is_within && is_plain(folder(&names)) && is_plain(folder(path.strip_prefix(root).ok()?))).then(|| Link {
-        path: path.to_owned(),
-        target,
-        names,
-    })
+    // Where names of other letters lead to a file, too, the link's are not those of the walk.
+    let is_spelt = root.join(&names).is_symlink() || real.join(&names) == found;
+    let is_kept =
+        is_within && is_spelt && is_plain(folder(&names)) && is_plain(folder(path.strip_prefix(root).ok()?));
+    is_kept.then(|| Link { path: path.to_owned(), target, end: names.clone(), names })
 }

@@ -170,8 +170,8 @@ impl<'a> Codecs<'a> {
     }
 
     /// The files that the differences of these parts are taken from.
-    pub(crate) fn bases_of(&self, parts: &[Part], tensors: &[TensorInfo]) -> Result<Bases, FileError> {
-        let Some((_, bases)) = &self.against else { return Ok(Bases::default()) };
+    pub(crate) fn bases_of(&self, parts: &[Part], tensors: &[TensorInfo]) -> Bases {
+        let Some((_, bases)) = &self.against else { return Bases::default() };
         let against = parts.iter().filter(|part| part.is_against());
         bases.with(against.flat_map(|part| &tensors[part.tensors.clone()]).map(|tensor| &*tensor.name))
     }
@@ -202,17 +202,15 @@ impl<'a> Codecs<'a> {
     }
 
     /// The first way in which a tensor may be coded.
-    fn coding(&self, tensor: &TensorInfo) -> Result<Coding, FileError> {
+    fn coding(&self, tensor: &TensorInfo) -> Coding {
         let row = tensor.shape.last().copied().unwrap_or(1);
-        let before = match &self.against {
-            Some((_, bases)) => bases.find(&tensor.name)?.map(|(model, number)| &model.tensors()[number]),
-            None => None,
-        };
+        let before = self.against.as_ref().and_then(|(_, bases)| bases.find(&tensor.name));
+        let before = before.map(|(model, number)| &model.tensors()[number]);
         let is_same = |before: &&TensorInfo| (&before.dtype, &before.shape) == (&tensor.dtype, &tensor.shape);
         let dtype = DType::from_name(&tensor.dtype).filter(|dtype| self.supports(*dtype));
         let class = dtype.map_or(Class::Bytes(width(&tensor.dtype)), Class::Values);
         let row = if matches!(class, Class::Values(_)) { row } else { 1 };
-        Ok(Coding { class, codec: 0, is_against: before.filter(is_same).is_some(), row })
+        Coding { class, codec: 0, is_against: before.filter(is_same).is_some(), row }
     }
 
     /// Whether a codec that was asked for takes values of this type.
@@ -260,7 +258,7 @@ pub(crate) fn plan(
     codecs: &Codecs<'_>,
     watch: &Watch<'_>,
 ) -> Result<Vec<Part>, FileError> {
-    let mut parts = candidates(tensors, codecs)?;
+    let mut parts = candidates(tensors, codecs);
     let chosen: Vec<OnceLock<Option<Coding>>> = parts.iter().map(|_| OnceLock::new()).collect();
     let silent = Watch { done: &|_| (), ..*watch };
     silent.for_each(parts.len(), |number, _| {
@@ -286,11 +284,11 @@ pub(crate) fn plan(
 }
 
 /// Parts as they would be if each were worth coding: small neighbours that are coded alike share a chunk.
-fn candidates(tensors: &[TensorInfo], codecs: &Codecs<'_>) -> Result<Vec<Part>, FileError> {
+fn candidates(tensors: &[TensorInfo], codecs: &Codecs<'_>) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     let is_small = |tensor: &TensorInfo| tensor.bytes() <= SMALL;
     for (number, tensor) in tensors.iter().enumerate() {
-        let coding = codecs.coding(tensor)?;
+        let coding = codecs.coding(tensor);
         if let Some(Part { tensors: before, coding: Some(known) }) = parts.last_mut()
             && is_small(tensor)
             && is_small(&tensors[before.start])
@@ -313,7 +311,7 @@ fn candidates(tensors: &[TensorInfo], codecs: &Codecs<'_>) -> Result<Vec<Part>, 
         };
         part.coding = part.coding.filter(|_| span.end - span.start >= least);
     }
-    Ok(parts)
+    parts
 }
 
 /// The way that codes the chunk in the middle of a part shortest, and the share of its bytes that it takes then; `None` if none saves enough.
@@ -370,7 +368,7 @@ mod tests {
         tensors.extend([tensor("F32", 200), tensor("F32", 96), tensor("F32", SMALL + 4), tensor("F32", 200)]);
         tensors.extend([tensor("I32", 4000), tensor("U32", 4000), tensor("U32", 96), tensor("BF16", 90)]);
         let codecs = Codecs::new(&"rans".parse().unwrap(), None).unwrap();
-        let parts = candidates(&tensors, &codecs).unwrap();
+        let parts = candidates(&tensors, &codecs);
         let found: Vec<_> = parts.iter().map(|part| (part.tensors.clone(), part.coding.is_some())).collect();
         let expected = [
             // A chunk of BF16 has 256 KiB.

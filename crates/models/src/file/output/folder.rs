@@ -90,6 +90,15 @@ impl OutputFolder {
         }
     }
 
+    /// Makes a folder in it, called `name`, and those that it is in.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn folder(&self, name: &Path) -> Result<(), FileError> {
+        let (place, shown) = (self.root().join(name), self.path.join(name));
+        fs::create_dir_all(place).map_err(FileError::io("create", &shown))
+    }
+
     /// Makes a symbolic link in it, called `name`, that says `target`. The folders that it is in are made.
     ///
     /// # Errors
@@ -119,12 +128,26 @@ impl OutputFolder {
         names: impl IntoIterator<Item = &'a PathBuf>,
     ) -> Result<(), FileError> {
         for name in names {
+            Self::refuse_folders(path, [folder(name)])?;
+            refusal::refuse_kind(&path.join(name), true)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses folders that could not be made in the folder that is there, by their names in it.
+    ///
+    /// # Errors
+    /// [`FileError::Kind`] for what is no folder; [`FileError::InStore`].
+    pub fn refuse_folders<'a>(
+        path: &Path,
+        names: impl IntoIterator<Item = &'a Path>,
+    ) -> Result<(), FileError> {
+        for name in names {
             let mut within = path.to_owned();
-            for part in folder(name).components() {
+            for part in name.components() {
                 within.push(part);
                 refuse_folder(&within, true)?;
             }
-            refusal::refuse_kind(&path.join(name), true)?;
         }
         Ok(())
     }
@@ -196,6 +219,7 @@ impl OutputFolder {
         };
         let files: Vec<&PathBuf> = content.files.iter().filter(|name| !is_there(name)).collect();
         Self::refuse_names(&self.path, files.iter().copied())?;
+        Self::refuse_folders(&self.path, content.folders.iter().map(PathBuf::as_path))?;
         let mut new = Vec::new();
         for name in &content.folders {
             let path = self.path.join(name);

@@ -157,8 +157,8 @@ impl Sources {
     }
 
     /// Adds files and all that they have differences from.
-    fn add_bases(&mut self, bases: Option<&Bases>) -> Result<(), FileError> {
-        for base in bases.into_iter().flat_map(Bases::models) {
+    pub(crate) fn add_bases(&mut self, bases: Option<&Bases>) -> Result<(), FileError> {
+        for base in bases.into_iter().flat_map(Bases::all) {
             self.add(base.path())?;
             self.add_bases(base.bases())?;
         }
@@ -181,15 +181,17 @@ impl Sources {
         Ok(())
     }
 
+    /// Whether a file is one of the files, by whichever name or link.
+    pub fn has(&self, file: &Path) -> bool {
+        identity(file).is_ok_and(|found| self.files.contains(&found))
+    }
+
     /// Refuses an output that is one of the files.
     ///
     /// # Errors
     /// [`FileError::Same`].
     pub fn refuse_file(&self, output: &Path) -> Result<(), FileError> {
-        match identity(output) {
-            Ok(found) if self.files.contains(&found) => Err(FileError::Same { path: output.to_owned() }),
-            _ => Ok(()),
-        }
+        if self.has(output) { Err(FileError::Same { path: output.to_owned() }) } else { Ok(()) }
     }
 
     /// Refuses an output folder that is one of the folders, or in one.

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zipwire_models::file::{
-    Below, Compression, FileError, Model, Output, OutputFolder, Watch, compress, compress_into, files_below,
-    refuse_twice, restore, verify,
+    Below, Compression, FileError, Model, Output, OutputFolder, STAGED, Watch, compress, compress_into,
+    files_below, refuse_twice, restore, verify,
 };
 use zipwire_models::store::Store;
 
@@ -351,11 +351,18 @@ fn links_within_a_folder_are_known_from_those_that_leave_it() {
     fs::create_dir_all(root.join("blobs")).unwrap();
     fs::create_dir_all(root.join("snapshots/1")).unwrap();
     fs::create_dir(folder.path("elsewhere")).unwrap();
+    fs::create_dir_all(root.join("empty/inner")).unwrap();
+    fs::create_dir(root.join(format!("{STAGED}abcdef"))).unwrap();
     fs::write(root.join("blobs/a"), "a").unwrap();
     fs::write(folder.path("elsewhere/b"), "b").unwrap();
     let link = |target: &str, name: &str| symlink(target, root.join(name)).unwrap();
     link("../../blobs/a", "snapshots/1/kept");
     link("kept", "snapshots/1/link-to-a-link");
+    link("1/link-to-a-link", "snapshots/chain");
+    link("empty/inner", "to-an-empty-folder");
+    link("empty/inner/../../blobs/a", "through-an-empty-folder");
+    // Through what no copy has.
+    link(&format!("{STAGED}abcdef/../blobs/a"), "through-a-staged-folder");
     link("./1", "snapshots/folder");
     // By a folder's own name, through a link, from outside, by an absolute path.
     link("../../../tree/blobs/a", "snapshots/1/around");
@@ -370,9 +377,20 @@ fn links_within_a_folder_are_known_from_those_that_leave_it() {
     let kept = [
         ("snapshots/1/kept", "blobs/a"),
         ("snapshots/1/link-to-a-link", "snapshots/1/kept"),
+        ("snapshots/chain", "snapshots/1/link-to-a-link"),
         ("snapshots/folder", "snapshots/1"),
+        ("through-an-empty-folder", "blobs/a"),
+        ("to-an-empty-folder", "empty/inner"),
     ];
     assert_eq!(links, kept.map(|(name, to)| (name.to_owned(), to)));
+    let ends: Vec<&str> = below.links.iter().map(|link| link.end.to_str().unwrap()).collect();
+    assert_eq!(ends, ["blobs/a", "blobs/a", "blobs/a", "snapshots/1", "blobs/a", "empty/inner"]);
+    assert_eq!(below.folders, [root.join("empty/inner")]);
+    let to_a = below.links_to(&root).remove(&root.join("blobs/a")).unwrap();
+    let to_a: Vec<String> = to_a.iter().map(|link| name(link)).collect();
+    let all_to_a =
+        ["snapshots/1/kept", "snapshots/1/link-to-a-link", "snapshots/chain", "through-an-empty-folder"];
+    assert_eq!(to_a, all_to_a);
     let files: Vec<String> = below.files.iter().map(|file| name(file)).collect();
     let followed = [
         "absolute",
@@ -381,6 +399,7 @@ fn links_within_a_folder_are_known_from_those_that_leave_it() {
         "snapshots/outside/b",
         "snapshots/outside/inside",
         "snapshots/through",
+        "through-a-staged-folder",
     ];
     assert_eq!(files, followed);
     let once: Vec<String> = below.once(&root).iter().map(|file| name(file)).collect();

@@ -210,17 +210,13 @@ fn tensors_are_paired_by_name_with_those_of_any_file_of_a_base() {
 
     // A name that is there twice says nothing, unless one of the two is nearer.
     let twice = write("twice", &tensors[1..2]);
-    let error = compress(
-        &next,
-        &folder.path("x"),
-        &compression,
-        Some(&ranks(&[&shards[0], &twice])),
-        &Watch::default(),
-    );
-    assert!(matches!(&error, Err(FileError::TwoTensors { tensor, .. }) if tensor == "b"), "{error:?}");
+    let near = ranks(&[&shards[0], &twice, &shards[1]]);
+    let made = compress(&next, &folder.path("w"), &compression, Some(&near), &Watch::default()).unwrap();
+    assert_eq!((made.against, &made.ambiguous[..]), (1, &["b".to_owned()][..]));
+    assert!(matches!(near.model_with("b"), Err(FileError::TwoTensors { tensor, .. }) if tensor == "b"));
     let nearer = Bases::new([vec![open(&twice)], vec![open(&shards[0]), open(&shards[1])]]);
     let made = compress(&next, &folder.path("x"), &compression, Some(&nearer), &Watch::default()).unwrap();
-    assert_eq!(made.against, 2);
+    assert_eq!((made.against, made.ambiguous.len()), (2, 0));
     let others = write("others", &tensors[4..]);
     compress(
         &others,
@@ -230,6 +226,101 @@ fn tensors_are_paired_by_name_with_those_of_any_file_of_a_base() {
         &Watch::default(),
     )
     .unwrap();
+}
+
+#[test]
+fn a_file_is_no_base_of_itself_and_a_copy_of_it_is_one() {
+    let folder = Folder::new();
+    let [plain, link, hard, copy, packed] =
+        ["plain", "link", "hard", "copy", "out"].map(|name| folder.path(name));
+    fs::write(&plain, safetensors(&[("w", "BF16", vec![200, 100], weights(20_000, 5))], None)).unwrap();
+    fs::hard_link(&plain, &hard).unwrap();
+    fs::copy(&plain, &copy).unwrap();
+    let base = |path: &PathBuf| Bases::from(Model::open(path).unwrap());
+    let made = |base: &Bases| {
+        let compression = Compression { spec: "rans".parse().unwrap(), force: true, keep_trailing: false };
+        compress(&plain, &packed, &compression, Some(base), &Watch::default())
+    };
+    let mut own = vec![base(&plain), base(&hard)];
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("plain", &link).unwrap();
+        own.push(base(&link));
+    }
+    // A base of the base, too.
+    let of_own = folder.path("of-own");
+    let compression = Compression { spec: "rans".parse().unwrap(), force: true, keep_trailing: false };
+    compress(&copy, &of_own, &compression, Some(&base(&plain)), &Watch::default()).unwrap();
+    own.push(Model::open_with(&of_own, Some(base(&plain))).unwrap().into());
+    for own in own {
+        let error = made(&own).unwrap_err();
+        assert!(matches!(error, FileError::OwnBase { .. }), "{error}");
+        assert!(!packed.exists());
+    }
+    let made = made(&base(&copy)).unwrap();
+    assert!(made.against == 1 && made.bytes_coded * 20 < made.bytes_raw, "{made:?}");
+}
+
+#[test]
+fn a_file_that_is_not_compressed_counts_before_a_copy_of_its_digest_that_is() {
+    let folder = Folder::new();
+    let [plain, next, zipped, packed, again] =
+        ["plain", "next", "zipped", "packed", "again"].map(|name| folder.path(name));
+    let write = |path: &PathBuf, seed| {
+        fs::write(path, safetensors(&[("w", "BF16", vec![200, 100], weights(20_000, seed))], None)).unwrap();
+    };
+    write(&plain, 1);
+    fs::copy(&plain, &next).unwrap();
+    compressed("rans", &plain, &zipped).unwrap();
+    let open = |path: &PathBuf| Arc::new(Model::open(path).unwrap());
+    let compression = Compression { spec: "rans".parse().unwrap(), force: false, keep_trailing: false };
+    let bases = Bases::from(open(&zipped)).with_copies(vec![open(&plain)]);
+    let made = compress(&next, &packed, &compression, Some(&bases), &Watch::default()).unwrap();
+    assert_eq!((made.against, made.ambiguous.len()), (1, 0));
+    let mut bytes = fs::read(&zipped).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&zipped, bytes).unwrap();
+    let damaged = Bases::from(open(&zipped)).with_copies(vec![open(&plain)]);
+    restore(&Model::open_with(&packed, Some(damaged)).unwrap(), &again, false, &Watch::default()).unwrap();
+    assert!(fs::read(&again).unwrap() == fs::read(&next).unwrap());
+    // One of another digest hides nothing.
+    write(&plain, 2);
+    compressed("rans", &plain, &folder.path("other")).unwrap();
+    let stale = Bases::from(open(&folder.path("other"))).with_copies(vec![open(&next)]);
+    Model::open_with(&packed, Some(stale)).unwrap();
+}
+
+#[test]
+fn a_closed_model_is_read_as_long_as_its_file_is_the_same() {
+    let folder = Folder::new();
+    let [plain, packed] = ["plain", "packed"].map(|name| folder.path(name));
+    let values = weights(20_000, 5);
+    fs::write(&plain, safetensors(&[("w", "BF16", vec![200, 100], values.clone())], None)).unwrap();
+    compressed("rans", &plain, &packed).unwrap();
+    for path in [&plain, &packed] {
+        let model = Model::open(path).unwrap();
+        model.close();
+        assert!(model.read("w").unwrap() == values);
+        model.close();
+        fs::write(path, "another").unwrap();
+        assert!(matches!(model.read("w"), Err(FileError::Changed { .. })));
+        fs::remove_file(path).unwrap();
+        assert!(matches!(model.read("w"), Err(FileError::Io { .. })));
+    }
+}
+
+#[test]
+fn a_tensor_of_no_rows_and_an_unknown_type_has_its_bytes() {
+    let folder = Folder::new();
+    let plain = folder.path("plain");
+    let tensors: [Tensor; 2] =
+        [("odd", "A_TYPE", vec![0, 3], vec![1, 2, 3, 4]), ("none", "BF16", vec![0, 3], vec![])];
+    fs::write(&plain, safetensors(&tensors, None)).unwrap();
+    let model = Model::open(&plain).unwrap();
+    assert_eq!(model.bytes_of_rows("odd", 0..0).unwrap(), 0..4);
+    assert_eq!(model.read_rows("odd", 0..0).unwrap(), [1, 2, 3, 4]);
+    assert_eq!(model.read_rows("none", 0..0).unwrap(), [0; 0]);
 }
 
 #[test]
