@@ -244,7 +244,7 @@ pub struct Hello {
     pub version: String,
     /// Digest of the plan.
     pub plan: String,
-    /// The codec ([`announced`]); empty without a codec.
+    /// The codec and the version of its frames; empty without a codec.
     pub codec: String,
 }
 
