@@ -244,7 +244,7 @@ pub struct Hello {
     pub version: String,
     /// Digest of the plan.
     pub plan: String,
-    /// The codec and the version of its frames; empty without a codec.
+    /// The codec with its options, the id of its table among them, and the version of its frames; empty without a codec.
     pub codec: String,
 }
 

@@ -13,8 +13,9 @@ use crate::common::process;
 
 use process::{output, text_of};
 
-/// Simulates, and says that it is something else.
+/// Runs what another executor runs, and says that it is something else.
 struct Echo {
+    of: &'static dyn Executor,
     is_real: bool,
     /// Bytes that it takes besides the timeline.
     memory: u64,
@@ -27,7 +28,7 @@ impl Executor for Echo {
     }
 
     fn summary(&self) -> &'static str {
-        "the simulator under another name"
+        "another executor under another name"
     }
 
     fn clock(&self) -> &'static str {
@@ -39,7 +40,7 @@ impl Executor for Echo {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { is_real: self.is_real, ..SIM.capabilities() }
+        Capabilities { is_real: self.is_real, ..self.of.capabilities() }
     }
 
     fn memory_bytes(&self, _: &Prepared<'_>, _: usize) -> u64 {
@@ -58,11 +59,11 @@ impl Executor for Echo {
         cancel: &Cancel,
     ) -> Result<PlanReport, ExecuteError> {
         assert!(!self.refuses, "what is refused is not run");
-        SIM.run_plan(prepared, run, cancel)
+        self.of.run_plan(prepared, run, cancel)
     }
 }
 
-static ECHO: Echo = Echo { is_real: false, memory: 0, refuses: false };
+static ECHO: Echo = Echo { of: SIM, is_real: false, memory: 0, refuses: false };
 
 fn experiment(sets: &[&str]) -> Experiment {
     experiment_of("smoke/moe-dirichlet-2x2", sets)
@@ -100,48 +101,16 @@ fn an_executor_of_ones_own_runs_beside_the_others() {
     }
 }
 
-/// Threads under another name, of which nobody above knows anything.
-struct Lent;
-
-impl Executor for Lent {
-    fn name(&self) -> &'static str {
-        "lent"
-    }
-
-    fn summary(&self) -> &'static str {
-        "threads under another name"
-    }
-
-    fn clock(&self) -> &'static str {
-        "monotonic"
-    }
-
-    fn times(&self, _: &Experiment) -> &'static str {
-        "lent"
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        THREADS.capabilities()
-    }
-
-    fn run_plan(
-        &self,
-        prepared: &mut Prepared<'_>,
-        run: &PlanRun<'_>,
-        cancel: &Cancel,
-    ) -> Result<PlanReport, ExecuteError> {
-        THREADS.run_plan(prepared, run, cancel)
-    }
-}
-
 /// Runs of single plans are all that adaptive variants and faults take of an executor.
 #[test]
 fn an_executor_of_ones_own_adapts_and_has_faults() {
+    // Nobody above knows that it is threads.
+    let lent = Echo { of: THREADS, is_real: true, memory: 0, refuses: false };
     let cancel = Cancel::new();
     let adaptive = experiment_of("switcher/small-2x2", &[]);
     let mut prepared = Prepared::new(&adaptive, &cancel).unwrap();
     let index = adaptive.variants.iter().position(Variant::is_adaptive).unwrap();
-    let outcome = prepared.run(index, &Lent, &cancel).unwrap();
+    let outcome = prepared.run(index, &lent, &cancel).unwrap();
     assert_eq!(outcome.verified, Some(true));
     let switcher = outcome.switcher.unwrap();
     assert!(!switcher.decisions.is_empty() && switcher.elapsed_s > 0.0, "{switcher:?}");
@@ -149,7 +118,7 @@ fn an_executor_of_ones_own_adapts_and_has_faults() {
 
     let faulty = experiment_of("faults/delay", &[]);
     let mut prepared = Prepared::new(&faulty, &cancel).unwrap();
-    let Err(ExecuteError::Run(_, _, failure)) = prepared.run(0, &Lent, &cancel) else {
+    let Err(ExecuteError::Run(_, _, failure)) = prepared.run(0, &lent, &cancel) else {
         panic!("a transfer is delayed beyond its deadline")
     };
     assert_eq!((failure.root_cause.rank.0, failure.first.kind), (6, FailureKind::Timeout));
@@ -165,13 +134,13 @@ fn what_an_executor_says_of_itself_is_checked_before_it_runs() {
         assert_eq!(prepared.run(0, executor, &cancel).unwrap_err().to_string(), checked);
         checked
     };
-    let real = Echo { is_real: true, memory: 0, refuses: false };
+    let real = Echo { of: SIM, is_real: true, memory: 0, refuses: false };
     let barrier = refused(&["cluster.start=\"barrier\""], &real);
     assert!(barrier.starts_with("`cluster.start` is `barrier`, and on `echo` each"), "{barrier}");
-    let hungry = Echo { is_real: false, memory: 1 << 60, refuses: false };
+    let hungry = Echo { of: SIM, is_real: false, memory: 1 << 60, refuses: false };
     let memory = refused(&[], &hungry);
     assert!(memory.contains("on `echo` needs 1152921504.61 GB of memory"), "{memory}");
-    let strict = Echo { is_real: false, memory: 0, refuses: true };
+    let strict = Echo { of: SIM, is_real: false, memory: 0, refuses: true };
     assert!(refused(&[], &strict).contains("is adaptive"));
 }
 
