@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use zipwire_engine::threads::Pace;
 use zipwire_payload::Payload;
-use zipwire_schedule::{Deadlines, Fault, Lane, OpId, Rank};
+use zipwire_schedule::{Deadlines, Lane, OpId, Rank};
 use zipwire_timeline::{Metrics, Timeline};
 
 use crate::choices::costs;
 use crate::execute::{ExecuteError, Outcome, Prepared, check_start};
-use crate::executors::{FaultSupport, PlanReport, PlanRun, Recipe, SIM, ServeReport};
+use crate::executors::{FaultSupport, PlanReport, PlanRun, Recipe, RunConditions, SIM, ServeReport};
 use crate::validate::{check_model, needs_measuring};
 use crate::{Cancel, Executor};
 
@@ -76,16 +76,13 @@ impl<'a> Prepared<'a> {
     ) -> Result<PlanReport, ExecuteError> {
         let plan = Arc::clone(&self.planned(index).plan);
         let is_real = executor.capabilities().is_real;
-        let RunConditions { faults, deadlines, pace } = conditions;
         let run = PlanRun {
             index,
             plan: &plan,
             recipe: Recipe::Variant,
             payload: is_real.then(|| self.payload(index, executor)).transpose()?,
             iterations: 0..iterations,
-            faults,
-            deadlines,
-            pace,
+            conditions,
         };
         self.run_plan(executor, &run, cancel)
     }
@@ -162,16 +159,4 @@ impl<'a> Prepared<'a> {
         let variant = || self.experiment.variants[run.index].name.clone();
         run.payload.ok_or_else(|| ExecuteError::NoPayload(variant(), executor.name()))
     }
-}
-
-/// Faults, deadlines and pace of a run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RunConditions<'a> {
-    pub(crate) faults: &'a [Fault],
-    pub(crate) deadlines: Option<&'a Deadlines>,
-    pub(crate) pace: Option<&'a Pace>,
-}
-
-impl RunConditions<'_> {
-    pub(crate) const NONE: Self = Self { faults: &[], deadlines: None, pace: None };
 }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use zipwire_scenarios::{CodecChoice, Conditions, Experiment, Variant};
-use zipwire_schedule::{Deadlines, Fault, FiredFaults, Plan};
+use zipwire_schedule::{FiredFaults, Plan};
 use zipwire_sim::{FrameSizes, Room, SimError, SizeCache, SizeTable};
 use zipwire_timeline::{Metrics, Timeline};
 
 use crate::choices::{costs, travel_alike};
 use crate::execute::plan;
+use crate::executors::RunConditions;
 use crate::{Cancel, ExecuteError, Prepared, SIMULATED};
 
 /// Simulator of an experiment, shared by all of its simulations.
@@ -30,14 +31,15 @@ impl Simulator<'_> {
         variant: &Variant,
         plan: &Plan,
         iterations: Range<u32>,
-        fault_setup: FaultSetup<'_>,
+        faults: RunConditions<'_>,
+        fired: &FiredFaults,
     ) -> Result<Timeline, ExecuteError> {
         let mut timeline = Timeline::default();
         for phase in self.experiment.phases() {
             let phase = phase.start.max(iterations.start)..phase.end.min(iterations.end);
             if !phase.is_empty() {
                 let conditions = self.experiment.conditions(phase.start);
-                timeline.append(self.run_phase(variant, plan, phase, &conditions, fault_setup)?);
+                timeline.append(self.run_phase(variant, plan, phase, &conditions, faults, fired)?);
             }
         }
         Ok(timeline)
@@ -50,7 +52,8 @@ impl Simulator<'_> {
         plan: &Plan,
         iterations: Range<u32>,
         conditions: &Conditions,
-        fault_setup: FaultSetup<'_>,
+        faults: RunConditions<'_>,
+        fired: &FiredFaults,
     ) -> Result<Timeline, ExecuteError> {
         let (experiment, cancel) = (self.experiment, self.cancel);
         let ratio = match &variant.codec {
@@ -82,9 +85,9 @@ impl Simulator<'_> {
             durations: &experiment.durations,
             iterations,
             capabilities: SIMULATED,
-            faults: fault_setup.faults,
-            fired: fault_setup.fired,
-            deadlines: fault_setup.deadlines,
+            faults: faults.faults,
+            fired: Some(fired),
+            deadlines: faults.deadlines,
         };
         zipwire_sim::run(&setup, &|| !cancel.is_cancelled()).map_err(|error| match error {
             SimError::Cancelled => ExecuteError::Cancelled,
@@ -134,19 +137,7 @@ impl Prepared<'_> {
     ) -> Result<Timeline, ExecuteError> {
         let (simulator, planned) = self.simulator(cancel);
         let plan = anew.unwrap_or(&planned[index].plan);
-        Simulator { experiment, ..simulator }.run(variant, plan, 0..experiment.iterations, FaultSetup::NONE)
+        let mut simulator = Simulator { experiment, ..simulator };
+        simulator.run(variant, plan, 0..experiment.iterations, RunConditions::NONE, &FiredFaults::new(0))
     }
-}
-
-/// Faults of a simulation, and the deadlines by which they are noticed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FaultSetup<'a> {
-    pub(crate) faults: &'a [Fault],
-    pub(crate) deadlines: Option<&'a Deadlines>,
-    /// Record of the faults that had an effect.
-    pub(crate) fired: Option<&'a FiredFaults>,
-}
-
-impl FaultSetup<'_> {
-    const NONE: Self = Self { faults: &[], deadlines: None, fired: None };
 }

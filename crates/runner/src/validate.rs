@@ -12,9 +12,8 @@ use zipwire_timeline::{CriticalPath, Deviation, Metrics, Timeline};
 
 use crate::choices::costs;
 use crate::critical_path::critical_path;
-use crate::drive::RunConditions;
 use crate::execute::check_start;
-use crate::executors::{PlanReport, SIM, cores};
+use crate::executors::{PlanReport, RunConditions, SIM, cores};
 use crate::probe::probe;
 use crate::{Cancel, ExecuteError, Executor, Planned, Prepared, Shared};
 

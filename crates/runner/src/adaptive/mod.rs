@@ -22,7 +22,7 @@ use zipwire_schedule::switcher::{Class, Decision, Round, Switcher};
 use zipwire_timeline::Note;
 use zipwire_traces::{SwitcherClass, SwitcherDecision, SwitcherSummary};
 
-use crate::executors::{PlanReport, PlanRun, Recipe};
+use crate::executors::{PlanReport, PlanRun, Recipe, RunConditions};
 use crate::{Cancel, ExecuteError, Executor, Prepared};
 use oracle::{Lengths, Oracle};
 use tables::Recalibration;
@@ -77,9 +77,7 @@ impl Prepared<'_> {
                 recipe: Recipe::Adaptive { key: &key, table: None },
                 payload: Some(&payload),
                 iterations: 0..iterations,
-                faults: &[],
-                deadlines: None,
-                pace: None,
+                conditions: RunConditions::NONE,
             };
             Ok(self.run_plan(executor, &run, cancel)?.codec_work)
         };
@@ -111,9 +109,7 @@ impl Runs<'_, '_> {
             recipe: Recipe::Adaptive { key, table: self.plans.table() },
             payload: self.payload.as_ref(),
             iterations: iteration..iteration + 1,
-            faults: &[],
-            deadlines: None,
-            pace: self.pace,
+            conditions: RunConditions { pace: self.pace, ..RunConditions::NONE },
         };
         let report = self.prepared.run_plan(self.executor, &run, self.cancel)?;
         if let Some(lengths) = &mut self.lengths {

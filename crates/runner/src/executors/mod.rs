@@ -170,7 +170,7 @@ impl Capabilities {
         validation: ValidationSupport::None("its links are not those of the cluster, slowed down"),
     };
 
-    /// Whether its links can be those of the cluster, slowed down ([`PlanRun::pace`]).
+    /// Whether its links can be those of the cluster, slowed down ([`RunConditions::pace`]).
     pub fn is_paced(&self) -> bool {
         self.validation == ValidationSupport::Paced
     }
@@ -220,12 +220,24 @@ pub struct PlanRun<'a> {
     pub payload: Option<&'a Payload>,
     /// The iterations, which all have this plan.
     pub iterations: Range<u32>,
+    /// Faults, deadlines and pace.
+    pub conditions: RunConditions<'a>,
+}
+
+/// Faults, deadlines and pace of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct RunConditions<'a> {
     /// Faults to inject.
     pub faults: &'a [Fault],
     /// Latest ends of ops, by which faults are noticed; without them a run may take any time.
     pub deadlines: Option<&'a Deadlines>,
     /// The cluster whose speed links have, slowed down, on executors with paced links; without it, they are as fast as they are.
     pub pace: Option<&'a Pace>,
+}
+
+impl RunConditions<'_> {
+    /// No faults, no deadlines, no pace.
+    pub const NONE: Self = Self { faults: &[], deadlines: None, pace: None };
 }
 
 /// How a plan is made of an experiment and a variant.

@@ -7,7 +7,6 @@ use super::{
     Capabilities, Executor, FaultSupport, PlanReport, PlanRun, Ranks, ServeReport, ValidationSupport,
 };
 use crate::execute::{ExecuteError, Prepared};
-use crate::simulate::FaultSetup;
 use crate::{Cancel, memory, serving};
 
 #[derive(Debug)]
@@ -54,9 +53,14 @@ impl Executor for Sim {
         let experiment = prepared.experiment;
         let variant = &experiment.variants[run.index];
         check_ratio(experiment, variant, run.plan)?;
-        let fired = FiredFaults::new(run.faults.len());
-        let faults = FaultSetup { faults: run.faults, deadlines: run.deadlines, fired: Some(&fired) };
-        let timeline = prepared.simulator(cancel).0.run(variant, run.plan, run.iterations.clone(), faults)?;
+        let fired = FiredFaults::new(run.conditions.faults.len());
+        let timeline = prepared.simulator(cancel).0.run(
+            variant,
+            run.plan,
+            run.iterations.clone(),
+            run.conditions,
+            &fired,
+        )?;
         Ok(PlanReport { timeline, is_timed: true, unfired: fired.missing(), ..PlanReport::default() })
     }
 

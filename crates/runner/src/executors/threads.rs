@@ -54,16 +54,16 @@ impl Executor for Threads {
             iterations: run.iterations.clone(),
             stuck_after: threads::STUCK_AFTER,
             cores: cores(),
-            pace: run.pace,
+            pace: run.conditions.pace,
             phases: None,
             verifies: prepared.verifies(),
-            faults: run.faults,
-            deadlines: run.deadlines,
+            faults: run.conditions.faults,
+            deadlines: run.conditions.deadlines,
         };
         let ran = threads::run(&setup, cancel.flag());
         let report = ran.map_err(|failure| prepared.failed(run.index, self, failure))?;
         // At the speed of memory, times are those of this machine.
-        Ok(PlanReport::of_hosts(report, run.pace.is_some()))
+        Ok(PlanReport::of_hosts(report, run.conditions.pace.is_some()))
     }
 
     fn serve(
