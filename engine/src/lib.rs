@@ -15,6 +15,7 @@ mod faulty;
 pub mod host;
 #[cfg(all(test, shuttle))]
 mod interleavings;
+mod iterations;
 mod memory;
 pub mod mpi;
 mod pace;

@@ -11,21 +11,22 @@ use zipwire_schedule::{Rank, RunFailure};
 
 use crate::control::{Control, give_up, run_all};
 use crate::host::{self, Permits, run_rank_as};
+use crate::iterations::of_first;
 use crate::memory::Memory;
-use crate::report::{Hello, conclude, empty_timeline};
+use crate::report::Hello;
 use crate::sync::mpsc::channel;
 use crate::transport::filter::Filtered;
 use crate::transport::local::{Local, Process};
 use crate::transport::paced::{Paced, Wire, mean_bytes};
 
-pub use crate::host::{CallWork, CodecWork, Coding, HostReport, HostSetup, Pace};
+pub use crate::host::{CallWork, CodecWork, Coding, HostSetup, Pace, RunReport};
 pub use crate::report::STUCK_AFTER;
 
 /// Runs a plan; every received byte is compared with what was sent. Setting `cancel` ends it early.
 ///
 /// # Errors
 /// If a rank fails, bytes are wrong, an op is overdue, nothing happens for too long, or the user stops the run.
-pub fn run(setup: &HostSetup<'_>, cancel: &AtomicBool) -> Result<HostReport, Box<RunFailure>> {
+pub fn run(setup: &HostSetup<'_>, cancel: &AtomicBool) -> Result<RunReport, Box<RunFailure>> {
     let hello = Hello::new(setup.plan);
     run_as(setup, &vec![hello; setup.plan.programs.len()], cancel)
 }
@@ -34,7 +35,7 @@ fn run_as(
     setup: &HostSetup<'_>,
     hellos: &[Hello],
     cancel: &AtomicBool,
-) -> Result<HostReport, Box<RunFailure>> {
+) -> Result<RunReport, Box<RunFailure>> {
     let plan = setup.plan;
     let memories = (0..plan.rank_count()).map(|rank| host::memory(plan, Rank(rank)));
     let memories: Vec<Arc<Memory>> = memories.collect::<Result<_, _>>()?;
@@ -63,21 +64,7 @@ fn run_as(
             run_rank_as(setup, &permits, hello, &mut paced)
         })
     });
-    // Rank 0 knows what has become of all.
-    match results.into_iter().next() {
-        Some(first) => first.map(|report| report.expect("rank 0 has the report of all")),
-        None => {
-            let mut reports = control.collect();
-            let concluded = conclude(
-                plan,
-                setup.deadlines,
-                setup.iterations.start,
-                &mut reports,
-                &mut empty_timeline(plan),
-            );
-            Err(concluded.expect_err("no rank was started, so all reports are of failures"))
-        }
-    }
+    of_first(results, &setup.iterations(), || control.collect())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire::engine::host::{HostReport, RunResult};
+use zipwire::engine::host::{RunReport, RunResult};
 use zipwire::engine::{RankReport, conclude};
 use zipwire::schedule::Rank;
 use zipwire::timeline::Timeline;
@@ -90,7 +90,7 @@ impl Hub {
                     return results;
                 }
             }
-            results.push(Ok(Some(HostReport { timeline, bytes_verified, codec_work, unfired: Vec::new() })));
+            results.push(Ok(Some(RunReport { timeline, bytes_verified, codec_work, unfired: Vec::new() })));
         }
         results
     }

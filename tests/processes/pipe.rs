@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime};
 
-use zipwire::engine::transport::{Ended, Event, Incoming, Message, Outgoing, Received, Shape, Transport};
+use zipwire::engine::transport::{
+    Ended, Event, Incoming, Meeting, Message, Outgoing, Received, Shape, Transport,
+};
 use zipwire::engine::{Memory, RankReport};
 use zipwire::schedule::plan::TransferKey;
 use zipwire::schedule::{Failure, Rank};
@@ -177,13 +179,9 @@ impl Pipe {
     }
 }
 
-impl Transport for Pipe {
+impl Meeting for Pipe {
     fn rank(&self) -> Rank {
         self.rank
-    }
-
-    fn memory(&self) -> &Arc<Memory> {
-        &self.memory
     }
 
     fn now_s(&self) -> f64 {
@@ -193,6 +191,50 @@ impl Transport for Pipe {
     fn barrier(&mut self, word: &[u8]) -> Result<Vec<Vec<u8>>, Ended> {
         self.post(None, Packet::Word(word.to_vec()), Vec::new())?;
         self.wait_for(MEET_WITHIN, true, |this| this.words.take())
+    }
+
+    fn rest(&mut self, timeout: Duration) -> Result<(), Ended> {
+        match self.poll(timeout)? {
+            None => Ok(()),
+            Some(event) => Err(Ended::Broken(format!("{event:?} for a rank that hears of nothing"))),
+        }
+    }
+
+    fn count_progress(&mut self) {
+        self.progress += 1;
+        if self.told.elapsed() >= PROGRESS {
+            self.told = Instant::now();
+            // If the hub is gone, whatever comes next says so.
+            let _ = self.post(None, Packet::Progress, Vec::new());
+        }
+    }
+
+    fn progress(&self) -> u64 {
+        self.progress
+    }
+
+    fn abort(&mut self, _: &Failure) {
+        let _ = self.post(None, Packet::Abort, Vec::new());
+    }
+
+    fn is_stopped(&self) -> bool {
+        false
+    }
+
+    fn gather(&mut self, report: RankReport) -> Option<Vec<RankReport>> {
+        let posted = self.post(None, Packet::Report(Box::new(report)), Vec::new());
+        if self.rank != Rank(0) {
+            return None;
+        }
+        // A run that has ended still has its reports.
+        let reports = posted.and_then(|()| self.wait_for(REPORTS_WITHIN, false, |this| this.reports.take()));
+        Some(reports.unwrap_or_default())
+    }
+}
+
+impl Transport for Pipe {
+    fn memory(&self) -> &Arc<Memory> {
+        &self.memory
     }
 
     fn send(&mut self, transfer: Outgoing) -> Result<(), Ended> {
@@ -228,36 +270,5 @@ impl Transport for Pipe {
             Err(RecvTimeoutError::Disconnected) => return Err(Ended::Broken("the hub is gone".to_owned())),
         }
         Ok(self.events.pop_front())
-    }
-
-    fn count_progress(&mut self) {
-        self.progress += 1;
-        if self.told.elapsed() >= PROGRESS {
-            self.told = Instant::now();
-            // If the hub is gone, whatever comes next says so.
-            let _ = self.post(None, Packet::Progress, Vec::new());
-        }
-    }
-
-    fn progress(&self) -> u64 {
-        self.progress
-    }
-
-    fn abort(&mut self, _: &Failure) {
-        let _ = self.post(None, Packet::Abort, Vec::new());
-    }
-
-    fn is_stopped(&self) -> bool {
-        false
-    }
-
-    fn gather(&mut self, report: RankReport) -> Option<Vec<RankReport>> {
-        let posted = self.post(None, Packet::Report(Box::new(report)), Vec::new());
-        if self.rank != Rank(0) {
-            return None;
-        }
-        // A run that has ended still has its reports.
-        let reports = posted.and_then(|()| self.wait_for(REPORTS_WITHIN, false, |this| this.reports.take()));
-        Some(reports.unwrap_or_default())
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use libtest_mimic::Failed;
-use zipwire::engine::host::{self, HostReport, HostSetup, Permits, run_rank};
+use zipwire::engine::host::{self, HostSetup, Permits, RunReport, run_rank};
 use zipwire::engine::threads;
 use zipwire::scenarios::{Experiment, Source, load};
 use zipwire::schedule::Rank;
@@ -56,7 +56,7 @@ pub(crate) fn run(task: &Task) -> ExitCode {
 }
 
 /// Reports of the same ranks as threads, by variant.
-pub(crate) fn as_threads(file: &str, sets: &[String]) -> Result<Vec<(String, HostReport)>, Failed> {
+pub(crate) fn as_threads(file: &str, sets: &[String]) -> Result<Vec<(String, RunReport)>, Failed> {
     let experiment = resolve(file, sets);
     let prepared = Prepared::new(&experiment, &Cancel::new())?;
     let report = |index: usize| {

@@ -7,45 +7,36 @@ use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use zipwire_kernels::{Decoder, Device, Event as DeviceEvent, GpuError, Stream};
+use zipwire_kernels::{Decoder, Event as DeviceEvent, GpuError};
 use zipwire_payload::Payload;
 use zipwire_schedule::machine::{Capabilities, Machine, Readiness, TransferOrder};
 use zipwire_schedule::plan::{Batch, Local, Op, OpKind};
-use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank, SizeId};
+use zipwire_schedule::{Failure, FailureKind, Lane, OpId, SizeId};
 
-use super::device_state::{CudaReport, DeviceState, Interval, Launch};
-use super::exchange::{Exchanges, PeerMessage};
-use crate::control::{Control, Envelope};
-use crate::report::{FailureReport, Standstill, stopped};
+use super::device_state::{CudaReport, DeviceState, Launch};
+use super::wire::{Moved, Own, Wire};
+use crate::report::{Standstill, stopped};
 use crate::run_program::{Action, Backend, Completion, Event, Outcome, failure};
-use crate::sync::mpsc::{Receiver, RecvTimeoutError};
 
 /// How long a rank looks at its device again and again: with a core of its own, and without one. Sleeping costs as much as a small collective.
 const EAGER: (Duration, Duration) = (Duration::from_millis(200), Duration::from_micros(100));
 /// Shortest and longest sleep between two looks after that.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
 
-pub(super) struct CudaBackend<'a> {
-    pub(super) rank: Rank,
-    pub(super) control: &'a Control<'a, PeerMessage>,
-    pub(super) inbox: Receiver<Envelope<PeerMessage>>,
-    /// Device states of all ranks, which are in this process.
-    pub(super) peers: &'a [DeviceState],
-    /// By rank: those of ranks on one device are one.
-    pub(super) clocks: &'a [&'a Clock],
-    pub(super) payload: &'a Payload,
-    pub(super) failure_report: FailureReport<'a>,
-    pub(super) stuck_after: Duration,
+pub(super) struct CudaBackend<'a, W> {
+    own: Own<'a>,
+    wire: &'a mut W,
+    payload: &'a Payload,
+    stuck_after: Duration,
     /// Time of looking without sleep in each wait.
-    pub(super) eager: Duration,
+    eager: Duration,
     /// Issued, and not queued on the device yet: they depend on others that are not.
-    pub(super) held: VecDeque<OpId>,
-    pub(super) is_queued: Vec<bool>,
+    held: VecDeque<OpId>,
+    is_queued: Vec<bool>,
     /// Queued, and not reported; in program order.
-    pub(super) running: Vec<OpId>,
-    pub(super) is_reported: Vec<bool>,
-    pub(super) exchanges: Exchanges,
-    pub(super) events: VecDeque<Event>,
+    running: Vec<OpId>,
+    is_reported: Vec<bool>,
+    events: VecDeque<Event>,
     pub(super) bytes_verified: u64,
 }
 
@@ -53,13 +44,13 @@ pub(super) struct CudaBackend<'a> {
 pub(super) const CAPABILITIES: Capabilities =
     Capabilities { readiness: Readiness::Issued, transfer_order: TransferOrder::Library, timed: false };
 
-impl Backend for CudaBackend<'_> {
+impl<W: Wire> Backend for CudaBackend<'_, W> {
     fn capabilities(&self) -> Capabilities {
         CAPABILITIES
     }
 
     fn now_s(&self) -> f64 {
-        self.control.now_s()
+        self.wire.now_s()
     }
 
     fn submit(&mut self, machine: &Machine, action: Action) -> Result<(), Failure> {
@@ -75,11 +66,11 @@ impl Backend for CudaBackend<'_> {
     }
 
     fn wait(&mut self, machine: &Machine, until_s: Option<f64>) -> Result<Option<Event>, Failure> {
-        let mut standstill = Standstill::new(self.control.progress());
+        let mut standstill = Standstill::new(self.wire.progress());
         let mut begin = Instant::now();
         let mut sleeps = 0;
         loop {
-            if self.control.is_cancelled() {
+            if self.wire.is_stopped() {
                 return Err(stopped(machine));
             }
             self.look(machine)?;
@@ -95,46 +86,68 @@ impl Backend for CudaBackend<'_> {
                 sleeps += 1;
                 SLEEP.1.min(SLEEP.0 * sleeps)
             };
-            match self.inbox.recv_timeout(pause) {
-                Ok(Envelope::Note(note)) => {
-                    self.receive(machine, note)?;
-                    self.queue_all(machine)?;
-                    (begin, sleeps) = (Instant::now(), 0);
-                }
-                Ok(Envelope::Abort) => return Err(self.failure_report.cancelled(machine)),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(failure(machine, None, FailureKind::PeerLost, "all peers are gone"));
-                }
+            if self.wire.listen(&self.own, machine, pause)? {
+                self.end_queued(machine)?;
+                self.queue_all(machine)?;
+                (begin, sleeps) = (Instant::now(), 0);
             }
-            if standstill.lasts(self.control.progress(), self.stuck_after) {
-                let op = self.exchanges.first_open().or(self.running.first().copied());
-                return Err(self.failure_report.stuck(machine, op, self.stuck_after));
+            if standstill.lasts(self.wire.progress(), self.stuck_after) {
+                let op = self.wire.first_open().or(self.running.first().copied());
+                return Err(self.own.failure_report.stuck(machine, op, self.stuck_after));
             }
         }
     }
 
-    fn abort(&mut self, _: &Failure) {
-        self.control.abort();
+    fn abort(&mut self, failure: &Failure) {
+        self.wire.abort(failure);
     }
 }
 
 /// How long each of `ranks` in this process looks at its device before it sleeps between looks.
-pub(super) fn eager(ranks: usize) -> Duration {
+fn eager(ranks: usize) -> Duration {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     // The driver has threads of its own.
     if ranks < cores { EAGER.0 } else { EAGER.1 }
 }
 
-impl<'a> CudaBackend<'a> {
-    /// Queues all ops on the device whose dependencies are queued.
+impl<'a, W: Wire> CudaBackend<'a, W> {
+    pub(super) fn new(
+        own: Own<'a>,
+        wire: &'a mut W,
+        payload: &'a Payload,
+        stuck_after: Duration,
+        ranks_here: usize,
+    ) -> Self {
+        let ops = own.device_state.ops.len();
+        Self {
+            own,
+            wire,
+            payload,
+            stuck_after,
+            eager: eager(ranks_here),
+            held: VecDeque::new(),
+            is_queued: vec![false; ops],
+            running: Vec::new(),
+            is_reported: vec![false; ops],
+            events: VecDeque::new(),
+            bytes_verified: 0,
+        }
+    }
+
+    /// Queues all ops on the device whose dependencies are queued. Exchanges and calls stay in their order on each lane.
     fn queue_all(&mut self, machine: &Machine) -> Result<(), Failure> {
+        let mut blocked = [false; Lane::ALL.len()];
         // An op may allow others, which come later in the program.
         for _ in 0..self.held.len() {
             let op = self.held.pop_front().expect("as many were there");
-            if machine.op(op).deps.iter().all(|dep| self.is_queued[dep.index()]) {
+            let Op { kind, deps, .. } = machine.op(op);
+            let lane = kind.lane();
+            let is_call = matches!(kind, OpKind::Exchange(_) | OpKind::Library(_));
+            let may_begin = !is_call || !blocked[lane as usize] && self.wire.takes(lane);
+            if may_begin && deps.iter().all(|dep| self.is_queued[dep.index()]) {
                 self.queue(machine, op)?;
             } else {
+                blocked[lane as usize] |= is_call;
                 self.held.push_back(op);
             }
         }
@@ -159,15 +172,26 @@ impl<'a> CudaBackend<'a> {
                 Launch::Add(sums) => sums.launch(stream),
             }
         };
-        begin().map_err(|error| self.broken(Some(op), &error))?;
+        begin().map_err(|error| self.own.broken(Some(op), &error))?;
         match kind {
-            OpKind::Exchange(_) => self.open(machine, op),
-            OpKind::Compute(_) | OpKind::Library(_) | OpKind::Local(_) => self.end_queue(machine, op),
+            OpKind::Exchange(_) | OpKind::Library(_) => {
+                self.wire.open(&self.own, machine, op)?;
+                self.end_queued(machine)
+            }
+            OpKind::Compute(_) | OpKind::Local(_) => self.end_queue(machine, op),
         }
     }
 
+    /// Ends exchanges and calls that are on their streams as a whole.
+    fn end_queued(&mut self, machine: &Machine) -> Result<(), Failure> {
+        while let Some(op) = self.wire.take_queued() {
+            self.end_queue(machine, op)?;
+        }
+        Ok(())
+    }
+
     /// Records the end of an op whose work is queued, and lets the host know of it.
-    pub(super) fn end_queue(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
+    fn end_queue(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
         let (lane, prepared) = (machine.op(op).kind.lane(), self.device_state().op(op));
         let end = || -> Result<(), GpuError> {
             self.device_state().stream(lane).record(&prepared.done)?;
@@ -179,7 +203,7 @@ impl<'a> CudaBackend<'a> {
             }
             Ok(())
         };
-        end().map_err(|error| self.broken(Some(op), &error))?;
+        end().map_err(|error| self.own.broken(Some(op), &error))?;
         self.is_queued[op.index()] = true;
         let at = self.running.partition_point(|&running| running < op);
         self.running.insert(at, op);
@@ -187,7 +211,7 @@ impl<'a> CudaBackend<'a> {
     }
 
     fn look(&mut self, machine: &Machine) -> Result<(), Failure> {
-        self.look_at_transfers().map_err(|error| self.broken(self.exchanges.first_open(), &error))?;
+        self.look_at_transfers().map_err(|error| self.own.broken(self.wire.first_open(), &error))?;
         // Streams run in order, so behind an op that has not ended nothing on its lane has; and behind one that is not reported
         // nothing on its lane is.
         let mut busy = [false; Lane::ALL.len()];
@@ -196,7 +220,7 @@ impl<'a> CudaBackend<'a> {
             let lane = machine.op(op).kind.lane();
             // The machine hears of an op behind all that it depends on, and of an exchange behind its transfers.
             let is_next = machine.op(op).deps.iter().all(|dep| self.is_reported[dep.index()]);
-            if busy[lane as usize] || !is_next || !self.has_ended(op)? || self.exchanges.has_unreported(op) {
+            if busy[lane as usize] || !is_next || !self.has_ended(op)? || self.wire.has_unreported(op) {
                 busy[lane as usize] = true;
                 index += 1;
                 continue;
@@ -211,30 +235,16 @@ impl<'a> CudaBackend<'a> {
     fn has_ended(&self, op: OpId) -> Result<bool, Failure> {
         let prepared = self.device_state().op(op);
         let last = prepared.report.as_ref().map_or(&prepared.done, |report| &report.arrived);
-        last.has_passed().map_err(|error| self.broken(Some(op), &error))
+        last.has_passed().map_err(|error| self.own.broken(Some(op), &error))
     }
 
     fn look_at_transfers(&mut self) -> Result<(), GpuError> {
-        let Exchanges { receiving, sending, .. } = &mut self.exchanges;
-        for queue in [receiving, sending] {
-            // Behind one that has not ended nothing is looked at on its lane.
-            let mut busy = [false; Lane::ALL.len()];
-            let mut index = 0;
-            while let Some(moving) = queue.get(index) {
-                let is_busy = &mut busy[moving.lane as usize];
-                if *is_busy || !moving.interval.end.has_passed()? {
-                    *is_busy = true;
-                    index += 1;
-                    continue;
-                }
-                let (id, clock) = (moving.id, self.clocks[moving.receiver.index()]);
-                let Interval { begin, end } = &moving.interval;
-                let (begin_s, end_s) = (clock.time_s(begin)?, clock.time_s(end)?);
-                let outcome = Outcome::Transfer(id, None);
-                self.events.push_back(Event::Ended(Completion { outcome, begin_s, end_s }));
-                self.control.count_progress();
-                queue.remove(index);
-            }
+        let mut moved = Vec::new();
+        self.wire.look(&self.own, &mut moved)?;
+        for Moved { id, begin_s, end_s } in moved {
+            let outcome = Outcome::Transfer(id, None);
+            self.events.push_back(Event::Ended(Completion { outcome, begin_s, end_s }));
+            self.wire.count_progress();
         }
         Ok(())
     }
@@ -252,32 +262,21 @@ impl<'a> CudaBackend<'a> {
             (OpKind::Exchange(_), Some(report)) => &report.arrived,
             _ => &prepared.done,
         };
-        let clock = self.clocks[self.rank.index()];
+        let clock = self.own.clock;
         let times = clock.time_s(&prepared.begin).and_then(|begin_s| Ok((begin_s, clock.time_s(end)?)));
-        let (begin_s, end_s) = times.map_err(|error| self.broken(Some(op), &error))?;
-        self.control.count_progress();
+        let (begin_s, end_s) = times.map_err(|error| self.own.broken(Some(op), &error))?;
+        self.wire.count_progress();
         let outcome = Outcome::Op(op, sizes);
         self.events.push_back(Event::Ended(Completion { outcome, begin_s, end_s }));
         Ok(())
     }
 
-    pub(super) fn device_state(&self) -> &'a DeviceState {
-        &self.peers[self.rank.index()]
+    fn device_state(&self) -> &'a DeviceState {
+        self.own.device_state
     }
 
-    pub(super) fn broken(&self, op: Option<OpId>, error: &GpuError) -> Failure {
-        Failure::new(self.rank, op, FailureKind::Device, error.to_string())
-    }
-}
-
-impl CudaBackend<'_> {
     /// No size is larger than what it is the size of: what follows relies on it.
-    pub(super) fn check_sizes(
-        &self,
-        machine: &Machine,
-        op: OpId,
-        sizes: &[(SizeId, u64)],
-    ) -> Result<(), Failure> {
+    fn check_sizes(&self, machine: &Machine, op: OpId, sizes: &[(SizeId, u64)]) -> Result<(), Failure> {
         let capacity = |size: SizeId| self.device_state().capacities[size.index()];
         let Some(&(size, value)) = sizes.iter().find(|(size, value)| *value > capacity(*size)) else {
             return Ok(());
@@ -298,7 +297,7 @@ impl CudaBackend<'_> {
     }
 
     /// Fails if a decoder of the batch has reported a fault.
-    pub(super) fn check_frames(&self, machine: &Machine, op: OpId, batch: &Batch) -> Result<(), Failure> {
+    fn check_frames(&self, machine: &Machine, op: OpId, batch: &Batch) -> Result<(), Failure> {
         let report = self.device_state().op(op).report.as_ref().expect("decoders report");
         let mut states = vec![0; usize::try_from(report.to.len()).expect("it is in memory")];
         report.to.read(0, &mut states);
@@ -316,35 +315,17 @@ impl CudaBackend<'_> {
     pub(super) fn finish(&mut self, machine: &Machine) -> Result<(), Failure> {
         let _span = tracing::info_span!("check").entered();
         for received in &self.device_state().samples.received {
-            let bytes = received.kept.read().map_err(|error| self.broken(received.consumer, &error))?;
+            let bytes = received.kept.read().map_err(|error| self.own.broken(received.consumer, &error))?;
             if let Some(offset) = self.payload.mismatch(received.chunk.id, &bytes) {
-                return Err(self.failure_report.altered(machine, received.consumer, &received.chunk, offset));
+                return Err(self.own.failure_report.altered(
+                    machine,
+                    received.consumer,
+                    &received.chunk,
+                    offset,
+                ));
             }
             self.bytes_verified += received.kept.len();
         }
         Ok(())
-    }
-}
-
-/// The clock of one device in one iteration. It is set anew for each, because devices tell distances between events as
-/// 32-bit floats, and because clocks drift.
-#[derive(Debug)]
-pub(super) struct Clock {
-    base: DeviceEvent,
-    base_s: f64,
-}
-
-impl Clock {
-    /// Sets the clock by that of the run; waits for the device.
-    pub(super) fn set(device: &Device, now_s: impl FnOnce() -> f64) -> Result<Self, GpuError> {
-        let (stream, base) = (Stream::new(device)?, DeviceEvent::new(device)?);
-        stream.record(&base)?;
-        base.wait()?;
-        Ok(Self { base, base_s: now_s() })
-    }
-
-    /// When the device passed an event, in seconds since the start of the run.
-    pub(super) fn time_s(&self, event: &DeviceEvent) -> Result<f64, GpuError> {
-        Ok(self.base_s + event.seconds_since(&self.base)?)
     }
 }

@@ -19,7 +19,7 @@ const SIZE_BYTES: u64 = 8;
 
 /// The kernels on a device, for all of its ranks.
 #[derive(Debug, Default)]
-pub(super) struct Kernels {
+pub(crate) struct Kernels {
     coders: HashMap<DType, Coder>,
     summer: Option<Summer>,
 }
@@ -65,38 +65,38 @@ impl Streams {
 }
 
 #[derive(Debug)]
-pub(super) struct DeviceState {
+pub(crate) struct DeviceState {
     lanes: Streams,
     /// Carry what the host wants to know, each beside a lane.
     reports: Streams,
     /// Before the first op, behind the barrier.
-    pub(super) began: Event,
+    pub(crate) began: Event,
     buffers: Vec<DeviceRegion>,
     sizes: DeviceRegion,
     /// The longest dynamic section that each size may be of.
-    pub(super) capacities: Vec<u64>,
+    pub(crate) capacities: Vec<u64>,
     poisoned: Vec<DeviceRegion>,
-    pub(super) samples: Samples,
-    pub(super) ops: Vec<Prepared>,
+    pub(crate) samples: Samples,
+    pub(crate) ops: Vec<Prepared>,
 }
 
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(crate) struct Prepared {
     /// Before its work, behind what it waits for.
-    pub(super) begin: Event,
+    pub(crate) begin: Event,
     /// Behind its work.
-    pub(super) done: Event,
-    pub(super) launch: Launch,
+    pub(crate) done: Event,
+    pub(crate) launch: Launch,
     /// Sizes or findings that are copied to the host.
-    pub(super) report: Option<CudaReport>,
+    pub(crate) report: Option<CudaReport>,
     /// Before and behind each receive of an exchange.
-    pub(super) receives: Vec<Interval>,
+    pub(crate) receives: Vec<Interval>,
     /// Event that peers wait for before they copy the bytes it sends.
-    pub(super) ready: Arc<Event>,
+    pub(crate) ready: Arc<Event>,
 }
 
 #[derive(Debug)]
-pub(super) enum Launch {
+pub(crate) enum Launch {
     None,
     Encode(Encoder),
     Decode(Decoder),
@@ -105,23 +105,23 @@ pub(super) enum Launch {
 
 /// Bytes that go to the host behind an op.
 #[derive(Debug)]
-pub(super) struct CudaReport {
-    pub(super) from: DeviceRegion,
-    pub(super) to: HostBuffer,
-    pub(super) arrived: Event,
+pub(crate) struct CudaReport {
+    pub(crate) from: DeviceRegion,
+    pub(crate) to: HostBuffer,
+    pub(crate) arrived: Event,
     /// The size that is first in them, if they are sizes.
     first: u32,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Interval {
-    pub(super) begin: Arc<Event>,
-    pub(super) end: Arc<Event>,
+pub(crate) struct Interval {
+    pub(crate) begin: Arc<Event>,
+    pub(crate) end: Arc<Event>,
 }
 
 impl Kernels {
     /// Loads what a program takes and is not there yet.
-    pub(super) fn load(&mut self, device: &Device, plan: &Plan, program: &Program) -> Result<(), GpuError> {
+    pub(crate) fn load(&mut self, device: &Device, plan: &Plan, program: &Program) -> Result<(), GpuError> {
         for local in program.ops.iter().filter_map(|op| op.kind.local()) {
             match local {
                 Local::Encode(Batch { dtype, .. }) | Local::Decode(Batch { dtype, .. }) => {
@@ -139,7 +139,7 @@ impl Kernels {
 }
 
 impl DeviceState {
-    pub(super) fn new(
+    pub(crate) fn new(
         device: &Device,
         program: &Program,
         chunks: &Chunks,
@@ -195,7 +195,7 @@ impl DeviceState {
 
     /// Queues what comes before the barrier: fills what the model would have computed before the iteration, and poisons what
     /// peers and codec fill. The event is behind it.
-    pub(super) fn lay_out(&self) -> Result<&Event, GpuError> {
+    pub(crate) fn lay_out(&self) -> Result<&Event, GpuError> {
         let compute = self.stream(Lane::Compute);
         self.poisoned.iter().try_for_each(|region| compute.fill(region, POISON))?;
         compute.fill(&self.sizes, POISON)?;
@@ -204,14 +204,14 @@ impl DeviceState {
         Ok(&self.began)
     }
 
-    pub(super) fn begin(&self) -> Result<(), GpuError> {
+    pub(crate) fn begin(&self) -> Result<(), GpuError> {
         self.stream(Lane::Compute).record(&self.began)?;
         // Compute is behind it already.
         self.lanes.all().try_for_each(|stream| stream.wait(&self.began))
     }
 
     /// Whether the device has not done all that was queued. One that has failed does nothing more.
-    pub(super) fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         let events = self.ops.iter().flat_map(|op| {
             let ends = op.receives.iter().map(|interval| &*interval.end);
             [&op.begin, &op.done]
@@ -222,30 +222,30 @@ impl DeviceState {
         events.chain([&self.began]).any(|event| matches!(event.has_passed(), Ok(false)))
     }
 
-    pub(super) fn op(&self, op: OpId) -> &Prepared {
+    pub(crate) fn op(&self, op: OpId) -> &Prepared {
         &self.ops[op.index()]
     }
 
-    pub(super) fn stream(&self, lane: Lane) -> &Stream {
+    pub(crate) fn stream(&self, lane: Lane) -> &Stream {
         self.lanes.get(lane)
     }
 
     /// The stream of what the host wants to know of ops of this lane.
-    pub(super) fn report_stream(&self, lane: Lane) -> &Stream {
+    pub(crate) fn report_stream(&self, lane: Lane) -> &Stream {
         self.reports.get(lane)
     }
 
-    pub(super) fn place(&self, region: &Region) -> DeviceRegion {
+    pub(crate) fn place(&self, region: &Region) -> DeviceRegion {
         place(&self.buffers, region)
     }
 
-    pub(super) fn size(&self, size: SizeId) -> DeviceRegion {
+    pub(crate) fn size(&self, size: SizeId) -> DeviceRegion {
         slot(&self.sizes, size)
     }
 }
 
 impl Prepared {
-    pub(super) fn sizes(&self, defined: &[SizeId]) -> Vec<(SizeId, u64)> {
+    pub(crate) fn sizes(&self, defined: &[SizeId]) -> Vec<(SizeId, u64)> {
         let Some(CudaReport { to, first, .. }) = &self.report else { return Vec::new() };
         let value = |size: &SizeId| to.read_u64(SIZE_BYTES * u64::from(size.0 - first));
         defined.iter().map(|size| (*size, value(size))).collect()
@@ -361,32 +361,32 @@ fn prepare(
     })
 }
 
-pub(super) type Copy = (DeviceRegion, DeviceRegion);
+pub(crate) type Copy = (DeviceRegion, DeviceRegion);
 
 /// A received chunk, and where it is at the end of an iteration.
 #[derive(Debug)]
-pub(super) struct Received {
-    pub(super) chunk: Chunk,
+pub(crate) struct Received {
+    pub(crate) chunk: Chunk,
     /// First op that overwrites the received bytes.
-    pub(super) consumer: Option<OpId>,
-    pub(super) kept: DeviceRegion,
+    pub(crate) consumer: Option<OpId>,
+    pub(crate) kept: DeviceRegion,
 }
 
 /// Chunks of the payload on one rank's device. Contributions are uploaded once, and received chunks copied aside before an op overwrites
 /// them, to go to the host when the iteration is over: neither takes the way to the host while the clock runs.
 /// A compute op copies contributions to where the model would compute them.
 #[derive(Debug)]
-pub(super) struct Samples {
+pub(crate) struct Samples {
     filled_before: Vec<Copy>,
     filled_by: HashMap<OpId, Vec<Copy>>,
     kept_before: HashMap<OpId, Vec<Copy>>,
     /// All that is to be checked after an iteration.
-    pub(super) received: Vec<Received>,
+    pub(crate) received: Vec<Received>,
 }
 
 impl Samples {
     /// Uploads what a rank contributes and makes room for what it receives. Waits for the device.
-    pub(super) fn new(
+    pub(crate) fn new(
         device: &Device,
         chunks: &Chunks,
         payload: &Payload,
@@ -425,16 +425,16 @@ impl Samples {
     }
 
     /// Queues what the model would have computed before the iteration.
-    pub(super) fn fill_before(&self, stream: &Stream) -> Result<(), GpuError> {
+    pub(crate) fn fill_before(&self, stream: &Stream) -> Result<(), GpuError> {
         self.filled_before.iter().try_for_each(|(from, to)| stream.copy(from, to))
     }
 
-    pub(super) fn fill(&self, op: OpId, stream: &Stream) -> Result<(), GpuError> {
+    pub(crate) fn fill(&self, op: OpId, stream: &Stream) -> Result<(), GpuError> {
         self.filled_by.get(&op).into_iter().flatten().try_for_each(|(from, to)| stream.copy(from, to))
     }
 
     /// Queues copies of what an op is about to overwrite.
-    pub(super) fn keep_before(&self, op: OpId, stream: &Stream) -> Result<(), GpuError> {
+    pub(crate) fn keep_before(&self, op: OpId, stream: &Stream) -> Result<(), GpuError> {
         self.kept_before.get(&op).into_iter().flatten().try_for_each(|(from, to)| stream.copy(from, to))
     }
 }

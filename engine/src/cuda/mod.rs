@@ -5,36 +5,32 @@
 //! process, copies go the way that the driver finds.
 
 mod backend;
+mod clock;
+mod copies;
 mod device_state;
-mod exchange;
+mod rank;
+pub(crate) mod wire;
 
-use std::collections::VecDeque;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use zipwire_codec::{DType, Layout, Spec};
-use zipwire_kernels::{Coder, Device, Event, GpuError, Summer};
+use zipwire_kernels::{Coder, Device, GpuError, Summer};
 use zipwire_payload::Payload;
 use zipwire_schedule::plan::{Batch, Exchange, Local, OpKind, Plan, Program};
-use zipwire_schedule::{Channel, Failure, FailureKind, Machine, Rank, RankEnd, RunFailure};
-use zipwire_timeline::Timeline;
+use zipwire_schedule::{Channel, Failure, FailureKind, Rank, RunFailure};
 
-use self::backend::{CAPABILITIES, Clock, CudaBackend, eager};
+use self::copies::{ClockSlot, Copies};
 use self::device_state::{DeviceState, Kernels};
-use self::exchange::{Exchanges, PeerMessage};
+use self::rank::GpuRank;
 use crate::chunks::{Chunk, Chunks};
-use crate::control::{Control, Envelope, run_all};
+use crate::control::{Control, run_all};
 use crate::error::EngineError;
-use crate::pace::CodecWork;
-use crate::report::{
-    FailureReport, Hello, RankReport, compare, conclude, empty_timeline, ended_before, panicked, stopped,
-};
-use crate::run_program::{failure, run_program};
-use crate::sync::mpsc::Receiver;
-use crate::transport::Ended;
+use crate::iterations::{Iterations, RunReport, of_first};
+use crate::report::{Hello, ended_before};
+use crate::transport::local::Seat;
 
 pub use crate::report::STUCK_AFTER;
 pub use zipwire_kernels as kernels;
@@ -54,13 +50,10 @@ pub struct CudaSetup<'a> {
     pub devices: &'a [Device],
 }
 
-/// A run in which all went well.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CudaReport {
-    /// Spans of all ranks, by the clocks of the devices.
-    pub timeline: Timeline,
-    /// Received bytes that were compared with what was sent, over all ranks and iterations.
-    pub bytes_verified: u64,
+impl<'a> CudaSetup<'a> {
+    fn iterations(&self) -> Iterations<'a> {
+        Iterations { plan: self.plan, deadlines: None, faults: 0, iterations: self.iterations.clone() }
+    }
 }
 
 /// The GPUs of this machine, the first ones if there are more than `ranks`.
@@ -78,30 +71,29 @@ pub fn devices(ranks: usize) -> Result<Vec<Device>, GpuError> {
 ///
 /// # Panics
 /// If [`check`] refuses the plan, there are no devices, or the payload lacks a segment.
-pub fn run(setup: &CudaSetup<'_>, cancel: &AtomicBool) -> Result<CudaReport, Box<RunFailure>> {
+pub fn run(setup: &CudaSetup<'_>, cancel: &AtomicBool) -> Result<RunReport, Box<RunFailure>> {
     check(setup.plan).unwrap_or_else(|error| panic!("{error}"));
-    let plan = setup.plan;
+    let CudaSetup { plan, devices, .. } = *setup;
+    let ranks = plan.programs.len();
     let hello = Hello::new(plan);
     let mut device_states = set_up(setup, cancel)?;
-    let epoch = Instant::now();
-    let mut report = CudaReport { timeline: empty_timeline(plan), bytes_verified: 0 };
-    for iteration in setup.iterations.clone() {
-        let _span = tracing::info_span!("run", iteration).entered();
-        let (control, inboxes) = Control::new(plan.programs.len(), epoch, cancel);
-        let clocks = setup.devices.iter().map(|device| Clock::set(device, || control.now_s()));
-        let clocks =
-            clocks.collect::<Result<Vec<_>, _>>().map_err(|error| no_start(plan, Rank(0), &error))?;
-        let clocks: Vec<&Clock> = clocks.iter().cycle().take(plan.programs.len()).collect();
-        let job = RankJob { setup, hello: &hello, control: &control, clocks: &clocks, iteration };
-        run_all(&control, inboxes, |rank, inbox| {
-            control.deposit(job.run_guarded(rank, &device_states, inbox));
-        });
-        let mut reports = control.collect();
-        report.bytes_verified += reports.iter().map(|report| report.bytes_verified).sum::<u64>();
-        let concluded = conclude(plan, None, iteration, &mut reports, &mut report.timeline);
-        concluded.inspect_err(|_| abandon_if_busy(&mut device_states))?;
-    }
-    Ok(report)
+    let (control, inboxes) = Control::new(ranks, Instant::now(), cancel);
+    let clocks: Vec<ClockSlot> = devices.iter().take(ranks).map(|_| Mutex::default()).collect();
+    let iterations = setup.iterations();
+    let results = run_all(&control, inboxes, |rank, inbox| {
+        let gpu_rank = GpuRank {
+            iterations: &iterations,
+            hello: &hello,
+            program: &plan.programs[rank.index()],
+            device: &devices[rank.index() % devices.len()],
+            device_state: &device_states[rank.index()],
+            payload: setup.payload,
+            stuck_after: setup.stuck_after,
+            ranks_here: ranks,
+        };
+        gpu_rank.run(&mut Copies::new(Seat { control: &control, rank, inbox }, &device_states, &clocks))
+    });
+    of_first(results, &iterations, || control.collect()).inspect_err(|_| abandon_if_busy(&mut device_states))
 }
 
 /// Compiles kernels, allocates the buffers of all ranks, and uploads what they contribute.
@@ -150,118 +142,6 @@ fn abandon_if_busy(device_states: &mut Vec<DeviceState>) {
 
 fn no_start(plan: &Plan, rank: Rank, error: &GpuError) -> Box<RunFailure> {
     ended_before(plan, Failure::new(rank, None, FailureKind::Device, error.to_string()))
-}
-
-struct RankJob<'a> {
-    setup: &'a CudaSetup<'a>,
-    hello: &'a Hello,
-    control: &'a Control<'a, PeerMessage>,
-    clocks: &'a [&'a Clock],
-    iteration: u32,
-}
-
-impl RankJob<'_> {
-    fn run_guarded(
-        &self,
-        rank: Rank,
-        peers: &[DeviceState],
-        inbox: Receiver<Envelope<PeerMessage>>,
-    ) -> RankReport {
-        let program = &self.setup.plan.programs[rank.index()];
-        let mut backend = CudaBackend {
-            rank: program.rank,
-            control: self.control,
-            inbox,
-            peers,
-            clocks: self.clocks,
-            payload: self.setup.payload,
-            failure_report: FailureReport { segments: &self.setup.plan.segments },
-            stuck_after: self.setup.stuck_after,
-            eager: eager(self.setup.plan.programs.len()),
-            held: VecDeque::new(),
-            is_queued: vec![false; program.ops.len()],
-            running: Vec::new(),
-            is_reported: vec![false; program.ops.len()],
-            exchanges: Exchanges::default(),
-            events: VecDeque::new(),
-            bytes_verified: 0,
-        };
-        let entered_s = self.control.now_s();
-        let run = AssertUnwindSafe(|| self.run(program, &peers[rank.index()], &mut backend));
-        let ran = catch_unwind(run).unwrap_or_else(|panic| Err(Box::new(panicked(rank, &*panic))));
-        ran.unwrap_or_else(|end| {
-            self.control.abort();
-            RankReport { begin_s: entered_s, ..RankReport::failed(rank, self.control.now_s(), *end) }
-        })
-    }
-
-    fn run(
-        &self,
-        program: &Arc<Program>,
-        device_state: &DeviceState,
-        backend: &mut CudaBackend<'_>,
-    ) -> Result<RankReport, Box<RankEnd>> {
-        let mut machine = Machine::new(Arc::clone(program), CAPABILITIES, 0.0);
-        let mut spans = Vec::new();
-        let ended = self.run_ops(&mut machine, device_state, backend, &mut spans);
-        let begin_s =
-            ended.map_err(|failure| Box::new(RankEnd { failure, status: Some(machine.status()) }))?;
-        let end_s = spans.iter().map(|span| span.end_s).fold(begin_s, f64::max);
-        let (rank, bytes_verified, codec_work) = (program.rank, backend.bytes_verified, CodecWork::default());
-        Ok(RankReport {
-            rank,
-            begin_s,
-            end_s,
-            spans,
-            bytes_verified,
-            codec_work,
-            unfired: Vec::new(),
-            failed: None,
-        })
-    }
-
-    /// Returns when the iteration began.
-    fn run_ops(
-        &self,
-        machine: &mut Machine,
-        device_state: &DeviceState,
-        backend: &mut CudaBackend<'_>,
-        spans: &mut Vec<zipwire_timeline::Span>,
-    ) -> Result<f64, Failure> {
-        let rank = backend.rank;
-        let broken = |error: GpuError| Failure::new(rank, None, FailureKind::Device, error.to_string());
-        self.wait_for(machine, device_state.lay_out().map_err(broken)?)?;
-        let words = self.control.barrier(rank, &self.hello.to_word());
-        let words = words.ok_or_else(|| backend.failure_report.ended(machine, None, &Ended::Aborted))?;
-        compare(self.hello, rank, &words)?;
-        device_state.begin().map_err(broken)?;
-        run_program(machine, backend, self.iteration, spans)?;
-        backend.finish(machine)?;
-        // A rank without ops has not waited for anything yet.
-        let began =
-            device_state.began.wait().and_then(|()| self.clocks[rank.index()].time_s(&device_state.began));
-        began.map_err(broken)
-    }
-
-    /// Waits for the device before the barrier. Looks for the end of the run, as everywhere.
-    fn wait_for(&self, machine: &Machine, event: &Event) -> Result<(), Failure> {
-        let begin = Instant::now();
-        let broken = |error: GpuError| failure(machine, None, FailureKind::Device, error.to_string());
-        while !event.has_passed().map_err(broken)? {
-            let failure_report = FailureReport { segments: &self.setup.plan.segments };
-            if self.control.is_cancelled() {
-                return Err(stopped(machine));
-            }
-            if self.control.is_aborted() {
-                return Err(failure_report.cancelled(machine));
-            }
-            if begin.elapsed() >= self.setup.stuck_after {
-                return Err(failure_report.stuck(machine, None, self.setup.stuck_after));
-            }
-            std::thread::sleep(LOOK);
-        }
-        Ok(())
-    }
 }
 
 /// Whether the executor can run a plan, wherever there are GPUs.

@@ -241,7 +241,7 @@ impl HostBackend<'_> {
                 self.moved(call, at_s);
                 Ok(())
             }
-            transport::Event::Told(Message::Serving(_)) => {
+            transport::Event::Told(Message::Client(_)) => {
                 let detail = "a peer serves, and this rank runs a plan";
                 Err(failure(machine, None, FailureKind::Transport, detail))
             }

@@ -21,22 +21,21 @@ use zipwire_schedule::{
     Deadlines, Durations, Failure, FailureKind, Fault, FaultPlan, FiredFaults, Machine, Rank, RankEnd,
     RunFailure,
 };
-use zipwire_timeline::Timeline;
 
 use self::backend::{HostBackend, Overlap, capabilities};
 use self::worker::{Coders, Worker};
 use crate::chunks::Chunks;
 use crate::faulty::Faulty;
+use crate::iterations::Iterations;
 use crate::memory::Memory;
-use crate::report::{
-    FailureReport, Hello, RankReport, STUCK_AFTER, compare, conclude, empty_timeline, ended_before, panicked,
-};
+use crate::report::{FailureReport, Hello, RankReport, STUCK_AFTER, compare, ended_before, panicked};
 use crate::run_program::{Backend, run_program};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::transport::Transport;
 use crate::transport::filter::{Filtered, Flips};
 
 pub use self::worker::base_bytes;
+pub use crate::iterations::{RunReport, RunResult};
 pub use crate::pace::{CallWork, CodecWork, Coding, Pace};
 
 /// Plan, payload and settings of a run: the same on all ranks.
@@ -82,23 +81,13 @@ impl<'a> HostSetup<'a> {
             deadlines: None,
         }
     }
-}
 
-/// A run in which all went well.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HostReport {
-    /// Spans of all ranks.
-    pub timeline: Timeline,
-    /// Received bytes that were compared with what was sent, over all ranks and iterations.
-    pub bytes_verified: u64,
-    /// Measured time of codec ops.
-    pub codec_work: CodecWork,
-    /// Faults that had no effect on any rank in any iteration, by their positions in [`HostSetup::faults`].
-    pub unfired: Vec<usize>,
+    /// Plan and iterations, without what they are run by.
+    pub(crate) fn iterations(&self) -> Iterations<'a> {
+        let (plan, deadlines) = (self.plan, self.deadlines);
+        Iterations { plan, deadlines, faults: self.faults.len(), iterations: self.iterations.clone() }
+    }
 }
-
-/// Outcome of a run on one rank: the report on rank 0, `None` elsewhere.
-pub type RunResult = Result<Option<HostReport>, Box<RunFailure>>;
 
 /// Runs one rank of a plan to its end, over a transport that connects it with the others; every received byte is compared with
 /// what was sent. Rank 0 has the report of all ranks, the others have none.
@@ -121,50 +110,7 @@ pub(crate) fn run_rank_as(
     let program = &plan.programs[transport.rank().index()];
     let (chunks, coders) = (OnceCell::new(), OnceCell::new());
     let job = RankJob { setup, permits, hello, program, chunks, coders };
-    let (mut timeline, mut bytes_verified, mut codec_work) = (empty_timeline(plan), 0, CodecWork::default());
-    let mut unfired: Vec<usize> = (0..setup.faults.len()).collect();
-    let is_first = program.rank == Rank(0);
-    for iteration in setup.iterations.clone() {
-        let _span = tracing::info_span!("run", iteration).entered();
-        let mut report = job.run_guarded(transport, iteration);
-        if transport.is_stopped() && report.failed.is_none() {
-            // Ranks that never wait do not look.
-            let failure = Failure::new(program.rank, None, FailureKind::Cancelled, "stopped by the user");
-            transport.abort(&failure);
-            report.failed = Some(RankEnd { failure, status: None });
-        }
-        let failed = report.failed.clone();
-        if let Some(mut reports) = transport.gather(report) {
-            if !reports.iter().any(|report| report.rank == program.rank) {
-                let detail = "what the ranks report cannot be gathered";
-                let failure = Failure::new(program.rank, None, FailureKind::Transport, detail);
-                let end = failed.unwrap_or(RankEnd { failure, status: None });
-                return Err(alone(setup, iteration, end, transport));
-            }
-            conclude(plan, setup.deadlines, iteration, &mut reports, &mut timeline)
-                .inspect_err(|failure| transport.abort(&failure.first))?;
-            for report in &reports {
-                bytes_verified += report.bytes_verified;
-                codec_work.merge(&report.codec_work);
-                unfired.retain(|fault| report.unfired.contains(fault));
-            }
-        } else if let Some(end) = failed {
-            return Err(alone(setup, iteration, end, transport));
-        }
-    }
-    Ok(is_first.then_some(HostReport { timeline, bytes_verified, codec_work, unfired }))
-}
-
-/// The failure of a run as one rank knows it that does not know of the others.
-fn alone(
-    setup: &HostSetup<'_>,
-    iteration: u32,
-    end: RankEnd,
-    transport: &mut dyn Transport,
-) -> Box<RunFailure> {
-    transport.abort(&end.failure);
-    let first = end.failure.clone();
-    Box::new(RunFailure::new(setup.plan, setup.deadlines, iteration, 0.0, first, vec![end]))
+    setup.iterations().run(transport, |transport, iteration| job.run_guarded(transport, iteration))
 }
 
 struct RankJob<'a> {

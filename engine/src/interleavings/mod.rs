@@ -28,7 +28,7 @@ use crate::control::Control;
 use crate::host::{self, HostSetup, Permits, RunResult, run_rank};
 use crate::memory::Memory;
 use crate::transport::local::{Local, Process};
-use crate::transport::{Ended, Event, Incoming, Outgoing, Transport};
+use crate::transport::{Ended, Event, Incoming, Meeting, Outgoing, Transport};
 
 /// Plays interleavings of the threads that `work` makes: half of them at random, and half with few switches at random places.
 fn check(work: impl Fn() + Send + Sync + Clone + 'static) {

@@ -16,7 +16,6 @@ use super::packet::{FRAME, Header, Packet, Partial, frames};
 use super::status::StatusFile;
 use crate::memory::Memory;
 use crate::report::RankReport;
-use crate::serving;
 use crate::transport::{CALLS, Ended, Event, Incoming, Message, Outgoing, Received, is_of_call};
 
 /// Receives for packets that are posted at any time.
@@ -388,9 +387,7 @@ impl Link {
                     self.events.push_back(Event::Repeated(key));
                 }
             }
-            Packet::Told(message @ Message::Serving(serving::Message::Report(..))) => {
-                self.reported.push_back(message);
-            }
+            Packet::Reported(message) => self.reported.push_back(message),
             Packet::Told(message) => self.events.push_back(Event::Told(message)),
             Packet::Word(word) => self.words[from.index()] = Some(word),
             Packet::Words(words) => self.met = Some(words),

@@ -36,7 +36,7 @@ use crate::control::refusal;
 use crate::host::{self, HostSetup, Permits, RunResult, run_rank};
 use crate::memory::Memory;
 use crate::report::{RankReport, STUCK_AFTER};
-use crate::transport::{Ended, Transport};
+use crate::transport::{Ended, Meeting};
 
 /// How long processes wait until all have begun.
 const MEET_WITHIN: Duration = Duration::from_secs(120);
@@ -326,7 +326,7 @@ impl World {
         &self,
         name: &str,
         setup: &HostSetup<'_>,
-    ) -> Result<Option<host::HostReport>, Box<RunFailure>> {
+    ) -> Result<Option<host::RunReport>, Box<RunFailure>> {
         let plan = setup.plan;
         let memory = host::memory(plan, self.rank).inspect_err(|failure| {
             if self.rank != Rank(0) {

@@ -23,6 +23,8 @@ pub(super) enum Packet {
     Header(Header),
     /// Said by the rank above the transport.
     Told(Message),
+    /// To rank 0: the same, for whoever listens there beside the rank.
+    Reported(Message),
     /// To rank 0: a rank has come to a barrier, with its word.
     Word(Vec<u8>),
     /// From rank 0: what all said there.

@@ -11,7 +11,7 @@ use super::packet::Packet;
 use crate::memory::Memory;
 use crate::report::RankReport;
 use crate::serving::{self, Process, ServeError, Served, ServingSetup};
-use crate::transport::{Ended, Event, Incoming, Message, Outgoing, Transport};
+use crate::transport::{Ended, Event, Incoming, Meeting, Message, Outgoing, Transport};
 
 /// How often a waiting rank checks whether its peers are alive.
 const LOOK: Duration = Duration::from_millis(200);
@@ -72,13 +72,9 @@ impl MpiRank {
     }
 }
 
-impl Transport for MpiRank {
+impl Meeting for MpiRank {
     fn rank(&self) -> Rank {
         self.rank
-    }
-
-    fn memory(&self) -> &Arc<Memory> {
-        &self.memory
     }
 
     fn now_s(&self) -> f64 {
@@ -114,37 +110,11 @@ impl Transport for MpiRank {
         })
     }
 
-    fn send(&mut self, transfer: Outgoing) -> Result<(), Ended> {
-        self.assert_rank();
-        self.link(|link| link.send(transfer))
-    }
-
-    fn receive(&mut self, transfer: Incoming) -> Result<(), Ended> {
-        self.assert_rank();
-        self.link(|link| link.receive(transfer))
-    }
-
-    fn sends_early(&self) -> bool {
-        true
-    }
-
-    fn tell(&mut self, to: Rank, message: Message) -> Result<(), Ended> {
-        self.link(|link| link.tell_anybody(to, Packet::Told(message)))
-    }
-
-    fn poll(&mut self, timeout: Duration) -> Result<Option<Event>, Ended> {
+    fn rest(&mut self, timeout: Duration) -> Result<(), Ended> {
         if self.is_stopped() {
             return Err(Ended::Stopped);
         }
-        let next = |link: &mut Link| match self.is_coordinator {
-            true => link.reported.pop_front().map(Event::Told),
-            false => link.events.pop_front(),
-        };
-        let found = self.shared.wait(timeout, |link| match next(link) {
-            Some(event) => Some(Ok(event)),
-            None => link.ended.clone().map(Err),
-        });
-        found.transpose()
+        self.shared.wait(timeout, |link| link.ended.clone()).map_or(Ok(()), Err)
     }
 
     fn count_progress(&mut self) {
@@ -194,6 +164,48 @@ impl Transport for MpiRank {
             }
             return Some(self.shared.with(|link| link.reports.iter_mut().filter_map(Option::take).collect()));
         }
+    }
+}
+
+impl Transport for MpiRank {
+    fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    fn send(&mut self, transfer: Outgoing) -> Result<(), Ended> {
+        self.assert_rank();
+        self.link(|link| link.send(transfer))
+    }
+
+    fn receive(&mut self, transfer: Incoming) -> Result<(), Ended> {
+        self.assert_rank();
+        self.link(|link| link.receive(transfer))
+    }
+
+    fn sends_early(&self) -> bool {
+        true
+    }
+
+    fn tell(&mut self, to: Rank, message: Message) -> Result<(), Ended> {
+        self.link(|link| {
+            let packet = if to.0 == link.size { Packet::Reported(message) } else { Packet::Told(message) };
+            link.tell_anybody(to, packet)
+        })
+    }
+
+    fn poll(&mut self, timeout: Duration) -> Result<Option<Event>, Ended> {
+        if self.is_stopped() {
+            return Err(Ended::Stopped);
+        }
+        let next = |link: &mut Link| match self.is_coordinator {
+            true => link.reported.pop_front().map(Event::Told),
+            false => link.events.pop_front(),
+        };
+        let found = self.shared.wait(timeout, |link| match next(link) {
+            Some(event) => Some(Ok(event)),
+            None => link.ended.clone().map(Err),
+        });
+        found.transpose()
     }
 }
 

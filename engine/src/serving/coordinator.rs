@@ -12,13 +12,13 @@ use zipwire_serving::{
     Census, DecodeStep, Flow, FlowId, Input, Loss, Machine, PrefillStep, Recorder, RequestId, Step,
 };
 
-use super::message::{Command, Message, Order, ServingReport, ShardId, Totals};
+use super::message::{self, Command, Message, Order, ServingReport, ShardId, Totals};
 use super::rank::ended;
 use super::setup::Job;
 use super::{Instance, Lost, segment};
 use crate::event_queue::EventQueue;
 use crate::report::{Standstill, panicked};
-use crate::transport::{self, Ended, Event, Transport};
+use crate::transport::{Ended, Event, Transport};
 
 /// Longest sleep between two checks whether all ranks are alive.
 const LOOK: Duration = Duration::from_millis(50);
@@ -258,8 +258,10 @@ impl<'a> Coordinator<'a> {
         loop {
             let event = self.transport.poll(wait).map_err(|why| self.ended(&why))?;
             match event {
-                Some(Event::Told(transport::Message::Serving(Message::Report(rank, report)))) => {
-                    self.hear(rank, report)?;
+                Some(Event::Told(message)) => {
+                    if let Some(Message::Report(rank, report)) = message::unwrap(&message) {
+                        self.hear(rank, report)?;
+                    }
                 }
                 Some(_) => {}
                 None => return Ok(()),
@@ -306,7 +308,7 @@ impl<'a> Coordinator<'a> {
         if self.gone[to.index()] {
             return Ok(());
         }
-        let told = self.transport.tell(to, transport::Message::Serving(Message::Command(command)));
+        let told = self.transport.tell(to, message::wrap(&Message::Command(command)));
         told.map_err(|why| self.ended(&why))
     }
 

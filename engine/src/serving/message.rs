@@ -5,6 +5,20 @@ use zipwire_schedule::Rank;
 use zipwire_schedule::plan::TransferKey;
 use zipwire_serving::RequestId;
 
+use crate::transport;
+
+/// A message that a transport carries without knowing what it says.
+pub(super) fn wrap(message: &Message) -> transport::Message {
+    let bytes = postcard::to_allocvec(message).expect("messages are plain data");
+    transport::Message::Client(bytes.into())
+}
+
+/// The message that a transport has carried; `None` if it is none of a serving run.
+pub(super) fn unwrap(message: &transport::Message) -> Option<Message> {
+    let transport::Message::Client(bytes) = message else { return None };
+    postcard::from_bytes(bytes).ok()
+}
+
 /// A shard of a flow, numbered over the whole run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ShardId(pub u32);

@@ -20,10 +20,10 @@ use crate::host::Permits;
 use crate::memory::Memory;
 use crate::report::{RankReport, first_failure};
 use crate::sync::mpsc::channel;
-use crate::transport::Transport;
 use crate::transport::filter::Filtered;
 use crate::transport::local::{self, Local};
 use crate::transport::paced::{Paced, Wire};
+use crate::transport::{Meeting, Transport};
 
 /// Serves all requests with ranks that are threads. Setting `cancel` ends it early.
 ///

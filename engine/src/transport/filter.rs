@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zipwire_schedule::plan::TransferKey;
-use zipwire_schedule::{Failure, FaultPlan, Rank};
+use zipwire_schedule::{FaultPlan, Rank};
 
-use super::{Ended, Event, Incoming, LibraryCall, Message, Outgoing, Received, Transport};
+use super::{Ended, Event, Incoming, LibraryCall, Meeting, Message, Outgoing, Received, Transport};
 use crate::memory::Memory;
-use crate::report::RankReport;
 
 pub(crate) trait Filter {
     /// Passes, changes or holds back an event; `None` if it is held back or dropped.
@@ -52,20 +51,8 @@ impl<F: Filter> Transport for Filtered<'_, F> {
         Ok(None)
     }
 
-    fn rank(&self) -> Rank {
-        self.inner.rank()
-    }
-
     fn memory(&self) -> &Arc<Memory> {
         self.inner.memory()
-    }
-
-    fn now_s(&self) -> f64 {
-        self.inner.now_s()
-    }
-
-    fn barrier(&mut self, word: &[u8]) -> Result<Vec<Vec<u8>>, Ended> {
-        self.inner.barrier(word)
     }
 
     fn send(&mut self, transfer: Outgoing) -> Result<(), Ended> {
@@ -91,33 +78,13 @@ impl<F: Filter> Transport for Filtered<'_, F> {
     fn sends_early(&self) -> bool {
         self.inner.sends_early()
     }
+}
 
-    fn keeps_notes(&self) -> bool {
-        self.inner.keeps_notes()
-    }
+impl<F: Filter> Meeting for Filtered<'_, F> {
+    meets_by!(inner);
 
-    fn note(&mut self, doing: &str) {
-        self.inner.note(doing);
-    }
-
-    fn count_progress(&mut self) {
-        self.inner.count_progress();
-    }
-
-    fn progress(&self) -> u64 {
-        self.inner.progress()
-    }
-
-    fn abort(&mut self, failure: &Failure) {
-        self.inner.abort(failure);
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.inner.is_stopped()
-    }
-
-    fn gather(&mut self, report: RankReport) -> Option<Vec<RankReport>> {
-        self.inner.gather(report)
+    fn barrier(&mut self, word: &[u8]) -> Result<Vec<Vec<u8>>, Ended> {
+        self.inner.barrier(word)
     }
 }
 

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use zipwire_schedule::plan::{Region, TransferKey};
 use zipwire_schedule::{Failure, Rank};
 
-use super::{Ended, Event, Incoming, Message, Outgoing, Received, Transport};
+use super::{Ended, Event, Incoming, Meeting, Message, Outgoing, Received, Transport};
 use crate::control::{Control, Envelope};
 use crate::memory::Memory;
 use crate::report::RankReport;
 use crate::sync::mpsc::{Receiver, RecvTimeoutError};
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Note {
     /// The sender's end is on offer. Nothing moves before the receiver's is, too.
     Offer(Outgoing),
@@ -39,10 +39,16 @@ pub(crate) struct Process<'a> {
     pub(crate) memories: &'a [Arc<Memory>],
 }
 
+/// A rank's place among the threads of a process, which write notes to one another.
+pub(crate) struct Seat<'a, N> {
+    pub(crate) control: &'a Control<'a, N>,
+    pub(crate) rank: Rank,
+    pub(crate) inbox: Receiver<Envelope<N>>,
+}
+
 pub(crate) struct Local<'a> {
-    process: Process<'a>,
-    rank: Rank,
-    inbox: Receiver<Envelope<Note>>,
+    seat: Seat<'a, Note>,
+    memories: &'a [Arc<Memory>],
     /// Ends of this rank that wait for their senders.
     awaited: HashMap<TransferKey, Incoming>,
     /// Offers that this rank has not asked for yet.
@@ -52,26 +58,82 @@ pub(crate) struct Local<'a> {
     events: VecDeque<Event>,
 }
 
+impl<N> Seat<'_, N> {
+    pub(crate) fn write(&self, to: Rank, note: N) -> Result<(), Ended> {
+        if self.control.send(to, note) {
+            return Ok(());
+        }
+        // Whoever has been told of a failure leaves at once; the note about it is on its way here.
+        Err(if self.control.is_aborted() { Ended::Aborted } else { Ended::Lost(to) })
+    }
+
+    /// The next note; `None` if none comes within the time.
+    pub(crate) fn read(&self, timeout: Duration) -> Result<Option<N>, Ended> {
+        match self.inbox.recv_timeout(timeout) {
+            Ok(Envelope::Note(note)) => Ok(Some(note)),
+            Ok(Envelope::Abort) => Err(Ended::Aborted),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(Ended::Broken("all peers are gone".to_owned())),
+        }
+    }
+}
+
+impl<N> Meeting for Seat<'_, N> {
+    fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    fn now_s(&self) -> f64 {
+        self.control.now_s()
+    }
+
+    fn barrier(&mut self, word: &[u8]) -> Result<Vec<Vec<u8>>, Ended> {
+        self.control.barrier(self.rank, word).ok_or(Ended::Aborted)
+    }
+
+    fn rest(&mut self, timeout: Duration) -> Result<(), Ended> {
+        if self.is_stopped() {
+            return Err(Ended::Stopped);
+        }
+        match self.read(timeout)? {
+            None => Ok(()),
+            Some(_) => Err(Ended::Broken("a note for a rank that reads none".to_owned())),
+        }
+    }
+
+    fn count_progress(&mut self) {
+        self.control.count_progress();
+    }
+
+    fn progress(&self) -> u64 {
+        self.control.progress()
+    }
+
+    fn abort(&mut self, _: &Failure) {
+        self.control.abort();
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.control.is_cancelled()
+    }
+
+    fn gather(&mut self, report: RankReport) -> Option<Vec<RankReport>> {
+        self.control.deposit(report);
+        (self.rank == Rank(0)).then(|| self.control.collect())
+    }
+}
+
 impl<'a> Local<'a> {
     pub(crate) fn new(process: Process<'a>, rank: Rank, inbox: Receiver<Envelope<Note>>) -> Self {
+        let Process { control, memories } = process;
         Self {
-            process,
-            rank,
-            inbox,
+            seat: Seat { control, rank, inbox },
+            memories,
             awaited: HashMap::new(),
             early: HashMap::new(),
             begun: VecDeque::new(),
             events: VecDeque::new(),
         }
-    }
-
-    fn write(&self, to: Rank, note: Note) -> Result<(), Ended> {
-        let Process { control, .. } = self.process;
-        if control.send(to, note) {
-            return Ok(());
-        }
-        // Whoever has been told of a failure leaves at once; the note about it is on its way here.
-        Err(if control.is_aborted() { Ended::Aborted } else { Ended::Lost(to) })
     }
 
     fn open(&mut self, note: Note) -> Result<(), Ended> {
@@ -104,7 +166,7 @@ impl<'a> Local<'a> {
         let bytes = expected.len();
         self.events.push_back(Event::Begun { key, bytes, at_s });
         self.begun.push_back((transfer, offer, at_s));
-        self.write(key.src, Note::Begun { key, bytes, at_s })
+        self.seat.write(key.src, Note::Begun { key, bytes, at_s })
     }
 
     fn take(&mut self, transfer: Incoming, offer: Outgoing, begin_s: f64) -> Result<(), Ended> {
@@ -115,16 +177,16 @@ impl<'a> Local<'a> {
         let end_s = self.now_s();
         let Outgoing { word, checksum, .. } = offer;
         self.events.push_back(Event::Received(Received { transfer, word, checksum, begin_s, end_s }));
-        self.write(key.src, Note::Taken { key, begin_s, end_s })
+        self.seat.write(key.src, Note::Taken { key, begin_s, end_s })
     }
 
     /// Buffers are locked in the same order on all ranks: otherwise two ranks could each hold what the other one waits for.
     fn copy(&self, src: Rank, from: Region, to: Region) {
         let _span = tracing::info_span!("copy", bytes = from.len).entered();
-        let memories = self.process.memories;
+        let (memories, rank) = (self.memories, self.seat.rank);
         let read = || memories[src.index()].read(&from);
-        let write = || memories[self.rank.index()].write(&to);
-        let (source, mut target) = if (src, from.buffer) < (self.rank, to.buffer) {
+        let write = || memories[rank.index()].write(&to);
+        let (source, mut target) = if (src, from.buffer) < (rank, to.buffer) {
             let source = read();
             (source, write())
         } else {
@@ -136,24 +198,12 @@ impl<'a> Local<'a> {
 }
 
 impl Transport for Local<'_> {
-    fn rank(&self) -> Rank {
-        self.rank
-    }
-
     fn memory(&self) -> &Arc<Memory> {
-        &self.process.memories[self.rank.index()]
-    }
-
-    fn now_s(&self) -> f64 {
-        self.process.control.now_s()
-    }
-
-    fn barrier(&mut self, word: &[u8]) -> Result<Vec<Vec<u8>>, Ended> {
-        self.process.control.barrier(self.rank, word).ok_or(Ended::Aborted)
+        &self.memories[self.seat.rank.index()]
     }
 
     fn send(&mut self, transfer: Outgoing) -> Result<(), Ended> {
-        self.write(transfer.key.dst, Note::Offer(transfer))
+        self.seat.write(transfer.key.dst, Note::Offer(transfer))
     }
 
     fn receive(&mut self, transfer: Incoming) -> Result<(), Ended> {
@@ -167,7 +217,7 @@ impl Transport for Local<'_> {
     }
 
     fn tell(&mut self, to: Rank, message: Message) -> Result<(), Ended> {
-        self.write(to, Note::Told(message))
+        self.seat.write(to, Note::Told(message))
     }
 
     fn poll(&mut self, timeout: Duration) -> Result<Option<Event>, Ended> {
@@ -184,35 +234,18 @@ impl Transport for Local<'_> {
                 continue;
             }
             // Not every note is an event: offers may be early.
-            match self.inbox.recv_timeout(timeout.saturating_sub(begin.elapsed())) {
-                Ok(Envelope::Note(note)) => self.open(note)?,
-                Ok(Envelope::Abort) => return Err(Ended::Aborted),
-                Err(RecvTimeoutError::Timeout) => return Ok(None),
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Ended::Broken("all peers are gone".to_owned()));
-                }
+            match self.seat.read(timeout.saturating_sub(begin.elapsed()))? {
+                Some(note) => self.open(note)?,
+                None => return Ok(None),
             }
         }
     }
+}
 
-    fn count_progress(&mut self) {
-        self.process.control.count_progress();
-    }
+impl Meeting for Local<'_> {
+    meets_by!(seat);
 
-    fn progress(&self) -> u64 {
-        self.process.control.progress()
-    }
-
-    fn abort(&mut self, _: &Failure) {
-        self.process.control.abort();
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.process.control.is_cancelled()
-    }
-
-    fn gather(&mut self, report: RankReport) -> Option<Vec<RankReport>> {
-        self.process.control.deposit(report);
-        (self.rank == Rank(0)).then(|| self.process.control.collect())
+    fn barrier(&mut self, word: &[u8]) -> Result<Vec<Vec<u8>>, Ended> {
+        self.seat.barrier(word)
     }
 }

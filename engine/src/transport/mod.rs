@@ -6,9 +6,56 @@
 //!
 //! It knows neither ops nor codecs; what an event means to a program is up to [`host`](crate::host).
 
+/// Methods of a [`Meeting`] that are those of a field, all but its barrier.
+macro_rules! meets_by {
+    ($field:ident) => {
+        fn rank(&self) -> zipwire_schedule::Rank {
+            self.$field.rank()
+        }
+
+        fn now_s(&self) -> f64 {
+            self.$field.now_s()
+        }
+
+        fn rest(&mut self, timeout: std::time::Duration) -> Result<(), $crate::transport::Ended> {
+            self.$field.rest(timeout)
+        }
+
+        fn keeps_notes(&self) -> bool {
+            self.$field.keeps_notes()
+        }
+
+        fn note(&mut self, doing: &str) {
+            self.$field.note(doing);
+        }
+
+        fn count_progress(&mut self) {
+            self.$field.count_progress();
+        }
+
+        fn progress(&self) -> u64 {
+            self.$field.progress()
+        }
+
+        fn abort(&mut self, failure: &zipwire_schedule::Failure) {
+            self.$field.abort(failure);
+        }
+
+        fn is_stopped(&self) -> bool {
+            self.$field.is_stopped()
+        }
+
+        fn gather(&mut self, report: $crate::report::RankReport) -> Option<Vec<$crate::report::RankReport>> {
+            self.$field.gather(report)
+        }
+    };
+}
+
 pub(crate) mod filter;
 pub(crate) mod local;
 pub(crate) mod paced;
+
+pub(crate) use meets_by;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +66,6 @@ use zipwire_schedule::{Failure, Rank};
 
 use crate::memory::Memory;
 use crate::report::RankReport;
-use crate::serving;
 
 /// The sender's end of a transfer: a region, a word behind it, or one of the two.
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +149,7 @@ pub struct Received {
 }
 
 /// A message between ranks, outside of transfers.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Message {
     /// A sender announces a transfer, or a receiver has its end on offer. Told where the order of the exchange follows peers.
     Ready(TransferKey),
@@ -130,8 +176,9 @@ pub enum Message {
         /// When.
         at_s: f64,
     },
-    /// A message of a serving run. The coordinator's address is the number behind the last rank's.
-    Serving(serving::Message),
+    /// A message of whatever runs on top of the transport, such as a serving run; the number behind the last rank's may be the address of
+    /// somebody who only listens.
+    Client(Box<[u8]>),
 }
 
 /// A call of a library that all ranks have issued, for paced links.
@@ -146,7 +193,7 @@ pub struct LibraryCall {
 }
 
 /// An event that a transport reports to its rank.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Event {
     /// Both ends of a transfer are on offer, and it is under way. Only transports that can be paced (threads) must report this,
     /// at both ends.
@@ -201,20 +248,11 @@ pub enum Ended {
     Broken(String),
 }
 
-/// One rank's connection with all others. Times are seconds of a clock that all ranks share, as far as the transport can.
-///
-/// An end of a transfer is on offer from [`Self::send`] or [`Self::receive`] on; the transfer begins when both ends are. How
-/// much is on offer is up to the caller, so a transport must not wait in either. Regions on offer at the same time do not overlap.
-///
-/// Transfers are told apart by their whole keys. Those of a plan also by sender, receiver and number, which fit the tags of a message
-/// ([`Plan::check_tags`](zipwire_schedule::Plan::check_tags)); those that stand for a call of a library have numbers from 2^31 on,
-/// which segments and stages share.
-pub trait Transport {
-    /// The rank that owns this transport.
+/// One rank's place among all others: ranks begin together, end together, and hear of failures. Times are seconds of a clock that all ranks
+/// share, as far as they can.
+pub trait Meeting {
+    /// The rank that owns this.
     fn rank(&self) -> Rank;
-
-    /// The memory of this rank.
-    fn memory(&self) -> &Arc<Memory>;
 
     /// Seconds since some moment before the first iteration.
     fn now_s(&self) -> f64;
@@ -225,6 +263,48 @@ pub trait Transport {
     /// # Errors
     /// If the run ends instead.
     fn barrier(&mut self, word: &[u8]) -> Result<Vec<Vec<u8>>, Ended>;
+
+    /// Waits for as long as `timeout`, or until the run ends: for ranks that hear of nothing else.
+    ///
+    /// # Errors
+    /// If the run has ended.
+    fn rest(&mut self, timeout: Duration) -> Result<(), Ended>;
+
+    /// Whether notes of what this rank is doing are kept for later diagnosis.
+    fn keeps_notes(&self) -> bool {
+        false
+    }
+
+    /// Notes what this rank is doing, in words that follow its name.
+    fn note(&mut self, _doing: &str) {}
+
+    /// Counts an end on this rank as progress.
+    fn count_progress(&mut self);
+
+    /// Counter that changes whenever something ends on any rank, as far as is known here: if it stands still, the run is stuck.
+    fn progress(&self) -> u64;
+
+    /// Tells all ranks that this one has failed. The first failure that a rank hears of wins.
+    fn abort(&mut self, failure: &Failure);
+
+    /// Whether the user asked to stop.
+    fn is_stopped(&self) -> bool;
+
+    /// Brings the reports of all ranks to rank 0, in rank order; `None` elsewhere. Ranks that do not report in time are left out.
+    fn gather(&mut self, report: RankReport) -> Option<Vec<RankReport>>;
+}
+
+/// One rank's connection with all others, by which transfers between host memories move.
+///
+/// An end of a transfer is on offer from [`Self::send`] or [`Self::receive`] on; the transfer begins when both ends are. How
+/// much is on offer is up to the caller, so a transport must not wait in either. Regions on offer at the same time do not overlap.
+///
+/// Transfers are told apart by their whole keys. Those of a plan also by sender, receiver and number, which fit the tags of a message
+/// ([`Plan::check_tags`](zipwire_schedule::Plan::check_tags)); those that stand for a call of a library have numbers from 2^31 on,
+/// which segments and stages share.
+pub trait Transport: Meeting {
+    /// The memory of this rank.
+    fn memory(&self) -> &Arc<Memory>;
 
     /// Puts the sender's end of a transfer on offer.
     ///
@@ -267,27 +347,4 @@ pub trait Transport {
     /// # Errors
     /// If the run has ended.
     fn poll(&mut self, timeout: Duration) -> Result<Option<Event>, Ended>;
-
-    /// Whether notes of what this rank is doing are kept for later diagnosis.
-    fn keeps_notes(&self) -> bool {
-        false
-    }
-
-    /// Notes what this rank is doing, in words that follow its name.
-    fn note(&mut self, _doing: &str) {}
-
-    /// Counts an end on this rank as progress.
-    fn count_progress(&mut self);
-
-    /// Counter that changes whenever something ends on any rank, as far as is known here: if it stands still, the run is stuck.
-    fn progress(&self) -> u64;
-
-    /// Tells all ranks that this one has failed. The first failure that a rank hears of wins.
-    fn abort(&mut self, failure: &Failure);
-
-    /// Whether the user asked to stop.
-    fn is_stopped(&self) -> bool;
-
-    /// Brings the reports of all ranks to rank 0, in rank order; `None` elsewhere. Ranks that do not report in time are left out.
-    fn gather(&mut self, report: RankReport) -> Option<Vec<RankReport>>;
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use zipwire_codec::{DType, Layout};
 use zipwire_emulation::{Controls, Emulation, scene};
-use zipwire_engine::cuda::{CudaReport, CudaSetup, STUCK_AFTER, devices, kernels, run};
+use zipwire_engine::cuda::{CudaSetup, STUCK_AFTER, devices, kernels, run};
+use zipwire_engine::host::RunReport;
 use zipwire_payload::Payload;
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Choice, Protocol, RunFailure, plan};
@@ -30,7 +31,7 @@ pub(crate) fn layer(protocol: Protocol) -> Plan {
     plan(&job(), &choice(protocol))
 }
 
-pub(crate) fn run_with(plan: &Plan, stuck_after: Duration) -> Result<CudaReport, Box<RunFailure>> {
+pub(crate) fn run_with(plan: &Plan, stuck_after: Duration) -> Result<RunReport, Box<RunFailure>> {
     run_payload(plan, &payload(), stuck_after)
 }
 
@@ -38,13 +39,13 @@ pub(crate) fn run_payload(
     plan: &Plan,
     payload: &Payload,
     stuck_after: Duration,
-) -> Result<CudaReport, Box<RunFailure>> {
+) -> Result<RunReport, Box<RunFailure>> {
     let devices = devices(RANKS as usize).unwrap();
     let setup = CudaSetup { plan, payload, iterations: 0..ITERATIONS, stuck_after, devices: &devices };
     run(&setup, &AtomicBool::new(false))
 }
 
-pub(crate) fn run_well(plan: &Plan) -> CudaReport {
+pub(crate) fn run_well(plan: &Plan) -> RunReport {
     run_with(plan, STUCK_AFTER).unwrap_or_else(|failure| panic!("{failure}"))
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use zipwire_engine::threads::{HostReport, run};
+use zipwire_engine::threads::{RunReport, run};
 use zipwire_payload::Payload;
 use zipwire_schedule::plan::{Local, OpKind, Plan};
 use zipwire_schedule::{CallKind, Choice, FailureKind, Job, Protocol, RunFailure, TokenMap, Work, plan};
@@ -33,7 +33,7 @@ fn planned(job: &Job, protocol: Protocol, parts: u32) -> Plan {
     plan(job, &choice)
 }
 
-fn run_with(plan: &Plan, payload: &Payload) -> Result<HostReport, Box<RunFailure>> {
+fn run_with(plan: &Plan, payload: &Payload) -> Result<RunReport, Box<RunFailure>> {
     run(&on_threads(plan, payload), &AtomicBool::new(false))
 }
 

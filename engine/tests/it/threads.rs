@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use zipwire_engine::threads::{HostReport, HostSetup, STUCK_AFTER, run};
+use zipwire_engine::threads::{HostSetup, RunReport, STUCK_AFTER, run};
 use zipwire_payload::Payload;
 use zipwire_schedule::plan::{Content, Local, OpKind, Plan};
 use zipwire_schedule::{Choice, FailureKind, Protocol, RunFailure, plan};
@@ -16,7 +16,7 @@ fn layer(protocol: Protocol) -> Plan {
     plan(&job(), &Choice { window: Some(2), speculative_capacity: Some(0.5), ..Choice::of(protocol, codec) })
 }
 
-fn run_with(plan: &Plan, payload: &Payload, stuck_after: Duration) -> Result<HostReport, Box<RunFailure>> {
+fn run_with(plan: &Plan, payload: &Payload, stuck_after: Duration) -> Result<RunReport, Box<RunFailure>> {
     let setup = HostSetup { iterations: 0..3, stuck_after, ..on_threads(plan, payload) };
     run(&setup, &AtomicBool::new(false))
 }
@@ -33,7 +33,7 @@ fn failure(plan: &Plan) -> Box<RunFailure> {
 fn every_protocol_delivers() {
     for protocol in Protocol::ALL {
         let plan = layer(protocol);
-        let HostReport { timeline, bytes_verified, .. } = run_with(&plan, &payload(), STUCK_AFTER).unwrap();
+        let RunReport { timeline, bytes_verified, .. } = run_with(&plan, &payload(), STUCK_AFTER).unwrap();
         assert_eq!(bytes_verified, 3 * plan.bytes_raw(), "every byte of every iteration");
         assert_eq!(timeline.iterations.len(), 3);
         assert!(timeline.spans.iter().all(|span| 0.0 <= span.begin_s && span.begin_s <= span.end_s));

@@ -93,11 +93,7 @@ impl Executor for Cuda {
         let ran = cuda::run(&setup, cancel.flag());
         let report = ran.map_err(|failure| prepared.failed(run.index, self, failure))?;
         // Ranks may share a GPU, and copies are no network.
-        Ok(PlanReport {
-            timeline: report.timeline,
-            bytes_verified: Some(report.bytes_verified),
-            ..PlanReport::default()
-        })
+        Ok(PlanReport::of_run(report, false))
     }
 }
 

@@ -20,7 +20,7 @@ use std::ops::Range;
 
 use zipwire_cluster::library::Operation;
 use zipwire_codec::Table;
-use zipwire_engine::threads::{CodecWork, HostReport, Pace};
+use zipwire_engine::threads::{CodecWork, Pace, RunReport};
 use zipwire_payload::Payload;
 use zipwire_scenarios::{Experiment, Serving, nearest};
 use zipwire_schedule::{Deadlines, Fault, Plan};
@@ -281,8 +281,8 @@ impl PlanReport {
         self.unfired.extend(other.unfired);
     }
 
-    pub(crate) fn of_hosts(report: HostReport, is_timed: bool) -> Self {
-        let HostReport { timeline, bytes_verified, codec_work, unfired } = report;
+    pub(crate) fn of_run(report: RunReport, is_timed: bool) -> Self {
+        let RunReport { timeline, bytes_verified, codec_work, unfired } = report;
         Self { timeline, bytes_verified: Some(bytes_verified), codec_work, is_timed, unfired }
     }
 }

@@ -79,7 +79,7 @@ impl Executor for Mpi {
         let setup = setup(experiment, run.plan, payload, iterations, patience, verifies);
         let ran: RunResult = job.world.run(name, &setup)?;
         let report = ran.map_err(|failure| prepared.failed(run.index, self, failure))?;
-        Ok(PlanReport::of_hosts(report.expect("rank 0 has the report of all"), true))
+        Ok(PlanReport::of_run(report.expect("rank 0 has the report of all"), true))
     }
 
     fn serve(

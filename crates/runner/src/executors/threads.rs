@@ -63,7 +63,7 @@ impl Executor for Threads {
         let ran = threads::run(&setup, cancel.flag());
         let report = ran.map_err(|failure| prepared.failed(run.index, self, failure))?;
         // At the speed of memory, times are those of this machine.
-        Ok(PlanReport::of_hosts(report, run.conditions.pace.is_some()))
+        Ok(PlanReport::of_run(report, run.conditions.pace.is_some()))
     }
 
     fn serve(

@@ -21,13 +21,13 @@ use self::coder::Coder;
 use self::receive::Receiving;
 use self::send::{Made, Sending};
 use super::groups::{Buffers, Lanes};
-use super::message::{Command, Message, Offer, ServingReport, ShardId, Totals};
+use super::message::{self, Command, Message, Offer, ServingReport, ShardId, Totals};
 use super::setup::{Job, ROOM};
 use crate::event_queue::EventQueue;
 use crate::host::Permits;
 use crate::report::{Hello, RankReport, compare, panicked};
 use crate::serving::segment;
-use crate::transport::{self, Ended, Event, Transport};
+use crate::transport::{Ended, Event, Transport};
 
 /// Longest sleep between two looks at whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
@@ -206,14 +206,19 @@ impl Run<'_> {
 
     fn take(&mut self, event: Event) -> Result<(), Failure> {
         match event {
-            Event::Told(transport::Message::Serving(message)) => self.hear(message),
             Event::Sent { key, end_s, .. } => self.sent(key, end_s),
             Event::Received(received) => self.received(&received),
             Event::Begun { .. } => Ok(()),
-            Event::Told(_) | Event::Disagreed { .. } | Event::Repeated(_) => {
-                Err(self.failure(FailureKind::Transport, format!("it cannot make sense of {event:?}")))
-            }
+            Event::Told(told) => match message::unwrap(&told) {
+                Some(message) => self.hear(message),
+                None => Err(self.nonsense(&Event::Told(told))),
+            },
+            Event::Disagreed { .. } | Event::Repeated(_) => Err(self.nonsense(&event)),
         }
+    }
+
+    fn nonsense(&self, event: &Event) -> Failure {
+        self.failure(FailureKind::Transport, format!("it cannot make sense of {event:?}"))
     }
 
     fn hear(&mut self, message: Message) -> Result<(), Failure> {
@@ -327,7 +332,7 @@ impl Run<'_> {
     }
 
     fn tell(&mut self, to: Rank, message: Message) -> Result<(), Failure> {
-        let told = self.transport.tell(to, transport::Message::Serving(message));
+        let told = self.transport.tell(to, message::wrap(&message));
         told.map_err(|why| ended(self.rank, &why))
     }
 

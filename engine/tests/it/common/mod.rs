@@ -8,7 +8,7 @@ use std::time::Duration;
 use ndarray::Array2;
 use zipwire_cluster::{Fabric, Topology};
 use zipwire_codec::DType;
-use zipwire_engine::threads::{HostReport, HostSetup, run};
+use zipwire_engine::threads::{HostSetup, RunReport, run};
 use zipwire_payload::{Payload, Rows};
 use zipwire_schedule::plan::{Exchange, OpKind, Plan};
 use zipwire_schedule::{CallKind, Choice, Job, RunFailure, Segment, Slot, Work, plan};
@@ -70,7 +70,7 @@ pub(crate) fn nodes(nodes: u32, gpus_per_node: u32, bandwidths: [f64; 2], latenc
 }
 
 /// Runs a plan on threads; a standstill ends it after a while.
-pub(crate) fn run_plan(plan: &Plan, payload: &Payload) -> Result<HostReport, Box<RunFailure>> {
+pub(crate) fn run_plan(plan: &Plan, payload: &Payload) -> Result<RunReport, Box<RunFailure>> {
     let setup = HostSetup { stuck_after: Duration::from_secs(20), ..on_threads(plan, payload) };
     run(&setup, &AtomicBool::new(false))
 }
@@ -104,11 +104,11 @@ pub(crate) fn values_of_many_sizes(plan: &Plan) -> Payload {
     Payload::new(7, plan.segments.iter().map(|_| Arc::clone(&rows)).collect())
 }
 
-pub(crate) fn run_sums(plan: &Plan) -> Result<HostReport, Box<RunFailure>> {
+pub(crate) fn run_sums(plan: &Plan) -> Result<RunReport, Box<RunFailure>> {
     run_plan(plan, &values_of_many_sizes(plan))
 }
 
-pub(crate) fn run_gaussian(plan: &Plan) -> Result<HostReport, Box<RunFailure>> {
+pub(crate) fn run_gaussian(plan: &Plan) -> Result<RunReport, Box<RunFailure>> {
     run_plan(plan, &payload_of(plan.segments.len()))
 }
 
