@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use zipwire::bench::{BenchError, CollectiveBenchError, GpuBenchError, HeldBenchError, SimBenchError};
 use zipwire::executors::MPI;
 use zipwire::kernels::GpuError;
+use zipwire::launch::{JobError, StartError};
 use zipwire::models::file::FileError;
 use zipwire::models::held::HeldError;
 use zipwire::models::store::StoreError;
-use zipwire::mpi_job::JobError;
 use zipwire::papers::ReproduceError;
 use zipwire::scenarios::ScenarioError;
 use zipwire::sim::SizeError;
@@ -38,11 +38,9 @@ pub(crate) enum CliError {
     /// Processes of a job do not come together.
     #[error(transparent)]
     Job(JobError),
-    /// A rank of a job has ended badly, and how.
-    #[error("{0}")]
-    RanksEnded(String),
-    #[error("cannot start ranks: {0}")]
-    Launch(io::Error),
+    /// Processes of a job were not started, or have ended badly.
+    #[error(transparent)]
+    Start(StartError),
     /// Why this process ends with a code was said already.
     #[error("exit code {0}")]
     Said(u8),
@@ -103,6 +101,18 @@ impl From<JobError> for CliError {
             return Self::Execute(ExecuteError::Unavailable(MPI.name(), error.to_string()));
         }
         Self::Job(error)
+    }
+}
+
+impl From<StartError> for CliError {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Stopped => Self::Execute(ExecuteError::Cancelled),
+            StartError::Said(code) => Self::Said(code),
+            StartError::Threads(error) => Self::Threads(error),
+            StartError::Mpi(error) => JobError::from(error).into(),
+            error => Self::Start(error),
+        }
     }
 }
 
@@ -176,6 +186,9 @@ impl CliError {
             | Self::Traces(_)
             | Self::Table(_)
             | Self::Simd(_) => USAGE,
+            Self::Start(
+                StartError::EmptyLauncher | StartError::NoLauncher { .. } | StartError::Program { .. },
+            ) => USAGE,
             Self::File(error) => exit_code_of_file(error),
             Self::Store(error) => exit_code_of_store(error),
             Self::Output(error) if error.is_refused() => USAGE,
@@ -209,8 +222,7 @@ impl CliError {
             | Self::Sweep(_)
             | Self::PointsFailed { .. }
             | Self::Job(_)
-            | Self::RanksEnded(_)
-            | Self::Launch(_)
+            | Self::Start(_)
             | Self::Bench(_)
             | Self::Kernels(_)
             | Self::GpuBench(_)

@@ -104,7 +104,7 @@ fn run(command: &Command, is_profiled: bool) -> Result<(), CliError> {
 
 /// Whether this process is a rank that follows another one: it codes on one core.
 fn is_other_rank() -> bool {
-    zipwire::mpi::environment::launched().is_some_and(|launched| launched.rank > 0)
+    zipwire::launch::launched().is_some_and(|launched| launched.rank > 0)
 }
 
 /// A file that grows beyond `ulimit -f` is an error of the write, after which this program cleans up, and no signal that ends it.

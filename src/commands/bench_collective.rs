@@ -10,10 +10,11 @@ use zipwire::bench::{
 use zipwire::cluster::CodecCost;
 use zipwire::cluster::library::Operation;
 use zipwire::executors::Ranks;
+use zipwire::launch::RanksToStart;
 use zipwire::scenarios::{Dimension, nearest, presets};
 use zipwire::schedule::Protocol;
 
-use super::mpi::{Job, with_ranks};
+use super::ranks::with_ranks;
 use super::{distinct, print, print_json};
 use crate::cli::BenchCollectiveArgs;
 use crate::error::CliError;
@@ -34,7 +35,7 @@ pub(crate) fn run(args: &BenchCollectiveArgs, cancel: &Cancel) -> Result<(), Cli
             args.on
         )));
     }
-    let job = || Ok(Job { ranks: ranks(&bench(args)?)?, folder: None });
+    let job = || Ok(RanksToStart { ranks: ranks(&bench(args)?)?, folder: None });
     with_ranks(&args.mpi, job, cancel, || run_here(args, cancel))
 }
 

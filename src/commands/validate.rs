@@ -7,6 +7,7 @@ use comfy_table::Table;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use zipwire::executors::{SIM, THREADS, ValidationSupport};
+use zipwire::launch::RanksToStart;
 use zipwire::scenarios::{Experiment, Source};
 use zipwire::schedule::Stage;
 use zipwire::timeline::{CriticalPath, Deviation, Timeline};
@@ -15,7 +16,7 @@ use zipwire::{
     ValidationSetup, VariantValidation, probe_for, validate, validate_on_hosts, write_trace,
 };
 
-use super::mpi::{Job, with_ranks};
+use super::ranks::with_ranks;
 use super::{load_real_scenario, load_scenario, print, print_json, say_warnings, say_without_sweep};
 use crate::cli::ValidateArgs;
 use crate::error::CliError;
@@ -312,7 +313,7 @@ fn run_on_hosts(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> {
         let experiment = selected(args)?;
         // Found wrong before processes begin.
         predicted_by_file(args, &experiment)?;
-        Ok(Job { ranks: experiment.topology.ranks(), folder: args.out.clone() })
+        Ok(RanksToStart { ranks: experiment.topology.ranks(), folder: args.out.clone() })
     };
     with_ranks(&args.mpi, job, cancel, || run_on_hosts_here(args, cancel))
 }

@@ -5,7 +5,7 @@ use std::process::{Command, ExitCode};
 use libtest_mimic::Failed;
 use zipwire::Cancel;
 use zipwire::executors::MPI;
-use zipwire::mpi_job::{self, Role};
+use zipwire::launch::{self, Role};
 
 use super::Installed;
 use super::conformance::{self, Case};
@@ -24,7 +24,7 @@ pub(crate) fn task() -> Option<u32> {
 
 /// Runs this process as a rank of the job.
 pub(crate) fn rank(ranks: &u32) -> ExitCode {
-    let role = mpi_job::join(None, &Cancel::new());
+    let role = launch::join(None, &Cancel::new());
     match role.unwrap_or_else(|error| panic!("{error}")) {
         Role::Other => ExitCode::SUCCESS,
         Role::First => {
@@ -36,7 +36,7 @@ pub(crate) fn rank(ranks: &u32) -> ExitCode {
                 );
                 println!("{RESULT}{} {said}", case.name);
             }
-            mpi_job::finish(0).unwrap_or_else(|error| panic!("{error}"));
+            launch::finish(0).unwrap_or_else(|error| panic!("{error}"));
             ExitCode::SUCCESS
         }
     }

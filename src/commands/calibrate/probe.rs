@@ -5,11 +5,12 @@ use std::time::Instant;
 use zipwire::calibrate::{HostConstants, Line, Pair};
 use zipwire::cluster::{Fabric, FatTree, Topology, Uplink};
 use zipwire::codec::Spec;
+use zipwire::launch::RanksToStart;
 use zipwire::{Cancel, probe};
 
 use super::write_file;
 use crate::cli::ProbeArgs;
-use crate::commands::mpi::{Job, with_ranks};
+use crate::commands::ranks::with_ranks;
 use crate::commands::{print, print_json};
 use crate::error::CliError;
 use crate::progress::Progress;
@@ -18,7 +19,7 @@ use crate::table;
 pub(super) fn run(args: &ProbeArgs, cancel: &Cancel) -> Result<(), CliError> {
     let topology = topology(args)?;
     let specs = specs(args)?;
-    let job = || Ok(Job { ranks: topology.ranks(), folder: None });
+    let job = || Ok(RanksToStart { ranks: topology.ranks(), folder: None });
     with_ranks(&args.mpi, job, cancel, || run_here(args, &topology, &specs, cancel))
 }
 

@@ -7,9 +7,10 @@ mod verdict;
 
 use zipwire::Cancel;
 use zipwire::executors::Ranks;
+use zipwire::launch::RanksToStart;
 use zipwire::scenarios::Scenario;
 
-use super::mpi::{Job, with_ranks};
+use super::ranks::with_ranks;
 use super::{distinct, load_scenario, open_scenario};
 use crate::cli::RunArgs;
 use crate::error::CliError;
@@ -24,7 +25,7 @@ pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
         let serving = experiment.serving.as_ref();
         let pools = serving.map(|serving| serving.shards.ranks(serving.config.decode.instances));
         let ranks = pools.unwrap_or_else(|| experiment.topology.ranks());
-        Ok(Job { ranks, folder: Some(args.folder(&experiment.name)) })
+        Ok(RanksToStart { ranks, folder: Some(args.folder(&experiment.name)) })
     };
     with_ranks(&args.mpi, job, cancel, || run_here(args, cancel))
 }

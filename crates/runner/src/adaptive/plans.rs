@@ -37,7 +37,7 @@ impl<'a, 'e> Plans<'a, 'e> {
     }
 
     /// The table that took the place of the scenario's.
-    pub(super) fn table(&self) -> Option<&Table> {
+    pub(crate) fn table(&self) -> Option<&Table> {
         self.table.as_ref()
     }
 

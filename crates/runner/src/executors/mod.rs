@@ -20,6 +20,7 @@ use std::ops::Range;
 
 use zipwire_cluster::library::Operation;
 use zipwire_codec::Table;
+use zipwire_engine::mpi::World;
 use zipwire_engine::threads::{CodecWork, Pace, RunReport};
 use zipwire_payload::Payload;
 use zipwire_scenarios::{Experiment, Serving, nearest};
@@ -28,6 +29,7 @@ use zipwire_timeline::Timeline;
 
 pub(crate) use self::threads::cores;
 use crate::execute::{ExecuteError, Prepared};
+use crate::launch::{Follower, JobError};
 use crate::serving::Served;
 use crate::{Cancel, memory};
 
@@ -116,6 +118,23 @@ pub trait Executor: Sync {
         Err(ExecuteError::NoServing(self.name(), serving()))
     }
 
+    /// Runs this process's rank of a plan, as rank 0 of the job runs its own in [`run_plan`](Self::run_plan). Only executors whose ranks are processes
+    /// ([`Ranks::Processes`]) are asked.
+    ///
+    /// # Errors
+    /// If the run fails, which rank 0 reports, or it has no ranks in processes.
+    fn follow_plan(&self, _follower: &mut Follower<'_>, _run: &PlanRun<'_>) -> Result<(), JobError> {
+        Err(no_task(self.name()))
+    }
+
+    /// Serves requests with this process's rank, as rank 0 does in [`serve`](Self::serve), likewise.
+    ///
+    /// # Errors
+    /// If the run fails, which rank 0 reports, or it serves none.
+    fn follow_serving(&self, _follower: &mut Follower<'_>) -> Result<(), JobError> {
+        Err(no_task(self.name()))
+    }
+
     /// Times a collective of the executor's own library, the mean of so many rounds; `None` if it has none. `bytes` are those that
     /// a rank has where it sends parts or contributes, and those that it gets where it gathers.
     ///
@@ -129,6 +148,25 @@ pub trait Executor: Sync {
     ) -> Result<Option<LibraryTime>, ExecuteError> {
         Ok(None)
     }
+
+    /// Takes part in a collective that rank 0 of the job times in [`time_library`](Self::time_library).
+    ///
+    /// # Errors
+    /// If the library fails, or there is none.
+    fn follow_library(
+        &self,
+        _world: &mut World,
+        _operation: Operation,
+        _bytes: u64,
+        _rounds: u32,
+    ) -> Result<(), JobError> {
+        Err(no_task(self.name()))
+    }
+}
+
+/// Refusal of a task by an executor that has no part in it.
+fn no_task(executor: &str) -> JobError {
+    JobError::task(format!("a task for executor `{executor}`, which has no part in it"))
 }
 
 /// Time of a collective of a library.
@@ -181,7 +219,7 @@ impl Capabilities {
 pub enum Ranks {
     /// In this process.
     Inside,
-    /// A process each, which a launcher starts: the program has to be one of them.
+    /// A process each, which a launcher starts: the program has to be one of them ([`launch`](crate::launch)).
     Processes,
 }
 

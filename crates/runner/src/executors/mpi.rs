@@ -1,9 +1,10 @@
 //! Ranks as processes over MPI, on one host or on many.
 
 use zipwire_cluster::library::Operation;
-use zipwire_engine::host::{RunResult, base_bytes};
-use zipwire_engine::mpi::WorldError;
-use zipwire_mpi::library;
+use zipwire_engine::host::{HostSetup, RunResult, base_bytes};
+use zipwire_engine::mpi::{World, WorldError};
+use zipwire_mpi::{Collective, library};
+use zipwire_payload::Payload;
 use zipwire_scenarios::{Experiment, Serving};
 use zipwire_schedule::Rank;
 
@@ -12,7 +13,8 @@ use super::{
     ValidationSupport,
 };
 use crate::execute::{ExecuteError, Prepared};
-use crate::mpi_job::{MpiCollective, Task, job, setup, time_collective};
+use crate::launch::{Follower, JobError, job};
+use crate::serving::setup as serving_setup;
 use crate::{Cancel, memory};
 
 #[derive(Debug)]
@@ -65,21 +67,19 @@ impl Executor for Mpi {
         run: &PlanRun<'_>,
         _: &Cancel,
     ) -> Result<PlanReport, ExecuteError> {
-        let (experiment, verifies) = (prepared.experiment, prepared.verifies());
         let payload = prepared.payload_of(run, self)?;
-        let name = &experiment.variants[run.index].name;
         let mut guard = job();
-        let job = guard.as_mut().ok_or(ExecuteError::NoJob)?;
-        if job.world.has_failed() {
-            return Err(ExecuteError::NotRun(name.clone(), self.name()));
-        }
-        job.tell(experiment, &Task::of_run(name, run, verifies))?;
-        job.align()?;
-        let (iterations, patience) = (run.iterations.clone(), job.world.patience());
-        let setup = setup(experiment, run.plan, payload, iterations, patience, verifies);
-        let ran: RunResult = job.world.run(name, &setup)?;
+        let world = guard.as_mut().ok_or(ExecuteError::NoJob)?.begin_plan(self, prepared, run)?;
+        let ran = run_rank(world, prepared.experiment, run, payload, prepared.verifies())?;
         let report = ran.map_err(|failure| prepared.failed(run.index, self, failure))?;
         Ok(PlanReport::of_run(report.expect("rank 0 has the report of all"), true))
+    }
+
+    fn follow_plan(&self, follower: &mut Follower<'_>, run: &PlanRun<'_>) -> Result<(), JobError> {
+        let payload = run.payload.ok_or_else(|| JobError::task("a run without a payload"))?;
+        let Follower { world, experiment, verifies, .. } = follower;
+        // Rank 0 has the reports of all, and says which failure came first.
+        run_rank(world, experiment, run, payload, *verifies)?.map(|_| ()).map_err(|_| JobError::Failed)
     }
 
     fn serve(
@@ -89,8 +89,29 @@ impl Executor for Mpi {
         index: usize,
         _: &Cancel,
     ) -> Result<ServeReport, ExecuteError> {
-        let served = prepared.serve_over_mpi(serving, index)?;
+        let payload = prepared.payload(index, self)?;
+        let (experiment, variant) = (prepared.experiment, &prepared.experiment.variants[index]);
+        let mut guard = job();
+        let world = guard.as_mut().ok_or(ExecuteError::NoJob)?.begin_serving(self, prepared, index)?;
+        let (patience, verifies) = (world.patience(), prepared.verifies());
+        let setup = serving_setup(experiment, serving, variant, payload.sources(), patience, verifies);
+        let served = world.serve(&variant.name, &setup);
+        let served = served.map_err(|error| prepared.not_served(index, self, error))?;
+        let served = served.expect("rank 0 has what all came to");
+        prepared.check_compared(index, &served)?;
         Ok(prepared.served_on(self, serving, served))
+    }
+
+    fn follow_serving(&self, follower: &mut Follower<'_>) -> Result<(), JobError> {
+        let Follower { world, experiment, index, verifies } = follower;
+        let (serving, payload) = (experiment.serving.as_ref(), experiment.payload.as_ref());
+        let (Some(serving), Some(payload)) = (serving, payload) else {
+            return Err(JobError::task("requests of a scenario that has none"));
+        };
+        let (variant, patience) = (&experiment.variants[*index], world.patience());
+        let setup = serving_setup(experiment, serving, variant, payload.sources(), patience, *verifies);
+        // Rank 0 says which failure came first.
+        world.serve(&variant.name, &setup).map(|_| ()).map_err(|_| JobError::Failed)
     }
 
     fn time_library(
@@ -99,15 +120,55 @@ impl Executor for Mpi {
         bytes: u64,
         rounds: u32,
     ) -> Result<Option<LibraryTime>, ExecuteError> {
-        let collective = match operation {
-            Operation::AllToAll => MpiCollective::AllToAll,
-            Operation::AllGather => MpiCollective::AllGather,
-            Operation::Broadcast => MpiCollective::Broadcast,
-            Operation::AllReduce => MpiCollective::AllReduce,
-            Operation::ReduceScatter => MpiCollective::ReduceScatter,
-            _ => return Ok(None),
-        };
-        let seconds = time_collective(collective, bytes, rounds)?;
+        let Some(collective) = collective(operation) else { return Ok(None) };
+        let mut guard = job();
+        let job = guard.as_mut().ok_or(ExecuteError::NoJob)?;
+        let world = job.begin_library(self, operation, bytes, rounds)?;
+        let seconds = world.time_collective(collective, bytes, rounds + 1)?;
+        let seconds = seconds.iter().skip(1).sum::<f64>() / f64::from(rounds.max(1));
         Ok(Some(LibraryTime { function: collective.function(), seconds }))
+    }
+
+    fn follow_library(
+        &self,
+        world: &mut World,
+        operation: Operation,
+        bytes: u64,
+        rounds: u32,
+    ) -> Result<(), JobError> {
+        let collective = collective(operation).ok_or_else(|| JobError::task(operation.name()))?;
+        world.time_collective(collective, bytes, rounds + 1)?;
+        Ok(())
+    }
+}
+
+/// Runs this process's rank of a plan, as all processes run theirs.
+fn run_rank(
+    world: &mut World,
+    experiment: &Experiment,
+    run: &PlanRun<'_>,
+    payload: &Payload,
+    verifies: bool,
+) -> Result<RunResult, WorldError> {
+    let setup = HostSetup {
+        stuck_after: world.patience(),
+        cores: 1,
+        phases: Some(&experiment.durations),
+        verifies,
+        faults: run.conditions.faults,
+        ..HostSetup::new(run.plan, payload, run.iterations.clone())
+    };
+    world.run(&experiment.variants[run.index].name, &setup)
+}
+
+/// The collective of MPI that carries out an operation, if it is timed.
+fn collective(operation: Operation) -> Option<Collective> {
+    match operation {
+        Operation::AllToAll => Some(Collective::AllToAll),
+        Operation::AllGather => Some(Collective::AllGather),
+        Operation::Broadcast => Some(Collective::Broadcast),
+        Operation::AllReduce => Some(Collective::AllReduce),
+        Operation::ReduceScatter => Some(Collective::ReduceScatter),
+        Operation::SendRecv | Operation::Reduce => None,
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zipwire_engine::serving::{self, Coding, Instance, Pace, ServeError, ServingSetup};
 use zipwire_engine::threads::STUCK_AFTER;
-use zipwire_payload::{Payload, Rows};
+use zipwire_payload::Rows;
 use zipwire_scenarios::{Experiment, Serving, Variant};
 use zipwire_schedule::Lane;
 use zipwire_sim::serving::RankTimes;
@@ -13,8 +13,7 @@ use zipwire_timeline::{Timeline, Union};
 
 use super::{Ran, SPAN_LIMIT, Served};
 use crate::execute::{ExecuteError, Prepared};
-use crate::executors::{MPI, ServeReport, THREADS, cores};
-use crate::mpi_job::{Task, job};
+use crate::executors::{ServeReport, THREADS, cores};
 use crate::{Cancel, Executor};
 
 /// Setup of a variant on real ranks, equal in all processes.
@@ -68,39 +67,21 @@ impl Prepared<'_> {
         Ok(served)
     }
 
-    /// Runs a variant together with all processes of the job.
-    pub(crate) fn serve_over_mpi(
+    /// Error of serving that has failed.
+    pub(crate) fn not_served(
         &self,
-        serving: &Serving,
         index: usize,
-    ) -> Result<serving::Served, ExecuteError> {
-        let payload: &Payload = self.payload(index, MPI)?;
-        let (experiment, variant) = (self.experiment, &self.experiment.variants[index]);
-        let mut guard = job();
-        let job = guard.as_mut().ok_or(ExecuteError::NoJob)?;
-        if job.world.has_failed() {
-            return Err(ExecuteError::NotRun(variant.name.clone(), MPI.name()));
-        }
-        let verifies = self.verifies();
-        job.tell(experiment, &Task::Serve { variant: variant.name.clone(), verifies })?;
-        job.align()?;
-        let patience = job.world.patience();
-        let own = setup(experiment, serving, variant, payload.sources(), patience, verifies);
-        let served =
-            job.world.serve(&variant.name, &own).map_err(|error| self.not_served(index, MPI, error))?;
-        let served = served.expect("rank 0 has what all came to");
-        self.check_compared(index, &served)?;
-        Ok(served)
-    }
-
-    fn not_served(&self, index: usize, executor: &dyn Executor, error: ServeError) -> ExecuteError {
+        executor: &dyn Executor,
+        error: ServeError,
+    ) -> ExecuteError {
         if error == ServeError::Stopped {
             return ExecuteError::Cancelled;
         }
         ExecuteError::Serve(self.experiment.variants[index].name.clone(), executor.name(), Box::new(error))
     }
 
-    fn check_compared(&self, index: usize, served: &serving::Served) -> Result<(), ExecuteError> {
+    /// Refuses a run in which not all bytes were compared.
+    pub(crate) fn check_compared(&self, index: usize, served: &serving::Served) -> Result<(), ExecuteError> {
         // What a lost instance had received is compared, too, and what stops on its way may have been.
         if self.verifies() && served.totals.bytes_verified < served.bytes_raw {
             return Err(ExecuteError::Unverified(self.experiment.variants[index].name.clone()));

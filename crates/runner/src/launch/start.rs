@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, PipeReader, Write};
 #[cfg(target_os = "linux")]
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,14 +22,12 @@ use rustix::{
     process::{Pid, Signal, kill_process},
 };
 #[cfg(target_os = "linux")]
-use zipwire::engine::mpi::alive_file;
-use zipwire::engine::mpi::read_statuses;
-use zipwire::mpi::{launcher, library};
-use zipwire::mpi_job::JobError;
-use zipwire::{Cancel, Output, STATUS_VARIABLE};
+use zipwire_engine::mpi::alive_file;
+use zipwire_engine::mpi::{STATUS_VARIABLE, read_statuses};
+use zipwire_mpi::{MpiError, launcher, library};
 
-use super::{ExitReport, Job, attended};
-use crate::error::CliError;
+use super::exit_report::ExitReport;
+use crate::{Cancel, Output};
 
 /// Placeholder for the number of ranks in `--launcher`.
 const RANKS: &str = "{ranks}";
@@ -52,22 +51,74 @@ const NOTICES: [&str; 6] = [
     "[mpiexec@",
 ];
 
-/// Starts this command again as so many processes of one job, and waits until all have ended.
-pub(super) fn launch(template: Option<&str>, job: &Job, cancel: &Cancel) -> Result<(), CliError> {
+/// Ranks to start, and the folder that they write to.
+#[derive(Clone, Debug)]
+pub struct RanksToStart {
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Output folder of rank 0, if it has one.
+    pub folder: Option<PathBuf>,
+}
+
+/// Ranks were not started, or have not ended well.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "fields are named by the messages")]
+#[non_exhaustive]
+pub enum StartError {
+    #[error("stopped")]
+    Stopped,
+    /// Rank 0 has ended with this code, and has said why.
+    #[error("exit code {0}")]
+    Said(u8),
+    /// A rank has ended badly, and how.
+    #[error("{0}")]
+    RanksEnded(String),
+    #[error("`--launcher` is empty")]
+    EmptyLauncher,
+    #[error(
+        "there is no `mpirun` beside `{}`, nor in PATH\n\
+         help: `--launcher \"srun -n {RANKS}\"` names another one",
+        library.display()
+    )]
+    NoLauncher { library: PathBuf },
+    #[error(
+        "cannot start `{program}`: {source}\n\
+         help: `--launcher \"mpirun -n {RANKS}\"` says how ranks are started"
+    )]
+    Program { program: String, source: io::Error },
+    #[error("cannot start ranks: {0}")]
+    Io(#[from] io::Error),
+    #[error("cannot start threads: {0}")]
+    Threads(io::Error),
+    #[error(transparent)]
+    Mpi(#[from] MpiError),
+}
+
+/// Begin of the line by which rank 0 says that all is done, also on a host whose files cannot be seen from where the job was started.
+pub fn attended(ranks: impl Display) -> String {
+    format!("{ranks} processes on ")
+}
+
+/// Starts the command of this process again as so many processes of one job, and waits until all have ended. `template` is the launcher with its
+/// options, in which `{ranks}` is their number; by default the one of the MPI library that is found.
+///
+/// # Errors
+/// If ranks cannot be started, one of them fails, or the user stops them.
+pub fn start(template: Option<&str>, job: &RanksToStart, cancel: &Cancel) -> Result<(), StartError> {
     let ranks = job.ranks;
     let words = match template {
         Some(template) => words_of(template, ranks)?,
         None => default_words(ranks)?,
     };
-    let folder = tempfile::tempdir().map_err(CliError::Launch)?;
-    let watch = Watch::new(folder.path(), ranks).map_err(CliError::Launch)?;
+    let folder = tempfile::tempdir()?;
+    let watch = Watch::new(folder.path(), ranks)?;
     let hold = cancel.hold();
     let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).arg(env::current_exe().map_err(CliError::Launch)?);
+    command.args(&words[1..]).arg(env::current_exe()?);
     command.args(arguments()).env(STATUS_VARIABLE, folder.path());
     // Threads that the system refuses are noticed before any rank is there. The command holds the other ends of both pipes.
-    let (errors, stderr) = io::pipe().map_err(CliError::Launch)?;
-    let (output, stdout) = io::pipe().map_err(CliError::Launch)?;
+    let (errors, stderr) = io::pipe()?;
+    let (output, stdout) = io::pipe()?;
     command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
     let is_done = Arc::new(AtomicBool::new(false));
     let relays = [
@@ -78,11 +129,9 @@ pub(super) fn launch(template: Option<&str>, job: &Job, cancel: &Cancel) -> Resu
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let place = job.folder.as_deref().map(Place::look);
-    let started = command.spawn().map_err(|error| {
-        let program = words[0].to_string_lossy();
-        CliError::Usage(format!(
-            "cannot start `{program}`: {error}\nhelp: `--launcher \"mpirun -n {RANKS}\"` says how ranks are started"
-        ))
+    let started = command.spawn().map_err(|source| {
+        let program = words[0].to_string_lossy().into_owned();
+        StartError::Program { program, source }
     });
     drop(command);
     let mut report = wait(started?, watch, folder.path(), cancel);
@@ -125,22 +174,18 @@ impl<'a> Place<'a> {
 }
 
 /// The launcher and its options as the user gives them. No library is needed here: ranks may all be on other hosts.
-fn words_of(template: &str, ranks: u32) -> Result<Vec<OsString>, CliError> {
+fn words_of(template: &str, ranks: u32) -> Result<Vec<OsString>, StartError> {
     let count = ranks.to_string();
     let words: Vec<OsString> =
         template.split_whitespace().map(|word| word.replace(RANKS, &count).into()).collect();
-    if words.is_empty() { Err(CliError::Usage("`--launcher` is empty".to_owned())) } else { Ok(words) }
+    if words.is_empty() { Err(StartError::EmptyLauncher) } else { Ok(words) }
 }
 
 /// The launcher of the library that is found, and its options.
-fn default_words(ranks: u32) -> Result<Vec<OsString>, CliError> {
-    let library = library().map_err(JobError::from)?;
-    let program = launcher(library).ok_or_else(|| {
-        let path = library.path.display();
-        CliError::Usage(format!(
-            "there is no `mpirun` beside `{path}`, nor in PATH\nhelp: `--launcher \"srun -n {RANKS}\"` names another one"
-        ))
-    })?;
+fn default_words(ranks: u32) -> Result<Vec<OsString>, StartError> {
+    let library = library()?;
+    let program =
+        launcher(library).ok_or_else(|| StartError::NoLauncher { library: library.path.clone() })?;
     let mut words = vec![program.into_os_string(), "-n".into(), ranks.to_string().into()];
     if library.is_open_mpi() {
         // A rank has a second thread that keeps its messages moving, and ranks may share cores.
@@ -219,7 +264,7 @@ fn relay<W: Write + 'static>(
     pipe: PipeReader,
     to: fn() -> W,
     said: Said,
-) -> Result<JoinHandle<String>, CliError> {
+) -> Result<JoinHandle<String>, StartError> {
     let pass_on = move || {
         let (mut notices, mut is_inside, mut to) = (String::new(), false, to());
         for mut line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
@@ -238,7 +283,7 @@ fn relay<W: Write + 'static>(
         }
         notices
     };
-    thread::Builder::new().name("relay".to_owned()).spawn(pass_on).map_err(CliError::Threads)
+    thread::Builder::new().name("relay".to_owned()).spawn(pass_on).map_err(StartError::Threads)
 }
 
 /// A launcher's line, which is within two rulers or begins as such lines do; `None` for a line of a rank.

@@ -1,0 +1,117 @@
+//! Processes of a job, each of which is a rank of whatever is run: rank 0 does what a single process would do, and says to the others
+//! what to run with it; these follow.
+//!
+//! A process that no launcher has started starts all of them ([`start`]); one that a launcher has started ([`launched`]) takes part
+//! ([`join`]), does what rank 0 says, and ends with it ([`finish`]). There is one job in a process. Which executor's ranks the
+//! processes are is said by each task: that executor does a process's part of it ([`Executor::follow_plan`](crate::Executor::follow_plan)).
+
+mod exit_report;
+mod job;
+mod start;
+mod tasks;
+
+use std::time::Duration;
+
+use zipwire_engine::mpi::{World, WorldError};
+use zipwire_mpi::{MpiError, library};
+use zipwire_schedule::Rank;
+
+use self::tasks::follow;
+use crate::Cancel;
+
+pub use self::job::{Attendance, attendance};
+pub(crate) use self::job::{Job, job};
+pub use self::start::{RanksToStart, StartError, attended, start};
+pub use self::tasks::Follower;
+pub use zipwire_engine::mpi::Member;
+pub use zipwire_mpi::environment::{Launched, launched};
+
+/// Part of a process in a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Rank 0: does what a single process would do.
+    First,
+    /// Another rank: has carried out rank 0's tasks when [`join`] returns.
+    Other,
+}
+
+/// A process cannot take part in a job.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "fields are named by the messages")]
+#[non_exhaustive]
+pub enum JobError {
+    #[error(
+        "this process was started by {by} as number {rank}, and that starts no MPI\n\
+         help: start it by `mpirun -n N`, or by `srun --mpi=pmix`"
+    )]
+    Launcher { by: &'static str, rank: u32 },
+    #[error(
+        "{by} has started {launched} processes, and the MPI library `{library}` knows of {found}\n\
+         help: launcher and library must belong together: `ZIPWIRE_MPI_LIB` names the library; variables that a launcher has left in a shell are to be unset"
+    )]
+    Strangers { by: &'static str, launched: u32, library: String, found: u32 },
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// The run has failed, which rank 0 reports.
+    #[error("the run has failed: rank 0 says how")]
+    Failed,
+    #[error("rank 0 has said what this process does not understand: {0}")]
+    Task(String),
+}
+
+impl From<MpiError> for JobError {
+    fn from(error: MpiError) -> Self {
+        Self::World(error.into())
+    }
+}
+
+impl JobError {
+    /// Refusal of a task, with the reason.
+    #[allow(clippy::needless_pass_by_value, reason = "errors are handed over by `map_err`")]
+    pub(crate) fn task(why: impl ToString) -> Self {
+        Self::Task(why.to_string())
+    }
+
+    /// Whether MPI cannot be had here.
+    pub fn is_absence(&self) -> bool {
+        matches!(self, Self::Launcher { .. })
+            || matches!(self, Self::World(WorldError::Mpi(error)) if error.is_absence())
+    }
+}
+
+/// Takes part in the job that this process was started for, in which nothing may stand still for longer than `stall`, or else as long as
+/// [`World::begin`] says. To be called once, on the main thread. Processes other than rank 0 come back when all is done.
+///
+/// # Errors
+/// If there is no MPI, launcher and library do not fit, or, elsewhere than at rank 0, this process has failed.
+pub fn join(stall: Option<Duration>, cancel: &Cancel) -> Result<Role, JobError> {
+    let library = library()?;
+    let launched = launched();
+    if let Some(launched) = launched.as_ref().filter(|launched| !launched.has_mpi) {
+        return Err(JobError::Launcher { by: launched.by, rank: launched.rank });
+    }
+    let world = World::begin(library, stall, cancel.shared_flag())?;
+    if let Some((by, size)) = launched.and_then(|launched| Some((launched.by, launched.size?)))
+        && size != world.size()
+    {
+        let (library, found) = (library.path.display().to_string(), world.size());
+        return Err(JobError::Strangers { by, launched: size, library, found });
+    }
+    if world.rank() == Rank(0) {
+        *job() = Some(Job::new(world));
+        return Ok(Role::First);
+    }
+    follow(world).map(|()| Role::Other)
+}
+
+/// Ends the job, at rank 0, which ends with an exit code and has said why: the others end.
+///
+/// # Errors
+/// If MPI fails.
+pub fn finish(code: u8) -> Result<(), JobError> {
+    let ended = job().take();
+    ended.map_or(Ok(()), |job| {
+        job.world.has_said_all(Some(code));
+        Ok(job.world.finish()?)
+    })
+}
