@@ -224,3 +224,33 @@ fn text_of(text: *const c_char) -> String {
     let text = unsafe { CStr::from_ptr(text) };
     text.to_string_lossy().trim().to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::load;
+    use crate::search::Search;
+
+    fn refusal(named: &Path) -> String {
+        load(&Search::of_named(named)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn file_that_the_variable_names_is_named_with_its_defect() {
+        let folder = tempfile::tempdir().unwrap();
+        let absent = folder.path().join("libnccl.so.2");
+        let error = refusal(&absent);
+        let begin = format!("ZIPWIRE_NCCL_LIB names `{}`, which cannot be loaded: ", absent.display());
+        assert!(error.starts_with(&begin) && error.contains("\nhelp: `libnccl.so.2`"), "{error}");
+        std::fs::write(&absent, "no library").unwrap();
+        assert!(refusal(&absent).starts_with(&begin));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn other_libraries_are_refused() {
+        let error = refusal(Path::new("libc.so.6"));
+        assert!(error.contains("names `libc.so.6`, which has no `ncclGetVersion`"), "{error}");
+    }
+}

@@ -50,6 +50,11 @@ impl Search {
         Self { named: variable(LIBRARY_VARIABLE).map(PathBuf::from), prefixes }
     }
 
+    #[cfg(test)]
+    pub(crate) fn of_named(named: &Path) -> Self {
+        Self { named: Some(named.to_owned()), prefixes: Vec::new() }
+    }
+
     /// The file that the variable names; `None` where it names nothing.
     pub(crate) fn named_file(&self) -> Option<Result<PathBuf, NcclError>> {
         let named = self.named.as_deref()?;
