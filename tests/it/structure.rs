@@ -10,7 +10,7 @@ use zipwire::codec::{DType, FrameInfo, Layout, Spec, encode_to_vec};
 
 /// Who may use whom among the crates of the workspace, less the `zipwire-` of their names. `sim` never sees `engine`, nor the
 /// reverse, and neither sees the files of `traces`.
-const ALLOWED: [(&str, &str); 19] = [
+const ALLOWED: [(&str, &str); 20] = [
     ("codec", ""),
     ("kernels", "codec"),
     ("models", "codec kernels"),
@@ -25,10 +25,11 @@ const ALLOWED: [(&str, &str); 19] = [
     ("scenarios", "codec kv serving cluster schedule timeline payload traces"),
     ("sim", "codec serving cluster schedule timeline payload"),
     ("mpi", ""),
-    ("engine", "codec kv serving cluster schedule timeline payload kernels mpi"),
+    ("nccl", "kernels"),
+    ("engine", "codec kv serving cluster schedule timeline payload kernels mpi nccl"),
     (
         "runner",
-        "calibrate codec kv serving cluster schedule timeline payload traces scenarios sim engine kernels mpi",
+        "calibrate codec kv serving cluster schedule timeline payload traces scenarios sim engine kernels mpi nccl",
     ),
     ("bench", "codec models cluster schedule timeline payload traces scenarios sim kernels runner"),
     ("papers", "codec serving timeline traces scenarios runner bench"),

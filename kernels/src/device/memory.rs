@@ -113,7 +113,8 @@ impl DeviceRegion {
         Ok(bytes)
     }
 
-    pub(crate) fn address(&self) -> u64 {
+    /// Address on the device, for other libraries that queue work. It is valid while a region of its buffer lives.
+    pub fn address(&self) -> u64 {
         self.buffer.address + self.offset
     }
 }

@@ -143,8 +143,11 @@ impl Device {
         check("cuCtxSynchronize", result::ctx::synchronize())
     }
 
-    /// Makes the context current on this thread, as calls of the driver demand.
-    pub(crate) fn bind(&self) -> Result<(), GpuError> {
+    /// Makes the context current on this thread, as calls of the driver, and of libraries that use it, demand.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    pub fn bind(&self) -> Result<(), GpuError> {
         // SAFETY: the context is retained for as long as this value lives.
         check("cuCtxSetCurrent", unsafe { result::ctx::set_current(self.0.context) })
     }

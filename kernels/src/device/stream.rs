@@ -1,5 +1,8 @@
 //! Queues of a device's work, and points in them.
 
+use std::ffi::c_void;
+use std::sync::Arc;
+
 use cudarc::driver::{DriverError, result, sys};
 
 use super::{Device, DeviceRegion, HostBuffer};
@@ -7,17 +10,21 @@ use crate::error::{GpuError, check, is_released};
 
 /// A queue: what is put into it runs in order, beside other streams. No call waits unless it says so.
 ///
-/// Buffers that queued work uses must live until it is done; dropping one waits for the device.
+/// Buffers that queued work uses must live until it is done; dropping one waits for the device. Clones are the same queue, which is destroyed
+/// with the last of them.
+#[derive(Clone, Debug)]
+pub struct Stream(Arc<Queue>);
+
 #[derive(Debug)]
-pub struct Stream {
+struct Queue {
     stream: sys::CUstream,
     device: Device,
 }
 
 // SAFETY: the driver's handles can be used from any thread.
-unsafe impl Send for Stream {}
+unsafe impl Send for Queue {}
 // SAFETY: as above; the driver synchronises its own state.
-unsafe impl Sync for Stream {}
+unsafe impl Sync for Queue {}
 
 impl Stream {
     /// A stream of `device`.
@@ -28,12 +35,12 @@ impl Stream {
         device.bind()?;
         let stream =
             check("cuStreamCreate", result::stream::create(result::stream::StreamKind::NonBlocking))?;
-        Ok(Self { stream, device: device.clone() })
+        Ok(Self(Arc::new(Queue { stream, device: device.clone() })))
     }
 
     /// The device.
     pub fn device(&self) -> &Device {
-        &self.device
+        &self.0.device
     }
 
     /// Puts the event here: it passes when all before it is done.
@@ -41,9 +48,9 @@ impl Stream {
     /// # Errors
     /// If the driver fails, or the event is another device's.
     pub fn record(&self, event: &Event) -> Result<(), GpuError> {
-        self.device.bind()?;
+        self.0.device.bind()?;
         // SAFETY: both are alive.
-        check("cuEventRecord", unsafe { result::event::record(event.raw(), self.stream) })
+        check("cuEventRecord", unsafe { result::event::record(event.raw(), self.0.stream) })
     }
 
     /// Makes later work of this stream wait for the event as recorded now.
@@ -51,10 +58,10 @@ impl Stream {
     /// # Errors
     /// If the driver fails.
     pub fn wait(&self, event: &Event) -> Result<(), GpuError> {
-        self.device.bind()?;
+        self.0.device.bind()?;
         let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: both are alive.
-        check("cuStreamWaitEvent", unsafe { result::stream::wait_event(self.stream, event.raw(), flags) })
+        check("cuStreamWaitEvent", unsafe { result::stream::wait_event(self.0.stream, event.raw(), flags) })
     }
 
     /// Copies between regions of equal length, of this device or of two.
@@ -66,17 +73,17 @@ impl Stream {
     /// If the lengths differ.
     pub fn copy(&self, from: &DeviceRegion, to: &DeviceRegion) -> Result<(), GpuError> {
         assert_eq!(from.len(), to.len(), "as many bytes are read as are written");
-        self.device.bind()?;
+        self.0.device.bind()?;
         let (src, dst, len) = (from.address(), to.address(), from.len() as usize);
         let (src_device, dst_device) = (from.buffer().device(), to.buffer().device());
         if src_device.is(dst_device) {
             // SAFETY: both regions are within live allocations, which the caller keeps until the copy is done.
-            check("cuMemcpyDtoDAsync", unsafe { result::memcpy_dtod_async(dst, src, len, self.stream) })
+            check("cuMemcpyDtoDAsync", unsafe { result::memcpy_dtod_async(dst, src, len, self.0.stream) })
         } else {
             let (dst_context, src_context) = (dst_device.context(), src_device.context());
             // SAFETY: as above; the contexts are those of the allocations.
             let copied =
-                unsafe { result::memcpy_peer_async(dst_context, dst, src_context, src, len, self.stream) };
+                unsafe { result::memcpy_peer_async(dst_context, dst, src_context, src, len, self.0.stream) };
             check("cuMemcpyPeerAsync", copied)
         }
     }
@@ -89,11 +96,11 @@ impl Stream {
     /// # Panics
     /// If the buffer is shorter.
     pub fn upload(&self, from: &HostBuffer, offset: u64, to: &DeviceRegion) -> Result<(), GpuError> {
-        self.device.bind()?;
+        self.0.device.bind()?;
         // SAFETY: the range is within page-locked memory that lives until the buffer is dropped, which waits.
         let bytes = unsafe { std::slice::from_raw_parts(from.pointer(offset, to.len()), to.len() as usize) };
         // SAFETY: the region is within a live allocation.
-        check("cuMemcpyHtoDAsync", unsafe { result::memcpy_htod_async(to.address(), bytes, self.stream) })
+        check("cuMemcpyHtoDAsync", unsafe { result::memcpy_htod_async(to.address(), bytes, self.0.stream) })
     }
 
     /// Copies `from.len()` bytes to the host, from `offset` on. They are there when an event recorded behind has passed.
@@ -104,13 +111,13 @@ impl Stream {
     /// # Panics
     /// If the buffer is shorter.
     pub fn download(&self, from: &DeviceRegion, to: &HostBuffer, offset: u64) -> Result<(), GpuError> {
-        self.device.bind()?;
+        self.0.device.bind()?;
         // SAFETY: the range is within page-locked memory that lives until the buffer is dropped, which waits; nobody has a
         // reference to its bytes.
         let bytes =
             unsafe { std::slice::from_raw_parts_mut(to.pointer(offset, from.len()), from.len() as usize) };
         // SAFETY: the region is within a live allocation.
-        check("cuMemcpyDtoHAsync", unsafe { result::memcpy_dtoh_async(bytes, from.address(), self.stream) })
+        check("cuMemcpyDtoHAsync", unsafe { result::memcpy_dtoh_async(bytes, from.address(), self.0.stream) })
     }
 
     /// Fills a region.
@@ -118,10 +125,10 @@ impl Stream {
     /// # Errors
     /// If the driver fails.
     pub fn fill(&self, region: &DeviceRegion, byte: u8) -> Result<(), GpuError> {
-        self.device.bind()?;
+        self.0.device.bind()?;
         let (address, len) = (region.address(), region.len() as usize);
         // SAFETY: the region is within a live allocation.
-        check("cuMemsetD8Async", unsafe { result::memset_d8_async(address, byte, len, self.stream) })
+        check("cuMemsetD8Async", unsafe { result::memset_d8_async(address, byte, len, self.0.stream) })
     }
 
     /// Waits until all that is queued is done.
@@ -129,17 +136,22 @@ impl Stream {
     /// # Errors
     /// If something that the device did has failed.
     pub fn synchronize(&self) -> Result<(), GpuError> {
-        self.device.bind()?;
+        self.0.device.bind()?;
         // SAFETY: the stream is alive.
-        check("cuStreamSynchronize", unsafe { result::stream::synchronize(self.stream) })
+        check("cuStreamSynchronize", unsafe { result::stream::synchronize(self.0.stream) })
+    }
+
+    /// The driver's handle, a `CUstream`, for other libraries that queue work. It is valid while a clone of this value lives.
+    pub fn handle(&self) -> *mut c_void {
+        self.0.stream.cast()
     }
 
     pub(crate) fn raw(&self) -> sys::CUstream {
-        self.stream
+        self.0.stream
     }
 }
 
-impl Drop for Stream {
+impl Drop for Queue {
     fn drop(&mut self) {
         // SAFETY: it was created once; the driver lets what is queued run to its end.
         let destroyed = self.device.bind().map(|()| unsafe { result::stream::destroy(self.stream) });
