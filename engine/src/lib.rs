@@ -18,6 +18,7 @@ mod interleavings;
 mod iterations;
 mod memory;
 pub mod mpi;
+pub mod nccl;
 mod pace;
 mod report;
 mod run_program;

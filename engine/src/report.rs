@@ -194,6 +194,16 @@ impl FailureReport<'_> {
     }
 }
 
+/// The run has ended before a rank has a program under way.
+pub(crate) fn ended_early(rank: Rank, ended: &Ended) -> Failure {
+    let kind = match ended {
+        Ended::Aborted | Ended::Stopped => FailureKind::Cancelled,
+        Ended::Lost(_) => FailureKind::PeerLost,
+        Ended::Broken(_) => FailureKind::Transport,
+    };
+    Failure::new(rank, None, kind, ended.to_string())
+}
+
 pub(crate) fn stopped(machine: &Machine) -> Failure {
     failure(machine, None, FailureKind::Cancelled, "stopped by the user")
 }

@@ -16,7 +16,7 @@ use zipwire_schedule::{Failure, FailureKind, Lane, OpId, SizeId};
 use super::device_state::{CudaReport, DeviceState, Launch};
 use super::wire::{Moved, Own, Wire};
 use crate::report::{Standstill, stopped};
-use crate::run_program::{Action, Backend, Completion, Event, Outcome, failure};
+use crate::run_program::{Action, Backend, Call, Completion, Event, Outcome, failure};
 
 /// How long a rank looks at its device again and again: with a core of its own, and without one. Sleeping costs as much as a small collective.
 const EAGER: (Duration, Duration) = (Duration::from_millis(200), Duration::from_micros(100));
@@ -166,7 +166,7 @@ impl<'a, W: Wire> CudaBackend<'a, W> {
             self.device_state().samples.keep_before(op, stream)?;
             stream.record(&prepared.begin)?;
             match &prepared.launch {
-                Launch::None => self.device_state().samples.fill(op, stream),
+                Launch::None | Launch::Call(_) => self.device_state().samples.fill(op, stream),
                 Launch::Encode(encoder) => encoder.launch(stream),
                 Launch::Decode(decoder) => decoder.launch(stream),
                 Launch::Add(sums) => sums.launch(stream),
@@ -259,14 +259,17 @@ impl<'a, W: Wire> CudaBackend<'a, W> {
         let prepared = self.device_state().op(op);
         let end: &DeviceEvent = match (kind, &prepared.report) {
             // It ends when the host knows the sizes that it brings, as in a simulation.
-            (OpKind::Exchange(_), Some(report)) => &report.arrived,
+            (OpKind::Exchange(_) | OpKind::Library(_), Some(report)) => &report.arrived,
             _ => &prepared.done,
         };
         let clock = self.own.clock;
         let times = clock.time_s(&prepared.begin).and_then(|begin_s| Ok((begin_s, clock.time_s(end)?)));
         let (begin_s, end_s) = times.map_err(|error| self.own.broken(Some(op), &error))?;
         self.wire.count_progress();
-        let outcome = Outcome::Op(op, sizes);
+        let outcome = match kind {
+            OpKind::Library(_) => Outcome::Call(Call { op, sizes, met_s: begin_s, moved_s: end_s }),
+            OpKind::Exchange(_) | OpKind::Local(_) | OpKind::Compute(_) => Outcome::Op(op, sizes),
+        };
         self.events.push_back(Event::Ended(Completion { outcome, begin_s, end_s }));
         Ok(())
     }
@@ -283,13 +286,18 @@ impl<'a, W: Wire> CudaBackend<'a, W> {
         };
         let (kind, whose) = match &machine.op(op).kind {
             OpKind::Local(Local::Encode(_)) => (FailureKind::Device, "its encoder wrote".to_owned()),
-            OpKind::Compute(_) | OpKind::Library(_) | OpKind::Local(_) => {
-                unreachable!("only encoders and exchanges define sizes")
+            OpKind::Compute(_) | OpKind::Local(_) => {
+                unreachable!("only encoders, exchanges and calls define sizes")
             }
             OpKind::Exchange(exchange) => {
                 let peer = exchange.receives.iter().find(|receive| receive.content.brings() == Some(size));
                 let peer = peer.expect("exchanges define the sizes that they receive").peer;
                 (FailureKind::Corrupt, format!("rank {peer} announces"))
+            }
+            OpKind::Library(library) => {
+                let share = library.outputs.iter().find(|share| share.content.brings() == Some(size));
+                let origin = share.expect("calls define the sizes that they bring").chunk.origin;
+                (FailureKind::Corrupt, format!("rank {origin} announces"))
             }
         };
         let detail = format!("{whose} a section of {value} bytes where {} have room", capacity(size));

@@ -10,8 +10,8 @@ use zipwire_kernels::{
     HostBuffer, Stream, Summer, Sums, Values,
 };
 use zipwire_payload::Payload;
-use zipwire_schedule::plan::{self, Batch, Content, Local, OpKind, Plan, Program, Reduce, Region};
-use zipwire_schedule::{Lane, OpId, SizeId};
+use zipwire_schedule::plan::{self, Batch, Content, Library, Local, OpKind, Plan, Program, Reduce, Region};
+use zipwire_schedule::{Collective, Lane, OpId, SizeId};
 
 use crate::chunks::{Chunk, Chunks, POISON};
 
@@ -101,6 +101,28 @@ pub(crate) enum Launch {
     Encode(Encoder),
     Decode(Decoder),
     Add(Sums),
+    /// A call of a library, with room for equal parts of all ranks.
+    Call(Staging),
+}
+
+/// Room in which a call of a library finds and leaves what it moves: equal parts, without gaps.
+#[derive(Debug)]
+pub(crate) struct Staging {
+    /// What this rank gives.
+    pub(crate) from: DeviceRegion,
+    /// What it gets.
+    pub(crate) to: DeviceRegion,
+}
+
+/// Bytes of the two regions of a [`Staging`] at the most.
+pub(crate) fn staged(library: &Library) -> [u64; 2] {
+    let longest = library.shares().map(|share| {
+        let region = share.content.region().map_or(0, |region| region.len);
+        region + share.content.brings().map_or(0, |_| SIZE_BYTES)
+    });
+    let longest = longest.max().unwrap_or(0);
+    let parts = if library.collective == Collective::AllGather { u64::from(library.ranks) } else { 1 };
+    [longest, parts * longest]
 }
 
 /// Bytes that go to the host behind an op.
@@ -139,7 +161,19 @@ impl Kernels {
 }
 
 impl DeviceState {
-    pub(crate) fn new(
+    /// Loads what a program takes, allocates its buffers, and uploads what its rank contributes.
+    pub(crate) fn build(
+        device: &Device,
+        plan: &Plan,
+        program: &Program,
+        payload: &Payload,
+        kernels: &mut Kernels,
+    ) -> Result<Self, GpuError> {
+        kernels.load(device, plan, program)?;
+        Self::new(device, program, &Chunks::of(program), payload, kernels)
+    }
+
+    fn new(
         device: &Device,
         program: &Program,
         chunks: &Chunks,
@@ -276,6 +310,7 @@ fn slot(sizes: &DeviceRegion, size: SizeId) -> DeviceRegion {
 }
 
 fn launch(
+    device: &Device,
     kind: &OpKind,
     place: &impl Fn(&Region) -> DeviceRegion,
     sizes: &DeviceRegion,
@@ -319,7 +354,11 @@ fn launch(
             Launch::Add(summer.sums(additions(reduce, place))?)
         }
         OpKind::Compute(_) | OpKind::Exchange(_) => Launch::None,
-        OpKind::Library(_) | OpKind::Local(Local::Split(_) | Local::GatherRows(_)) => {
+        OpKind::Library(library) => {
+            let [from, to] = staged(library).map(|len| DeviceRegion::allocate(device, len));
+            Launch::Call(Staging { from: from?, to: to? })
+        }
+        OpKind::Local(Local::Split(_) | Local::GatherRows(_)) => {
             unreachable!("refused by the check")
         }
     })
@@ -332,7 +371,7 @@ fn prepare(
     sizes: &DeviceRegion,
     kernels: &Kernels,
 ) -> Result<Prepared, GpuError> {
-    let launch = launch(kind, place, sizes, kernels)?;
+    let launch = launch(device, kind, place, sizes, kernels)?;
     let report = |from: DeviceRegion, first| -> Result<CudaReport, GpuError> {
         Ok(CudaReport { to: HostBuffer::new(device, from.len())?, from, arrived: Event::new(device)?, first })
     };

@@ -76,6 +76,7 @@ impl GpuRank<'_> {
     ) -> Result<(f64, u64), Failure> {
         let (rank, device_state) = (self.program.rank, self.device_state);
         let broken = |error: GpuError| Failure::new(rank, None, FailureKind::Device, error.to_string());
+        wire.connect(self.device, self.stuck_after)?;
         let clock = Arc::new(Clock::set(self.device, || wire.now_s()).map_err(broken)?);
         wire.offer_clock(&clock);
         self.wait_for(wire, machine, device_state.lay_out().map_err(broken)?)?;

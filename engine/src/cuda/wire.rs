@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zipwire_kernels::{DeviceRegion, GpuError};
+use zipwire_kernels::{Device, DeviceRegion, GpuError};
 use zipwire_schedule::machine::{Direction, Machine, TransferId};
 use zipwire_schedule::plan::{Content, OpKind, Region};
 use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank, SizeId};
@@ -33,6 +33,14 @@ pub(crate) struct Moved {
 /// Moves the bytes of one rank's exchanges. All waiting for bytes is done by GPUs: a wire puts work on the streams of lanes, and waits for
 /// peers only in [`Self::listen`].
 pub(crate) trait Wire: Meeting {
+    /// Connects this rank, which runs on a GPU, with its peers, before the first iteration; later does nothing.
+    ///
+    /// # Errors
+    /// If it cannot, the run has ended, or others have not come after `stuck_after`.
+    fn connect(&mut self, _device: &Device, _stuck_after: Duration) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// Takes the clock of this rank's GPU in an iteration that is about to begin, before the barrier.
     fn offer_clock(&mut self, _clock: &Arc<Clock>) {}
 

@@ -1,0 +1,150 @@
+//! Communicators of a rank: one for each lane that has exchanges, as ranks put the exchanges of one lane in the same order, and those of two in any.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use zipwire_kernels::{Device, DeviceRegion, Event, Stream};
+use zipwire_nccl::{Communicator, Config, Library, NcclError, State, UniqueId};
+use zipwire_schedule::plan::{Plan, Program};
+use zipwire_schedule::{Failure, FailureKind, Lane, Rank};
+
+use crate::cuda::LOOK;
+use crate::report::ended_early;
+use crate::transport::Meeting;
+
+/// Blocks of a kernel of NCCL where ranks share a GPU: kernels of all of them must have room at the same time.
+const CTAS_ON_SHARED: u32 = 4;
+
+/// How ranks of a plan connect.
+pub(super) struct Connections<'a> {
+    pub(super) library: &'static Library,
+    pub(super) plan: &'a Plan,
+    /// Whether several ranks have the same GPU.
+    pub(super) shares_gpus: bool,
+}
+
+/// A rank that connects, and how long it waits for others.
+pub(super) struct Connecting<'a, M: ?Sized> {
+    pub(super) meeting: &'a mut M,
+    pub(super) device: &'a Device,
+    pub(super) stuck_after: Duration,
+}
+
+impl Connections<'_> {
+    /// Lanes with exchanges or calls on any rank.
+    fn lanes(&self) -> Vec<Lane> {
+        let ops = || self.plan.programs.iter().flat_map(|program| &program.ops);
+        let has_calls = |lane: &Lane| ops().any(|op| op.kind.lane() == *lane);
+        Lane::ALL.into_iter().filter(|lane| lane.is_exchange() && has_calls(lane)).collect()
+    }
+
+    /// Begins the communicators of a rank, together with all others, and lets each connect with the peers of its lane.
+    pub(super) fn connect<M: Meeting + ?Sized>(
+        &self,
+        rank: &mut Connecting<'_, M>,
+    ) -> Result<Vec<(Lane, Communicator)>, Failure> {
+        let lanes = self.lanes();
+        let ids = self.ids(rank, lanes.len())?;
+        let (own, ranks) = (rank.meeting.rank(), self.plan.rank_count());
+        let mut communicators = Vec::new();
+        for (lane, id) in lanes.into_iter().zip(ids) {
+            let name = format!("zipwire {}", lane.name());
+            let config = Config { max_ctas: self.shares_gpus.then_some(CTAS_ON_SHARED), name };
+            let begun = Communicator::begin(self.library, rank.device, &id, own.0, ranks, &config);
+            let communicator = begun.map_err(|error| failed(own, &error))?;
+            // Whoever fails leaves what it has to the end of the process, which the driver cleans up.
+            let connected = rank
+                .wait(|| Ok(communicator.state()? == State::Ready))
+                .and_then(|()| self.warm_up(rank, &communicator, lane));
+            if let Err(failure) = connected {
+                // The first failure says more than one of ending it.
+                let _ = communicator.abort();
+                return Err(failure);
+            }
+            communicators.push((lane, communicator));
+        }
+        Ok(communicators)
+    }
+
+    /// The ids that rank 0 draws for all.
+    fn ids<M: Meeting + ?Sized>(
+        &self,
+        rank: &mut Connecting<'_, M>,
+        count: usize,
+    ) -> Result<Vec<UniqueId>, Failure> {
+        let own = rank.meeting.rank();
+        let mut word = Vec::new();
+        if own == Rank(0) {
+            for _ in 0..count {
+                word.extend(self.library.unique_id().map_err(|error| failed(own, &error))?.to_bytes());
+            }
+        }
+        let words = rank.meeting.barrier(&word).map_err(|ended| ended_early(own, &ended))?;
+        let (ids, _) = words[0].as_chunks();
+        Ok(ids.iter().copied().map(UniqueId::from_bytes).collect())
+    }
+
+    /// Sends a byte to each peer of a lane, so that no iteration has to connect.
+    fn warm_up<M: Meeting + ?Sized>(
+        &self,
+        rank: &mut Connecting<'_, M>,
+        communicator: &Communicator,
+        lane: Lane,
+    ) -> Result<(), Failure> {
+        let own = rank.meeting.rank();
+        let [sends, receives] = peers(&self.plan.programs[own.index()], lane);
+        if sends.is_empty() && receives.is_empty() {
+            return Ok(());
+        }
+        let begin = || -> Result<(Stream, DeviceRegion), NcclError> {
+            let stream = Stream::new(rank.device)?;
+            let room = DeviceRegion::allocate(rank.device, 1 + receives.len() as u64)?;
+            self.library.group(|| {
+                sends.iter().try_for_each(|peer| communicator.send(&room.part(0..1), peer.0, &stream))?;
+                (1..).zip(&receives).try_for_each(|(place, peer)| {
+                    communicator.receive(&room.part(place..place + 1), peer.0, &stream)
+                })
+            })?;
+            Ok((stream, room))
+        };
+        let (stream, _room) = begin().map_err(|error| failed(own, &error))?;
+        rank.wait(|| Ok(communicator.state()? == State::Ready))?;
+        let done = Event::new(rank.device).and_then(|done| stream.record(&done).map(|()| done));
+        let done = done.map_err(|error| failed(own, &error.into()))?;
+        rank.wait(|| Ok(done.has_passed()?))
+    }
+}
+
+impl<M: Meeting + ?Sized> Connecting<'_, M> {
+    /// Waits for something that depends on others, and looks for the end of the run.
+    fn wait(&mut self, mut is_there: impl FnMut() -> Result<bool, NcclError>) -> Result<(), Failure> {
+        let (own, begin) = (self.meeting.rank(), Instant::now());
+        while !is_there().map_err(|error| failed(own, &error))? {
+            if begin.elapsed() >= self.stuck_after {
+                let seconds = self.stuck_after.as_secs_f64();
+                let detail = format!("NCCL has not connected it with the other ranks after {seconds} s");
+                return Err(Failure::new(own, None, FailureKind::Timeout, detail));
+            }
+            self.meeting.rest(LOOK).map_err(|ended| ended_early(own, &ended))?;
+        }
+        Ok(())
+    }
+}
+
+/// Receivers and senders that a rank has on a lane.
+fn peers(program: &Program, lane: Lane) -> [BTreeSet<Rank>; 2] {
+    let exchanges = program.ops.iter().filter_map(|op| op.kind.exchange().filter(|_| op.kind.lane() == lane));
+    let mut peers = [BTreeSet::new(), BTreeSet::new()];
+    for exchange in exchanges {
+        peers[0].extend(exchange.sends.iter().map(|send| send.peer));
+        peers[1].extend(exchange.receives.iter().map(|receive| receive.peer));
+    }
+    peers
+}
+
+/// The failure of a rank that NCCL has failed.
+pub(super) fn failed(rank: Rank, error: &NcclError) -> Failure {
+    let kind =
+        if matches!(error, NcclError::Device(_)) { FailureKind::Device } else { FailureKind::Transport };
+    Failure::new(rank, None, kind, error.to_string())
+}

@@ -1,0 +1,145 @@
+//! Ranks on GPUs that exchange by NCCL: threads of this process with a GPU each or several on one, or a process each.
+//!
+//! What a rank does on its GPU is that of [`cuda`](crate::cuda); here the wire is a communicator for each lane. An exchange is a group of sends and
+//! receives on the stream of its lane, a call of the plan one of NCCL's own collectives.
+
+mod call;
+mod connect;
+mod wire;
+
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use zipwire_kernels::Device;
+use zipwire_nccl::Library;
+use zipwire_schedule::plan::Plan;
+use zipwire_schedule::{Failure, FailureKind, RankEnd, RunFailure};
+
+use self::connect::Connections;
+use self::wire::{Nccl, has_rounds};
+use crate::control::{Control, run_all};
+use crate::cuda::device_state::{DeviceState, Kernels};
+use crate::cuda::rank::GpuRank;
+use crate::cuda::{CudaSetup, abandon_if_busy, check_ops, set_up};
+use crate::error::EngineError;
+use crate::iterations::{RunReport, RunResult, of_first};
+use crate::report::{Hello, RankReport, ended_early};
+use crate::transport::Meeting;
+use crate::transport::local::Seat;
+
+pub use zipwire_nccl as library;
+
+/// How long communicators may take to end when a run has ended well.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
+
+/// Whether ranks on GPUs can run a plan over NCCL, wherever there are GPUs.
+///
+/// # Errors
+/// Where [`cuda::check`](crate::cuda::check) finds one, but for calls that NCCL has: gathering and broadcasts.
+pub fn check(plan: &Plan) -> Result<(), EngineError> {
+    check_ops(plan, |library| !library.collective.is_reduction())
+}
+
+/// Runs a plan with all of its ranks as threads of this process; every received byte is compared with what was sent. Setting `cancel` ends
+/// it early.
+///
+/// # Errors
+/// If NCCL, a device or a rank fails, bytes are wrong, nothing happens for too long, or the user stops the run.
+///
+/// # Panics
+/// If [`check`] refuses the plan, there are no devices, or the payload lacks a segment.
+pub fn run(
+    setup: &CudaSetup<'_>,
+    library: &'static Library,
+    cancel: &AtomicBool,
+) -> Result<RunReport, Box<RunFailure>> {
+    check(setup.plan).unwrap_or_else(|error| panic!("{error}"));
+    let CudaSetup { plan, devices, .. } = *setup;
+    let ranks = plan.programs.len();
+    let (hello, has_rounds) = (Hello::new(plan), has_rounds(plan));
+    let mut device_states = set_up(setup, cancel)?;
+    let (control, inboxes) = Control::<()>::new(ranks, Instant::now(), cancel);
+    let iterations = setup.iterations();
+    let connections = Connections { library, plan, shares_gpus: ranks > devices.len() };
+    let results = run_all(&control, inboxes, |rank, inbox| {
+        let mut seat = Seat { control: &control, rank, inbox };
+        let gpu_rank = GpuRank {
+            iterations: &iterations,
+            hello: &hello,
+            program: &plan.programs[rank.index()],
+            device: &devices[rank.index() % devices.len()],
+            device_state: &device_states[rank.index()],
+            payload: setup.payload,
+            stuck_after: setup.stuck_after,
+            ranks_here: ranks,
+        };
+        run_connected(&gpu_rank, Nccl::new(&mut seat, &connections, has_rounds))
+    });
+    of_first(results, &iterations, || control.collect()).inspect_err(|_| abandon_if_busy(&mut device_states))
+}
+
+/// Runs this process's rank of a plan, as all processes of a job run theirs, which meet by `meeting`. The setup has the GPUs of this host; the n-th
+/// rank on it runs on the n-th of them modulo their number. Rank 0 has the report of all.
+///
+/// # Errors
+/// On rank 0 if any rank fails, elsewhere if this one does.
+///
+/// # Panics
+/// If [`check`] refuses the plan, there are no devices, or the payload lacks a segment.
+pub fn run_process(
+    setup: &CudaSetup<'_>,
+    library: &'static Library,
+    host: &str,
+    meeting: &mut dyn Meeting,
+) -> RunResult {
+    check(setup.plan).unwrap_or_else(|error| panic!("{error}"));
+    let CudaSetup { plan, devices, .. } = *setup;
+    let (rank, iterations, hello) = (meeting.rank(), setup.iterations(), Hello::new(plan));
+    let program = &plan.programs[rank.index()];
+    let failed = |meeting: &mut dyn Meeting, failure: Failure| {
+        iterations.run(meeting, |meeting, _| {
+            meeting.abort(&failure);
+            let end = RankEnd { failure: failure.clone(), status: None };
+            RankReport::failed(rank, meeting.now_s(), end)
+        })
+    };
+    let hosts = match meeting.barrier(host.as_bytes()) {
+        Ok(hosts) => hosts,
+        Err(ended) => return failed(meeting, ended_early(rank, &ended)),
+    };
+    let [before, here] = [rank.index(), hosts.len()]
+        .map(|ranks| hosts[..ranks].iter().filter(|other| other.as_slice() == host.as_bytes()).count());
+    let device: &Device = &devices[before % devices.len()];
+    let built = DeviceState::build(device, plan, program, setup.payload, &mut Kernels::default());
+    let device_state = match built {
+        Ok(device_state) => device_state,
+        Err(error) => {
+            return failed(meeting, Failure::new(rank, None, FailureKind::Device, error.to_string()));
+        }
+    };
+    let gpu_rank = GpuRank {
+        iterations: &iterations,
+        hello: &hello,
+        program,
+        device,
+        device_state: &device_state,
+        payload: setup.payload,
+        stuck_after: setup.stuck_after,
+        ranks_here: here,
+    };
+    let connections = Connections { library, plan, shares_gpus: here > devices.len() };
+    let result = run_connected(&gpu_rank, Nccl::new(meeting, &connections, has_rounds(plan)));
+    if result.is_err() {
+        abandon_if_busy(&mut vec![device_state]);
+    }
+    result
+}
+
+/// Runs a rank over a wire, and ends its communicators: by an abort where the run has failed, as kernels may wait for ever.
+fn run_connected<M: Meeting + ?Sized>(gpu_rank: &GpuRank<'_>, mut wire: Nccl<'_, M>) -> RunResult {
+    let result = gpu_rank.run(&mut wire);
+    // A rank that has done its part knows here whether the others have.
+    let has_succeeded = result.is_ok() && wire.barrier(&[]).is_ok();
+    wire.end(has_succeeded.then(|| Instant::now() + ENDS_WITHIN));
+    result
+}
