@@ -19,6 +19,6 @@ pub use abi::UniqueId;
 pub use communicator::{Communicator, Config, State};
 pub use element::Element;
 pub use error::NcclError;
-pub use library::{Library, library};
+pub use library::{Library, library, share_gpus};
 pub use search::LIBRARY_VARIABLE;
 pub use version::Version;

@@ -154,6 +154,19 @@ impl Drop for Group<'_> {
     }
 }
 
+/// Asks NCCL, by the environment, to let ranks of one process share a GPU, which it does from version 2.30 on and calls experimental. A setting of
+/// the user stays.
+///
+/// # Safety
+/// No other thread may run, and NCCL must not have been called.
+pub unsafe fn share_gpus() {
+    const VARIABLE: &str = "NCCL_MULTI_RANK_GPU_ENABLE";
+    if std::env::var_os(VARIABLE).is_none() {
+        // SAFETY: the caller promises that nobody reads the environment meanwhile.
+        unsafe { std::env::set_var(VARIABLE, "1") };
+    }
+}
+
 impl Library {
     /// File that it was loaded from.
     pub fn path(&self) -> &Path {

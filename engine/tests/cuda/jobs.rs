@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use zipwire_codec::{DType, Layout};
 use zipwire_emulation::{Controls, Emulation, scene};
-use zipwire_engine::cuda::{CudaSetup, STUCK_AFTER, devices, kernels, run};
+use zipwire_engine::cuda::{CudaSetup, STUCK_AFTER, devices, kernels};
 use zipwire_engine::host::RunReport;
 use zipwire_payload::Payload;
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Choice, Protocol, RunFailure, plan};
 
 use crate::common::{RANKS, job, payload};
+use crate::run_on;
 
 pub(crate) const ITERATIONS: u32 = 2;
 
@@ -42,7 +43,7 @@ pub(crate) fn run_payload(
 ) -> Result<RunReport, Box<RunFailure>> {
     let devices = devices(RANKS as usize).unwrap();
     let setup = CudaSetup { plan, payload, iterations: 0..ITERATIONS, stuck_after, devices: &devices };
-    run(&setup, &AtomicBool::new(false))
+    run_on(&setup, &AtomicBool::new(false))
 }
 
 pub(crate) fn run_well(plan: &Plan) -> RunReport {

@@ -18,6 +18,8 @@ use zipwire_codec::DType;
 use zipwire_emulation::harness;
 use zipwire_engine::cuda::kernels::Source;
 
+use zipwire_engine::cuda::run as run_on;
+
 /// A test and its name; those called `whole::` are ignored unless asked for, as `.ci/run` does.
 type Test = (&'static str, fn());
 
