@@ -37,6 +37,7 @@ fn main() -> ExitCode {
     // SAFETY: this is the first call of the program, which has no thread but this one.
     unsafe {
         zipwire::engine::cuda::kernels::take_all_queues();
+        zipwire::engine::nccl::library::share_gpus();
     }
     let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
     let profile = match cli.profile.as_deref().map(Profile::start).transpose() {

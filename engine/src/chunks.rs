@@ -20,6 +20,8 @@ pub(crate) const POISON: u8 = 0xA5;
 pub(crate) struct Chunk {
     pub(crate) id: ChunkId,
     pub(crate) region: Region,
+    /// Whether it is a sum that a library makes, which need not keep to the order that the plan states.
+    pub(crate) is_librarys: bool,
 }
 
 /// Chunks of the payload that one program fills and checks, and when.
@@ -47,7 +49,8 @@ impl Chunks {
         for op in &program.ops {
             let Values { takes, sums, .. } = &op.kind.values();
             for &(chunk, region) in takes.iter().filter(|(chunk, _)| chunk.origin == rank) {
-                let chunk = Chunk { id: ChunkId { segment: op.segment, chunk }, region };
+                let id = ChunkId { segment: op.segment, chunk };
+                let chunk = Chunk { id, region, is_librarys: false };
                 let producer = (0..op.id.index()).rev().find(|&earlier| touches(earlier, &region));
                 let filled = match producer.map(|index| &program.ops[index]) {
                     None => &mut chunks.filled_before,
@@ -70,7 +73,8 @@ impl Chunks {
                 filled.push(chunk);
             }
             for (chunk, region) in op.kind.delivered(rank).into_iter().chain(sums.iter().copied()) {
-                let chunk = Chunk { id: ChunkId { segment: op.segment, chunk }, region };
+                let is_librarys = op.kind.library().is_some_and(|library| library.collective.is_reduction());
+                let chunk = Chunk { id: ChunkId { segment: op.segment, chunk }, region, is_librarys };
                 let consumer = (op.id.index() + 1..effects.len()).find(|&later| touches(later, &region));
                 match consumer {
                     Some(index) => {

@@ -179,6 +179,16 @@ impl Payload {
         None
     }
 
+    /// Offset in bytes of the first value of `received` that is no sum of the contributions to a chunk in any order of additions, each of which may
+    /// round to the type of the sum: for sums of libraries, which state no order. `None` if all could be.
+    ///
+    /// # Panics
+    /// If the chunk is no sum, and where [`fill`](Self::fill) does.
+    pub fn beyond_rounding(&self, chunk: ChunkId, received: &[u8]) -> Option<u64> {
+        let sum = chunk.chunk.sum.expect("the chunk is a sum");
+        reduction::beyond_rounding(self, chunk, sum, received)
+    }
+
     /// A hash of all that the chunks of `segment` and their bases depend on: equal for equal bytes in every chunk.
     ///
     /// # Panics

@@ -15,6 +15,7 @@ use zipwire_schedule::{Failure, FailureKind, Lane, OpId, SizeId};
 
 use super::device_state::{CudaReport, DeviceState, Launch};
 use super::wire::{Moved, Own, Wire};
+use crate::chunks::Chunk;
 use crate::report::{Standstill, stopped};
 use crate::run_program::{Action, Backend, Call, Completion, Event, Outcome, failure};
 
@@ -324,7 +325,13 @@ impl<'a, W: Wire> CudaBackend<'a, W> {
         let _span = tracing::info_span!("check").entered();
         for received in &self.device_state().samples.received {
             let bytes = received.kept.read().map_err(|error| self.own.broken(received.consumer, &error))?;
-            if let Some(offset) = self.payload.mismatch(received.chunk.id, &bytes) {
+            let Chunk { id, is_librarys, .. } = received.chunk;
+            let difference = if is_librarys {
+                self.payload.beyond_rounding(id, &bytes)
+            } else {
+                self.payload.mismatch(id, &bytes)
+            };
+            if let Some(offset) = difference {
                 return Err(self.own.failure_report.altered(
                     machine,
                     received.consumer,

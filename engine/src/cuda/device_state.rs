@@ -121,8 +121,13 @@ pub(crate) fn staged(library: &Library) -> [u64; 2] {
         region + share.content.brings().map_or(0, |_| SIZE_BYTES)
     });
     let longest = longest.max().unwrap_or(0);
-    let parts = if library.collective == Collective::AllGather { u64::from(library.ranks) } else { 1 };
-    [longest, parts * longest]
+    let all = u64::from(library.ranks) * longest;
+    match library.collective {
+        Collective::AllGather => [longest, all],
+        Collective::Broadcast => [longest; 2],
+        Collective::ReduceScatter => [all, longest],
+        Collective::AllReduce => [all; 2],
+    }
 }
 
 /// Bytes that go to the host behind an op.
@@ -457,7 +462,7 @@ impl Samples {
         received.extend(at_end.map(|&chunk| Received { chunk, consumer: None, kept: place(&chunk.region) }));
         // The same chunk is named first on every run.
         received.sort_by_key(|received| {
-            let Chunk { id, region } = received.chunk;
+            let Chunk { id, region, .. } = received.chunk;
             (id.segment, region.buffer, region.offset)
         });
         Ok(Self { filled_before, filled_by, kept_before, received })

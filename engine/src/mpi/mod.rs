@@ -160,6 +160,12 @@ impl World {
         self.rank
     }
 
+    /// This process.
+    pub fn own(&self) -> &Member {
+        // The first of all at rank 0, elsewhere the only one.
+        &self.members[0]
+    }
+
     /// The number of processes.
     pub fn size(&self) -> u32 {
         self.size
@@ -307,19 +313,42 @@ impl World {
     pub fn run(&mut self, name: &str, setup: &HostSetup<'_>) -> Result<RunResult, WorldError> {
         self.check(setup.plan)?;
         let result = self.run_checked(name, setup);
-        match &result {
-            Ok(_) => self.shared.note(|| format!("has ended its part of `{name}`")),
-            Err(failure) => {
-                self.note_end(name, failure.first.kind == FailureKind::Cancelled, &failure.first.to_string());
-            }
-        }
-        self.has_failed |= result.is_err();
+        self.note_result(name, &result);
         Ok(result.map(|report| {
             report.map(|mut report| {
                 begin_sends_when_received(&mut report.timeline);
                 report
             })
         }))
+    }
+
+    /// Runs this process's rank of a plan whose bytes move by something else: ranks only meet. As [`Self::run`] otherwise.
+    ///
+    /// # Errors
+    /// If the plan has another number of ranks than the job. All processes find that.
+    pub fn run_meeting(
+        &mut self,
+        name: &str,
+        plan: &Plan,
+        run: impl FnOnce(&mut dyn Meeting) -> RunResult,
+    ) -> Result<RunResult, WorldError> {
+        self.check_ranks(plan)?;
+        let memory = Arc::new(Memory::empty());
+        self.shared.with(|link| link.begin_run(Arc::clone(&memory), 1));
+        let mut rank = MpiRank::new(Arc::clone(&self.shared), name, self.rank, memory, self.patience);
+        let result = run(&mut rank);
+        self.note_result(name, &result);
+        Ok(result)
+    }
+
+    fn note_result(&mut self, name: &str, result: &RunResult) {
+        match result {
+            Ok(_) => self.shared.note(|| format!("has ended its part of `{name}`")),
+            Err(failure) => {
+                self.note_end(name, failure.first.kind == FailureKind::Cancelled, &failure.first.to_string());
+            }
+        }
+        self.has_failed |= result.is_err();
     }
 
     fn run_checked(
@@ -340,6 +369,15 @@ impl World {
         run_rank(setup, &Permits::new(1), &mut rank)
     }
 
+    /// Whether a plan has a rank for each process.
+    ///
+    /// # Errors
+    /// [`WorldError::Ranks`].
+    pub fn check_ranks(&self, plan: &Plan) -> Result<(), WorldError> {
+        let (ranks, processes) = (plan.rank_count(), self.size);
+        if ranks == processes { Ok(()) } else { Err(WorldError::Ranks { ranks, processes }) }
+    }
+
     /// Whether a run has failed: then the processes do not meet again, as messages may be under way for ever.
     pub fn has_failed(&self) -> bool {
         self.has_failed
@@ -350,10 +388,7 @@ impl World {
     /// # Errors
     /// If it has another number of ranks, or more transfers than MPI has tags.
     pub fn check(&self, plan: &Plan) -> Result<(), WorldError> {
-        let (ranks, processes) = (plan.rank_count(), self.size);
-        if ranks != processes {
-            return Err(WorldError::Ranks { ranks, processes });
-        }
+        self.check_ranks(plan)?;
         let largest = self.shared.with(|link| link.largest_tag());
         let ops = plan.programs.iter().flat_map(|program| &program.ops);
         let parts = ops.filter_map(|op| Some(op.kind.library()?.part + 1)).max().unwrap_or(0);

@@ -1,9 +1,10 @@
 //! Calls of a plan as NCCL's own collectives: parts of all ranks are equal there, so they are copied to such parts and from them.
 
+use zipwire_codec::DType;
 use zipwire_kernels::{DeviceRegion, GpuError, Stream};
-use zipwire_nccl::{Communicator, NcclError};
+use zipwire_nccl::{Communicator, Element, NcclError};
 use zipwire_schedule::machine::Machine;
-use zipwire_schedule::plan::{Content, OpKind, Region};
+use zipwire_schedule::plan::{Content, Library, OpKind, Region, Shares};
 use zipwire_schedule::{Collective, OpId, Rank};
 
 use crate::cuda::device_state::Launch;
@@ -11,10 +12,13 @@ use crate::cuda::wire::{End, Own};
 
 type Copy = (DeviceRegion, DeviceRegion);
 
-/// An All-Gather, or a broadcast.
-pub(super) struct Gathering {
-    /// The rank whose bytes are broadcast.
-    root: Option<Rank>,
+/// A call, and the copies before and behind it.
+pub(super) struct Call {
+    collective: Collective,
+    /// The rank whose bytes are broadcast; of others the first of all.
+    root: Rank,
+    /// Type of sums.
+    element: Element,
     from: DeviceRegion,
     to: DeviceRegion,
     before: Vec<Copy>,
@@ -22,38 +26,45 @@ pub(super) struct Gathering {
     is_begun: bool,
 }
 
-impl Gathering {
+impl Call {
     /// The call that an op is; `None` if it is none, or moves nothing.
     pub(super) fn of(own: &Own<'_>, machine: &Machine, op: OpId) -> Option<Self> {
         let OpKind::Library(library) = &machine.op(op).kind else { return None };
         let Launch::Call(staging) = &own.device_state.op(op).launch else {
             unreachable!("calls have room for their parts")
         };
+        let first = library.shares().next()?;
         let part = library.shares().map(|share| machine.content_bytes(&share.content)).max().unwrap_or(0);
         if part == 0 {
             return None;
         }
-        let is_broadcast = library.collective == Collective::Broadcast;
-        let root = library.shares().next().map(|share| share.chunk.origin).filter(|_| is_broadcast);
-        let parts = if is_broadcast { 1 } else { u64::from(library.ranks) };
-        let (from, to) = (staging.from.part(0..part), staging.to.part(0..parts * part));
-        let copies = |content: &Content, part: &DeviceRegion| -> Vec<Copy> {
-            let mut offset = 0;
-            let places = end(machine, content).places(own.device_state).into_iter();
-            let pairs = places.map(|place| {
-                let range = offset..offset + place.len();
-                offset = range.end;
-                (place, part.part(range))
-            });
-            pairs.collect()
+        let all = part * u64::from(library.ranks);
+        let (given, got) = match library.collective {
+            Collective::AllGather => (part, all),
+            Collective::Broadcast => (part, part),
+            Collective::ReduceScatter => (all, part),
+            Collective::AllReduce => (all, all),
         };
-        let before = library.inputs.iter().flat_map(|share| copies(&share.content, &from)).collect();
-        let behind = library.outputs.iter().flat_map(|share| {
-            let number = if is_broadcast { 0 } else { u64::from(share.chunk.origin.0) };
-            let place = to.part(number * part..(number + 1) * part);
-            copies(&share.content, &place).into_iter().map(|(to, from)| (from, to))
-        });
-        Some(Self { root, before, behind: behind.collect(), from, to, is_begun: false })
+        let (from, to) = (staging.from.part(0..given), staging.to.part(0..got));
+        let copies = |shares: &Shares, room: &DeviceRegion| -> Vec<Copy> {
+            let copies = shares.iter().flat_map(|share| {
+                // A room for one part has that of one share.
+                let number = if room.len() == part { 0 } else { u64::from(share.chunk.shard().0) };
+                copies(own, machine, &share.content, &room.part(number * part..(number + 1) * part))
+            });
+            copies.collect()
+        };
+        let behind = copies(&library.outputs, &to).into_iter().map(|(place, part)| (part, place));
+        Some(Self {
+            collective: library.collective,
+            root: first.chunk.origin,
+            element: element(library).unwrap_or(Element::U8),
+            before: copies(&library.inputs, &from),
+            behind: behind.collect(),
+            from,
+            to,
+            is_begun: false,
+        })
     }
 
     pub(super) fn is_begun(&self) -> bool {
@@ -61,11 +72,14 @@ impl Gathering {
     }
 
     pub(super) fn begin(&mut self, communicator: &Communicator, stream: &Stream) -> Result<(), NcclError> {
+        let Self { root, element, from, to, .. } = self;
         self.is_begun = true;
         self.before.iter().try_for_each(|(from, to)| stream.copy(from, to))?;
-        match self.root {
-            Some(root) => communicator.broadcast(&self.from, &self.to, root.0, stream),
-            None => communicator.all_gather(&self.from, &self.to, stream),
+        match self.collective {
+            Collective::AllGather => communicator.all_gather(from, to, stream),
+            Collective::Broadcast => communicator.broadcast(from, to, root.0, stream),
+            Collective::ReduceScatter => communicator.reduce_scatter(from, to, *element, stream),
+            Collective::AllReduce => communicator.all_reduce(from, to, *element, stream),
         }
     }
 
@@ -75,11 +89,32 @@ impl Gathering {
     }
 }
 
-/// The bytes of a share, of which regions may be longer.
-fn end(machine: &Machine, content: &Content) -> End {
+/// Whether NCCL has the call: it adds up values of a type that contributions and sums share.
+pub(super) fn is_known(library: &Library) -> bool {
+    !library.collective.is_reduction() || element(library).is_some()
+}
+
+/// Type of the values that are added up.
+fn element(library: &Library) -> Option<Element> {
+    match library.outputs.iter().next()?.chunk.sum?.dtype() {
+        DType::Bf16 => Some(Element::Bf16),
+        DType::F32 => Some(Element::F32),
+        DType::F16 | DType::F8E4M3 | DType::F8E5M2 => None,
+    }
+}
+
+/// Copies between the places of a content and the beginning of a part.
+fn copies(own: &Own<'_>, machine: &Machine, content: &Content, part: &DeviceRegion) -> Vec<Copy> {
     let bytes = content.region().map(|region| match content.measured_by() {
         Some(_) => Region { len: machine.content_bytes(content), ..region },
         None => region,
     });
-    End { bytes, size: content.brings() }
+    let mut offset = 0;
+    let places = End { bytes, size: content.brings() }.places(own.device_state).into_iter();
+    let pairs = places.map(|place| {
+        let range = offset..offset + place.len();
+        offset = range.end;
+        (place, part.part(range))
+    });
+    pairs.collect()
 }

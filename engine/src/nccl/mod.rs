@@ -7,11 +7,13 @@ mod call;
 mod connect;
 mod wire;
 
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use zipwire_kernels::Device;
+use zipwire_kernels::{Device, GpuError};
 use zipwire_nccl::Library;
+use zipwire_payload::Payload;
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Failure, FailureKind, RankEnd, RunFailure};
 
@@ -22,7 +24,7 @@ use crate::cuda::device_state::{DeviceState, Kernels};
 use crate::cuda::rank::GpuRank;
 use crate::cuda::{CudaSetup, abandon_if_busy, check_ops, set_up};
 use crate::error::EngineError;
-use crate::iterations::{RunReport, RunResult, of_first};
+use crate::iterations::{Iterations, RunReport, RunResult, of_first};
 use crate::report::{Hello, RankReport, ended_early};
 use crate::transport::Meeting;
 use crate::transport::local::Seat;
@@ -35,9 +37,9 @@ const ENDS_WITHIN: Duration = Duration::from_secs(10);
 /// Whether ranks on GPUs can run a plan over NCCL, wherever there are GPUs.
 ///
 /// # Errors
-/// Where [`cuda::check`](crate::cuda::check) finds one, but for calls that NCCL has: gathering and broadcasts.
+/// Where [`cuda::check`](crate::cuda::check) finds one, but for calls: NCCL has those of plans.
 pub fn check(plan: &Plan) -> Result<(), EngineError> {
-    check_ops(plan, |library| !library.collective.is_reduction())
+    check_ops(plan, call::is_known)
 }
 
 /// Runs a plan with all of its ranks as threads of this process; every received byte is compared with what was sent. Setting `cancel` ends
@@ -78,61 +80,82 @@ pub fn run(
     of_first(results, &iterations, || control.collect()).inspect_err(|_| abandon_if_busy(&mut device_states))
 }
 
-/// Runs this process's rank of a plan, as all processes of a job run theirs, which meet by `meeting`. The setup has the GPUs of this host; the n-th
-/// rank on it runs on the n-th of them modulo their number. Rank 0 has the report of all.
+/// A process's rank of a plan.
+#[derive(Debug)]
+pub struct ProcessSetup<'a> {
+    /// The plan, validated, and one that [`check`] lets pass.
+    pub plan: &'a Plan,
+    /// Contents of the chunks.
+    pub payload: &'a Payload,
+    /// The iterations, with a barrier before each.
+    pub iterations: Range<u32>,
+    /// The longest standstill.
+    pub stuck_after: Duration,
+    /// The library, which is of the same version in all processes.
+    pub library: &'static Library,
+    /// Name of this host, by which ranks share its GPUs: the n-th rank on it runs on the n-th of them modulo their number.
+    pub host: &'a str,
+}
+
+/// Runs this process's rank of a plan, as all processes of a job run theirs, which meet by `meeting`. Rank 0 has the report of all.
 ///
 /// # Errors
 /// On rank 0 if any rank fails, elsewhere if this one does.
 ///
 /// # Panics
-/// If [`check`] refuses the plan, there are no devices, or the payload lacks a segment.
-pub fn run_process(
-    setup: &CudaSetup<'_>,
-    library: &'static Library,
-    host: &str,
-    meeting: &mut dyn Meeting,
-) -> RunResult {
-    check(setup.plan).unwrap_or_else(|error| panic!("{error}"));
-    let CudaSetup { plan, devices, .. } = *setup;
-    let (rank, iterations, hello) = (meeting.rank(), setup.iterations(), Hello::new(plan));
-    let program = &plan.programs[rank.index()];
-    let failed = |meeting: &mut dyn Meeting, failure: Failure| {
-        iterations.run(meeting, |meeting, _| {
-            meeting.abort(&failure);
-            let end = RankEnd { failure: failure.clone(), status: None };
-            RankReport::failed(rank, meeting.now_s(), end)
-        })
-    };
-    let hosts = match meeting.barrier(host.as_bytes()) {
-        Ok(hosts) => hosts,
-        Err(ended) => return failed(meeting, ended_early(rank, &ended)),
-    };
-    let [before, here] = [rank.index(), hosts.len()]
-        .map(|ranks| hosts[..ranks].iter().filter(|other| other.as_slice() == host.as_bytes()).count());
-    let device: &Device = &devices[before % devices.len()];
-    let built = DeviceState::build(device, plan, program, setup.payload, &mut Kernels::default());
-    let device_state = match built {
-        Ok(device_state) => device_state,
-        Err(error) => {
-            return failed(meeting, Failure::new(rank, None, FailureKind::Device, error.to_string()));
+/// If [`check`] refuses the plan, or the payload lacks a segment.
+pub fn run_process(setup: &ProcessSetup<'_>, meeting: &mut dyn Meeting) -> RunResult {
+    let ProcessSetup { plan, payload, library, stuck_after, .. } = *setup;
+    check(plan).unwrap_or_else(|error| panic!("{error}"));
+    let rank = meeting.rank();
+    let iterations = Iterations { plan, deadlines: None, faults: 0, iterations: setup.iterations.clone() };
+    let begun = begin_process(setup, meeting);
+    let (device, device_state, here, shares_gpus) = match begun {
+        Ok(begun) => begun,
+        Err(failure) => {
+            return iterations.run(meeting, |meeting, _| {
+                meeting.abort(&failure);
+                let end = RankEnd { failure: failure.clone(), status: None };
+                RankReport::failed(rank, meeting.now_s(), end)
+            });
         }
     };
     let gpu_rank = GpuRank {
         iterations: &iterations,
-        hello: &hello,
-        program,
-        device,
+        hello: &Hello::new(plan),
+        program: &plan.programs[rank.index()],
+        device: &device,
         device_state: &device_state,
-        payload: setup.payload,
-        stuck_after: setup.stuck_after,
+        payload,
+        stuck_after,
         ranks_here: here,
     };
-    let connections = Connections { library, plan, shares_gpus: here > devices.len() };
+    let connections = Connections { library, plan, shares_gpus };
     let result = run_connected(&gpu_rank, Nccl::new(meeting, &connections, has_rounds(plan)));
     if result.is_err() {
         abandon_if_busy(&mut vec![device_state]);
     }
     result
+}
+
+/// Finds the GPU of this process, and lays out there what its rank has; with the ranks of this host, and whether they share GPUs.
+fn begin_process(
+    setup: &ProcessSetup<'_>,
+    meeting: &mut dyn Meeting,
+) -> Result<(Device, DeviceState, usize, bool), Failure> {
+    let (plan, rank, host) = (setup.plan, meeting.rank(), setup.host.as_bytes());
+    let hosts = meeting.barrier(host).map_err(|ended| ended_early(rank, &ended))?;
+    let on_host = |ranks: usize| hosts[..ranks].iter().filter(|other| other.as_slice() == host).count();
+    let (before, here) = (on_host(rank.index()), on_host(hosts.len()));
+    let build = || -> Result<_, GpuError> {
+        let gpus = Device::count()?;
+        let device = Device::open(before % gpus)?;
+        let program = &plan.programs[rank.index()];
+        let device_state =
+            DeviceState::build(&device, plan, program, setup.payload, &mut Kernels::default())?;
+        Ok((device, device_state, here, here > gpus))
+    };
+    build().map_err(|error| Failure::new(rank, None, FailureKind::Device, error.to_string()))
 }
 
 /// Runs a rank over a wire, and ends its communicators: by an abort where the run has failed, as kernels may wait for ever.

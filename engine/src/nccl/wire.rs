@@ -13,7 +13,7 @@ use zipwire_schedule::machine::{Direction, Machine, TransferId};
 use zipwire_schedule::plan::{Exchange, OpKind, Plan, TransferKey};
 use zipwire_schedule::{Failure, Lane, OpId};
 
-use super::call::Gathering;
+use super::call::Call;
 use super::connect::{Connecting, Connections, failed};
 use crate::cuda::wire::{End, Moved, Own, Wire, transfers};
 use crate::transport::{Ended, Meeting, meets_by};
@@ -44,7 +44,7 @@ struct Opening {
     /// The round that is being put on the stream.
     round: Option<Vec<TransferId>>,
     /// A call in place of rounds.
-    call: Option<Gathering>,
+    call: Option<Call>,
     /// Behind the round before.
     begin: Arc<Event>,
 }
@@ -199,7 +199,7 @@ impl<M: Meeting + ?Sized> Wire for Nccl<'_, M> {
     fn open(&mut self, own: &Own<'_>, machine: &Machine, op: OpId) -> Result<(), Failure> {
         let lane = machine.op(op).kind.lane();
         let begin = record(own.device_state.stream(lane)).map_err(|error| own.broken(Some(op), &error))?;
-        let (left, call) = (self.rounds(machine, op), Gathering::of(own, machine, op));
+        let (left, call) = (self.rounds(machine, op), Call::of(own, machine, op));
         let end = self.lanes.iter_mut().find(|end| end.lane == lane);
         let end = end.expect("lanes of all exchanges and calls have communicators");
         end.opening = Some(Opening { op, left, round: None, call, begin });

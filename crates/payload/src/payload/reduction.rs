@@ -20,6 +20,43 @@ pub(super) fn fill(payload: &Payload, ChunkId { segment, chunk }: ChunkId, sum: 
     sum::store(&total, sum.dtype(), out);
 }
 
+/// Offset in bytes of the first value of `received` that is no rounded sum of the contributions in any order: one that differs from their exact sum by
+/// more than a rounding for each of them could (N. Higham, Accuracy and Stability of Numerical Algorithms, section 4.2). Where contributions
+/// are so large that an order of them overflows, any value is one.
+pub(super) fn beyond_rounding(
+    payload: &Payload,
+    ChunkId { segment, chunk }: ChunkId,
+    sum: Sum,
+    received: &[u8],
+) -> Option<u64> {
+    let (width, row_width) = (sum.dtype().width(), DType::Bf16.width());
+    assert!(received.len().is_multiple_of(width), "sums are whole values");
+    let count = received.len() / width;
+    let (shard, offset) = (chunk.shard(), chunk.offset / width as u64 * row_width as u64);
+    let mut values = vec![0; count * row_width];
+    let (mut widened, mut exact, mut sizes) = (vec![0.0; count], vec![0.0_f64; count], vec![0.0_f64; count]);
+    for origin in sum.origins() {
+        let chunk = Chunk { offset, part: chunk.part, flow: chunk.flow, ..Chunk::between(origin, shard) };
+        payload.fill_rows(payload.source(segment), ChunkId { segment, chunk }, &mut values);
+        sum::begin(&mut widened, DType::Bf16, &values);
+        for ((exact, size), value) in exact.iter_mut().zip(&mut sizes).zip(&widened) {
+            *exact += f64::from(*value);
+            *size += f64::from(value.abs());
+        }
+    }
+    let mut sums = vec![0.0; count];
+    sum::begin(&mut sums, sum.dtype(), received);
+    // Half of the distance between 1 and the next value.
+    let unit = if sum.dtype() == DType::Bf16 { 2.0_f64.powi(-8) } else { 2.0_f64.powi(-24) };
+    let share = sum.count() as f64 * unit / (1.0 - sum.count() as f64 * unit);
+    let is_sum = |((value, exact), size): ((&f32, &f64), &f64)| {
+        let overflows = size.is_nan() || *size >= f64::from(f32::MAX) * (1.0 - unit);
+        overflows || (f64::from(*value) - exact).abs() <= share * size + f64::from(f32::MIN_POSITIVE)
+    };
+    let wrong = sums.iter().zip(&exact).zip(&sizes).position(|value| !is_sum(value));
+    wrong.map(|index| (index * width) as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -74,6 +111,32 @@ mod tests {
             all != ring && ring != pairs && pairs != all,
             "orders that cannot be told apart test nothing"
         );
+    }
+
+    /// Every order that plans have is one, for both types; a sum without one of its contributions, or with one twice, is none.
+    #[test]
+    fn sums_in_any_order_are_sums_and_others_are_not() {
+        let count = 2000;
+        for dtype in [DType::Bf16, DType::F32] {
+            let id = |sum: Sum| ChunkId {
+                segment: SEGMENT,
+                chunk: Chunk::between(Rank(1), Rank(1)).with_sum(sum),
+            };
+            let bytes = |sum: Sum| bytes(id(sum).chunk, dtype.width() * count);
+            let all = Sum::all(4, dtype);
+            let wrong = |received: &[u8]| payload().beyond_rounding(id(all), received);
+            for first in 0..4 {
+                let run = Sum::run(Rank(first), 4, 4, dtype);
+                assert_eq!(wrong(&bytes(run)), None);
+                assert_eq!(wrong(&bytes(run.with_partials(dtype))), None, "each addition rounds");
+            }
+            assert_eq!(wrong(&bytes(all.in_groups_of(2))), None);
+            assert!(wrong(&bytes(Sum::run(Rank(0), 3, 4, dtype))).is_some(), "one is missing");
+            let mut bad = bytes(all);
+            // The highest bit of the exponent.
+            bad[dtype.width() * 777 + dtype.width() - 1] ^= 0x40;
+            assert_eq!(wrong(&bad), Some((dtype.width() * 777) as u64));
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::Algorithm;
 use zipwire_schedule::plan::{Batch, Local, Plan};
 
-use super::{CUDA, Capabilities, Executor, PlanReport, PlanRun, ValidationSupport};
+use super::{Capabilities, Executor, PlanReport, PlanRun, ValidationSupport};
 use crate::Cancel;
 use crate::execute::{ExecuteError, Prepared};
 
@@ -35,45 +35,16 @@ impl Executor for Cuda {
         Device::count().err().map(|error| error.to_string())
     }
 
-    /// Takes the layout `split` where a scenario says nothing and no kernel writes the other one.
     fn settle(&self, experiment: &mut Experiment) -> Vec<String> {
-        let mut settled = Vec::new();
-        let calls =
-            |variant: &Variant| variant.ways.iter().flatten().any(|way| way.algorithm == Algorithm::Library);
-        let called: Vec<bool> = experiment.variants.iter().map(calls).collect();
-        for variant in &mut experiment.variants {
-            variant.may_call = false;
-        }
-        experiment.choose_ways();
-        let writes: Vec<bool> =
-            experiment.variants.iter().map(|variant| writes_compact(experiment, variant)).collect();
-        for ((variant, called), writes) in experiment.variants.iter_mut().zip(called).zip(writes) {
-            if called && !calls(variant) {
-                let name = &variant.name;
-                settled.push(format!(
-                    "variant `{name}`: algorithms are planned ones, as GPUs do not call a library yet"
-                ));
-            }
-            if variant.protocol.layout() == Some(Layout::Compact) && variant.layout.is_none() && !writes {
-                variant.layout = Some(Layout::Split);
-                let name = &variant.name;
-                settled.push(format!(
-                    "variant `{name}`: frames have the layout `split`, as no GPU kernel writes `compact` ones of its codec"
-                ));
-            }
-        }
+        let mut settled = without_calls(experiment);
+        settled.extend(with_written_layouts(experiment));
         settled
     }
 
     fn check(&self, prepared: &Prepared<'_>, index: usize) -> Result<(), ExecuteError> {
         let plan = &prepared.planned(index).plan;
-        let check = || -> Result<(), EngineError> {
-            cuda::check(plan)?;
-            let devices = gpus(prepared)?;
-            check_code(plan, devices)?;
-            cuda::check_memory(plan, devices)
-        };
-        check().map_err(|error| refused(prepared, index, error))
+        let checked = cuda::check(plan).and_then(|()| check_gpus(prepared, plan));
+        checked.map_err(|error| refused(self, prepared, index, error))
     }
 
     fn run_plan(
@@ -82,7 +53,7 @@ impl Executor for Cuda {
         run: &PlanRun<'_>,
         cancel: &Cancel,
     ) -> Result<PlanReport, ExecuteError> {
-        let devices = gpus(prepared).map_err(|error| refused(prepared, run.index, error.into()))?;
+        let devices = gpus(prepared).map_err(|error| refused(self, prepared, run.index, error.into()))?;
         let setup = cuda::CudaSetup {
             plan: run.plan,
             payload: prepared.payload_of(run, self)?,
@@ -95,6 +66,43 @@ impl Executor for Cuda {
         // Ranks may share a GPU, and copies are no network.
         Ok(PlanReport::of_run(report, false))
     }
+}
+
+/// Takes planned algorithms where a scenario says nothing and a library's collective would be chosen.
+fn without_calls(experiment: &mut Experiment) -> Vec<String> {
+    let calls =
+        |variant: &Variant| variant.ways.iter().flatten().any(|way| way.algorithm == Algorithm::Library);
+    let called: Vec<bool> = experiment.variants.iter().map(calls).collect();
+    for variant in &mut experiment.variants {
+        variant.may_call = false;
+    }
+    experiment.choose_ways();
+    let changed =
+        experiment.variants.iter().zip(called).filter(|(variant, called)| *called && !calls(variant));
+    let line = |variant: &Variant| {
+        format!(
+            "variant `{}`: algorithms are planned ones, as copies between GPUs are no library",
+            variant.name
+        )
+    };
+    changed.map(|(variant, _)| line(variant)).collect()
+}
+
+/// Takes the layout `split` where a scenario says nothing and no kernel writes the other one.
+pub(super) fn with_written_layouts(experiment: &mut Experiment) -> Vec<String> {
+    let writes: Vec<bool> =
+        experiment.variants.iter().map(|variant| writes_compact(experiment, variant)).collect();
+    let mut settled = Vec::new();
+    for (variant, writes) in experiment.variants.iter_mut().zip(writes) {
+        if variant.protocol.layout() == Some(Layout::Compact) && variant.layout.is_none() && !writes {
+            variant.layout = Some(Layout::Split);
+            let name = &variant.name;
+            settled.push(format!(
+                "variant `{name}`: frames have the layout `split`, as no GPU kernel writes `compact` ones of its codec"
+            ));
+        }
+    }
+    settled
 }
 
 /// Whether kernels write compact frames of the types of all calls, coded or not, with the codec of a variant.
@@ -125,7 +133,14 @@ fn check_code(plan: &Plan, devices: &[Device]) -> Result<(), GpuError> {
     Ok(())
 }
 
-fn gpus<'p>(prepared: &'p Prepared<'_>) -> Result<&'p [Device], GpuError> {
+/// Whether the GPUs of this process have the code and the room for a plan.
+pub(super) fn check_gpus(prepared: &Prepared<'_>, plan: &Plan) -> Result<(), EngineError> {
+    let devices = gpus(prepared)?;
+    check_code(plan, devices)?;
+    cuda::check_memory(plan, devices)
+}
+
+pub(super) fn gpus<'p>(prepared: &'p Prepared<'_>) -> Result<&'p [Device], GpuError> {
     if let Some(gpus) = prepared.gpus.get() {
         return Ok(gpus);
     }
@@ -133,11 +148,16 @@ fn gpus<'p>(prepared: &'p Prepared<'_>) -> Result<&'p [Device], GpuError> {
     Ok(prepared.gpus.get_or_init(|| gpus))
 }
 
-fn refused(prepared: &Prepared<'_>, index: usize, error: EngineError) -> ExecuteError {
+pub(super) fn refused(
+    executor: &dyn Executor,
+    prepared: &Prepared<'_>,
+    index: usize,
+    error: EngineError,
+) -> ExecuteError {
     if let EngineError::Gpu(error) = &error
         && error.is_absence()
     {
-        return ExecuteError::Unavailable(CUDA.name(), error.to_string());
+        return ExecuteError::Unavailable(executor.name(), error.to_string());
     }
-    ExecuteError::Refused(prepared.experiment.variants[index].name.clone(), CUDA.name(), error)
+    ExecuteError::Refused(prepared.experiment.variants[index].name.clone(), executor.name(), error)
 }

@@ -12,6 +12,7 @@ macro_rules! says {
 
 mod cuda;
 mod mpi;
+mod nccl;
 mod sim;
 mod threads;
 
@@ -43,8 +44,11 @@ pub const CUDA: &dyn Executor = &cuda::Cuda;
 /// Ranks as processes over MPI.
 pub const MPI: &dyn Executor = &mpi::Mpi;
 
+/// Ranks on GPUs over NCCL.
+pub const NCCL: &dyn Executor = &nccl::Nccl;
+
 /// All executors of this version, in the order in which they are listed.
-pub const ALL: &[&dyn Executor] = &[SIM, THREADS, MPI, CUDA];
+pub const ALL: &[&dyn Executor] = &[SIM, THREADS, MPI, CUDA, NCCL];
 
 /// Something that carries out plans.
 ///

@@ -1,0 +1,140 @@
+//! Ranks on GPUs over NCCL: threads of this process, or a process each where a launcher has started this one.
+
+use zipwire_engine::cuda::{self, CudaSetup};
+use zipwire_engine::host::RunResult;
+use zipwire_engine::mpi::{World, WorldError};
+use zipwire_engine::nccl::library::{Library, library};
+use zipwire_engine::nccl::{self, ProcessSetup};
+use zipwire_kernels::{Device, GpuError};
+use zipwire_payload::Payload;
+use zipwire_scenarios::Experiment;
+use zipwire_schedule::Plan;
+
+use super::cuda::{check_gpus, gpus, refused, with_written_layouts};
+use super::{Capabilities, Executor, PlanReport, PlanRun, Ranks, ValidationSupport};
+use crate::Cancel;
+use crate::execute::{ExecuteError, Prepared};
+use crate::launch::{Follower, JobError, job, launched};
+
+#[derive(Debug)]
+pub(super) struct Nccl;
+
+impl Executor for Nccl {
+    says! {
+        name: &'static str = "nccl";
+        summary: &'static str = "ranks on GPUs over NCCL";
+        clock: &'static str = "device";
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            ranks: if launched().is_some() { Ranks::Processes } else { Ranks::Inside },
+            adapts: true,
+            validation: ValidationSupport::Probed,
+            ..Capabilities::REAL
+        }
+    }
+
+    fn times(&self, _: &Experiment) -> &'static str {
+        "measured over NCCL (phases of compute take what copies of their results do; all else is what these GPUs and links take)"
+    }
+
+    fn missing(&self) -> Option<String> {
+        let gpus = Device::count().err().map(|error| error.to_string());
+        gpus.or_else(|| library().err().map(|error| error.to_string()))
+    }
+
+    fn settle(&self, experiment: &mut Experiment) -> Vec<String> {
+        with_written_layouts(experiment)
+    }
+
+    fn check(&self, prepared: &Prepared<'_>, index: usize) -> Result<(), ExecuteError> {
+        self.library()?;
+        let plan = &prepared.planned(index).plan;
+        let checked = nccl::check(plan).and_then(|()| match self.capabilities().ranks {
+            Ranks::Inside => check_gpus(prepared, plan),
+            // Each process finds out by itself whether its GPU has room.
+            Ranks::Processes => Ok(()),
+        });
+        checked.map_err(|error| refused(self, prepared, index, error))?;
+        if self.capabilities().ranks == Ranks::Processes {
+            let guard = job();
+            check_ranks(&guard.as_ref().ok_or(ExecuteError::NoJob)?.world, plan)?;
+        }
+        Ok(())
+    }
+
+    fn run_plan(
+        &self,
+        prepared: &mut Prepared<'_>,
+        run: &PlanRun<'_>,
+        cancel: &Cancel,
+    ) -> Result<PlanReport, ExecuteError> {
+        let (library, payload) = (self.library()?, prepared.payload_of(run, self)?);
+        let gpu = |error: GpuError| refused(self, prepared, run.index, error.into());
+        let (ran, is_shared) = match self.capabilities().ranks {
+            Ranks::Inside => {
+                let devices = gpus(prepared).map_err(gpu)?;
+                let setup = CudaSetup {
+                    plan: run.plan,
+                    payload,
+                    iterations: run.iterations.clone(),
+                    stuck_after: cuda::STUCK_AFTER,
+                    devices,
+                };
+                let ran = nccl::run(&setup, library, cancel.flag()).map(Some);
+                (ran, run.plan.programs.len() > devices.len())
+            }
+            Ranks::Processes => {
+                let count = Device::count().map_err(gpu)?;
+                let mut guard = job();
+                let world = guard.as_mut().ok_or(ExecuteError::NoJob)?.begin_plan(self, prepared, run)?;
+                let here = world.members().iter().filter(|member| member.host == world.own().host).count();
+                let name = &prepared.experiment.variants[run.index].name;
+                (run_rank(world, name, run, payload, library)?, here > count)
+            }
+        };
+        let report = ran.map_err(|failure| prepared.failed(run.index, self, failure))?;
+        // Ranks that share a GPU share its memory in place of links.
+        Ok(PlanReport::of_run(report.expect("rank 0 has the report of all"), !is_shared))
+    }
+
+    fn follow_plan(&self, follower: &mut Follower<'_>, run: &PlanRun<'_>) -> Result<(), JobError> {
+        let payload = run.payload.ok_or_else(|| JobError::task("a run without a payload"))?;
+        let name = follower.variant_name().to_owned();
+        let world = &mut *follower.world;
+        let library = library().map_err(|error| {
+            world.refuse(&error.to_string());
+            JobError::Failed
+        })?;
+        // Rank 0 has the reports of all, and says which failure came first.
+        run_rank(world, &name, run, payload, library)?.map(|_| ()).map_err(|_| JobError::Failed)
+    }
+}
+
+impl Nccl {
+    fn library(&self) -> Result<&'static Library, ExecuteError> {
+        library().map_err(|error| ExecuteError::Unavailable(self.name(), error.to_string()))
+    }
+}
+
+fn check_ranks(world: &World, plan: &Plan) -> Result<(), ExecuteError> {
+    match world.check_ranks(plan) {
+        Err(WorldError::Ranks { ranks, processes }) => Err(ExecuteError::Processes { ranks, processes }),
+        checked => Ok(checked?),
+    }
+}
+
+/// Runs this process's rank of a plan, as all processes run theirs.
+fn run_rank(
+    world: &mut World,
+    name: &str,
+    run: &PlanRun<'_>,
+    payload: &Payload,
+    library: &'static Library,
+) -> Result<RunResult, WorldError> {
+    let (iterations, stuck_after, host) =
+        (run.iterations.clone(), world.patience(), world.own().host.clone());
+    let setup = ProcessSetup { plan: run.plan, payload, iterations, stuck_after, library, host: &host };
+    world.run_meeting(name, run.plan, |meeting| nccl::run_process(&setup, meeting))
+}
