@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use common::conformance::{cases, conforms};
 use common::gpus;
 use libtest_mimic::{Arguments, Trial};
-use zipwire::executors::{CUDA, Ranks};
-use zipwire::{executors, simd_from_environment};
+use zipwire::executors::Ranks;
+use zipwire::{Executor, executors, simd_from_environment};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -25,12 +25,11 @@ fn main() -> ExitCode {
     });
     let trials = real.flat_map(|executor| {
         let is_missing = executor.missing().is_some();
-        if executor == CUDA && !is_missing {
-            return gpus::trials(
-                &cases,
-                |_, _| false,
-                |case, variant| conforms(CUDA, case, Some(&[variant])),
-            );
+        let on_gpus = gpus::EXECUTORS.into_iter().find(|(known, _)| *known == executor && !is_missing);
+        if let Some(on_gpus) = on_gpus {
+            let test =
+                |executor: &dyn Executor, case: &_, variant| conforms(executor, case, Some(&[variant]));
+            return gpus::trials(&cases, on_gpus, |_, _| false, test);
         }
         let trial = |case: &common::conformance::Case| {
             let (name, case) = (format!("{}::{executor}", case.name), case.clone());

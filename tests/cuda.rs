@@ -15,12 +15,18 @@ use std::process::ExitCode;
 use common::conformance::{Case, cases, conforms};
 use common::gpus;
 use libtest_mimic::{Failed, Trial};
+use zipwire::Executor;
 use zipwire::codec::{DType, Layout};
 use zipwire::engine::cuda::kernels;
-use zipwire::executors::CUDA;
+use zipwire::engine::nccl::library::share_gpus;
 use zipwire_emulation::{Controls, harness, plays_whole_forms};
 
 fn main() -> ExitCode {
+    #[expect(unsafe_code, reason = "the environment is changed while no other thread can read it")]
+    // SAFETY: this is the first call of the program, which has no thread but this one.
+    unsafe {
+        share_gpus();
+    }
     let sources = kernels::sources();
     // A plain run compiles what it plays: values of BF16, and sums.
     let is_needed =
@@ -31,7 +37,9 @@ fn main() -> ExitCode {
 }
 
 fn trials() -> Vec<Trial> {
-    let mut trials = gpus::trials(&cases(32), is_long, conforms_delayed);
+    let cases = cases(32);
+    let of = |executor| gpus::trials(&cases, executor, is_long, conforms_delayed);
+    let mut trials: Vec<Trial> = gpus::EXECUTORS.into_iter().flat_map(of).collect();
     let command = |name: &str, test: fn()| {
         Trial::test(name, move || {
             test();
@@ -82,9 +90,9 @@ fn is_long(case: &Case, layout: Layout) -> bool {
     !is_short(&SHORT) || layout == Layout::Compact && !is_short(&SHORT_COMPACT)
 }
 
-fn conforms_delayed(case: &Case, variant: usize) -> Result<(), Failed> {
+fn conforms_delayed(executor: &dyn Executor, case: &Case, variant: usize) -> Result<(), Failed> {
     let controls = Controls::find().expect("the harness has started this below the emulation");
     controls.set_seed(1);
     controls.set_delay_us(300);
-    conforms(CUDA, case, Some(&[variant]))
+    conforms(executor, case, Some(&[variant]))
 }
