@@ -309,7 +309,7 @@ fn exit_code_of_run(error: &ExecuteError) -> u8 {
         | ExecuteError::Refused(..)
         | ExecuteError::Fault { .. }
         | ExecuteError::Drift(_)
-        | ExecuteError::Adaptive(_)
+        | ExecuteError::Adaptive(..)
         | ExecuteError::OtherWork { .. }
         | ExecuteError::UnknownCall(_)
         | ExecuteError::Model(_)

@@ -25,10 +25,8 @@ use crate::table;
 const SIZES: usize = 64;
 
 pub(crate) fn run(args: &BenchCollectiveArgs, cancel: &Cancel) -> Result<(), CliError> {
-    if args.on.capabilities().ranks == Ranks::Inside {
-        return run_here(args, cancel);
-    }
-    if args.op.contains(&Operation::SendRecv) {
+    let capabilities = args.on.capabilities();
+    if capabilities.ranks == Ranks::Processes && args.op.contains(&Operation::SendRecv) {
         let name = Operation::SendRecv.name();
         return Err(CliError::Usage(format!(
             "`--op {name}` does not run on `{}` yet\nhelp: `zipwire run` takes scenarios of transfers there",
@@ -36,7 +34,7 @@ pub(crate) fn run(args: &BenchCollectiveArgs, cancel: &Cancel) -> Result<(), Cli
         )));
     }
     let job = || Ok(RanksToStart { ranks: ranks(&bench(args)?)?, folder: None });
-    with_ranks(&args.mpi, job, cancel, || run_here(args, cancel))
+    with_ranks(&[args.on], &args.mpi, job, cancel, || run_here(args, cancel))
 }
 
 /// The benchmark that the arguments describe.
@@ -249,7 +247,7 @@ fn of_operation(operation: Operation, rows: &[&CollectiveRow]) -> String {
             redop(operation).to_owned(),
             row.variant.to_owned(),
             row.algorithm.clone(),
-            by(row.by).to_owned(),
+            by(row.by),
             two(row.time_s * 1e6),
             two(row.algbw),
             two(row.busbw),
@@ -264,12 +262,13 @@ fn of_operation(operation: Operation, rows: &[&CollectiveRow]) -> String {
     table::text(&lines)
 }
 
-fn by(by: By) -> &'static str {
-    match by {
+fn by(by: By) -> String {
+    let by = match by {
         By::Simulation => "simulation",
         By::ClosedForm => "closed form",
         By::Library => "library",
         By::Execution => "execution",
-        By::Mpi => "MPI",
-    }
+        By::Own(executor) => return executor.to_uppercase(),
+    };
+    by.to_owned()
 }

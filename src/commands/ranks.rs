@@ -2,21 +2,26 @@
 
 use std::collections::BTreeSet;
 
-use zipwire::Cancel;
+use zipwire::executors::Ranks;
 use zipwire::launch::{self, Attendance, RanksToStart, Role, attended};
+use zipwire::{Cancel, Executor};
 
 use crate::cli::MpiArgs;
 use crate::error::CliError;
 use crate::table;
 
-/// Runs a command with as many processes as `job` says. On rank 0 of a job this process runs `command`; other ranks follow rank 0; a process
-/// that is no rank starts them all, and reports how they ended.
+/// Runs a command whose ranks are those of `executors`. Where they are processes, there are as many as `job` says: on rank 0 of a job this process
+/// runs `command`; other ranks follow rank 0; a process that is no rank starts them all, and reports how they ended.
 pub(crate) fn with_ranks(
+    executors: &[&dyn Executor],
     arguments: &MpiArgs,
     job: impl FnOnce() -> Result<RanksToStart, CliError>,
     cancel: &Cancel,
     command: impl FnOnce() -> Result<(), CliError>,
 ) -> Result<(), CliError> {
+    if executors.iter().all(|executor| executor.capabilities().ranks == Ranks::Inside) {
+        return command();
+    }
     if launch::launched().is_none() {
         return Ok(launch::start(arguments.launcher.as_deref(), &job()?, cancel)?);
     }

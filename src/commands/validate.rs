@@ -315,7 +315,7 @@ fn run_on_hosts(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> {
         predicted_by_file(args, &experiment)?;
         Ok(RanksToStart { ranks: experiment.topology.ranks(), folder: args.out.clone() })
     };
-    with_ranks(&args.mpi, job, cancel, || run_on_hosts_here(args, cancel))
+    with_ranks(&[args.on], &args.mpi, job, cancel, || run_on_hosts_here(args, cancel))
 }
 
 fn selected(args: &ValidateArgs) -> Result<Experiment, CliError> {

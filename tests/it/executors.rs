@@ -49,7 +49,7 @@ impl Executor for Echo {
 
     fn check(&self, prepared: &Prepared<'_>, index: usize) -> Result<(), ExecuteError> {
         let name = prepared.experiment().variants[index].name.clone();
-        if self.refuses { Err(ExecuteError::Adaptive(name)) } else { Ok(()) }
+        if self.refuses { Err(ExecuteError::Adaptive(name, "others".to_owned())) } else { Ok(()) }
     }
 
     fn run_plan(

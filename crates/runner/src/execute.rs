@@ -240,7 +240,7 @@ impl<'a> Prepared<'a> {
             }
         }
         if variant.is_adaptive() && !(capabilities.adapts && experiment.faults.is_empty()) {
-            return Err(ExecuteError::Adaptive(variant.name.clone()));
+            return Err(ExecuteError::Adaptive(variant.name.clone(), executors::adapting()));
         }
         if !experiment.faults.is_empty() && capabilities.faults == FaultSupport::None {
             return Err(ExecuteError::Refused(variant.name.clone(), name, EngineError::Faults));

@@ -333,12 +333,33 @@ impl World {
         run: impl FnOnce(&mut dyn Meeting) -> RunResult,
     ) -> Result<RunResult, WorldError> {
         self.check_ranks(plan)?;
-        let memory = Arc::new(Memory::empty());
-        self.shared.with(|link| link.begin_run(Arc::clone(&memory), 1));
-        let mut rank = MpiRank::new(Arc::clone(&self.shared), name, self.rank, memory, self.patience);
-        let result = run(&mut rank);
+        let result = run(&mut self.seat(name));
         self.note_result(name, &result);
         Ok(result)
+    }
+
+    /// Does this process's part of something for which ranks only meet, as all others do theirs; `name` is what it is called.
+    ///
+    /// # Errors
+    /// Of `part`.
+    pub fn do_together<R>(
+        &mut self,
+        name: &str,
+        part: impl FnOnce(&mut dyn Meeting) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let result = part(&mut self.seat(name));
+        if let Err(failure) = &result {
+            self.note_end(name, failure.kind == FailureKind::Cancelled, &failure.to_string());
+            self.has_failed = true;
+        }
+        result
+    }
+
+    /// Place of this process among the others in something that has no memory of its own.
+    fn seat(&self, name: &str) -> MpiRank {
+        let memory = Arc::new(Memory::empty());
+        self.shared.with(|link| link.begin_run(Arc::clone(&memory), 1));
+        MpiRank::new(Arc::clone(&self.shared), name, self.rank, memory, self.patience)
     }
 
     fn note_result(&mut self, name: &str, result: &RunResult) {

@@ -44,44 +44,18 @@ impl Connections<'_> {
         rank: &mut Connecting<'_, M>,
     ) -> Result<Vec<(Lane, Communicator)>, Failure> {
         let lanes = self.lanes();
-        let ids = self.ids(rank, lanes.len())?;
-        let (own, ranks) = (rank.meeting.rank(), self.plan.rank_count());
-        let mut communicators = Vec::new();
-        for (lane, id) in lanes.into_iter().zip(ids) {
-            let name = format!("zipwire {}", lane.name());
-            let config = Config { max_ctas: self.shares_gpus.then_some(CTAS_ON_SHARED), name };
-            let begun = Communicator::begin(self.library, rank.device, &id, own.0, ranks, &config);
-            let communicator = begun.map_err(|error| failed(own, &error))?;
-            // Whoever fails leaves what it has to the end of the process, which the driver cleans up.
-            let connected = rank
-                .wait(|| Ok(communicator.state()? == State::Ready))
-                .and_then(|()| self.warm_up(rank, &communicator, lane));
-            if let Err(failure) = connected {
-                // The first failure says more than one of ending it.
-                let _ = communicator.abort();
-                return Err(failure);
-            }
-            communicators.push((lane, communicator));
-        }
-        Ok(communicators)
-    }
-
-    /// The ids that rank 0 draws for all.
-    fn ids<M: Meeting + ?Sized>(
-        &self,
-        rank: &mut Connecting<'_, M>,
-        count: usize,
-    ) -> Result<Vec<UniqueId>, Failure> {
-        let own = rank.meeting.rank();
-        let mut word = Vec::new();
-        if own == Rank(0) {
-            for _ in 0..count {
-                word.extend(self.library.unique_id().map_err(|error| failed(own, &error))?.to_bytes());
+        let names: Vec<String> = lanes.iter().map(|lane| lane.name().to_owned()).collect();
+        let begun = rank.begin(self.library, self.plan.rank_count(), &names, self.shares_gpus)?;
+        let communicators: Vec<(Lane, Communicator)> = lanes.into_iter().zip(begun).collect();
+        let warm =
+            communicators.iter().try_for_each(|(lane, communicator)| self.warm_up(rank, communicator, *lane));
+        match warm {
+            Ok(()) => Ok(communicators),
+            Err(failure) => {
+                abort(communicators.into_iter().map(|(_, communicator)| communicator));
+                Err(failure)
             }
         }
-        let words = rank.meeting.barrier(&word).map_err(|ended| ended_early(own, &ended))?;
-        let (ids, _) = words[0].as_chunks();
-        Ok(ids.iter().copied().map(UniqueId::from_bytes).collect())
     }
 
     /// Sends a byte to each peer of a lane, so that no iteration has to connect.
@@ -116,8 +90,52 @@ impl Connections<'_> {
 }
 
 impl<M: Meeting + ?Sized> Connecting<'_, M> {
+    /// Begins a communicator for each name, together with all others.
+    pub(super) fn begin(
+        &mut self,
+        library: &'static Library,
+        ranks: u32,
+        names: &[String],
+        shares_gpus: bool,
+    ) -> Result<Vec<Communicator>, Failure> {
+        let own = self.meeting.rank();
+        let mut begun = Vec::new();
+        for (id, name) in self.ids(library, names.len())?.iter().zip(names) {
+            let name = format!("zipwire {name}");
+            let config = Config { max_ctas: shares_gpus.then_some(CTAS_ON_SHARED), name };
+            let connected = Communicator::begin(library, self.device, id, own.0, ranks, &config);
+            let connected = connected.map_err(|error| failed(own, &error)).and_then(|communicator| {
+                let connected = self.wait(|| Ok(communicator.state()? == State::Ready));
+                begun.push(communicator);
+                connected
+            });
+            if let Err(failure) = connected {
+                abort(begun);
+                return Err(failure);
+            }
+        }
+        Ok(begun)
+    }
+
+    /// The ids that rank 0 draws for all.
+    fn ids(&mut self, library: &Library, count: usize) -> Result<Vec<UniqueId>, Failure> {
+        let own = self.meeting.rank();
+        let mut word = Vec::new();
+        if own == Rank(0) {
+            for _ in 0..count {
+                word.extend(library.unique_id().map_err(|error| failed(own, &error))?.to_bytes());
+            }
+        }
+        let words = self.meeting.barrier(&word).map_err(|ended| ended_early(own, &ended))?;
+        let (ids, _) = words[0].as_chunks();
+        Ok(ids.iter().copied().map(UniqueId::from_bytes).collect())
+    }
+
     /// Waits for something that depends on others, and looks for the end of the run.
-    fn wait(&mut self, mut is_there: impl FnMut() -> Result<bool, NcclError>) -> Result<(), Failure> {
+    pub(super) fn wait(
+        &mut self,
+        mut is_there: impl FnMut() -> Result<bool, NcclError>,
+    ) -> Result<(), Failure> {
         let (own, begin) = (self.meeting.rank(), Instant::now());
         while !is_there().map_err(|error| failed(own, &error))? {
             if begin.elapsed() >= self.stuck_after {
@@ -129,6 +147,13 @@ impl<M: Meeting + ?Sized> Connecting<'_, M> {
         }
         Ok(())
     }
+}
+
+/// Gives up communicators of a rank that has failed: the failure says more than one of ending them.
+fn abort(communicators: impl IntoIterator<Item = Communicator>) {
+    communicators.into_iter().for_each(|communicator| {
+        let _ = communicator.abort();
+    });
 }
 
 /// Receivers and senders that a rank has on a lane.

@@ -5,6 +5,7 @@
 
 mod call;
 mod connect;
+mod timing;
 mod wire;
 
 use std::ops::Range;
@@ -29,6 +30,7 @@ use crate::report::{Hello, RankReport, ended_early};
 use crate::transport::Meeting;
 use crate::transport::local::Seat;
 
+pub use self::timing::{Timed, Timing, time_collective, time_collective_of_process};
 pub use zipwire_nccl as library;
 
 /// How long communicators may take to end when a run has ended well.
@@ -143,19 +145,27 @@ fn begin_process(
     setup: &ProcessSetup<'_>,
     meeting: &mut dyn Meeting,
 ) -> Result<(Device, DeviceState, usize, bool), Failure> {
-    let (plan, rank, host) = (setup.plan, meeting.rank(), setup.host.as_bytes());
-    let hosts = meeting.barrier(host).map_err(|ended| ended_early(rank, &ended))?;
-    let on_host = |ranks: usize| hosts[..ranks].iter().filter(|other| other.as_slice() == host).count();
+    let (plan, rank) = (setup.plan, meeting.rank());
+    let (device, here, gpus) = process_gpu(setup.host, meeting)?;
+    let program = &plan.programs[rank.index()];
+    let built = DeviceState::build(&device, plan, program, setup.payload, &mut Kernels::default());
+    let device_state =
+        built.map_err(|error| Failure::new(rank, None, FailureKind::Device, error.to_string()))?;
+    Ok((device, device_state, here, here > gpus))
+}
+
+/// The GPU of this process among those of its host, the ranks on the host, and its GPUs.
+fn process_gpu<M: Meeting + ?Sized>(host: &str, meeting: &mut M) -> Result<(Device, usize, usize), Failure> {
+    let rank = meeting.rank();
+    let hosts = meeting.barrier(host.as_bytes()).map_err(|ended| ended_early(rank, &ended))?;
+    let on_host =
+        |ranks: usize| hosts[..ranks].iter().filter(|other| other.as_slice() == host.as_bytes()).count();
     let (before, here) = (on_host(rank.index()), on_host(hosts.len()));
-    let build = || -> Result<_, GpuError> {
+    let open = || -> Result<_, GpuError> {
         let gpus = Device::count()?;
-        let device = Device::open(before % gpus)?;
-        let program = &plan.programs[rank.index()];
-        let device_state =
-            DeviceState::build(&device, plan, program, setup.payload, &mut Kernels::default())?;
-        Ok((device, device_state, here, here > gpus))
+        Ok((Device::open(before % gpus)?, here, gpus))
     };
-    build().map_err(|error| Failure::new(rank, None, FailureKind::Device, error.to_string()))
+    open().map_err(|error| Failure::new(rank, None, FailureKind::Device, error.to_string()))
 }
 
 /// Runs a rank over a wire, and ends its communicators: by an abort where the run has failed, as kernels may wait for ever.

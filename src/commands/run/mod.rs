@@ -6,7 +6,6 @@ mod tables;
 mod verdict;
 
 use zipwire::Cancel;
-use zipwire::executors::Ranks;
 use zipwire::launch::RanksToStart;
 use zipwire::scenarios::Scenario;
 
@@ -16,9 +15,6 @@ use crate::cli::RunArgs;
 use crate::error::CliError;
 
 pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
-    if args.on.iter().all(|executor| executor.capabilities().ranks == Ranks::Inside) {
-        return run_here(args, cancel);
-    }
     let job = || {
         let experiment = load_scenario(&args.scenario)?;
         // Of serving, GPUs that no pool has do nothing.
@@ -27,7 +23,7 @@ pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
         let ranks = pools.unwrap_or_else(|| experiment.topology.ranks());
         Ok(RanksToStart { ranks, folder: Some(args.folder(&experiment.name)) })
     };
-    with_ranks(&args.mpi, job, cancel, || run_here(args, cancel))
+    with_ranks(&args.on, &args.mpi, job, cancel, || run_here(args, cancel))
 }
 
 fn run_here(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {

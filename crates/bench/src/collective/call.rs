@@ -76,10 +76,11 @@ impl Call<'_> {
         }
     }
 
-    /// Measures the MPI library's own collective between the real ranks; `None` if MPI has no such collective.
-    pub(super) fn of_library(&self) -> Result<Option<CollectiveRow>, CollectiveBenchError> {
+    /// Measures a collective of the executor's own library between the real ranks; `None` if it has none.
+    pub(super) fn of_library(&self, cancel: &Cancel) -> Result<Option<CollectiveRow>, CollectiveBenchError> {
         let executor = self.bench.executor;
-        let timed = executor.time_library(self.operation, self.bytes, REAL_ITERATIONS);
+        let ranks = self.cluster.topology.ranks();
+        let timed = executor.time_library(self.operation, ranks, self.bytes, REAL_ITERATIONS, cancel);
         let Some(time) = timed.map_err(|error| self.failed(error))? else { return Ok(None) };
         let outcome = Outcome {
             algorithm: time.function.to_owned(),
@@ -87,7 +88,7 @@ impl Call<'_> {
             ratio: 1.0,
             codec_s: 0.0,
             uncompressed_s: None,
-            by: By::Mpi,
+            by: By::Own(executor.name()),
         };
         Ok(Some(CollectiveRow { variant: executor.name(), ..self.row_of(outcome) }))
     }

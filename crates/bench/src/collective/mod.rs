@@ -77,7 +77,7 @@ pub fn bench_collective(
     for call in calls {
         begin(format!("{} {} B {}", call.operation.name(), call.bytes, call.protocol.name()));
         if Some(&call.protocol) == bench.protocols.first() {
-            report.rows.extend(call.of_library()?);
+            report.rows.extend(call.of_library(cancel)?);
         }
         report.rows.push(call.row(cancel, &mut report.notes)?);
     }

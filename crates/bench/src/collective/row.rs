@@ -1,14 +1,13 @@
 //! Rows of a benchmark of collectives, with sizes as nccl-tests rounds and prints them.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use zipwire_cluster::library::Operation;
 use zipwire_codec::DType;
 use zipwire_schedule::Protocol;
 use zipwire_traces::Split;
 
 /// How the time of a row is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// Its plan was simulated.
     Simulation,
@@ -18,8 +17,20 @@ pub enum By {
     Library,
     /// Real ranks carried its plan out, and every byte was compared unless that was left out: this machine's time, not the cluster's.
     Execution,
-    /// The collective of the MPI library that connects real ranks.
-    Mpi,
+    /// The collective of the library of an executor, named here, between its ranks.
+    Own(&'static str),
+}
+
+impl Serialize for By {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(match self {
+            Self::Simulation => "simulation",
+            Self::ClosedForm => "closed-form",
+            Self::Library => "library",
+            Self::Execution => "execution",
+            Self::Own(executor) => executor,
+        })
+    }
 }
 
 /// One operation of one size in one protocol.
@@ -63,7 +74,7 @@ pub struct CollectiveRow {
 pub(super) fn compare(rows: &mut [CollectiveRow]) {
     let native: Vec<CollectiveRow> =
         rows.iter().filter(|row| row.variant == Protocol::Native.name()).cloned().collect();
-    for row in rows.iter_mut().filter(|row| !matches!(row.by, By::Execution | By::Mpi)) {
+    for row in rows.iter_mut().filter(|row| !matches!(row.by, By::Execution | By::Own(_))) {
         let is_same = |other: &&CollectiveRow| (other.op, other.bytes) == (row.op, row.bytes);
         let Some(first) = native.iter().find(is_same) else { continue };
         row.speedup = Some(first.time_s / row.time_s);

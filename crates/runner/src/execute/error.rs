@@ -6,7 +6,7 @@ use zipwire_engine::EngineError;
 use zipwire_engine::mpi::WorldError;
 use zipwire_engine::serving::ServeError;
 use zipwire_scenarios::ScenarioError;
-use zipwire_schedule::{PlanError, RunFailure};
+use zipwire_schedule::{Failure, PlanError, RunFailure};
 use zipwire_sim::{SimError, SizeError};
 
 use crate::memory;
@@ -119,6 +119,8 @@ pub enum ExecuteError {
     Refused(String, &'static str, EngineError),
     #[error("variant `{0}` on `{1}` failed in {2}")]
     Run(String, &'static str, Box<RunFailure>),
+    #[error("`{0}` cannot time a collective of its library: {1}")]
+    Timing(&'static str, #[source] Box<Failure>),
     #[error("this process is not rank 0 of a job of MPI processes\nhelp: start it by `mpirun`")]
     NoJob,
     #[error(
@@ -140,10 +142,10 @@ pub enum ExecuteError {
     )]
     Drift(&'static str),
     #[error(
-        "variant `{0}` is adaptive: it runs on `sim` and `threads`, and not with faults\n\
+        "variant `{0}` is adaptive: it runs on {1}, and not with faults\n\
          help: choose other variants with `--variant`; those that are its arms run everywhere"
     )]
-    Adaptive(String),
+    Adaptive(String, String),
     #[error(
         "`fault.{index}` hits no transfer of any variant\n\
          help: `zipwire plan` lists the transfers; `segment` and `stage` can be left out"

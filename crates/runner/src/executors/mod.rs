@@ -147,8 +147,10 @@ pub trait Executor: Sync {
     fn time_library(
         &self,
         _operation: Operation,
+        _ranks: u32,
         _bytes: u64,
         _rounds: u32,
+        _cancel: &Cancel,
     ) -> Result<Option<LibraryTime>, ExecuteError> {
         Ok(None)
     }
@@ -375,9 +377,17 @@ pub fn named(name: &str) -> Result<&'static dyn Executor, String> {
 
 /// Names of the executors that serve requests, joined by `or`.
 pub(crate) fn serving() -> String {
-    let names =
-        ALL.iter().filter(|executor| executor.capabilities().serves).map(|executor| format!("`{executor}`"));
-    names.collect::<Vec<_>>().join(" or ")
+    able(|capabilities| capabilities.serves)
+}
+
+/// Names of the executors that run adaptive variants, likewise.
+pub(crate) fn adapting() -> String {
+    able(|capabilities| capabilities.adapts)
+}
+
+fn able(is_able: impl Fn(&Capabilities) -> bool) -> String {
+    let able = ALL.iter().filter(|executor| is_able(&executor.capabilities()));
+    able.map(|executor| format!("`{executor}`")).collect::<Vec<_>>().join(" or ")
 }
 
 /// The names of all executors, separated by commas.

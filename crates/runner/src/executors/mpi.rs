@@ -117,8 +117,10 @@ impl Executor for Mpi {
     fn time_library(
         &self,
         operation: Operation,
+        _: u32,
         bytes: u64,
         rounds: u32,
+        _: &Cancel,
     ) -> Result<Option<LibraryTime>, ExecuteError> {
         let Some(collective) = collective(operation) else { return Ok(None) };
         let mut guard = job();

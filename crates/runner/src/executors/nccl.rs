@@ -1,17 +1,20 @@
 //! Ranks on GPUs over NCCL: threads of this process, or a process each where a launcher has started this one.
 
+use std::time::Duration;
+
+use zipwire_cluster::library::Operation;
 use zipwire_engine::cuda::{self, CudaSetup};
 use zipwire_engine::host::RunResult;
 use zipwire_engine::mpi::{World, WorldError};
 use zipwire_engine::nccl::library::{Library, library};
-use zipwire_engine::nccl::{self, ProcessSetup};
+use zipwire_engine::nccl::{self, ProcessSetup, Timed, Timing};
 use zipwire_kernels::{Device, GpuError};
 use zipwire_payload::Payload;
 use zipwire_scenarios::Experiment;
-use zipwire_schedule::Plan;
+use zipwire_schedule::{Failure, Plan};
 
 use super::cuda::{check_gpus, gpus, refused, with_written_layouts};
-use super::{Capabilities, Executor, PlanReport, PlanRun, Ranks, ValidationSupport};
+use super::{Capabilities, Executor, LibraryTime, PlanReport, PlanRun, Ranks, ValidationSupport};
 use crate::Cancel;
 use crate::execute::{ExecuteError, Prepared};
 use crate::launch::{Follower, JobError, job, launched};
@@ -110,6 +113,71 @@ impl Executor for Nccl {
         // Rank 0 has the reports of all, and says which failure came first.
         run_rank(world, &name, run, payload, library)?.map(|_| ()).map_err(|_| JobError::Failed)
     }
+
+    fn time_library(
+        &self,
+        operation: Operation,
+        ranks: u32,
+        bytes: u64,
+        rounds: u32,
+        cancel: &Cancel,
+    ) -> Result<Option<LibraryTime>, ExecuteError> {
+        let library = self.library()?;
+        let Some(timing) = timing(operation, bytes, rounds, cuda::STUCK_AFTER) else { return Ok(None) };
+        let failed = |failure: Failure| ExecuteError::Timing(self.name(), Box::new(failure));
+        let seconds = match self.capabilities().ranks {
+            Ranks::Inside => {
+                let gpus = cuda::devices(ranks as usize);
+                let gpus = gpus.map_err(|error| ExecuteError::Unavailable(self.name(), error.to_string()))?;
+                nccl::time_collective(&timing, library, ranks, &gpus, cancel.flag()).map_err(failed)?
+            }
+            Ranks::Processes => {
+                let mut guard = job();
+                let job = guard.as_mut().ok_or(ExecuteError::NoJob)?;
+                let world = job.begin_library(self, operation, bytes, rounds)?;
+                time_rank(world, &timing, library).map_err(failed)?
+            }
+        };
+        let seconds = seconds.iter().skip(1).sum::<f64>() / f64::from(rounds.max(1));
+        Ok(Some(LibraryTime { function: timing.collective.function(), seconds }))
+    }
+
+    fn follow_library(
+        &self,
+        world: &mut World,
+        operation: Operation,
+        bytes: u64,
+        rounds: u32,
+    ) -> Result<(), JobError> {
+        let timing = timing(operation, bytes, rounds, cuda::STUCK_AFTER);
+        let timing = timing.ok_or_else(|| JobError::task(operation.name()))?;
+        let library = library().map_err(|error| {
+            world.refuse(&error.to_string());
+            JobError::Failed
+        })?;
+        time_rank(world, &timing, library).map(|_| ()).map_err(|_| JobError::Failed)
+    }
+}
+
+/// The collective of NCCL that carries out an operation, if it is timed.
+fn timing(operation: Operation, bytes: u64, rounds: u32, stuck_after: Duration) -> Option<Timing> {
+    let collective = match operation {
+        Operation::AllToAll => Timed::AllToAll,
+        Operation::AllGather => Timed::AllGather,
+        Operation::Broadcast => Timed::Broadcast,
+        Operation::AllReduce => Timed::AllReduce,
+        Operation::ReduceScatter => Timed::ReduceScatter,
+        Operation::SendRecv | Operation::Reduce => return None,
+    };
+    // The first round does not count.
+    Some(Timing { collective, bytes, rounds: rounds + 1, stuck_after })
+}
+
+/// Times a collective of NCCL as this process's rank, as all processes do theirs.
+fn time_rank(world: &mut World, timing: &Timing, library: &'static Library) -> Result<Vec<f64>, Failure> {
+    let (ranks, host) = (world.size(), world.own().host.clone());
+    let name = timing.collective.function();
+    world.do_together(name, |meeting| nccl::time_collective_of_process(timing, library, ranks, &host, meeting))
 }
 
 impl Nccl {
