@@ -1,6 +1,8 @@
 // Devices and contexts. What they say of themselves is what an H200 says, so that code which asks takes its usual way.
+#include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <vector>
 
 #include "memory.h"
 #include "state.h"
@@ -8,8 +10,16 @@
 namespace fake {
 namespace {
 thread_local Context* current = nullptr;
-Context contexts[MOST_DEVICES];
-bool initialised = false;
+// Contexts of the thread that were current when others were put on top of them.
+thread_local std::vector<Context*> covered;
+struct Contexts {
+    Context of[MOST_DEVICES];
+
+    Contexts() {
+        for (int i = 0; i < MOST_DEVICES; ++i) of[i].device = i;
+    }
+};
+std::atomic<bool> initialised{false};
 
 int devices() {
     const unsigned asked = settings().devices;
@@ -59,9 +69,8 @@ constexpr Attribute ATTRIBUTES[] = {
 }  // namespace
 
 Context* context_of(int device) {
-    if (!exists(device)) return nullptr;
-    contexts[device].device = device;
-    return &contexts[device];
+    static Contexts contexts;
+    return exists(device) ? &contexts.of[device] : nullptr;
 }
 Context* current_context() {
     return current;
@@ -197,6 +206,21 @@ DRIVER cuDevicePrimaryCtxSetFlags_v2(int device, unsigned) {
 DRIVER cuCtxSetCurrent(void* context) {
     RETURN_IF_BROKEN;
     current = static_cast<Context*>(context);
+    return SUCCESS;
+}
+DRIVER cuCtxPushCurrent_v2(void* context) {
+    RETURN_IF_BROKEN;
+    if (!context) return INVALID_VALUE;
+    covered.push_back(current);
+    current = static_cast<Context*>(context);
+    return SUCCESS;
+}
+DRIVER cuCtxPopCurrent_v2(void** context) {
+    RETURN_IF_BROKEN;
+    if (!current) return INVALID_CONTEXT;
+    if (context) *context = current;
+    current = covered.empty() ? nullptr : covered.back();
+    if (!covered.empty()) covered.pop_back();
     return SUCCESS;
 }
 DRIVER cuCtxGetCurrent(void** context) {

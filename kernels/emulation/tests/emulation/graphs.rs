@@ -1,5 +1,7 @@
 //! Capture of streams, and launches of the graphs that come of it.
 
+use std::ptr::null_mut;
+
 use cudarc::driver::{result, sys};
 
 use crate::Test;
@@ -36,7 +38,7 @@ fn begin(stream: sys::CUstream, mode: sys::CUstreamCaptureMode) {
 }
 
 fn end(stream: sys::CUstream) -> Result<sys::CUgraph, sys::CUresult> {
-    let mut graph = std::ptr::null_mut();
+    let mut graph = null_mut();
     // SAFETY: as above.
     let ended = unsafe { sys::cuStreamEndCapture(stream, &raw mut graph) };
     assert_eq!(graph.is_null(), ended != sys::CUresult::CUDA_SUCCESS);
@@ -49,7 +51,7 @@ pub(crate) fn capture(stream: sys::CUstream, work: impl FnOnce()) -> Graph {
     begin(stream, sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
     work();
     let graph = end(stream).unwrap();
-    let mut executable = std::ptr::null_mut();
+    let mut executable = null_mut();
     // SAFETY: the graph is destroyed after it was made launchable, which copies it.
     unsafe {
         sys::cuGraphInstantiateWithFlags(&raw mut executable, graph, 0).result().unwrap();
@@ -63,6 +65,25 @@ fn status(stream: sys::CUstream) -> sys::CUstreamCaptureStatus {
     // SAFETY: as above.
     unsafe { sys::cuStreamIsCapturing(stream, &raw mut status).result() }.unwrap();
     status
+}
+
+fn capture_id(stream: sys::CUstream) -> u64 {
+    let (mut status, mut id) = (sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE, 0);
+    // SAFETY: as above; what is not asked for is null.
+    unsafe {
+        sys::cuStreamGetCaptureInfo_v3(
+            stream,
+            &raw mut status,
+            &raw mut id,
+            null_mut(),
+            null_mut(),
+            null_mut(),
+            null_mut(),
+        )
+        .result()
+    }
+    .unwrap();
+    id
 }
 
 fn fill(gpu: &Gpu, stream: sys::CUstream, values: &crate::gpu::Buffer<u32>, value: u32) {
@@ -88,6 +109,7 @@ fn runs_when_launched() {
     assert_eq!(status(gpu.stream), sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE);
     let graph = capture(gpu.stream, || {
         assert_eq!(status(gpu.stream), sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE);
+        assert_ne!(capture_id(gpu.stream), 0);
         let mut count = 8u32;
         gpu.launch("add", 1, 32, 0, &mut [values.arg(), ones.arg(), arg(&mut count)]);
     });
@@ -191,7 +213,7 @@ fn mixed() {
         assert_eq!(end(stream), Err(sys::CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED));
     }
     // SAFETY: the call fails.
-    let none = unsafe { sys::cuStreamBeginCapture_v2(std::ptr::null_mut(), RELAXED) };
+    let none = unsafe { sys::cuStreamBeginCapture_v2(null_mut(), RELAXED) };
     assert_eq!(none, sys::CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 }
 
