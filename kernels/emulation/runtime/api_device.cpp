@@ -1,6 +1,8 @@
 // Devices and contexts. What they say of themselves is what an H200 says, so that code which asks takes its usual way.
+#include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <vector>
 
 #include "memory.h"
 #include "state.h"
@@ -8,8 +10,16 @@
 namespace fake {
 namespace {
 thread_local Context* current = nullptr;
-Context contexts[MOST_DEVICES];
-bool initialised = false;
+// Contexts of the thread that were current when others were put on top of them.
+thread_local std::vector<Context*> covered;
+struct Contexts {
+    Context of[MOST_DEVICES];
+
+    Contexts() {
+        for (int i = 0; i < MOST_DEVICES; ++i) of[i].device = i;
+    }
+};
+std::atomic<bool> initialised{false};
 
 int devices() {
     const unsigned asked = settings().devices;
@@ -59,9 +69,8 @@ constexpr Attribute ATTRIBUTES[] = {
 }  // namespace
 
 Context* context_of(int device) {
-    if (!exists(device)) return nullptr;
-    contexts[device].device = device;
-    return &contexts[device];
+    static Contexts contexts;
+    return exists(device) ? &contexts.of[device] : nullptr;
 }
 Context* current_context() {
     return current;
@@ -84,12 +93,21 @@ constexpr Name NAMES[] = {
     {INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
     {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state"},
     {NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
     {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     {LAUNCH_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
     {PEER_ACCESS_ALREADY_ENABLED, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled"},
     {NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+    {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
+    {CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture"},
+    {CAPTURE_MERGE, "CUDA_ERROR_STREAM_CAPTURE_MERGE", "operation would result in a merge of separate capture sequences"},
+    {CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", "capture was not ended in the same stream as it began"},
+    {CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work"},
+    {CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION", "dependency created on uncaptured work in another stream"},
+    {CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT", "operation not permitted on an event last recorded in a capturing stream"},
+    {CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "attempt to terminate a thread-local capture sequence from another thread"},
 };
 const Name* name_of(int error) {
     for (const Name& name : NAMES) {
@@ -188,6 +206,21 @@ DRIVER cuDevicePrimaryCtxSetFlags_v2(int device, unsigned) {
 DRIVER cuCtxSetCurrent(void* context) {
     RETURN_IF_BROKEN;
     current = static_cast<Context*>(context);
+    return SUCCESS;
+}
+DRIVER cuCtxPushCurrent_v2(void* context) {
+    RETURN_IF_BROKEN;
+    if (!context) return INVALID_VALUE;
+    covered.push_back(current);
+    current = static_cast<Context*>(context);
+    return SUCCESS;
+}
+DRIVER cuCtxPopCurrent_v2(void** context) {
+    RETURN_IF_BROKEN;
+    if (!current) return INVALID_CONTEXT;
+    if (context) *context = current;
+    current = covered.empty() ? nullptr : covered.back();
+    if (!covered.empty()) covered.pop_back();
     return SUCCESS;
 }
 DRIVER cuCtxGetCurrent(void** context) {

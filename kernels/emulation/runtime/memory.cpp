@@ -118,10 +118,10 @@ Range range_of(const void* begin, size_t bytes) {
         const uintptr_t first = std::prev(next)->first;
         if (at < first + allocation.bytes) {
             const bool inside = bytes <= first + allocation.bytes - at && !allocation.retired;
-            return {inside ? allocation.kind : Kind::bad, allocation.context};
+            return {inside ? allocation.kind : Kind::bad, allocation.context, first, allocation.bytes};
         }
     }
-    return {Kind::pageable, nullptr};
+    return {Kind::pageable, nullptr, 0, 0};
 }
 
 Context* retire(void* begin, Kind kind) {

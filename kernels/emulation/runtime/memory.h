@@ -15,6 +15,9 @@ void* allocate(size_t bytes, Context* context, Kind kind);
 struct Range {
     Kind kind;
     Context* context;
+    // Of its allocation.
+    uintptr_t begin;
+    size_t bytes;
 };
 Range range_of(const void* begin, size_t bytes);
 

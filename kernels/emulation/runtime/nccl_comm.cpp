@@ -70,6 +70,12 @@ void Comm::fail(ncclResult_t result, const char* function, const std::string& wh
     state = refuse(result, function, why);
 }
 
+void Comm::fail_all(const char* function, const std::string& why) {
+    int none = ncclSuccess;
+    if (segment->error().compare_exchange_strong(none, ncclInvalidUsage)) refuse(ncclInvalidUsage, function, why);
+    segment->ring_all();
+}
+
 bool Comm::wait_until(const std::function<bool()>& holds) {
     for (;;) {
         const uint32_t seen = segment->rank(rank).bell;

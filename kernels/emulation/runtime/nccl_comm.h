@@ -30,6 +30,8 @@ struct Comm {
     ncclResult_t async_error();
     // Fails for good, with a text.
     void fail(ncclResult_t result, const char* function, const std::string& why);
+    // Fails for all ranks, as they do not fit together. The first one to find that says why.
+    void fail_all(const char* function, const std::string& why);
     // Whether work must end: after an abort, or an error that all ranks know of.
     bool stopped() { return aborted || segment->error() != ncclSuccess; }
     // Waits on the host until the condition holds. False after an abort.

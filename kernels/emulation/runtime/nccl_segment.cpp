@@ -166,7 +166,7 @@ void Segment::join() {
 
 bool Segment::is_abandoned(int file) {
     struct stat facts = {};
-    constexpr time_t STARTING_S = 5;
+    constexpr time_t STARTING_S = 2;
     if (fstat(file, &facts) != 0 || time(nullptr) - facts.st_ctime < STARTING_S) return false;
     const size_t bytes = sizeof(Header) + MOST_RANKS * sizeof(Rank);
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);

@@ -33,11 +33,8 @@ void finish(Transfer& transfer) {
 
 void complain(Comm& comm, const Transfer& transfer) {
     const std::string own = std::to_string(comm.rank), peer = std::to_string(transfer.peer);
-    refuse(ncclInvalidUsage, transfer.counts ? "ncclRecv" : "a collective",
-           "rank " + own + " receives " + std::to_string(transfer.bytes) + " bytes from rank " + peer + ", which sends " +
-               std::to_string(transfer.announced));
-    comm.segment->error() = ncclInvalidUsage;
-    comm.segment->ring_all();
+    comm.fail_all("ncclRecv", "rank " + own + " receives " + std::to_string(transfer.bytes) + " bytes from rank " + peer + ", which sends " +
+                                  std::to_string(transfer.announced));
 }
 }  // namespace
 

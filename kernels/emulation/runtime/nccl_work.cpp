@@ -40,7 +40,7 @@ bool with_others(Comm& comm, size_t bytes, Out out, In in, bool counts = true) {
     return exchange(comm, Channel::collectives, std::move(transfers));
 }
 
-// Whether all ranks make the same call. If not, one of them says so, and the communicator has an error.
+// Whether all ranks make the same call. If not, the first of them to see it says so.
 bool agrees(Comm& comm, const Op& op) {
     const int reduction = reduces(op.kind) ? op.reduction : -1, root = has_root(op.kind) ? op.peer : -1;
     const Call own = {op.count, static_cast<int>(op.kind), op.type, reduction, root};
@@ -50,12 +50,8 @@ bool agrees(Comm& comm, const Op& op) {
     if (!with_others(comm, sizeof own, out, in, false)) return false;
     for (int i = 1; i < comm.size; ++i) {
         if (calls[static_cast<size_t>(i)] == calls[0]) continue;
-        if (comm.rank == 0) {
-            refuse(ncclInvalidUsage, name_of(op.kind),
-                   "ranks do not make the same call: rank 0 " + calls[0].text() + "; rank " + std::to_string(i) + " " +
-                       calls[static_cast<size_t>(i)].text());
-        }
-        comm.segment->error() = ncclInvalidUsage;
+        comm.fail_all(name_of(op.kind), "ranks do not make the same call: rank 0 " + calls[0].text() + "; rank " + std::to_string(i) + " " +
+                                            calls[static_cast<size_t>(i)].text());
         return false;
     }
     return true;

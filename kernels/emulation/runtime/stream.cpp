@@ -64,6 +64,23 @@ void delay(uint64_t& random) {
     random ^= random << 17;
     if (random & 1) usleep(static_cast<unsigned>(random >> 8) % (most + 1));
 }
+// Waits for an event where the event or the stream is captured; the error or 0. -1 if neither is.
+int wait_captured(const std::shared_ptr<Stream>& stream, Event& event, const char* function) {
+    std::unique_lock lock(event.mutex);
+    const CapturedEvent captured = event.captured;
+    lock.unlock();
+    const auto from = captured.capture.lock(), to = stream->capture();
+    if (!from && !to) return -1;
+    if (!from || (to && from != to)) {
+        to->invalidate();
+        if (from) from->invalidate();
+        return from ? refuse(CAPTURE_MERGE, function, "event and stream are of two captures")
+                    : refuse(CAPTURE_ISOLATION, function, "a captured stream waits for an event outside of the capture");
+    }
+    if (!to) from->join(stream);
+    from->wait(stream->lane(), captured);
+    return SUCCESS;
+}
 }  // namespace
 
 void Mark::pass() {
@@ -98,9 +115,12 @@ std::shared_ptr<Stream> Stream::open(Context* context, unsigned flags, int prior
 }
 
 void Stream::submit(Work work) {
+    if (const auto kept = capture()) return kept->keep(lane(), [work = std::move(work)] { return work; });
     if (!is_default_) return push(std::move(work));
     const auto others = streams_of(context_, true);
     for (const auto& other : others) {
+        // A capture cannot wait for work outside.
+        if (const auto spoilt = other->capture()) spoilt->invalidate();
         auto mark = std::make_shared<Mark>();
         other->push([mark] { mark->pass(); });
         push([mark] { mark->wait(); });
@@ -112,7 +132,22 @@ void Stream::submit(Work work) {
 }
 
 void Stream::issue(const Issue& issue) {
+    if (const auto kept = capture()) return kept->keep(lane(), issue);
     submit(issue());
+}
+
+std::shared_ptr<Capture> Stream::capture() {
+    std::lock_guard lock(mutex_);
+    return capture_;
+}
+size_t Stream::lane() {
+    std::lock_guard lock(mutex_);
+    return lane_;
+}
+void Stream::keep_in(std::shared_ptr<Capture> capture, size_t lane) {
+    std::lock_guard lock(mutex_);
+    capture_ = std::move(capture);
+    lane_ = lane;
 }
 
 void Stream::push(Work work) {
@@ -198,6 +233,15 @@ using fake::settings;
     const auto name = fake::event_of(handle); \
     if (!name) return fake::refuse(fake::INVALID_HANDLE, __func__, "unknown event")
 
+// Nobody can wait for what is only kept.
+#define REFUSE_CAPTURED(stream)                                                                             \
+    if (const auto spoilt = stream->capture()) {                                                            \
+        spoilt->invalidate();                                                                               \
+        return fake::refuse(fake::CAPTURE_UNSUPPORTED, __func__, "not while the stream is captured");        \
+    }
+#define REFUSE_CAPTURED_EVENT(event) \
+    if (event->is_captured()) return fake::refuse(fake::CAPTURED_EVENT, __func__, "the event was recorded in a captured stream")
+
 DRIVER cuStreamCreateWithPriority(void** handle, unsigned flags, int priority) {
     RETURN_IF_BROKEN;
     fake::Context* context = fake::current_context();
@@ -223,18 +267,16 @@ DRIVER cuStreamDestroy_v2(void* handle) {
 }
 DRIVER cuStreamSynchronize(void* handle) {
     STREAM(stream, handle);
+    REFUSE_CAPTURED(stream);
     stream->synchronize();
     fake::check_guards();
     return fake::sticky_error();
 }
 DRIVER cuStreamQuery(void* handle) {
     STREAM(stream, handle);
+    REFUSE_CAPTURED(stream);
+    if (const int refused = fake::refused_while_capturing(__func__)) return refused;
     return stream->idle() ? fake::SUCCESS : fake::NOT_READY;
-}
-DRIVER cuStreamIsCapturing(void* handle, int* status) {
-    STREAM(stream, handle);
-    *status = 0;
-    return fake::SUCCESS;
 }
 DRIVER cuStreamGetFlags(void* handle, unsigned* flags) {
     STREAM(stream, handle);
@@ -260,6 +302,7 @@ DRIVER cuStreamWaitEvent(void* handle, void* event_handle, unsigned) {
     while (left && !settings().drop_wait.compare_exchange_weak(left, left - 1)) {
     }
     if (left == 1) return fake::SUCCESS;
+    if (const int error = fake::wait_captured(stream, *event, __func__); error >= 0) return error;
     // An event that was never recorded has nothing to wait for.
     if (const auto mark = event->last()) stream->submit([mark] { mark->wait(); });
     return fake::SUCCESS;
@@ -308,10 +351,17 @@ DRIVER cuEventRecord(void* handle, void* stream_handle) {
     if (event->context != stream->context()) {
         return fake::refuse(fake::INVALID_HANDLE, __func__, "event and stream are of different contexts");
     }
+    if (const auto capture = stream->capture()) {
+        std::lock_guard lock(event->mutex);
+        event->captured = capture->record(stream->lane());
+        event->mark = nullptr;
+        return fake::SUCCESS;
+    }
     auto mark = std::make_shared<fake::Mark>();
     {
         std::lock_guard lock(event->mutex);
         event->mark = mark;
+        event->captured = {};
     }
     stream->submit([mark] { mark->pass(); });
     return fake::SUCCESS;
@@ -321,12 +371,15 @@ DRIVER cuEventRecordWithFlags(void* handle, void* stream, unsigned) {
 }
 DRIVER cuEventSynchronize(void* handle) {
     EVENT(event, handle);
+    REFUSE_CAPTURED_EVENT(event);
     if (const auto mark = event->last()) mark->wait();
     fake::check_guards();
     return fake::sticky_error();
 }
 DRIVER cuEventQuery(void* handle) {
     EVENT(event, handle);
+    REFUSE_CAPTURED_EVENT(event);
+    if (const int refused = fake::refused_while_capturing(__func__)) return refused;
     const auto mark = event->last();
     return !mark || mark->passed() ? fake::SUCCESS : fake::NOT_READY;
 }
@@ -347,6 +400,7 @@ DRIVER cuCtxSynchronize() {
     RETURN_IF_BROKEN;
     fake::Context* context = fake::current_context();
     if (!context) return fake::INVALID_CONTEXT;
+    if (const int refused = fake::refused_while_capturing(__func__, context)) return refused;
     fake::synchronize_context(context, false);
     fake::check_guards();
     return fake::sticky_error();

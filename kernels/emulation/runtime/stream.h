@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "api.h"
+#include "capture.h"
 #include "hook.h"
 
 namespace fake {
@@ -36,6 +37,7 @@ public:
     Context* context() const { return context_; }
     unsigned flags() const { return flags_; }
     int priority() const { return priority_; }
+    bool is_default() const { return is_default_; }
     bool waits_for_others() const { return !(flags_ & 1) && !is_default_; }
 
     // Puts work at the end. Waits while the queue is full, as the driver does. Work of the default stream runs after all that was submitted to
@@ -43,6 +45,10 @@ public:
     void submit(Work work);
     // The same for work that is made anew for each turn.
     void issue(const Issue& issue);
+    // The capture that keeps the work, and as which lane; none if the work runs.
+    std::shared_ptr<Capture> capture();
+    size_t lane();
+    void keep_in(std::shared_ptr<Capture> capture, size_t lane);
     // Whether nothing is queued and nothing runs.
     bool idle();
     // Waits for all that has been submitted so far.
@@ -60,6 +66,8 @@ private:
     std::mutex mutex_;
     std::condition_variable changed_;
     std::deque<Work> queue_;
+    std::shared_ptr<Capture> capture_;
+    size_t lane_ = 0;
     uint64_t submitted_ = 0, completed_ = 0;
     bool closed_ = false;
 };
@@ -69,10 +77,15 @@ struct Event {
     unsigned flags;
     std::mutex mutex;
     std::shared_ptr<Mark> mark;  // null until it is recorded
+    CapturedEvent captured;      // instead, if it was recorded in a captured stream
 
     std::shared_ptr<Mark> last() {
         std::lock_guard lock(mutex);
         return mark;
+    }
+    bool is_captured() {
+        std::lock_guard lock(mutex);
+        return captured.mark != nullptr;
     }
 };
 

@@ -255,9 +255,10 @@ pub(crate) const CUDA: [(&str, &str); 8] = [
 pub(crate) const MODULE: (&str, &str) = ("module.h", include_str!("../cuda/module.h"));
 
 /// Headers of the fake libraries.
-pub(crate) const RUNTIME_HEADERS: [(&str, &str); 19] = [
+pub(crate) const RUNTIME_HEADERS: [(&str, &str); 20] = [
     ("api.h", include_str!("../runtime/api.h")),
     ("block.h", include_str!("../runtime/block.h")),
+    ("capture.h", include_str!("../runtime/capture.h")),
     ("fiber.h", include_str!("../runtime/fiber.h")),
     ("grid.h", include_str!("../runtime/grid.h")),
     ("hook.h", include_str!("../runtime/hook.h")),
@@ -294,6 +295,7 @@ const LIBRARIES: [Library; 3] = [
             ("api_memory.cpp", include_str!("../runtime/api_memory.cpp")),
             ("api_module.cpp", include_str!("../runtime/api_module.cpp")),
             ("block.cpp", include_str!("../runtime/block.cpp")),
+            ("capture.cpp", include_str!("../runtime/capture.cpp")),
             ("fiber.cpp", include_str!("../runtime/fiber.cpp")),
             ("grid.cpp", include_str!("../runtime/grid.cpp")),
             ("memory.cpp", include_str!("../runtime/memory.cpp")),

@@ -70,6 +70,14 @@ fn contexts() {
     controls().set_devices(1);
     assert!(result::device::get(1).is_err());
     on(first);
+    let mut top = std::ptr::null_mut();
+    // SAFETY: contexts are never released.
+    unsafe {
+        sys::cuCtxPushCurrent_v2(second).result().unwrap();
+        assert_eq!(result::ctx::get_current(), Ok(Some(second)));
+        sys::cuCtxPopCurrent_v2(&raw mut top).result().unwrap();
+    }
+    assert_eq!((top, result::ctx::get_current()), (second, Ok(Some(first))));
     std::thread::spawn(|| {
         // SAFETY: the call fails.
         let allocated = unsafe { result::malloc_sync(1) };

@@ -7,9 +7,11 @@ mod builds;
 mod devices;
 mod faults;
 mod gpu;
+mod graphs;
 mod intrinsics;
 mod kernels;
 mod memory;
+mod nccl;
 mod speed;
 mod streams;
 
@@ -27,11 +29,13 @@ fn main() -> ExitCode {
             builds::TESTS,
             devices::TESTS,
             faults::TESTS,
+            graphs::TESTS,
             intrinsics::TESTS,
             kernels::TESTS,
             memory::TESTS,
             speed::TESTS,
             streams::TESTS,
+            &nccl::tests(),
         ];
         let trial = |&(name, test): &Test| {
             Trial::test(name, move || {
@@ -41,7 +45,7 @@ fn main() -> ExitCode {
         };
         modules.into_iter().flatten().map(trial).collect()
     };
-    let scenes: Vec<_> = [faults::SCENES, memory::SCENES].concat();
+    let scenes: Vec<_> = [faults::SCENES, memory::SCENES, nccl::SCENES].concat();
     harness(&SOURCES, tests, &scenes)
 }
 

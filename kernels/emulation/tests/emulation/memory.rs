@@ -20,6 +20,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("memory::pageable_memory_is_as_documented", pageable_memory),
     ("memory::new_memory_is_poisoned_and_counted", new_memory),
     ("memory::fills", fills),
+    ("memory::pointers_say_what_they_point_to", pointers),
 ];
 
 pub(crate) const SCENES: &[Scene] = &[
@@ -186,4 +187,44 @@ fn fills() {
         result::memset_d8_async(values.pointer + 17, 9, 1, gpu.stream).unwrap();
     }
     assert_eq!(gpu.download(&values), [0, 0x0102_0304, 0x0102_0304, 0x0506_0000, 0x0900, 0, 0, 0]);
+}
+
+fn pointers() {
+    use sys::CUpointer_attribute as A;
+    let gpu = Gpu::open(0);
+    let values = gpu.zeros::<u32>(10);
+    let mut locked = std::ptr::null_mut();
+    let pageable = [0u8; 4];
+    // SAFETY: the size is not zero; attributes have at most eight bytes.
+    unsafe {
+        sys::cuMemHostAlloc(&raw mut locked, 8, 0).result().unwrap();
+        let get = |attribute, pointer| {
+            let mut value = 0u64;
+            let result = sys::cuPointerGetAttribute((&raw mut value).cast(), attribute, pointer).result();
+            result.map(|()| value)
+        };
+        let inside = values.pointer + 8;
+        assert_eq!(get(A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, inside), Ok(2));
+        assert_eq!(get(A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, locked.addr() as u64), Ok(1));
+        let context = result::ctx::get_current().unwrap().unwrap().addr() as u64;
+        assert_eq!(get(A::CU_POINTER_ATTRIBUTE_CONTEXT, inside), Ok(context));
+        assert_eq!(get(A::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, inside), Ok(0));
+        assert_eq!(get(A::CU_POINTER_ATTRIBUTE_RANGE_SIZE, inside), Ok(40));
+        let host = pageable.as_ptr().addr() as u64;
+        assert_eq!(get(A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, host).map_err(Err), Err(INVALID));
+        // Several at once are zero of memory that is not the driver's.
+        let (mut kind, mut ordinal) = (7u32, 7i32);
+        let mut attributes = [A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, A::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL];
+        let mut places = [(&raw mut kind).cast(), (&raw mut ordinal).cast()];
+        let mut ask = |pointer| {
+            sys::cuPointerGetAttributes(2, attributes.as_mut_ptr(), places.as_mut_ptr(), pointer).result()
+        };
+        ask(inside).unwrap();
+        assert_eq!((kind, ordinal), (2, 0));
+        ask(host).unwrap();
+        assert_eq!((kind, ordinal), (0, 0));
+        let (mut begin, mut bytes) = (0, 0);
+        sys::cuMemGetAddressRange_v2(&raw mut begin, &raw mut bytes, inside).result().unwrap();
+        assert_eq!((begin, bytes), (values.pointer, 40));
+    }
 }
