@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 
+#include "hook.h"
 #include "state.h"
 
 namespace fake {
@@ -170,4 +171,8 @@ uint64_t live_allocations() {
 
 extern "C" __attribute__((visibility("default"))) uint64_t fakecuda_live_allocations() {
     return fake::live_allocations();
+}
+bool fakecuda_is_reachable(const void* begin, size_t bytes) {
+    const fake::Kind kind = fake::range_of(begin, bytes).kind;
+    return kind == fake::Kind::device || kind == fake::Kind::locked;
 }

@@ -28,6 +28,27 @@ std::map<void*, std::shared_ptr<Event>>& events() {
     return *all;
 }
 
+// Handles of the legacy default stream, and of that of a thread, which the fake does not have.
+constexpr uintptr_t NULL_STREAM = 0, LEGACY_STREAM = 1, THREAD_STREAM = 2;
+
+// Streams of a context that were created, or those of them that wait for the default stream.
+std::vector<std::shared_ptr<Stream>> streams_of(const Context* context, bool blocking_only) {
+    std::vector<std::shared_ptr<Stream>> all;
+    std::lock_guard lock(mutex());
+    for (const auto& [handle, stream] : streams()) {
+        if (stream->context() == context && (!blocking_only || stream->waits_for_others())) all.push_back(stream);
+    }
+    return all;
+}
+
+std::shared_ptr<Stream> default_stream(Context* context) {
+    static auto* all = new std::map<Context*, std::shared_ptr<Stream>>;
+    std::lock_guard lock(mutex());
+    std::shared_ptr<Stream>& stream = (*all)[context];
+    if (!stream) stream = Stream::open(context, 0, 0, true);
+    return stream;
+}
+
 std::shared_ptr<Event> event_of(void* handle) {
     std::lock_guard lock(mutex());
     auto found = events().find(handle);
@@ -64,18 +85,37 @@ std::chrono::steady_clock::time_point Mark::time() {
     return time_;
 }
 
-std::shared_ptr<Stream> Stream::open(Context* context, unsigned flags, int priority) {
+std::shared_ptr<Stream> Stream::open(Context* context, unsigned flags, int priority, bool is_default) {
     static std::atomic<unsigned> opened{0};
     auto stream = std::make_shared<Stream>();
     stream->context_ = context;
     stream->flags_ = flags;
     stream->priority_ = priority;
+    stream->is_default_ = is_default;
     stream->number_ = ++opened;
     std::thread([stream] { stream->serve(); }).detach();
     return stream;
 }
 
-void Stream::submit(std::function<void()> work) {
+void Stream::submit(Work work) {
+    if (!is_default_) return push(std::move(work));
+    const auto others = streams_of(context_, true);
+    for (const auto& other : others) {
+        auto mark = std::make_shared<Mark>();
+        other->push([mark] { mark->pass(); });
+        push([mark] { mark->wait(); });
+    }
+    push(std::move(work));
+    auto done = std::make_shared<Mark>();
+    push([done] { done->pass(); });
+    for (const auto& other : others) other->push([done] { done->wait(); });
+}
+
+void Stream::issue(const Issue& issue) {
+    submit(issue());
+}
+
+void Stream::push(Work work) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return queue_.size() < LONGEST_QUEUE; });
     queue_.push_back(std::move(work));
@@ -106,7 +146,7 @@ void Stream::serve() {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [this] { return closed_ || !queue_.empty(); });
         if (queue_.empty()) return;
-        std::function<void()> work = std::move(queue_.front());
+        Work work = std::move(queue_.front());
         queue_.pop_front();
         changed_.notify_all();
         lock.unlock();
@@ -124,26 +164,26 @@ void Stream::serve() {
 }
 
 std::shared_ptr<Stream> stream_of(void* handle) {
+    const auto number = reinterpret_cast<uintptr_t>(handle);
+    if (number == NULL_STREAM || number == LEGACY_STREAM) {
+        Context* context = current_context();
+        return context ? default_stream(context) : nullptr;
+    }
     std::lock_guard lock(mutex());
     auto found = streams().find(handle);
     return found == streams().end() ? nullptr : found->second;
 }
 
 int unknown_stream(void* handle, const char* function) {
-    const bool is_default = reinterpret_cast<uintptr_t>(handle) <= 2;
-    return is_default ? refuse(NOT_SUPPORTED, function, "there is no default stream, create one")
-                      : refuse(INVALID_HANDLE, function, "unknown stream");
+    const auto number = reinterpret_cast<uintptr_t>(handle);
+    if (number == THREAD_STREAM) return refuse(NOT_SUPPORTED, function, "there is no default stream of a thread");
+    if (number == NULL_STREAM || number == LEGACY_STREAM) return INVALID_CONTEXT;
+    return refuse(INVALID_HANDLE, function, "unknown stream");
 }
 
-void synchronize_context(const Context* context, bool blocking_only) {
-    std::vector<std::shared_ptr<Stream>> all;
-    {
-        std::lock_guard lock(mutex());
-        for (const auto& [handle, stream] : streams()) {
-            if (stream->context() == context && (!blocking_only || stream->waits_for_others())) all.push_back(stream);
-        }
-    }
-    for (const auto& stream : all) stream->synchronize();
+void synchronize_context(Context* context, bool blocking_only) {
+    for (const auto& stream : streams_of(context, blocking_only)) stream->synchronize();
+    default_stream(context)->synchronize();
 }
 }  // namespace fake
 
@@ -175,6 +215,7 @@ DRIVER cuStreamCreate(void** handle, unsigned flags) {
 // What is queued still runs.
 DRIVER cuStreamDestroy_v2(void* handle) {
     STREAM(stream, handle);
+    if (reinterpret_cast<uintptr_t>(handle) <= fake::THREAD_STREAM) return fake::INVALID_HANDLE;
     stream->close();
     std::lock_guard lock(fake::mutex());
     fake::streams().erase(handle);
@@ -309,4 +350,10 @@ DRIVER cuCtxSynchronize() {
     fake::synchronize_context(context, false);
     fake::check_guards();
     return fake::sticky_error();
+}
+
+int fakecuda_issue(void* handle, const fake::Issue& issue) {
+    STREAM(stream, handle);
+    stream->issue(issue);
+    return fake::SUCCESS;
 }

@@ -56,32 +56,32 @@ impl Compiler {
         Ok(Self { program, version: version.stdout, cache: cache_folder() })
     }
 
-    /// The folder of `libcuda.so.1` and `libnvrtc.so.13`.
+    /// The folder of the fake libraries.
     pub(crate) fn libraries(&self) -> Result<PathBuf, BuildError> {
-        let files = || RUNTIME_HEADERS.iter().chain(&RUNTIME).chain([&NVRTC]);
+        let sources = || LIBRARIES.iter().flat_map(|library| library.sources);
+        let files = || RUNTIME_HEADERS.iter().chain(sources());
         let shared = || CUDA.iter().chain([&MODULE]);
         let key = self.key(files().chain(shared()).map(|file| file.1).chain(LIBRARY_FLAGS));
         self.once(&format!("driver-{key}"), |folder| {
             write_all(&folder.join("runtime"), files())?;
             write_all(&folder.join("cuda"), shared())?;
+            let object = |name: &str| folder.join(name).with_extension("o");
             let compile = |name: &&str| {
-                let object = folder.join(name).with_extension("o");
                 let source = folder.join("runtime").join(name);
-                run(name, self.command(&LIBRARY_FLAGS).arg("-c").arg(source).arg("-o").arg(&object))?;
-                Ok(object)
+                run(name, self.command(&LIBRARY_FLAGS).arg("-c").arg(source).arg("-o").arg(object(name)))
+                    .map(drop)
             };
-            let names: Vec<&str> = RUNTIME.iter().chain([&NVRTC]).map(|file| file.0).collect();
-            let objects: Vec<Result<_, BuildError>> = names.par_iter().map(compile).collect();
-            let objects: Vec<PathBuf> = objects.into_iter().collect::<Result<_, _>>()?;
-            let (nvrtc, cuda) = objects.split_last().expect("there are several sources");
-            for (name, objects) in [("libcuda.so.1", cuda), ("libnvrtc.so.13", std::slice::from_ref(nvrtc))] {
-                let mut command = self.command(&["-shared", "-pthread"]);
-                command.arg(format!("-Wl,-soname,{name}")).args(objects).arg("-o").arg(folder.join(name));
-                run(name, command.arg("-ldl"))?;
-            }
-            // Whoever looks for a library tries the name without a version first.
-            for (name, target) in [("libcuda.so", "libcuda.so.1"), ("libnvrtc.so", "libnvrtc.so.13")] {
-                link(target, &folder.join(name))?;
+            let names: Vec<&str> = sources().map(|file| file.0).collect();
+            let compiled: Vec<Result<_, BuildError>> = names.par_iter().map(compile).collect();
+            compiled.into_iter().collect::<Result<(), _>>()?;
+            for Library { name, sources, needs } in LIBRARIES {
+                let mut command = self.command(&["-shared", "-pthread", "-Wl,-rpath,$ORIGIN"]);
+                command.arg(format!("-Wl,-soname,{name}")).args(sources.iter().map(|file| object(file.0)));
+                command.args(needs.map(|name| folder.join(name)));
+                run(name, command.arg("-o").arg(folder.join(name)).arg("-ldl").arg("-lrt"))?;
+                // Whoever looks for a library tries the name without a version first.
+                let plain = name.split_inclusive(".so").next().expect("there is a first part");
+                link(name, &folder.join(plain))?;
             }
             Ok(())
         })
@@ -254,32 +254,73 @@ pub(crate) const CUDA: [(&str, &str); 8] = [
 /// Header that follows every kernel source.
 pub(crate) const MODULE: (&str, &str) = ("module.h", include_str!("../cuda/module.h"));
 
-/// Headers of the fake driver.
-pub(crate) const RUNTIME_HEADERS: [(&str, &str); 9] = [
+/// Headers of the fake libraries.
+pub(crate) const RUNTIME_HEADERS: [(&str, &str); 19] = [
     ("api.h", include_str!("../runtime/api.h")),
     ("block.h", include_str!("../runtime/block.h")),
     ("fiber.h", include_str!("../runtime/fiber.h")),
     ("grid.h", include_str!("../runtime/grid.h")),
+    ("hook.h", include_str!("../runtime/hook.h")),
     ("kernel_side.h", include_str!("../runtime/kernel_side.h")),
     ("memory.h", include_str!("../runtime/memory.h")),
+    ("nccl_comm.h", include_str!("../runtime/nccl_comm.h")),
+    ("nccl_cuda.h", include_str!("../runtime/nccl_cuda.h")),
+    ("nccl_group.h", include_str!("../runtime/nccl_group.h")),
+    ("nccl_reduce.h", include_str!("../runtime/nccl_reduce.h")),
+    ("nccl_segment.h", include_str!("../runtime/nccl_segment.h")),
+    ("nccl_state.h", include_str!("../runtime/nccl_state.h")),
+    ("nccl_transfer.h", include_str!("../runtime/nccl_transfer.h")),
+    ("nccl_types.h", include_str!("../runtime/nccl_types.h")),
+    ("nccl_work.h", include_str!("../runtime/nccl_work.h")),
     ("shared_memory.h", include_str!("../runtime/shared_memory.h")),
     ("state.h", include_str!("../runtime/state.h")),
     ("stream.h", include_str!("../runtime/stream.h")),
 ];
 
-/// Sources of the fake driver.
-pub(crate) const RUNTIME: [(&str, &str); 10] = [
-    ("api_device.cpp", include_str!("../runtime/api_device.cpp")),
-    ("api_memory.cpp", include_str!("../runtime/api_memory.cpp")),
-    ("api_module.cpp", include_str!("../runtime/api_module.cpp")),
-    ("block.cpp", include_str!("../runtime/block.cpp")),
-    ("fiber.cpp", include_str!("../runtime/fiber.cpp")),
-    ("grid.cpp", include_str!("../runtime/grid.cpp")),
-    ("memory.cpp", include_str!("../runtime/memory.cpp")),
-    ("shared_memory.cpp", include_str!("../runtime/shared_memory.cpp")),
-    ("state.cpp", include_str!("../runtime/state.cpp")),
-    ("stream.cpp", include_str!("../runtime/stream.cpp")),
-];
+/// A fake library: its file, and what it is made of.
+struct Library {
+    name: &'static str,
+    sources: &'static [(&'static str, &'static str)],
+    /// Another one that it calls.
+    needs: Option<&'static str>,
+}
 
-/// Source of the fake compiler.
-pub(crate) const NVRTC: (&str, &str) = ("nvrtc.cpp", include_str!("../runtime/nvrtc.cpp"));
+/// All fake libraries, each after what it needs.
+const LIBRARIES: [Library; 3] = [
+    Library {
+        name: "libcuda.so.1",
+        sources: &[
+            ("api_device.cpp", include_str!("../runtime/api_device.cpp")),
+            ("api_memory.cpp", include_str!("../runtime/api_memory.cpp")),
+            ("api_module.cpp", include_str!("../runtime/api_module.cpp")),
+            ("block.cpp", include_str!("../runtime/block.cpp")),
+            ("fiber.cpp", include_str!("../runtime/fiber.cpp")),
+            ("grid.cpp", include_str!("../runtime/grid.cpp")),
+            ("memory.cpp", include_str!("../runtime/memory.cpp")),
+            ("shared_memory.cpp", include_str!("../runtime/shared_memory.cpp")),
+            ("state.cpp", include_str!("../runtime/state.cpp")),
+            ("stream.cpp", include_str!("../runtime/stream.cpp")),
+        ],
+        needs: None,
+    },
+    Library {
+        name: "libnvrtc.so.13",
+        sources: &[("nvrtc.cpp", include_str!("../runtime/nvrtc.cpp"))],
+        needs: None,
+    },
+    Library {
+        name: "libnccl.so.2",
+        sources: &[
+            ("nccl.cpp", include_str!("../runtime/nccl.cpp")),
+            ("nccl_comm.cpp", include_str!("../runtime/nccl_comm.cpp")),
+            ("nccl_group.cpp", include_str!("../runtime/nccl_group.cpp")),
+            ("nccl_missing.cpp", include_str!("../runtime/nccl_missing.cpp")),
+            ("nccl_reduce.cpp", include_str!("../runtime/nccl_reduce.cpp")),
+            ("nccl_segment.cpp", include_str!("../runtime/nccl_segment.cpp")),
+            ("nccl_state.cpp", include_str!("../runtime/nccl_state.cpp")),
+            ("nccl_transfer.cpp", include_str!("../runtime/nccl_transfer.cpp")),
+            ("nccl_work.cpp", include_str!("../runtime/nccl_work.cpp")),
+        ],
+        needs: Some("libcuda.so.1"),
+    },
+];

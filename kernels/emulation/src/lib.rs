@@ -1,7 +1,7 @@
 //! CUDA kernels on the CPU, for tests: the unmodified code calls a driver, and below it is an emulation.
 //!
-//! [`Emulation::build`] compiles kernel sources with the C++ compiler of the system, next to a fake `libcuda.so.1` and a fake
-//! `libnvrtc.so.13`. A process that is started with [`Emulation::environment`] loads these instead of the real ones.
+//! [`Emulation::build`] compiles kernel sources with the C++ compiler of the system, next to a fake `libcuda.so.1`, a fake
+//! `libnvrtc.so.13` and a fake `libnccl.so.2`. A process that is started with [`Emulation::environment`] loads these instead of the real ones.
 //! [`harness`] is the main function of a test that does so with itself; the example `emulated` runs any command so, and `FAKECUDA_FAULT`
 //! plants a fault below it (`runtime/state.h`).
 //!
@@ -9,6 +9,8 @@
 //!   checked; shared memory is poisoned; with a seed, the order of threads is random.
 //! - `runtime/` is the fake driver. Streams are queues with a thread each, and delays if asked for, so that a wait that is
 //!   missing shows. Memory has guards. See [`Controls`] for what tests can set and count.
+//! - `runtime/nccl*` is the fake NCCL. Ranks are threads or processes, which meet in shared memory; its work runs in the fake driver's
+//!   streams. Sends have little room ahead of their receives, and ranks that make different calls are told so.
 //!
 //! It is no model of a GPU: no timing, no weak memory order, no inline PTX. What runs here can still be slow or wrong there.
 

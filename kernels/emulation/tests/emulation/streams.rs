@@ -14,7 +14,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("streams::queries_tell_the_truth", queries_tell_the_truth),
     ("streams::host_functions_run_in_turn", host_functions_run_in_turn),
     ("streams::a_wait_for_a_word_holds_up_its_stream_only", a_wait_for_a_word_holds_up_its_stream_only),
-    ("streams::the_default_stream_is_refused", the_default_stream_is_refused),
+    ("streams::the_default_stream_is_between_those_that_wait_for_it", the_default_stream),
 ];
 
 const SEEDS: std::ops::Range<u64> = 1..21;
@@ -138,17 +138,33 @@ fn host_functions_run_in_turn() {
     assert_eq!(seen, 7);
 }
 
-fn the_default_stream_is_refused() {
+fn the_default_stream() {
     let gpu = Gpu::open(0);
+    let blocking = result::stream::create(result::stream::StreamKind::Default).unwrap();
+    let none = std::ptr::null_mut();
+    let wrong = wrong_seeds(&gpu, |gpu| {
+        let values = gpu.zeros::<u32>(32);
+        gpu.synchronize().unwrap();
+        let fill = |stream, mut value: u32| {
+            let mut count = 32u32;
+            let mut args = [values.arg(), arg(&mut count), arg(&mut value)];
+            gpu.launch_on(stream, "fill", 1, 32, 0, &mut args).unwrap();
+        };
+        fill(blocking, 1);
+        fill(none, 2);
+        let mut seen = vec![0u32; 32];
+        // SAFETY: the buffer has 32 values, and the streams live until the end of the process.
+        unsafe {
+            result::memcpy_dtoh_async(&mut seen, values.pointer, none).unwrap();
+            fill(blocking, 3);
+            result::stream::synchronize(blocking).unwrap();
+        }
+        seen != [2; 32] || gpu.download(&values) != [3; 32]
+    });
+    assert_eq!(wrong, 0);
+    let of_thread = std::ptr::without_provenance_mut(2);
     let values = gpu.zeros::<u32>(1);
-    let launched = gpu.launch_on(
-        std::ptr::null_mut(),
-        "fill",
-        1,
-        32,
-        0,
-        &mut [values.arg(), arg(&mut 1u32), arg(&mut 7u32)],
-    );
+    let launched = gpu.launch_on(of_thread, "diverge", 1, 32, 0, &mut [values.arg()]);
     assert_eq!(launched, Err(result::DriverError(sys::CUresult::CUDA_ERROR_NOT_SUPPORTED)));
 }
 
