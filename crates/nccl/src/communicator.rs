@@ -11,7 +11,7 @@ use zipwire_kernels::{Device, DeviceRegion, Stream};
 
 use crate::abi::{BYTES, Handle, SUM, Settings};
 use crate::library::is_in_group;
-use crate::{Element, Library, NcclError, UniqueId};
+use crate::{Element, Library, NcclError, UniqueId, Version};
 
 /// Time between two looks at a communicator that is not ready.
 const PAUSE: Duration = Duration::from_micros(50);
@@ -268,7 +268,8 @@ impl Communicator {
         assert_eq!(from.len(), to.len(), "as many bytes are sent as are received");
         assert_eq!(from.len() % ranks, 0, "{} bytes are cut into {ranks} parts", from.len());
         let part = from.len() / ranks;
-        if let Some(call) = self.library.calls.all_to_all {
+        let call = self.library.calls.all_to_all;
+        if let Some(call) = call.filter(|_| self.library.version() >= Version::ALL_TO_ALL) {
             let part = usize::try_from(part).expect("lengths have as many bits as addresses");
             return self.call("ncclAlltoAll", &[from, to], stream, |handle, stream| {
                 // SAFETY: as in `send`.

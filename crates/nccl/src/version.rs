@@ -17,6 +17,8 @@ impl Version {
     /// Oldest version that is worked with: from it on, a communicator that is not blocking can be aborted at any time.
     pub const OLDEST: Self = Self::new(2, 19, 0);
 
+    /// First version with `ncclAlltoAll`.
+    pub(crate) const ALL_TO_ALL: Self = Self::new(2, 28, 0);
     /// First version with names of communicators.
     pub(crate) const NAMES: Self = Self::new(2, 27, 0);
 

@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use zipwire_mpi::{Bytes, Channel, CollectiveBuffers, Done, Endpoint, MpiError, Ticket};
+use zipwire_mpi::{Bytes, Channel, CollectiveBuffers, Done, Endpoint, Ticket};
 use zipwire_schedule::Rank;
 use zipwire_schedule::plan::{Region, TransferKey};
 
-use super::Member;
 use super::clock::Clock;
+use super::connection::{Connection, lost};
 use super::packet::{FRAME, Header, Packet, Partial, frames};
 use super::status::StatusFile;
+use super::{Member, WorldError};
 use crate::memory::Memory;
 use crate::report::RankReport;
 use crate::transport::{CALLS, Ended, Event, Incoming, Message, Outgoing, Received, is_of_call};
@@ -27,7 +28,7 @@ const ALIVE: Duration = Duration::from_secs(1);
 
 /// State of the connection; the thread that drives it has exclusive access.
 pub(super) struct Link {
-    endpoint: Endpoint,
+    endpoint: Box<dyn Connection>,
     pub(super) rank: Rank,
     pub(super) size: u32,
     pub(super) clock: Clock,
@@ -82,7 +83,7 @@ struct Awaited {
 }
 
 impl Link {
-    pub(super) fn new(endpoint: Endpoint, patience: Duration) -> Result<Self, MpiError> {
+    pub(super) fn new(endpoint: Box<dyn Connection>, patience: Duration) -> Result<Self, Ended> {
         let (rank, size) = (Rank(endpoint.rank()), endpoint.size());
         let count = size as usize;
         let now = Instant::now();
@@ -138,13 +139,13 @@ impl Link {
         self.endpoint.largest_tag()
     }
 
-    /// Name and version of the library; the name of this host.
-    pub(super) fn names(&mut self) -> Result<(String, String), MpiError> {
-        Ok((self.endpoint.version()?, self.endpoint.host()?))
+    /// Name and version of what connects the processes; the name of this host.
+    pub(super) fn names(&mut self) -> Result<(String, String), WorldError> {
+        self.endpoint.names()
     }
 
-    /// Finalises MPI, together with all others. No messages may be left.
-    pub(super) fn finish(mut self) -> Result<(), MpiError> {
+    /// Ends the connection, together with all others. No messages may be left.
+    pub(super) fn finish(mut self) -> Result<(), WorldError> {
         // MPI must not be left with receives under way, and may not be asked to forget them: what this process says to itself fills them.
         for _ in 0..self.listening.len() {
             self.endpoint.send(Channel::Control, Bytes::Owned(Vec::new()), self.rank.0, 0)?;
@@ -157,17 +158,18 @@ impl Link {
     }
 
     /// Carries out a collective of MPI itself, which waits for all.
-    pub(super) fn collective(&mut self, buffers: &mut CollectiveBuffers) -> Result<(), MpiError> {
-        let ended = self.endpoint.collective(buffers);
+    pub(super) fn collective(&mut self, buffers: &mut CollectiveBuffers) -> Result<(), WorldError> {
+        let ended = self.mpi().map(|endpoint| endpoint.collective(buffers));
         self.looked = Instant::now();
-        ended
+        Ok(ended.ok_or(WorldError::PacketsOnly)??)
     }
 
-    pub(super) fn endpoint(&mut self) -> &mut Endpoint {
-        &mut self.endpoint
+    /// MPI, if it is what connects the processes.
+    pub(super) fn mpi(&mut self) -> Option<&mut Endpoint> {
+        self.endpoint.mpi()
     }
 
-    fn listen(&mut self) -> Result<(), MpiError> {
+    fn listen(&mut self) -> Result<(), Ended> {
         let ticket = self.endpoint.receive(Channel::Control, Bytes::Owned(vec![0; FRAME]), None, 0)?;
         self.listening.push_back((ticket, None));
         Ok(())
@@ -176,7 +178,7 @@ impl Link {
     pub(super) fn tell(&mut self, to: Rank, packet: &Packet) -> Result<(), Ended> {
         for frame in frames(packet) {
             let sent = self.endpoint.send(Channel::Control, Bytes::Owned(frame), to.0, 0);
-            self.telling.insert(sent.map_err(|error| lost(to, &error))?, ());
+            self.telling.insert(sent?, ());
         }
         Ok(())
     }
@@ -216,7 +218,7 @@ impl Link {
                 let (channel, tag) = self.tag(&key);
                 let bytes = self.lend(region, false);
                 let ticket = self.endpoint.send(channel, bytes, key.dst.0, tag);
-                self.sending.insert(ticket.map_err(|error| lost(key.dst, &error))?, (key, at_s));
+                self.sending.insert(ticket?, (key, at_s));
             }
             None => self.events.push_back(Event::Sent { key, begin_s: at_s, end_s: at_s }),
         }
@@ -236,7 +238,7 @@ impl Link {
             let (channel, tag) = self.tag(&key);
             let bytes = self.lend(region, true);
             let ticket = self.endpoint.receive(channel, bytes, Some(key.src.0), tag);
-            self.receiving.insert(ticket.map_err(|error| lost(key.src, &error))?, key);
+            self.receiving.insert(ticket?, key);
         }
         self.arrive(key);
         Ok(())
@@ -258,7 +260,7 @@ impl Link {
         (Channel::Calls, place * self.segments + key.segment.0)
     }
 
-    /// Polls MPI and handles completed messages; whether there were any.
+    /// Polls the connection and handles completed messages; whether there were any.
     pub(super) fn advance(&mut self) -> Result<bool, Ended> {
         let since = self.looked.elapsed();
         self.looked += since;
@@ -272,7 +274,7 @@ impl Link {
         let taken = done.drain(..).try_for_each(|message| self.take(message));
         self.done = done;
         let opened = self.open_packets();
-        let result = tested.map_err(|error| Ended::Broken(error.to_string())).and(taken).and(opened);
+        let result = tested.and(taken).and(opened);
         if let Err(ended) = &result {
             self.ended.get_or_insert_with(|| ended.clone());
         }
@@ -351,7 +353,7 @@ impl Link {
     fn open_packets(&mut self) -> Result<(), Ended> {
         while self.listening.front().is_some_and(|(_, came)| came.is_some()) {
             let Some((_, Some(message))) = self.listening.pop_front() else { break };
-            self.listen().map_err(|error| Ended::Broken(error.to_string()))?;
+            self.listen()?;
             let Done { bytes: Bytes::Owned(bytes), len, peer, error, .. } = message else {
                 unreachable!("frames have bytes of their own")
             };
@@ -464,15 +466,6 @@ const STAGES: u32 = zipwire_schedule::Stage::ALL.len() as u32;
 /// Numbers that the calls of a plan need as tags, for calls with so many parts.
 pub(super) fn call_tags(segments: u32, parts: u32) -> u64 {
     u64::from(segments) * u64::from(STAGES) * 2 * u64::from(parts)
-}
-
-/// Error of a message to or from a rank: `Lost` if MPI says that the process has failed.
-fn lost(peer: Rank, error: &MpiError) -> Ended {
-    const PROCESS_FAILED: [i32; 3] = [75, 76, 77];
-    match error {
-        MpiError::Call { class, .. } if PROCESS_FAILED.contains(class) => Ended::Lost(peer),
-        error => Ended::Broken(format!("{error} (rank {peer})")),
-    }
 }
 
 /// How long a waiting thread polls without a pause after the last message: where each process of the host has a core, and where processes share

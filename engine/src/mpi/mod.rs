@@ -1,4 +1,4 @@
-//! Ranks as processes: real bytes over MPI.
+//! Ranks as processes: real bytes over MPI, or packets alone over TCP.
 //!
 //! Every process has a [`World`], which connects it with the others; rank 0 says what to do next ([`World::tell`]), and all run it
 //! together ([`World::run`]). A transfer is one message from buffer to buffer, without a copy in between, and a short one ahead of it that
@@ -8,13 +8,16 @@
 //! thread while the rank codes, as most libraries move nothing unless they are called.
 
 mod clock;
+mod connection;
 mod link;
 mod packet;
 mod rank;
 mod status;
+mod tcp;
 mod watch;
 
 pub use self::status::{Outcome, STATUS_VARIABLE, Status, alive_file, read_statuses};
+pub use self::tcp::{MEET_VARIABLE, MeetError, TcpMeeting};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,11 +26,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use zipwire_codec::simd_level;
-use zipwire_mpi::{Collective, CollectiveBuffers, Library, MpiError};
+use zipwire_mpi::{Collective, CollectiveBuffers, Endpoint, Library, MpiError};
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Failure, FailureKind, Lane, Rank, RankEnd, RunFailure};
 use zipwire_timeline::{Span, Timeline};
 
+use self::connection::Connection;
 use self::link::{Link, Shared, call_tags};
 use self::packet::Packet;
 use self::rank::MpiRank;
@@ -47,7 +51,7 @@ const LAST_WORDS: Duration = Duration::from_secs(20);
 /// How long the last packets may be under way.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// This process in its MPI job.
+/// This process in its job.
 #[derive(Debug)]
 pub struct World {
     shared: Arc<Shared>,
@@ -60,6 +64,27 @@ pub struct World {
     /// A run has failed: what was under way then still is.
     has_failed: bool,
     patience: Duration,
+}
+
+/// How the processes of a job find one another.
+#[derive(Clone, Debug)]
+pub enum Meeting {
+    /// By MPI, which then carries all that they say and the bytes of transfers.
+    Mpi(&'static Library),
+    /// By TCP, which carries what they say, and no bytes of transfers.
+    Tcp(TcpMeeting),
+}
+
+impl From<&'static Library> for Meeting {
+    fn from(library: &'static Library) -> Self {
+        Self::Mpi(library)
+    }
+}
+
+impl From<TcpMeeting> for Meeting {
+    fn from(meeting: TcpMeeting) -> Self {
+        Self::Tcp(meeting)
+    }
 }
 
 /// Identity of a process.
@@ -78,20 +103,26 @@ pub struct Member {
 }
 
 impl World {
-    /// Initialises MPI, together with all processes of the job. Setting `cancel` ends what is run; so does a process of which nothing is
+    /// Connects with all processes of the job, which do so too. Setting `cancel` ends what is run; so does a process of which nothing is
     /// heard for as long as `stall`, or else [`STUCK_AFTER`]. Should not all have come up after `stall`, or else two minutes, this process
-    /// ends, and says so.
+    /// ends, and says so, or has an error where it waits without MPI.
     ///
     /// # Errors
-    /// If MPI fails, or the others do not answer.
+    /// If MPI fails, or the others do not come or answer.
     pub fn begin(
-        library: &'static Library,
+        meeting: impl Into<Meeting>,
         stall: Option<Duration>,
         cancel: Arc<AtomicBool>,
     ) -> Result<Self, WorldError> {
         let (patience, meet_within) = (stall.unwrap_or(STUCK_AFTER), stall.unwrap_or(MEET_WITHIN));
-        let (endpoint, status) = watch::begin(library, meet_within)?;
-        let mut link = Link::new(endpoint, patience)?;
+        let (connection, status): (Box<dyn Connection>, _) = match meeting.into() {
+            Meeting::Mpi(library) => {
+                let (endpoint, status) = watch::begin(library, meet_within)?;
+                (Box::new(endpoint), status)
+            }
+            Meeting::Tcp(meeting) => (Box::new(meeting.meet(meet_within, &cancel)?), None),
+        };
+        let mut link = Link::new(connection, patience)?;
         let (rank, size) = (link.rank, link.size);
         let (version, host) = link.names()?;
         let own = Member {
@@ -171,12 +202,17 @@ impl World {
         self.size
     }
 
+    /// Whether bytes of transfers go the way that the processes have met by; otherwise only what they say.
+    pub fn carries_bytes(&self) -> bool {
+        self.shared.with(|link| link.mpi().is_some())
+    }
+
     /// Longest silence of a process, and longest standstill of a run.
     pub fn patience(&self) -> Duration {
         self.patience
     }
 
-    /// Name and version of the library.
+    /// Name and version of the library, or of what connects the processes in its place.
     pub fn library(&self) -> &str {
         &self.library
     }
@@ -312,6 +348,9 @@ impl World {
     /// If the plan does not fit the job: then nothing is run. All processes find that.
     pub fn run(&mut self, name: &str, setup: &HostSetup<'_>) -> Result<RunResult, WorldError> {
         self.check(setup.plan)?;
+        if setup.plan.transfer_numbers() > 0 && !self.carries_bytes() {
+            return Err(WorldError::PacketsOnly);
+        }
         let result = self.run_checked(name, setup);
         self.note_result(name, &result);
         Ok(result.map(|report| {
@@ -433,7 +472,8 @@ impl World {
         let name = "a collective of MPI";
         let mut rank = MpiRank::new(Arc::clone(&self.shared), name, self.rank, memory, self.patience);
         let values = usize::try_from(bytes / size_of::<f32>() as u64).unwrap_or(usize::MAX);
-        let buffers = self.shared.with(|link| CollectiveBuffers::new(link.endpoint(), collective, values));
+        let buffers = |endpoint: &mut Endpoint| CollectiveBuffers::new(endpoint, collective, values);
+        let buffers = self.shared.with(|link| link.mpi().map(buffers)).ok_or(WorldError::PacketsOnly)?;
         let mut buffers = buffers.ok_or(WorldError::Parts { bytes, processes: self.size })?;
         let mut seconds = Vec::new();
         let call = collective.function();
@@ -542,6 +582,15 @@ pub enum WorldError {
     /// MPI cannot be had, or has failed.
     #[error(transparent)]
     Mpi(#[from] MpiError),
+    /// The processes have not met.
+    #[error("the processes of the job have not met: {0}")]
+    Meet(#[from] MeetError),
+    /// What connects the processes carries no bytes of transfers.
+    #[error(
+        "the processes of the job have met without MPI and exchange no bytes of transfers by themselves\n\
+         help: run it over GPUs and NCCL, or start it with the `mpirun` of an MPI library"
+    )]
+    PacketsOnly,
     /// There is no thread to watch over a call of MPI.
     #[error("the system refuses a thread that ends the wait for other ranks: {}", refusal(.0))]
     Watch(io::Error),

@@ -149,12 +149,12 @@ fn seconds(time: Duration) -> String {
 
 /// Name of this host, before MPI can say it.
 #[cfg(unix)]
-fn host() -> String {
+pub(super) fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 #[cfg(not(unix))]
-fn host() -> String {
+pub(super) fn host() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_else(|_| "this host".to_owned())
 }
 

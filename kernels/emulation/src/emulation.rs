@@ -117,6 +117,8 @@ impl Emulation {
             ("FAKECUDA_MODULES".into(), join(self.modules.clone())),
             // What the fake compiler makes is not to be found by others.
             ("ZIPWIRE_KERNEL_CACHE".into(), OsString::new()),
+            // The linker finds the fake NCCL.
+            ("ZIPWIRE_NCCL_LIB".into(), OsString::new()),
         ]
     }
 

@@ -1,0 +1,175 @@
+//! Listening for the processes of a job, among whoever else connects: what is said first, and who is let in.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// First bytes of everything that is said at a door; the last one is the version of how it is said.
+const MAGIC: [u8; 8] = *b"zipwire\x01";
+/// Bytes of the length behind that.
+const LENGTH: usize = 4;
+/// Longest thing that is said: addresses of as many processes as there can be.
+const LONGEST: usize = 1 << 22;
+/// How long somebody who has connected may take to say who it is.
+const HELLO_WITHIN: Duration = Duration::from_secs(5);
+/// Most connections that have not said yet who they are.
+const STRANGERS: usize = 256;
+/// Most refusals that are kept for messages.
+const KEPT: usize = 8;
+
+/// Introduction of a process, to rank 0 and to ranks below its own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Hello {
+    pub(super) version: String,
+    pub(super) run: String,
+    pub(super) rank: u32,
+    pub(super) size: u32,
+    pub(super) host: String,
+    pub(super) process: u32,
+    /// Address of this process on the interface that reaches rank 0, and the port of its door.
+    pub(super) address: IpAddr,
+    pub(super) port: u16,
+    /// Number that the processes of this meeting know, if it is known yet.
+    pub(super) secret: u64,
+}
+
+/// Answer to it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Reply {
+    /// Rank 0's, when all have come: the number that all know, and their doors, by rank. A door without an address is on rank 0's host.
+    Welcome { secret: u64, doors: Vec<(Option<IpAddr>, u16)> },
+    /// Why the process is not let in.
+    Refused(String),
+}
+
+pub(super) fn say<T: Serialize>(stream: &mut TcpStream, what: &T) -> io::Result<()> {
+    let bytes = postcard::to_allocvec(what).expect("it is plain data");
+    let len = u32::try_from(bytes.len()).expect("it is short");
+    stream.write_all(&[&MAGIC[..], &len.to_le_bytes(), &bytes].concat())
+}
+
+/// Waits for something that is said.
+pub(super) fn hear<T: DeserializeOwned>(stream: &mut TcpStream) -> io::Result<T> {
+    let mut head = [0; MAGIC.len() + LENGTH];
+    stream.read_exact(&mut head)?;
+    let mut bytes = vec![0; length(&head).map_err(io::Error::other)?];
+    stream.read_exact(&mut bytes)?;
+    postcard::from_bytes(&bytes).map_err(io::Error::other)
+}
+
+/// Length of what follows this head.
+fn length(head: &[u8]) -> Result<usize, String> {
+    let (magic, length) = head.split_at(MAGIC.len());
+    let ours = MAGIC.split_last().expect("it is not empty").1;
+    if !magic.starts_with(ours) {
+        return Err("is no process of zipwire".to_owned());
+    }
+    if magic != MAGIC {
+        return Err("is a process of another version of zipwire".to_owned());
+    }
+    let length = u32::from_le_bytes(length.try_into().expect("the head is as long as that")) as usize;
+    if length > LONGEST { Err(format!("announces {length} bytes")) } else { Ok(length) }
+}
+
+/// A listening socket, and those who have connected and not said yet who they are.
+pub(super) struct Door {
+    listener: TcpListener,
+    strangers: VecDeque<Stranger>,
+    /// Who was not let in, and why.
+    turned_away: Vec<String>,
+}
+
+struct Stranger {
+    stream: TcpStream,
+    from: SocketAddr,
+    said: Vec<u8>,
+    since: Instant,
+}
+
+impl Door {
+    /// Listens on all interfaces; port 0 is any that is free.
+    pub(super) fn open(port: u16) -> io::Result<Self> {
+        let both = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port));
+        let listener = match both {
+            // Without IPv6; a port that is taken is so for both.
+            Err(error) if error.kind() != ErrorKind::AddrInUse => {
+                TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?
+            }
+            both => both?,
+        };
+        listener.set_nonblocking(true)?;
+        Ok(Self { listener, strangers: VecDeque::new(), turned_away: Vec::new() })
+    }
+
+    pub(super) fn port(&self) -> io::Result<u16> {
+        Ok(self.listener.local_addr()?.port())
+    }
+
+    /// Those who have said who they are since the last time, whose sockets block again.
+    pub(super) fn come_in(&mut self) -> Vec<(TcpStream, Hello)> {
+        while let Ok((stream, from)) = self.listener.accept() {
+            if stream.set_nonblocking(true).is_ok() {
+                self.strangers.push_back(Stranger { stream, from, said: Vec::new(), since: Instant::now() });
+            }
+            if self.strangers.len() > STRANGERS {
+                self.strangers.pop_front();
+            }
+        }
+        let mut known = Vec::new();
+        for mut stranger in std::mem::take(&mut self.strangers) {
+            match stranger.listen() {
+                Ok(Some(hello)) if stranger.stream.set_nonblocking(false).is_ok() => {
+                    known.push((stranger.stream, hello));
+                }
+                Ok(None) if stranger.since.elapsed() < HELLO_WITHIN => self.strangers.push_back(stranger),
+                Ok(_) => self.turn_away(format!("{} said nothing", stranger.from)),
+                Err(why) => self.turn_away(format!("{} {why}", stranger.from)),
+            }
+        }
+        known
+    }
+
+    /// Tells a process why it is not let in, and keeps that.
+    pub(super) fn refuse(&mut self, mut stream: TcpStream, hello: &Hello, why: &str) {
+        // Whether it still listens does not matter.
+        let _ = say(&mut stream, &Reply::Refused(why.to_owned()));
+        let Hello { rank, host, process, .. } = hello;
+        self.turn_away(format!("rank {rank} (process {process} on `{host}`): {why}"));
+    }
+
+    fn turn_away(&mut self, who: String) {
+        if self.turned_away.len() < KEPT {
+            self.turned_away.push(who);
+        }
+    }
+
+    /// Who was not let in.
+    pub(super) fn turned_away(&self) -> &[String] {
+        &self.turned_away
+    }
+}
+
+impl Stranger {
+    /// Who it is, if it has said all of it; an error if it is none of ours.
+    fn listen(&mut self) -> Result<Option<Hello>, String> {
+        loop {
+            let head = MAGIC.len() + LENGTH;
+            let wanted = if self.said.len() < head { head } else { head + length(&self.said[..head])? };
+            if self.said.len() == wanted {
+                let hello = postcard::from_bytes(&self.said[head..]);
+                return hello.map(Some).map_err(|_| "is a process of another version of zipwire".to_owned());
+            }
+            let mut bytes = vec![0; (wanted - self.said.len()).min(1 << 12)];
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return Err("has left again".to_owned()),
+                Ok(count) => self.said.extend_from_slice(&bytes[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(format!("has left again: {error}")),
+            }
+        }
+    }
+}

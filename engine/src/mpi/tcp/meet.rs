@@ -1,0 +1,411 @@
+//! Meeting of processes: all come to rank 0, which says where each one listens, and each connects with those of lower ranks.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::Sockets;
+use super::door::{Door, Hello, Reply, hear, say};
+use super::place::{MEET_VARIABLE, Place, TcpMeeting};
+use super::store::Store;
+use crate::mpi::watch::host;
+
+/// Pause between two looks or tries.
+const PAUSE: Duration = Duration::from_millis(5);
+const RETRY: Duration = Duration::from_millis(100);
+/// How long one try to connect may take.
+const TRY: Duration = Duration::from_secs(5);
+/// How much longer other ranks wait than rank 0, which knows who is missing and says so.
+const GRACE: Duration = Duration::from_secs(3);
+/// How long processes that have all come may take to connect with one another at least.
+const CONNECT_WITHIN: Duration = Duration::from_secs(20);
+/// Most ranks that a message names.
+const NAMED: usize = 8;
+
+/// Why processes have not met.
+#[allow(missing_docs, reason = "fields are named by the messages")]
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MeetError {
+    /// A variable is not set.
+    #[error(
+        "`{name}` is not set, which the launcher of this process should do\nhelp: `{MEET_VARIABLE}=HOST:PORT` says where rank 0 is to listen"
+    )]
+    NoVariable { name: &'static str },
+    /// A variable has a value that it cannot have.
+    #[error("`{name}` is `{value}`, and should be {}", if *name == MEET_VARIABLE { "`HOST:PORT`" } else { "a number" })]
+    Variable { name: &'static str, value: String },
+    /// Nothing says which rank this is.
+    #[error(
+        "`{MEET_VARIABLE}` is set, and neither `RANK` and `WORLD_SIZE` nor variables of SLURM say which rank this process is"
+    )]
+    NoRank,
+    /// A rank that the job does not have.
+    #[error("this process is rank {rank} of {size} by its environment, where ranks are counted from 0")]
+    Rank { rank: u32, size: u32 },
+    /// Rank 0 cannot listen.
+    #[error(
+        "rank 0 cannot listen on port {port}: {why}\nhelp: `{MEET_VARIABLE}=HOST:PORT`, the same on all ranks, names another one of rank 0's host"
+    )]
+    Port { port: u16, why: io::Error },
+    /// The store of the launcher does not answer.
+    #[error("the store of `torchrun` at {at} cannot be used: {why}")]
+    Store { at: String, why: String },
+    /// Rank 0 has not come.
+    #[error("rank {rank} has not met rank 0 within {} s: {why}", within.as_secs_f64())]
+    NoRank0 { rank: u32, within: Duration, why: String },
+    /// Ranks have not come.
+    #[error("{} {} not come within {} s{turned_away}", names(ranks), if ranks.len() == 1 { "has" } else { "have" }, within.as_secs_f64())]
+    Missing { ranks: Vec<u32>, within: Duration, turned_away: String },
+    /// Another process has another version of this program, or another number of ranks.
+    #[error("rank {rank} on host `{host}` does not fit: {why}")]
+    Misfit { rank: u32, host: String, why: String },
+    /// Rank 0 has not let this process in.
+    #[error("rank 0 has not let rank {rank} in: {why}")]
+    Refused { rank: u32, why: String },
+    /// Two processes that have come cannot connect with one another.
+    #[error("rank {rank} cannot connect with rank {peer} at {at}: {why}")]
+    Peer { rank: u32, peer: u32, at: String, why: String },
+    /// The user has stopped it.
+    #[error("stopped by the user")]
+    Stopped,
+    /// Sockets cannot be had.
+    #[error("sockets cannot be had: {0}")]
+    Sockets(#[from] io::Error),
+}
+
+fn names(ranks: &[u32]) -> String {
+    let named: Vec<String> = ranks.iter().take(NAMED).map(|rank| format!("rank {rank}")).collect();
+    let more =
+        if ranks.len() > NAMED { format!(" and {} others", ranks.len() - NAMED) } else { String::new() };
+    named.join(", ") + &more
+}
+
+/// One process at a meeting.
+pub(super) struct Guest<'a> {
+    meeting: &'a TcpMeeting,
+    door: Door,
+    within: Duration,
+    begin: Instant,
+    cancel: &'a AtomicBool,
+}
+
+impl TcpMeeting {
+    /// Meets all others, who must have come `within` some time.
+    pub(in crate::mpi) fn meet(&self, within: Duration, cancel: &AtomicBool) -> Result<Sockets, MeetError> {
+        let port = match &self.place {
+            Place::Rank0 { port, .. } if self.rank == 0 => *port,
+            _ => 0,
+        };
+        let door = Door::open(port).map_err(|why| MeetError::Port { port, why })?;
+        let mut guest = Guest { meeting: self, door, within, begin: Instant::now(), cancel };
+        let streams = if self.rank == 0 { guest.receive_all()? } else { guest.come()? };
+        Ok(Sockets::new(self.rank, streams)?)
+    }
+
+    fn size(&self) -> usize {
+        self.size as usize
+    }
+
+    fn key(&self) -> String {
+        format!("/zipwire/{}/meet", self.run)
+    }
+}
+
+fn random() -> u64 {
+    // Zero means that the number is not known.
+    RandomState::new().build_hasher().finish().max(1)
+}
+
+impl Guest<'_> {
+    fn check_time(&self, limit: Duration) -> Result<bool, MeetError> {
+        if self.cancel.load(Ordering::Relaxed) {
+            Err(MeetError::Stopped)
+        } else {
+            Ok(self.begin.elapsed() < limit)
+        }
+    }
+
+    fn hello(&self, address: IpAddr, secret: u64) -> Result<Hello, MeetError> {
+        Ok(Hello {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            run: self.meeting.run.clone(),
+            rank: self.meeting.rank,
+            size: self.meeting.size,
+            host: host(),
+            process: std::process::id(),
+            address,
+            port: self.door.port()?,
+            secret,
+        })
+    }
+
+    /// As rank 0: waits for all others, and tells each where the others are.
+    fn receive_all(&mut self) -> Result<Vec<Option<TcpStream>>, MeetError> {
+        let secret = random();
+        let store = self.publish(secret)?;
+        let own = self.hello(IpAddr::from([0; 4]), secret)?;
+        let mut guests: Vec<Option<(TcpStream, Hello)>> = (0..self.meeting.size).map(|_| None).collect();
+        while guests.iter().skip(1).any(Option::is_none) {
+            if !self.check_time(self.within)? {
+                return Err(self.say_who_is_missing(&mut guests));
+            }
+            for (stream, hello) in self.door.come_in() {
+                if let Some((stream, hello)) =
+                    self.check_guest(stream, hello, &own, &guests, store.is_some())?
+                {
+                    let place = hello.rank as usize;
+                    guests[place] = Some((stream, hello));
+                }
+            }
+            std::thread::sleep(PAUSE);
+        }
+        let door = |guest: &Option<(TcpStream, Hello)>| {
+            let Some((_, Hello { address, port, .. })) = guest else { return (None, 0) };
+            (Some(address.to_canonical()).filter(|address| !address.is_loopback()), *port)
+        };
+        let welcome = Reply::Welcome { secret, doors: guests.iter().map(door).collect() };
+        let mut streams = Vec::new();
+        for (rank, guest) in (0..).zip(guests) {
+            let Some((mut stream, _)) = guest else {
+                streams.push(None);
+                continue;
+            };
+            let at = || stream.peer_addr().map_or_else(|_| "its address".to_owned(), |at| at.to_string());
+            let (peer, at) = (rank, at());
+            say(&mut stream, &welcome).map_err(|why| MeetError::Peer {
+                rank: 0,
+                peer,
+                at,
+                why: why.to_string(),
+            })?;
+            streams.push(Some(stream));
+        }
+        Ok(streams)
+    }
+
+    /// As rank 0: says in the launcher's store where it listens, if that is how the others find it.
+    fn publish(&self, secret: u64) -> Result<Option<Store>, MeetError> {
+        let Place::Store { host, port } = &self.meeting.place else { return Ok(None) };
+        let at = format!("{host}:{port}");
+        let failed = |why: &dyn std::fmt::Display| MeetError::Store { at: at.clone(), why: why.to_string() };
+        let mut store = loop {
+            match reach(host, *port).and_then(|address| Store::connect(address, TRY)) {
+                Ok(store) => break store,
+                Err(error) if !self.check_time(self.within)? => return Err(failed(&error)),
+                Err(_) => std::thread::sleep(RETRY),
+            }
+        };
+        let own = store.local_address().map_err(|error| failed(&error))?.ip().to_canonical();
+        // Rank 0 is on the host of the store then, and others know that by its name.
+        let own = if own.is_loopback() { host.clone() } else { own.to_string() };
+        let value = format!("{} {secret:016x} {own}", self.door.port()?);
+        store.set(&self.meeting.key(), value.as_bytes()).map_err(|error| failed(&error))?;
+        Ok(Some(store))
+    }
+
+    /// As rank 0: lets a process in, or refuses it. One that can only be of this job and does not fit ends the meeting.
+    fn check_guest(
+        &mut self,
+        stream: TcpStream,
+        hello: Hello,
+        own: &Hello,
+        guests: &[Option<(TcpStream, Hello)>],
+        knows_secret: bool,
+    ) -> Result<Option<(TcpStream, Hello)>, MeetError> {
+        if hello.run != own.run || knows_secret && hello.secret != own.secret {
+            let why =
+                format!("rank 0 at this place is of run `{}`, and it is of run `{}`", own.run, hello.run);
+            self.door.refuse(stream, &hello, &why);
+            return Ok(None);
+        }
+        let misfit = if hello.version != own.version {
+            Some(format!(
+                "it is version {} of zipwire, and rank 0 is {}; one version is needed on all hosts",
+                hello.version, own.version
+            ))
+        } else if hello.size != own.size || hello.rank >= own.size {
+            Some(format!("it is rank {} of {}, and rank 0 is one of {}", hello.rank, hello.size, own.size))
+        } else {
+            None
+        };
+        if let Some(why) = misfit {
+            self.door.refuse(stream, &hello, &why);
+            return Err(MeetError::Misfit { rank: hello.rank, host: hello.host, why });
+        }
+        let earlier = match guests[hello.rank as usize].as_ref() {
+            _ if hello.rank == 0 => Some((own.process, &own.host)),
+            Some((earlier, _)) if has_ended(earlier) => None,
+            earlier => earlier.map(|(_, earlier)| (earlier.process, &earlier.host)),
+        };
+        if let Some((process, host)) = earlier {
+            let why = format!("process {process} on `{host}` has come as this rank before");
+            self.door.refuse(stream, &hello, &why);
+            return Ok(None);
+        }
+        Ok(Some((stream, hello)))
+    }
+
+    /// As rank 0, when the time is over: tells those who have come.
+    fn say_who_is_missing(&self, guests: &mut [Option<(TcpStream, Hello)>]) -> MeetError {
+        let is_missing =
+            |guest: &Option<(TcpStream, Hello)>| guest.as_ref().is_none_or(|(stream, _)| has_ended(stream));
+        let ranks = (0..).zip(guests.iter()).skip(1).filter(|(_, guest)| is_missing(guest));
+        let ranks: Vec<u32> = ranks.map(|(rank, _)| rank).collect();
+        let turned_away = match self.door.turned_away() {
+            [] => String::new(),
+            others => format!("; not let in: {}", others.join("; ")),
+        };
+        let error = MeetError::Missing { ranks, within: self.within, turned_away };
+        for (stream, _) in guests.iter_mut().flatten() {
+            // It gives up by itself if it does not hear it.
+            let _ = say(stream, &Reply::Refused(error.to_string()));
+        }
+        error
+    }
+
+    /// As any other rank: comes to rank 0, and connects with all others.
+    fn come(&mut self) -> Result<Vec<Option<TcpStream>>, MeetError> {
+        let limit = self.within + GRACE;
+        let mut why = String::new();
+        let rank = self.meeting.rank;
+        let (stream, secret, doors) = loop {
+            if !self.check_time(limit)? {
+                return Err(MeetError::NoRank0 { rank, within: self.within, why });
+            }
+            match self.come_once(limit) {
+                Ok((stream, Reply::Welcome { secret, doors })) if doors.len() == self.meeting.size() => {
+                    break (stream, secret, doors);
+                }
+                Ok((_, Reply::Refused(why))) => return Err(MeetError::Refused { rank, why }),
+                Ok(_) => "rank 0 has welcomed another number of ranks".clone_into(&mut why),
+                Err(error) => why = error,
+            }
+            std::thread::sleep(RETRY);
+        };
+        let rank_0 = stream.peer_addr()?.ip();
+        let mut streams: Vec<Option<TcpStream>> = (0..self.meeting.size).map(|_| None).collect();
+        streams[0] = Some(stream);
+        let limit = limit.max(self.begin.elapsed() + CONNECT_WITHIN);
+        for (peer, (address, port)) in (0..).zip(doors).take(rank as usize).skip(1) {
+            let at = SocketAddr::new(address.unwrap_or(rank_0), port);
+            let stream = self.connect_with(peer, at, secret, limit)?;
+            streams[peer as usize] = Some(stream);
+        }
+        while let Some(peer) = streams.iter().skip(rank as usize + 1).position(Option::is_none) {
+            let peer = rank + 1 + u32::try_from(peer).expect("ranks are counted in 32 bits");
+            if !self.check_time(limit)? {
+                return Err(MeetError::Missing {
+                    ranks: vec![peer],
+                    within: limit,
+                    turned_away: String::new(),
+                });
+            }
+            for (mut stream, hello) in self.door.come_in() {
+                let place = hello.rank as usize;
+                if hello.secret != secret || hello.rank <= rank || place >= streams.len() {
+                    self.door.refuse(stream, &hello, "this rank is of another run");
+                } else if say(&mut stream, &Reply::Welcome { secret, doors: Vec::new() }).is_ok() {
+                    streams[place] = Some(stream);
+                }
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(streams)
+    }
+
+    /// One try to come to rank 0, and the wait for its answer.
+    fn come_once(&self, limit: Duration) -> Result<(TcpStream, Reply), String> {
+        let (host, port, secret) = match &self.meeting.place {
+            Place::Rank0 { host, port } => (host.clone(), *port, 0),
+            Place::Store { host, port } => self.look_up(host, *port)?,
+        };
+        let failed = |why: &dyn std::fmt::Display| format!("{host}:{port}: {why}");
+        let address = reach(&host, port).map_err(|error| failed(&error))?;
+        let mut stream = TcpStream::connect_timeout(&address, TRY).map_err(|error| failed(&error))?;
+        let own = stream.local_addr().map_err(|error| failed(&error))?.ip();
+        let hello = self.hello(own, secret).map_err(|error| failed(&error))?;
+        say(&mut stream, &hello).map_err(|error| failed(&error))?;
+        let left = limit.saturating_sub(self.begin.elapsed()).max(PAUSE);
+        let heard = self.wait_for(&mut stream, left);
+        heard.map(|reply| (stream, reply)).map_err(|error| failed(&error))
+    }
+
+    /// Waits for an answer, also to the user's wish to end.
+    fn wait_for(&self, stream: &mut TcpStream, limit: Duration) -> io::Result<Reply> {
+        stream.set_read_timeout(Some(RETRY))?;
+        let begin = Instant::now();
+        let mut byte = [0];
+        // It is looked at, so nothing is lost.
+        while let Err(error) = stream.peek(&mut byte) {
+            let is_quiet = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+            if !is_quiet || begin.elapsed() > limit || self.cancel.load(Ordering::Relaxed) {
+                return Err(error);
+            }
+        }
+        stream.set_read_timeout(Some(TRY))?;
+        let reply = hear(stream)?;
+        stream.set_read_timeout(None)?;
+        Ok(reply)
+    }
+
+    /// Where rank 0 is, as the launcher's store says, and the number that it knows.
+    fn look_up(&self, host: &str, port: u16) -> Result<(String, u16, u64), String> {
+        let failed = |why: &dyn std::fmt::Display| format!("the store of `torchrun` at {host}:{port}: {why}");
+        let store = reach(host, port).and_then(|address| Store::connect(address, TRY));
+        let value = store.and_then(|mut store| store.get(&self.meeting.key()));
+        let value = value.map_err(|error| failed(&error))?;
+        let value = value.ok_or_else(|| failed(&"rank 0 has not said there where it is"))?;
+        let text = String::from_utf8_lossy(&value);
+        let parts = || {
+            let mut parts = text.splitn(3, ' ');
+            let (port, secret) = (parts.next()?.parse().ok()?, parts.next()?);
+            Some((parts.next()?.to_owned(), port, u64::from_str_radix(secret, 16).ok()?))
+        };
+        parts().ok_or_else(|| failed(&format!("it says `{text}`")))
+    }
+
+    /// Connects with a process that has come as well.
+    fn connect_with(
+        &self,
+        peer: u32,
+        at: SocketAddr,
+        secret: u64,
+        limit: Duration,
+    ) -> Result<TcpStream, MeetError> {
+        let failed = |why: String| MeetError::Peer { rank: self.meeting.rank, peer, at: at.to_string(), why };
+        loop {
+            let connected = TcpStream::connect_timeout(&at, TRY).and_then(|mut stream| {
+                let hello = self.hello(at.ip(), secret).map_err(io::Error::other)?;
+                say(&mut stream, &hello)?;
+                let left = limit.saturating_sub(self.begin.elapsed()).max(PAUSE);
+                self.wait_for(&mut stream, left).map(|reply| (stream, reply))
+            });
+            match connected {
+                Ok((stream, Reply::Welcome { secret: theirs, .. })) if theirs == secret => return Ok(stream),
+                Ok((_, Reply::Refused(why))) => return Err(failed(why)),
+                Ok(_) => return Err(failed("it is of another run".to_owned())),
+                Err(error) if !self.check_time(limit)? => return Err(failed(error.to_string())),
+                Err(_) => std::thread::sleep(RETRY),
+            }
+        }
+    }
+}
+
+fn reach(host: &str, port: u16) -> io::Result<SocketAddr> {
+    let mut found = (host, port).to_socket_addrs()?;
+    found.next().ok_or_else(|| io::Error::other("the name has no address"))
+}
+
+/// Whether a process that has come is gone: nothing else is said before rank 0 answers.
+fn has_ended(stream: &TcpStream) -> bool {
+    let look = || {
+        stream.set_nonblocking(true)?;
+        let seen = stream.peek(&mut [0]);
+        stream.set_nonblocking(false)?;
+        seen
+    };
+    !matches!(look(), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+}
