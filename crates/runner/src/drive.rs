@@ -9,7 +9,9 @@ use zipwire_timeline::{Metrics, Timeline};
 
 use crate::choices::costs;
 use crate::execute::{ExecuteError, Outcome, Prepared, check_start};
-use crate::executors::{FaultSupport, PlanReport, PlanRun, Recipe, RunConditions, SIM, ServeReport};
+use crate::executors::{
+    FaultSupport, PlanReport, PlanRun, Recipe, RunConditions, SIM, ServeReport, ServeRun,
+};
 use crate::validate::{check_model, needs_measuring};
 use crate::{Cancel, Executor};
 
@@ -33,7 +35,8 @@ impl<'a> Prepared<'a> {
         let variant = &experiment.variants[index];
         let _span = tracing::info_span!("variant", name = %variant.name, %executor).entered();
         if let Some(serving) = &experiment.serving {
-            let ServeReport { timeline, verified, served } = executor.serve(self, serving, index, cancel)?;
+            let run = ServeRun { index, serving, pace: None };
+            let ServeReport { timeline, verified, served, .. } = executor.serve(self, &run, cancel)?;
             // The length of a run is that of its arrivals: speedups of it would mean nothing.
             let is_timed = false;
             let (switcher, served, unfired) = (None, Some(served), Vec::new());

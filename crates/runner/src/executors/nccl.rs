@@ -101,14 +101,14 @@ impl Executor for Nccl {
 
     fn follow_plan(&self, follower: &mut Follower<'_>, run: &PlanRun<'_>) -> Result<(), JobError> {
         let payload = run.payload.ok_or_else(|| JobError::task("a run without a payload"))?;
-        let name = follower.variant_name().to_owned();
-        let world = &mut *follower.world;
+        let Follower { world, experiment, .. } = follower;
+        let name = &experiment.variants[run.index].name;
         let library = library().map_err(|error| {
             world.refuse(&error.to_string());
             JobError::Failed
         })?;
         // Rank 0 has the reports of all, and says which failure came first.
-        run_rank(world, &name, run, payload, library)?.map(|_| ()).map_err(|_| JobError::Failed)
+        run_rank(world, name, run, payload, library)?.map(|_| ()).map_err(|_| JobError::Failed)
     }
 }
 

@@ -1,10 +1,11 @@
 //! The simulator as an executor: declared costs in virtual time, no bytes.
 
-use zipwire_scenarios::{Experiment, Serving, Variant};
+use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::{FiredFaults, Plan};
 
 use super::{
-    Capabilities, Executor, FaultSupport, PlanReport, PlanRun, Ranks, ServeReport, ValidationSupport,
+    Capabilities, Executor, FaultSupport, PlanReport, PlanRun, Ranks, ServeReport, ServeRun,
+    ValidationSupport,
 };
 use crate::execute::{ExecuteError, Prepared};
 use crate::{Cancel, memory, serving};
@@ -67,11 +68,10 @@ impl Executor for Sim {
     fn serve(
         &self,
         prepared: &Prepared<'_>,
-        serving: &Serving,
-        index: usize,
+        run: &ServeRun<'_>,
         cancel: &Cancel,
     ) -> Result<ServeReport, ExecuteError> {
-        serving::simulate(prepared.experiment, serving, index, cancel)
+        serving::simulate(prepared.experiment, run, cancel)
     }
 }
 
