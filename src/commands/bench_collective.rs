@@ -36,7 +36,7 @@ pub(crate) fn run(args: &BenchCollectiveArgs, cancel: &Cancel) -> Result<(), Cli
         )));
     }
     let job = || Ok(RanksToStart { ranks: ranks(&bench(args)?)?, folder: None });
-    with_ranks(&args.mpi, job, cancel, || run_here(args, cancel))
+    with_ranks(args.on, &args.mpi, job, cancel, || run_here(args, cancel))
 }
 
 /// The benchmark that the arguments describe.

@@ -2,23 +2,29 @@
 
 use std::collections::BTreeSet;
 
-use zipwire::Cancel;
-use zipwire::launch::{self, Attendance, RanksToStart, Role, attended};
+use zipwire::launch::{self, Attendance, RanksToStart, Role, StartError, attended};
+use zipwire::{Cancel, Executor};
 
 use crate::cli::MpiArgs;
 use crate::error::CliError;
 use crate::table;
 
-/// Runs a command with as many processes as `job` says. On rank 0 of a job this process runs `command`; other ranks follow rank 0; a process
+/// Runs a command on `executor` with as many processes as `job` says. On rank 0 of a job this process runs `command`; other ranks follow rank 0; a process
 /// that is no rank starts them all, and reports how they ended.
 pub(crate) fn with_ranks(
+    executor: &dyn Executor,
     arguments: &MpiArgs,
     job: impl FnOnce() -> Result<RanksToStart, CliError>,
     cancel: &Cancel,
     command: impl FnOnce() -> Result<(), CliError>,
 ) -> Result<(), CliError> {
+    let failed = |error| CliError::of_job(executor, error);
     if launch::launched().is_none() {
-        return Ok(launch::start(arguments.launcher.as_deref(), &job()?, cancel)?);
+        let started = launch::start(arguments.launcher.as_deref(), &job()?, cancel);
+        return started.map_err(|error| match error {
+            StartError::Mpi(error) => failed(error.into()),
+            error => error.into(),
+        });
     }
     if arguments.launcher.is_some() {
         let why = "this process was started by a launcher already";
@@ -27,7 +33,7 @@ pub(crate) fn with_ranks(
     // What has failed is to be said by rank 0, and others wait for that: no signal of a launcher ends a rank at once. For good, as a process is
     // a rank until it ends.
     std::mem::forget(cancel.hold());
-    match launch::join(arguments.stall, cancel)? {
+    match launch::join(arguments.stall, cancel).map_err(failed)? {
         Role::Other => Ok(()),
         Role::First => {
             let result = command();
@@ -41,7 +47,7 @@ pub(crate) fn with_ranks(
             let code = result.as_ref().map_or_else(CliError::exit_code, |()| 0);
             let finished = launch::finish(code);
             result.map_err(|error| CliError::Said(error.exit_code()))?;
-            Ok(finished?)
+            finished.map_err(failed)
         }
     }
 }

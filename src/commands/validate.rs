@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use comfy_table::Table;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use zipwire::executors::{SIM, THREADS, ValidationSupport};
+use zipwire::executors::{self, SIM, ValidationSupport};
 use zipwire::launch::RanksToStart;
 use zipwire::scenarios::{Experiment, Source};
 use zipwire::schedule::Stage;
@@ -67,7 +67,9 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     real.select(&args.scenario.variant)?;
     say_without_sweep(&experiment);
     if let ValidationSupport::None(why) = validation {
-        return Err(CliError::Usage(format!("`--on {}`: {why}; use `{THREADS}`", args.on)));
+        let paced = executors::ALL.iter().find(|executor| executor.capabilities().is_paced());
+        let paced = paced.expect("one has paced links");
+        return Err(CliError::Usage(format!("`--on {}`: {why}; use `{paced}`", args.on)));
     }
     if let Some(dilation) = args.dilation.filter(|dilation| !DILATIONS.contains(dilation)) {
         return Err(CliError::Usage(format!(
@@ -315,7 +317,7 @@ fn run_on_hosts(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> {
         predicted_by_file(args, &experiment)?;
         Ok(RanksToStart { ranks: experiment.topology.ranks(), folder: args.out.clone() })
     };
-    with_ranks(&args.mpi, job, cancel, || run_on_hosts_here(args, cancel))
+    with_ranks(args.on, &args.mpi, job, cancel, || run_on_hosts_here(args, cancel))
 }
 
 fn selected(args: &ValidateArgs) -> Result<Experiment, CliError> {

@@ -20,7 +20,7 @@ pub(super) fn run(args: &ProbeArgs, cancel: &Cancel) -> Result<(), CliError> {
     let topology = topology(args)?;
     let specs = specs(args)?;
     let job = || Ok(RanksToStart { ranks: topology.ranks(), folder: None });
-    with_ranks(&args.mpi, job, cancel, || run_here(args, &topology, &specs, cancel))
+    with_ranks(args.on, &args.mpi, job, cancel, || run_here(args, &topology, &specs, cancel))
 }
 
 fn run_here(args: &ProbeArgs, topology: &Topology, specs: &[Spec], cancel: &Cancel) -> Result<(), CliError> {

@@ -16,9 +16,8 @@ use crate::cli::RunArgs;
 use crate::error::CliError;
 
 pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
-    if args.on.iter().all(|executor| executor.capabilities().ranks == Ranks::Inside) {
-        return run_here(args, cancel);
-    }
+    let mut processes = args.on.iter().filter(|executor| executor.capabilities().ranks == Ranks::Processes);
+    let Some(executor) = processes.next() else { return run_here(args, cancel) };
     let job = || {
         let experiment = load_scenario(&args.scenario)?;
         // Of serving, GPUs that no pool has do nothing.
@@ -27,7 +26,7 @@ pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
         let ranks = pools.unwrap_or_else(|| experiment.topology.ranks());
         Ok(RanksToStart { ranks, folder: Some(args.folder(&experiment.name)) })
     };
-    with_ranks(&args.mpi, job, cancel, || run_here(args, cancel))
+    with_ranks(*executor, &args.mpi, job, cancel, || run_here(args, cancel))
 }
 
 fn run_here(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {

@@ -35,7 +35,7 @@ use crate::launch::{Follower, JobError};
 use crate::serving::Served;
 use crate::{Cancel, memory};
 
-/// The simulator.
+/// The simulator, and so the source of all predictions: drivers name it for these, and no executor besides.
 pub const SIM: &dyn Executor = &sim::Sim;
 /// Ranks as threads of this process.
 pub const THREADS: &dyn Executor = &threads::Threads;
