@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use zipwire::executors::{self, SIM, ValidationSupport};
 use zipwire::launch::RanksToStart;
-use zipwire::scenarios::{Experiment, Source};
+use zipwire::scenarios::{Experiment, ExperimentWork, Source};
 use zipwire::schedule::Stage;
 use zipwire::timeline::{CriticalPath, Deviation, Timeline};
 use zipwire::{
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
             DILATIONS.end()
         )));
     }
-    if experiment.serving.is_some() {
+    if let ExperimentWork::Serving(_) = experiment.work {
         return serving::run(args, &experiment, &real, cancel);
     }
     let mut prepared = Prepared::new(&experiment, cancel)?;

@@ -146,7 +146,7 @@ fn run_rank(
     let setup = HostSetup {
         stuck_after: world.patience(),
         cores: 1,
-        phases: Some(&experiment.durations),
+        phases: Some(&experiment.expect_iterations().durations),
         verifies,
         faults: run.conditions.faults,
         ..HostSetup::new(run.plan, payload, run.iterations.clone())

@@ -28,7 +28,7 @@ impl Executor for Threads {
     }
 
     fn times(&self, experiment: &Experiment) -> &'static str {
-        if experiment.faults.is_empty() {
+        if experiment.faults().is_empty() {
             "run on threads (unpaced: times are this machine's, not the cluster's)"
         } else {
             "run on threads at a fraction of the cluster's speed"

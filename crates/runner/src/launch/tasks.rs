@@ -157,7 +157,7 @@ fn in_variant(
                     recipe: Recipe::Variant,
                     payload: experiment.payload.as_ref(),
                     iterations,
-                    conditions: RunConditions { faults: &experiment.faults, ..RunConditions::NONE },
+                    conditions: RunConditions { faults: experiment.faults(), ..RunConditions::NONE },
                 };
                 executor.follow_plan(&mut follower, &run)?;
             }
@@ -182,7 +182,7 @@ fn in_variant(
                 executor.follow_plan(&mut follower, &run)?;
             }
             Work::Serving => {
-                let serving = experiment.serving.as_ref();
+                let serving = experiment.as_serving();
                 let serving =
                     serving.ok_or_else(|| JobError::task("requests of a scenario that has none"))?;
                 executor.follow_serving(&mut follower, &ServeRun { index, serving, pace: None })?;

@@ -122,8 +122,8 @@ fn coding(
             .map_err(|error| ExecuteError::Caches(variant.name.clone(), Box::new(error)))?,
         (None, None) => unreachable!("scenarios with coded variants have a payload or a ratio"),
     };
-    let (cost, piece_tokens) = (choice.cost, serving.geometry.group_tokens());
-    Ok(Some(Coding { cost, size, piece_tokens, is_pipelined: serving.is_pipelined }))
+    let &Serving { is_pipelined, geometry, .. } = serving;
+    Ok(Some(Coding { cost: choice.cost, size, piece_tokens: geometry.group_tokens(), is_pipelined }))
 }
 
 impl Served {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zipwire_engine::serving::{self, Coding, Instance, ServeError, ServingSetup, least_dilation};
 use zipwire_payload::Payload;
-use zipwire_scenarios::Experiment;
+use zipwire_scenarios::{Experiment, Serving};
 use zipwire_schedule::Lane;
 use zipwire_sim::serving::RankTimes;
 use zipwire_timeline::{Timeline, Union};
@@ -25,11 +25,8 @@ pub(crate) fn setup<'a>(
     let ServeRun { index, serving, pace } = *run;
     let variant = &experiment.variants[index];
     let choice = experiment.codec_of(variant).filter(|_| variant.is_coded());
-    let coding = choice.map(|choice| Coding {
-        spec: choice.spec.clone(),
-        cost: choice.cost,
-        is_pipelined: serving.is_pipelined,
-    });
+    let &Serving { is_pipelined, .. } = serving;
+    let coding = choice.map(|choice| Coding { spec: choice.spec.clone(), cost: choice.cost, is_pipelined });
     ServingSetup {
         compute: serving.compute,
         coding,

@@ -80,7 +80,7 @@ pub fn validate_serving(
 ) -> Result<ServingValidation, ExecuteError> {
     let ServingValidationSetup { simulated: prepared, real, executor, dilation } = *setup;
     let (simulated, other) = (prepared.experiment(), real.experiment());
-    let (Some(serving), Some(on_cluster)) = (&simulated.serving, &other.serving) else {
+    let (Some(serving), Some(on_cluster)) = (simulated.as_serving(), other.as_serving()) else {
         unreachable!("whoever validates serving has a scenario of it")
     };
     check_same_work(simulated, serving, other, on_cluster)?;
