@@ -4,7 +4,6 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use zipwire::bench::{BenchError, CollectiveBenchError, GpuBenchError, HeldBenchError, SimBenchError};
-use zipwire::executors::MPI;
 use zipwire::kernels::GpuError;
 use zipwire::launch::{JobError, StartError};
 use zipwire::models::file::FileError;
@@ -15,7 +14,7 @@ use zipwire::scenarios::ScenarioError;
 use zipwire::sim::SizeError;
 use zipwire::sweep::{JournalError, SweepError};
 use zipwire::traces::{TableFileError, TraceError, printable};
-use zipwire::{ExecuteError, OutputError, STOPPED, SimdError, with_help};
+use zipwire::{ExecuteError, Executor, OutputError, STOPPED, SimdError, with_help};
 
 /// Success, also if the reader of stdout has left early.
 const SUCCESS: u8 = 0;
@@ -95,22 +94,12 @@ pub(crate) enum CliError {
     Stdout(#[from] io::Error),
 }
 
-impl From<JobError> for CliError {
-    fn from(error: JobError) -> Self {
-        if error.is_absence() {
-            return Self::Execute(ExecuteError::Unavailable(MPI.name(), error.to_string()));
-        }
-        Self::Job(error)
-    }
-}
-
 impl From<StartError> for CliError {
     fn from(error: StartError) -> Self {
         match error {
             StartError::Stopped => Self::Execute(ExecuteError::Cancelled),
             StartError::Said(code) => Self::Said(code),
             StartError::Threads(error) => Self::Threads(error),
-            StartError::Mpi(error) => JobError::from(error).into(),
             error => Self::Start(error),
         }
     }
@@ -175,6 +164,14 @@ impl From<SweepError> for CliError {
 }
 
 impl CliError {
+    /// Error of a process that cannot take part in a job of `executor`.
+    pub(crate) fn of_job(executor: &dyn Executor, error: JobError) -> Self {
+        if error.is_absence() {
+            return Self::Execute(ExecuteError::Unavailable(executor.name(), error.to_string()));
+        }
+        Self::Job(error)
+    }
+
     /// The exit code of the contract in `docs/`.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {

@@ -8,8 +8,7 @@ use zipwire_cluster::library::Hardware;
 use zipwire_cluster::{HostCost, NetworkModel, Topology, TransferStart};
 use zipwire_codec::DType;
 use zipwire_payload::Payload;
-use zipwire_schedule::{CallKind, Durations, Fault, Job, Segment, Slack, SumType, TokenMap, Work};
-use zipwire_timeline::UpdateCycle;
+use zipwire_schedule::{CallKind, Fault, Job, Segment, Slack, SumType, TokenMap, Work};
 
 use crate::cluster::{Cluster, Preset};
 use crate::codec::{self, CodecChoice};
@@ -27,7 +26,7 @@ use crate::sweep::{AXES, count_points, take_axes};
 use crate::traffic::Traffic;
 use crate::tree::{Document, Node, Place};
 use crate::variant::{self, ParsedVariant, Variant};
-use crate::workload::{self, Kind, Serving, Workload};
+use crate::workload::{self, ExperimentWork, Iterations, Kind, Serving, Workload};
 use crate::{cluster, compute, fault, set, tree};
 
 /// Everything that executors and reports need; nothing in it is left to look up.
@@ -39,7 +38,7 @@ pub struct Experiment {
     pub description: Option<String>,
     /// The one seed of all draws.
     pub seed: u64,
-    /// Iterations, at least 1.
+    /// Iterations, at least 1; 1 if requests are served.
     pub iterations: u32,
     /// The hardware that the cluster is named after, whatever of it the scenario replaces.
     pub preset: Option<Preset>,
@@ -55,14 +54,8 @@ pub struct Experiment {
     pub fitted_domains: Option<u32>,
     /// The codec of coded variants that have none of their own ([`codec_of`](Self::codec_of)).
     pub codec: Option<CodecChoice>,
-    /// Segments of an iteration.
-    pub job: Job,
-    /// How long its compute segments take.
-    pub durations: Durations,
-    /// Update cycle, if an iteration brings weights of some ranks to others.
-    pub cycle: Option<UpdateCycle>,
-    /// Requests and the pools that serve them, in place of iterations.
-    pub serving: Option<Serving>,
+    /// Iterations of a job, or requests to serve.
+    pub work: ExperimentWork,
     /// Values that transfers carry: the scenario's payload, or noise if no variant is coded. `None` only with coded
     /// variants whose ratio is stated: they can be simulated and not run.
     pub payload: Option<Payload>,
@@ -70,12 +63,6 @@ pub struct Experiment {
     pub sums: SumType,
     /// Variants to compare, at least one; speedups are over the first.
     pub variants: Vec<Variant>,
-    /// Faults of ranks, links and bytes during a run.
-    pub faults: Vec<Fault>,
-    /// How much later than expected ops may end, where there are deadlines.
-    pub slack: Slack,
-    /// Changes of links or ratio in the course of the run, in order; simulations only.
-    pub drifts: Vec<Drift>,
     /// Points of the scenario's `[sweep]`, which this experiment leaves out; 0 if it has none, or is one of them.
     pub points_left_out: usize,
     /// Text, arguments and files from which the experiment was loaded.
@@ -196,20 +183,23 @@ pub(crate) fn resolve(
     let codec = table.field(KEYS.codec).map(|field| codec::read(&field, &codec_speeds, files)).transpose()?;
     let gpus_per_node = topology.gpus_per_node;
     let variants = table.field(KEYS.variant);
-    let placed =
-        variant::read(variants.as_ref(), &workload.job, gpus_per_node, &host.library, &codec_speeds, files)?;
+    let job = match &workload.work {
+        ExperimentWork::Iterations(iterations) => Some(&iterations.job),
+        ExperimentWork::Serving(_) => None,
+    };
+    let (library, speeds) = (&host.library, &codec_speeds);
+    let context = variant::Context { job, gpus_per_node, library, speeds, files };
+    let placed = variant::read(variants.as_ref(), &context)?;
     check_coded(&placed, codec.as_ref(), &workload)?;
     let mut variants: Vec<Variant> = placed.into_iter().map(|placed| placed.variant).collect();
     if variants.is_empty() {
         variants.push(variant::default());
     }
 
-    let sums = sums(&table, &workload.job)?;
-    let faults = faults(&table, &workload, iterations)?;
-    let slack = table.get(KEYS.deadline)?.unwrap_or(fault::SLACK);
+    let sums = sums(&table, workload.work.segments())?;
+    let Workload { mut work, rows, tensors, fp8_values, .. } = workload;
     let ratio = codec.as_ref().and_then(|(choice, _)| choice.ratio);
-    let drifts = table.field(KEYS.drift).map(|field| drift::read(&field, iterations, &topology, ratio));
-    let drifts = drifts.transpose()?.unwrap_or_default();
+    read_disturbances(&table, &mut work, iterations, &topology, ratio)?;
 
     let mut experiment = Experiment {
         name,
@@ -223,41 +213,43 @@ pub(crate) fn resolve(
         host,
         fitted_domains,
         codec: codec.map(|(choice, _)| choice),
-        job: workload.job,
-        durations: workload.durations,
-        cycle: workload.cycle,
-        serving: workload.serving,
+        work,
         payload: None,
         sums,
         variants,
-        faults,
-        slack,
-        drifts,
         points_left_out: 0,
         origin: Origin::loaded(arguments, point, files.used()),
     };
     experiment.choose_ways();
-    let Workload { rows, tensors, fp8_values, .. } = workload;
     Ok(Resolved { experiment, rows, tensors, fp8_values })
 }
 
-/// The faults; refuses keys that mean nothing beside them, or in serving.
-fn faults(table: &Reader<'_>, workload: &Workload, iterations: u32) -> Result<Vec<Fault>> {
-    if workload.serving.is_some() {
+/// Reads faults, deadlines and drifts of iterations; refuses keys that mean nothing beside one another, or in serving.
+fn read_disturbances(
+    table: &Reader<'_>,
+    work: &mut ExperimentWork,
+    count: u32,
+    topology: &Topology,
+    ratio: Option<f64>,
+) -> Result<()> {
+    let ExperimentWork::Iterations(iterations) = work else {
         let reason = "serving has no plan: `workload.lost` and `workload.cancelled` say what goes wrong";
-        table.refuse_all(&[KEYS.fault, KEYS.deadline, KEYS.drift], reason)?;
-    }
-    let faults = table.field(KEYS.fault).map(|field| fault::read(&field, &workload.job, iterations));
-    let faults = faults.transpose()?.unwrap_or_default();
-    if !faults.is_empty() {
+        return table.refuse_all(&[KEYS.fault, KEYS.deadline, KEYS.drift], reason);
+    };
+    let faults = table.field(KEYS.fault).map(|field| fault::read(&field, &iterations.job, count));
+    iterations.faults = faults.transpose()?.unwrap_or_default();
+    if !iterations.faults.is_empty() {
         let reason = "ranks with faults have deadlines, which a cluster that changes would break";
         table.refuse(KEYS.drift, reason)?;
     }
-    Ok(faults)
+    iterations.slack = table.get(KEYS.deadline)?.unwrap_or(fault::SLACK);
+    let drifts = table.field(KEYS.drift).map(|field| drift::read(&field, count, topology, ratio));
+    iterations.drifts = drifts.transpose()?.unwrap_or_default();
+    Ok(())
 }
 
-fn sums(table: &Reader<'_>, job: &Job) -> Result<SumType> {
-    if job.segments.iter().all(|segment| !segment.work.is_reduction()) {
+fn sums(table: &Reader<'_>, segments: &[Segment]) -> Result<SumType> {
+    if segments.iter().all(|segment| !segment.work.is_reduction()) {
         table.refuse(KEYS.partial_sums, "the workload adds nothing up")?;
     }
     Ok(table.get(KEYS.partial_sums)?.unwrap_or(SumType::Sent))
@@ -269,7 +261,7 @@ impl Resolved {
         let carries_fp8 = |segment: &Segment| {
             matches!(segment.work, Work::Call { dtype: DType::F8E4M3, kind: CallKind::AllToAll { .. }, .. })
         };
-        let segments = &experiment.job.segments;
+        let segments = experiment.work.segments();
         // What serving moves is no segment's.
         let values = |index: usize| fp8_values.filter(|_| segments.get(index).is_some_and(carries_fp8));
         let fp8_values: Vec<Option<usize>> = (0..tensors.len()).map(values).collect();
@@ -279,7 +271,7 @@ impl Resolved {
             None if experiment.variants.iter().any(is_coded) => None,
             None => Some(payload::noise(tensors.len(), seed, files)),
         };
-        let tokens = tokens(&experiment.job);
+        let tokens = tokens(experiment.work.segments());
         experiment.payload = experiment.payload.map(|payload| payload.with_tokens(tokens));
         experiment
     }
@@ -340,8 +332,8 @@ fn compute<'a>(table: &Reader<'a>, kind: Kind) -> Result<Option<Field<'a>>> {
 }
 
 /// The tokens that chunks of each segment are made of, where these are known.
-fn tokens(job: &Job) -> Vec<Option<Arc<TokenMap>>> {
-    job.segments.iter().map(|segment| segment.work.tokens().cloned()).collect()
+fn tokens(segments: &[Segment]) -> Vec<Option<Arc<TokenMap>>> {
+    segments.iter().map(|segment| segment.work.tokens().cloned()).collect()
 }
 
 /// Coded variants need a codec that knows the values, and something that says how well it does; what is put together needs
@@ -382,7 +374,7 @@ fn check_codec(
         });
         return Err(problem.at(header.clone()).with(user.protocol.clone(), "used here"));
     }
-    if let Some(serving) = &workload.serving {
+    if let ExperimentWork::Serving(serving) = &workload.work {
         workload::check_caches(serving, choice).map_err(|problem| problem.at(header.clone()))?;
     }
     let protocol = user.variant.protocol;
@@ -413,7 +405,7 @@ fn check_codec(
 /// Whether a codec of differences has something to take them from, in every call that it codes.
 fn check_base(choice: &CodecChoice, header: &Place, user: &ParsedVariant, workload: &Workload) -> Result<()> {
     let codec = choice.spec.to_string();
-    let works = || workload.job.segments.iter().map(|segment| &segment.work);
+    let works = || workload.work.segments().iter().map(|segment| &segment.work);
     if works().any(|work| work.is_reduction() && user.variant.protocol_of(work).is_coded()) {
         let has_others = works().any(|work| work.is_collective() && !work.is_reduction());
         let problem = PayloadProblem::SumBase { codec, has_others };
@@ -459,8 +451,12 @@ impl Experiment {
         }
         if self.payload.is_none() && !self.variants.iter().any(Variant::is_coded) {
             let files = Files::new(std::path::Path::new(""));
-            let payload = payload::noise(self.job.segments.len(), self.seed, &files);
-            self.payload = Some(payload.with_tokens(tokens(&self.job)));
+            let tensors = match &self.work {
+                ExperimentWork::Iterations(iterations) => iterations.job.segments.len(),
+                ExperimentWork::Serving(serving) => serving.geometry.planes(),
+            };
+            let payload = payload::noise(tensors, self.seed, &files);
+            self.payload = Some(payload.with_tokens(tokens(self.work.segments())));
         }
         Ok(())
     }
@@ -482,23 +478,74 @@ impl Experiment {
     /// Links and ratio in `iteration`, with the drifts of the scenario.
     pub fn conditions(&self, iteration: u32) -> Conditions {
         let ratio = self.codec.as_ref().and_then(|choice| choice.ratio);
-        drift::conditions(&self.drifts, Conditions { topology: self.topology.clone(), ratio }, iteration)
+        drift::conditions(self.drifts(), Conditions { topology: self.topology.clone(), ratio }, iteration)
     }
 
     /// The iterations as ranges within which conditions are the same.
     pub fn phases(&self) -> Vec<Range<u32>> {
-        drift::phases(&self.drifts, self.iterations)
+        drift::phases(self.drifts(), self.iterations)
     }
 
     /// The largest ratio that is stated for a variant in any iteration: drift is that of the scenario's codec.
     pub fn largest_ratio(&self, variant: &Variant) -> Option<f64> {
         let stated = self.codec_of(variant).and_then(|choice| choice.ratio);
-        let drifts = self.drifts.iter().filter(|_| variant.codec.is_none());
+        let drifts = self.drifts().iter().filter(|_| variant.codec.is_none());
         stated.into_iter().chain(drifts.filter_map(|drift| drift.ratio)).reduce(f64::max)
     }
 
-    /// Bytes that each communication segment moves in one iteration.
+    /// Bytes that each communication segment moves in one iteration; none of serving.
     pub fn traffic(&self) -> Vec<Traffic> {
-        Traffic::of(&self.job, self.topology.gpus_per_node)
+        let job = self.as_iterations().map(|iterations| &iterations.job);
+        job.map_or_else(Vec::new, |job| Traffic::of(job, self.topology.gpus_per_node))
+    }
+
+    /// Name of the kind of workload.
+    pub fn workload_name(&self) -> &'static str {
+        match &self.work {
+            ExperimentWork::Iterations(iterations) => iterations.job.name,
+            ExperimentWork::Serving(_) => Kind::Serving.name(),
+        }
+    }
+
+    /// The iterations; `None` if requests are served.
+    pub fn as_iterations(&self) -> Option<&Iterations> {
+        match &self.work {
+            ExperimentWork::Iterations(iterations) => Some(iterations),
+            ExperimentWork::Serving(_) => None,
+        }
+    }
+
+    /// The requests and their pools; `None` if there are iterations.
+    pub fn as_serving(&self) -> Option<&Serving> {
+        match &self.work {
+            ExperimentWork::Iterations(_) => None,
+            ExperimentWork::Serving(serving) => Some(serving),
+        }
+    }
+
+    /// The iterations, where no serving can come.
+    ///
+    /// # Panics
+    /// If requests are served.
+    pub fn expect_iterations(&self) -> &Iterations {
+        self.as_iterations().expect("serving has no iterations")
+    }
+
+    /// The job of an iteration, likewise.
+    ///
+    /// # Panics
+    /// If requests are served.
+    pub fn job(&self) -> &Job {
+        &self.expect_iterations().job
+    }
+
+    /// Faults of iterations; serving has troubles of its own.
+    pub fn faults(&self) -> &[Fault] {
+        self.as_iterations().map_or(&[], |iterations| &iterations.faults)
+    }
+
+    /// Changes of links or ratio in the course of iterations; none in serving.
+    pub fn drifts(&self) -> &[Drift] {
+        self.as_iterations().map_or(&[], |iterations| &iterations.drifts)
     }
 }

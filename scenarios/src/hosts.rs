@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(experiment.host.launch_s, 4e-6);
         let choice = experiment.codec_of(&experiment.variants[0]).unwrap();
         assert_eq!(choice.cost.encode_bytes_per_s, 1e9);
-        assert_eq!((experiment.name.as_str(), experiment.job.segments.len()), ("s", 1));
+        assert_eq!((experiment.name.as_str(), experiment.job().segments.len()), ("s", 1));
     }
 
     #[test]

@@ -77,5 +77,5 @@ pub use quantity::Dimension;
 pub use sweep::{Scenario, Sweep, open};
 pub use traffic::{BetweenNodes, Traffic};
 pub use variant::{Algorithms, Variant};
-pub use workload::Serving;
+pub use workload::{ExperimentWork, Iterations, Serving};
 pub use zipwire_traces::nearest;

@@ -38,7 +38,7 @@ const LIMIT: u64 = 1 << 30;
 /// let experiment = load(&Source::from_text("first.toml", text, "."), &[], Some(7))?;
 /// let sent = serde_json::to_string(&experiment.parcel()?).expect("it is plain data");
 /// let received: Parcel = serde_json::from_str(&sent).expect("it is the same data");
-/// assert_eq!(received.unpack()?.job, experiment.job);
+/// assert_eq!(received.unpack()?.job(), experiment.job());
 /// # Ok::<(), zipwire_scenarios::ScenarioError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

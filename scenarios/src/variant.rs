@@ -176,15 +176,18 @@ fn rules() -> Vec<Rule> {
     ]
 }
 
+/// Inputs of variants from the rest of the scenario.
+pub(crate) struct Context<'a> {
+    /// The job of an iteration; `None` where requests are served.
+    pub(crate) job: Option<&'a Job>,
+    pub(crate) gpus_per_node: u32,
+    pub(crate) library: &'a LibraryCost,
+    pub(crate) speeds: &'a CodecSpeeds,
+    pub(crate) files: &'a Files,
+}
+
 /// Reads the array of tables; without one there is a single variant, `native`.
-pub(crate) fn read(
-    field: Option<&Field<'_>>,
-    job: &Job,
-    gpus_per_node: u32,
-    library: &LibraryCost,
-    speeds: &CodecSpeeds,
-    files: &Files,
-) -> Result<Vec<ParsedVariant>> {
+pub(crate) fn read(field: Option<&Field<'_>>, context: &Context<'_>) -> Result<Vec<ParsedVariant>> {
     let items = match field {
         Some(field) => field.tables(LIMIT, "variants")?,
         None => Vec::new(),
@@ -192,7 +195,7 @@ pub(crate) fn read(
     let mut variants: Vec<ParsedVariant> = Vec::with_capacity(items.len());
     let mut names: Vec<Place> = Vec::with_capacity(items.len());
     for item in &items {
-        let (placed, name) = read_one(item, job, gpus_per_node, library, speeds, files)?;
+        let (placed, name) = read_one(item, context)?;
         if let Some(index) = variants.iter().position(|other| other.variant.name == placed.variant.name) {
             let problem = Problem::DuplicateVariant { name: placed.variant.name };
             return Err(problem.at(name).with(names[index].clone(), "the first one"));
@@ -271,25 +274,34 @@ pub(crate) fn default() -> Variant {
     }
 }
 
-/// Where caches move, and no collective calls, a variant says whether they are coded, and by what.
-fn check_serving(table: &Reader<'_>, protocol: Option<Protocol>, blamed: &Field<'_>) -> Result<()> {
-    if !matches!(protocol, Some(Protocol::Native | Protocol::InBand)) {
+/// Protocol where caches move, and no collective calls: a variant says whether they are coded, and by what.
+fn read_serving(
+    table: &Reader<'_>,
+    protocol: Option<Protocol>,
+    blamed: &Field<'_>,
+    context: &Context<'_>,
+) -> Result<ParsedVariant> {
+    let Some(protocol @ (Protocol::Native | Protocol::InBand)) = protocol else {
         let problem = ServingProblem::Protocol { protocol: name_of(protocol) };
         return Err(blamed.error(problem.into()));
-    }
+    };
     let own: [&str; 3] = [KEYS.name.name, KEYS.protocol.name, KEYS.codec.name];
     let others: Vec<_> = KEYS.all.iter().copied().filter(|key| !own.contains(&key.name())).collect();
-    table.refuse_all(&others, "caches move piece by piece, and nothing of that is a collective call")
+    table.refuse_all(&others, "caches move piece by piece, and nothing of that is a collective call")?;
+    let (codec, header) = read_codec(table, context)?;
+    let variant = Variant { name: table.need(KEYS.name)?, protocol, codec, ..default() };
+    Ok(ParsedVariant { variant, protocol: blamed.place(), dedup: None, codec: header, arms: Vec::new() })
 }
 
-fn read_one(
-    item: &Field<'_>,
-    job: &Job,
-    gpus_per_node: u32,
-    library: &LibraryCost,
-    speeds: &CodecSpeeds,
-    files: &Files,
-) -> Result<(ParsedVariant, Place)> {
+/// The codec of a variant of its own, and its place.
+fn read_codec(table: &Reader<'_>, context: &Context<'_>) -> Result<(Option<CodecChoice>, Option<Place>)> {
+    let field = table.field(KEYS.codec);
+    let codec = field.map(|field| codec::read(&field, context.speeds, context.files)).transpose()?;
+    Ok(codec.unzip())
+}
+
+fn read_one(item: &Field<'_>, context: &Context<'_>) -> Result<(ParsedVariant, Place)> {
+    let &Context { gpus_per_node, library, .. } = context;
     let table = item.table(KEYS.all)?;
     let name_field = table.need_field(KEYS.name)?;
     let protocol_field = table.field(KEYS.protocol);
@@ -297,10 +309,10 @@ fn read_one(
     table.check(&rules())?;
     let name = table.need(KEYS.name)?;
     let blamed = protocol_field.as_ref().unwrap_or(item);
+    let Some(job) = context.job else {
+        return Ok((read_serving(&table, chosen, blamed, context)?, name_field.place()));
+    };
     let has = |of: fn(&Work) -> bool| job.segments.iter().any(|segment| of(&segment.work));
-    if job.segments.is_empty() {
-        check_serving(&table, chosen, blamed)?;
-    }
     let Some(protocol) = chosen else {
         if !has(Work::is_collective) {
             return Err(FlowProblem::Adaptive { protocol: ADAPTIVE }.at(blamed.place()));
@@ -323,8 +335,7 @@ fn read_one(
     let (channels, slices) = read_rings(&table, job, gpus_per_node)?;
     let (dedup, dedup_place) = read_dedup(&table, job, gpus_per_node)?.unzip();
     let window = table.field(KEYS.window).map(|field| field.integer_u32(1..=job.rank_count - 1));
-    let codec = table.field(KEYS.codec).map(|field| codec::read(&field, speeds, files)).transpose()?;
-    let (codec, header) = codec.unzip();
+    let (codec, header) = read_codec(&table, context)?;
     let variant = Variant {
         name,
         protocol,

@@ -40,7 +40,7 @@ impl Experiment {
             self.borrowed_speed(&used),
             self.no_differences(),
         ];
-        let of_requests = self.serving.iter().flat_map(|serving| serving.remarks.iter().cloned());
+        let of_requests = self.as_serving().into_iter().flat_map(|serving| serving.remarks.iter().cloned());
         own.into_iter().flatten().chain(of_requests).collect()
     }
 

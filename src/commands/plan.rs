@@ -1,5 +1,6 @@
 //! `zipwire plan`: the plans of a scenario as text.
 
+use zipwire::scenarios::ExperimentWork;
 use zipwire::schedule::Rank;
 use zipwire::{Cancel, Prepared};
 
@@ -11,7 +12,7 @@ pub(crate) fn run(args: &PlanArgs, cancel: &Cancel) -> Result<(), CliError> {
     let mut experiment = load_scenario(&args.scenario)?;
     experiment.select(&args.scenario.variant)?;
     say_without_sweep(&experiment);
-    if experiment.serving.is_some() {
+    if let ExperimentWork::Serving(_) = experiment.work {
         return Err(CliError::Usage(
             "serving has no plan: where requests go is decided as they come\n\
              help: `zipwire run` writes what happened to each of them to requests.csv"

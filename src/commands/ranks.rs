@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use zipwire::executors::Ranks;
-use zipwire::launch::{self, Attendance, RanksToStart, Role, attended};
+use zipwire::launch::{self, Attendance, RanksToStart, Role, StartError, attended};
 use zipwire::{Cancel, Executor};
 
 use crate::cli::MpiArgs;
@@ -19,11 +19,15 @@ pub(crate) fn with_ranks(
     cancel: &Cancel,
     command: impl FnOnce() -> Result<(), CliError>,
 ) -> Result<(), CliError> {
-    if executors.iter().all(|executor| executor.capabilities().ranks == Ranks::Inside) {
-        return command();
-    }
+    let processes = executors.iter().find(|executor| executor.capabilities().ranks == Ranks::Processes);
+    let Some(executor) = processes else { return command() };
+    let failed = |error| CliError::of_job(*executor, error);
     if launch::launched().is_none() {
-        return Ok(launch::start(arguments.launcher.as_deref(), &job()?, cancel)?);
+        let started = launch::start(arguments.launcher.as_deref(), &job()?, cancel);
+        return started.map_err(|error| match error {
+            StartError::Mpi(error) => failed(error.into()),
+            error => error.into(),
+        });
     }
     if arguments.launcher.is_some() {
         let why = "this process was started by a launcher already";
@@ -32,7 +36,8 @@ pub(crate) fn with_ranks(
     // What has failed is to be said by rank 0, and others wait for that: no signal of a launcher ends a rank at once. For good, as a process is
     // a rank until it ends.
     std::mem::forget(cancel.hold());
-    match launch::join(arguments.stall, cancel)? {
+    let needs_mpi = executors.iter().any(|executor| executor.capabilities().needs_mpi);
+    match launch::join(arguments.stall, needs_mpi, cancel).map_err(failed)? {
         Role::Other => Ok(()),
         Role::First => {
             let result = command();
@@ -46,7 +51,7 @@ pub(crate) fn with_ranks(
             let code = result.as_ref().map_or_else(CliError::exit_code, |()| 0);
             let finished = launch::finish(code);
             result.map_err(|error| CliError::Said(error.exit_code()))?;
-            Ok(finished?)
+            finished.map_err(failed)
         }
     }
 }

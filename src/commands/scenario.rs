@@ -168,13 +168,13 @@ fn report(experiment: &Experiment, memory: Option<u64>, cancel: &Cancel) -> Resu
     Ok(Report {
         scenario: experiment.name.clone(),
         description: experiment.description.clone(),
-        workload: experiment.job.name,
+        workload: experiment.workload_name(),
         ranks: experiment.topology.ranks(),
         seed: experiment.seed,
         iterations: experiment.iterations,
         codec: experiment.codec.as_ref().map(|choice| choice.spec.to_string()),
         traffic: experiment.traffic().iter().map(traffic_report).collect(),
-        serving: experiment.serving.as_ref().map(ServingReport::of),
+        serving: experiment.as_serving().map(ServingReport::of),
         variants: variants.collect(),
         sweep: None,
     })
@@ -306,7 +306,7 @@ fn entry(file: PathBuf) -> Listed {
     match load_file(&file, &[], None) {
         Ok(experiment) => Listed {
             file,
-            workload: Some(experiment.job.name),
+            workload: Some(experiment.workload_name()),
             ranks: Some(experiment.topology.ranks()),
             variants: experiment.variants.iter().map(|variant| variant.name.clone()).collect(),
             scenario: Some(experiment.name),

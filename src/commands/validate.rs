@@ -6,9 +6,9 @@ use std::ops::RangeInclusive;
 use comfy_table::Table;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use zipwire::executors::{SIM, THREADS, ValidationSupport};
+use zipwire::executors::{self, SIM, ValidationSupport};
 use zipwire::launch::RanksToStart;
-use zipwire::scenarios::{Experiment, Source};
+use zipwire::scenarios::{Experiment, ExperimentWork, Source};
 use zipwire::schedule::Stage;
 use zipwire::timeline::{CriticalPath, Deviation, Timeline};
 use zipwire::{
@@ -67,7 +67,9 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     real.select(&args.scenario.variant)?;
     say_without_sweep(&experiment);
     if let ValidationSupport::None(why) = validation {
-        return Err(CliError::Usage(format!("`--on {}`: {why}; use `{THREADS}`", args.on)));
+        let paced = executors::ALL.iter().find(|executor| executor.capabilities().is_paced());
+        let paced = paced.expect("one has paced links");
+        return Err(CliError::Usage(format!("`--on {}`: {why}; use `{paced}`", args.on)));
     }
     if let Some(dilation) = args.dilation.filter(|dilation| !DILATIONS.contains(dilation)) {
         return Err(CliError::Usage(format!(
@@ -76,7 +78,7 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
             DILATIONS.end()
         )));
     }
-    if experiment.serving.is_some() {
+    if let ExperimentWork::Serving(_) = experiment.work {
         return serving::run(args, &experiment, &real, cancel);
     }
     let mut prepared = Prepared::new(&experiment, cancel)?;

@@ -2,12 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tempfile::TempDir;
-use zipwire::executors::{self, Capabilities, MPI, PlanReport, PlanRun, SIM, THREADS, ValidationSupport};
+use zipwire::executors::{
+    self, CUDA, Capabilities, MPI, PlanReport, PlanRun, SIM, ServeReport, ServeRun, THREADS,
+    ValidationSupport,
+};
 use zipwire::scenarios::{Experiment, Source, Variant, load};
 use zipwire::schedule::FailureKind;
-use zipwire::{Cancel, ExecuteError, Executor, Output, Prepared, RunResult, compare, write_run};
+use zipwire::{
+    Cancel, ExecuteError, Executor, Output, Prepared, RunResult, ServingValidationSetup, compare,
+    validate_serving, write_run,
+};
 
 use crate::common::process;
 
@@ -20,6 +27,18 @@ struct Echo {
     /// Bytes that it takes besides the timeline.
     memory: u64,
     refuses: bool,
+    /// Runs that it was asked for.
+    runs: AtomicU32,
+}
+
+impl Echo {
+    const fn new(of: &'static dyn Executor, is_real: bool) -> Self {
+        Self { of, is_real, memory: 0, refuses: false, runs: AtomicU32::new(0) }
+    }
+
+    fn runs(&self) -> u32 {
+        self.runs.load(Ordering::Relaxed)
+    }
 }
 
 impl Executor for Echo {
@@ -59,11 +78,22 @@ impl Executor for Echo {
         cancel: &Cancel,
     ) -> Result<PlanReport, ExecuteError> {
         assert!(!self.refuses, "what is refused is not run");
+        self.runs.fetch_add(1, Ordering::Relaxed);
         self.of.run_plan(prepared, run, cancel)
+    }
+
+    fn serve(
+        &self,
+        prepared: &Prepared<'_>,
+        run: &ServeRun<'_>,
+        cancel: &Cancel,
+    ) -> Result<ServeReport, ExecuteError> {
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        self.of.serve(prepared, run, cancel)
     }
 }
 
-static ECHO: Echo = Echo { of: SIM, is_real: false, memory: 0, refuses: false };
+static ECHO: Echo = Echo::new(SIM, false);
 
 fn experiment(sets: &[&str]) -> Experiment {
     experiment_of("smoke/moe-dirichlet-2x2", sets)
@@ -105,7 +135,7 @@ fn an_executor_of_ones_own_runs_beside_the_others() {
 #[test]
 fn an_executor_of_ones_own_adapts_and_has_faults() {
     // Nobody above knows that it is threads.
-    let lent = Echo { of: THREADS, is_real: true, memory: 0, refuses: false };
+    let lent = Echo::new(THREADS, true);
     let cancel = Cancel::new();
     let adaptive = experiment_of("switcher/small-2x2", &[]);
     let mut prepared = Prepared::new(&adaptive, &cancel).unwrap();
@@ -115,6 +145,7 @@ fn an_executor_of_ones_own_adapts_and_has_faults() {
     let switcher = outcome.switcher.unwrap();
     assert!(!switcher.decisions.is_empty() && switcher.elapsed_s > 0.0, "{switcher:?}");
     assert_eq!(outcome.timeline.iterations.len(), adaptive.iterations as usize);
+    assert_eq!(lent.runs(), adaptive.iterations, "each iteration is a plan of its own");
 
     let faulty = experiment_of("faults/delay", &[]);
     let mut prepared = Prepared::new(&faulty, &cancel).unwrap();
@@ -122,6 +153,41 @@ fn an_executor_of_ones_own_adapts_and_has_faults() {
         panic!("a transfer is delayed beyond its deadline")
     };
     assert_eq!((failure.root_cause.rank.0, failure.first.kind), (6, FailureKind::Timeout));
+}
+
+/// Requests are served, at the speed of this machine and paced beside a prediction, by the executor that is asked.
+#[test]
+fn an_executor_of_ones_own_serves() {
+    let lent = Echo::new(THREADS, true);
+    let cancel = Cancel::new();
+    // A cluster that is slow enough for this machine to keep up with.
+    let sets = [
+        "workload.model={ preset = \"llama3-8b\", layers = 2 }",
+        "workload.arrivals.requests=4",
+        "cluster.nic_bandwidth=\"100 MB/s\"",
+        "variant.1.codec={ id = \"tiered\", speed = { encode = \"200 MB/s\", decode = \"200 MB/s\", launch = \"15 us\" } }",
+    ];
+    let mut served = experiment_of("serving/paced", &sets);
+    served.select(&["tiered".to_owned()]).unwrap();
+    let mut prepared = Prepared::new(&served, &cancel).unwrap();
+    prepared.check(&lent).unwrap();
+    let outcome = prepared.run(0, &lent, &cancel).unwrap();
+    assert_eq!((outcome.verified, lent.runs()), (Some(true), 1));
+    assert_eq!(outcome.served.unwrap().summary.metrics.finished, 4);
+
+    let setup =
+        ServingValidationSetup { simulated: &prepared, real: &prepared, executor: &lent, dilation: None };
+    let mut steps = Vec::new();
+    let validation = validate_serving(&setup, &cancel, |step| steps.push(step)).unwrap();
+    assert_eq!(lent.runs(), 3, "once as fast as it goes, and once paced");
+    assert_eq!(steps, ["sim: tiered", "work of tiered on this machine", "echo: tiered"]);
+    assert_eq!(validation.variants[0].measured.metrics.finished, 4);
+
+    // It says that it serves nothing.
+    let dumb = Echo::new(CUDA, true);
+    let refused = prepared.check(&dumb).unwrap_err().to_string();
+    assert!(refused.starts_with("`echo` does not serve requests"), "{refused}");
+    assert_eq!(dumb.runs(), 0);
 }
 
 #[test]
@@ -134,13 +200,13 @@ fn what_an_executor_says_of_itself_is_checked_before_it_runs() {
         assert_eq!(prepared.run(0, executor, &cancel).unwrap_err().to_string(), checked);
         checked
     };
-    let real = Echo { of: SIM, is_real: true, memory: 0, refuses: false };
+    let real = Echo::new(SIM, true);
     let barrier = refused(&["cluster.start=\"barrier\""], &real);
     assert!(barrier.starts_with("`cluster.start` is `barrier`, and on `echo` each"), "{barrier}");
-    let hungry = Echo { of: SIM, is_real: false, memory: 1 << 60, refuses: false };
+    let hungry = Echo { memory: 1 << 60, ..Echo::new(SIM, false) };
     let memory = refused(&[], &hungry);
     assert!(memory.contains("on `echo` needs 1152921504.61 GB of memory"), "{memory}");
-    let strict = Echo { of: SIM, is_real: false, memory: 0, refuses: true };
+    let strict = Echo { refuses: true, ..Echo::new(SIM, false) };
     assert!(refused(&[], &strict).contains("is adaptive"));
 }
 

@@ -26,7 +26,7 @@ layer = "{layer_us} us"
 "#
     );
     let experiment = load(&Source::from_text("test.toml", text, "."), &[], None).unwrap();
-    let shard = experiment.job.segments.iter().find_map(|segment| match &segment.work {
+    let shard = experiment.job().segments.iter().find_map(|segment| match &segment.work {
         Work::Call { kind: CallKind::AllGather { bytes }, .. } => Some(bytes[0]),
         _ => None,
     });

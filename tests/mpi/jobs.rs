@@ -24,7 +24,7 @@ pub(crate) fn task() -> Option<u32> {
 
 /// Runs this process as a rank of the job.
 pub(crate) fn rank(ranks: &u32) -> ExitCode {
-    let role = launch::join(None, &Cancel::new());
+    let role = launch::join(None, true, &Cancel::new());
     match role.unwrap_or_else(|error| panic!("{error}")) {
         Role::Other => ExitCode::SUCCESS,
         Role::First => {

@@ -73,7 +73,7 @@ impl Hub {
         let experiment = resolve(&self.file, &self.sets);
         let prepared =
             Prepared::new(&experiment, &Cancel::new()).expect("scenarios of the tests can be planned");
-        let ranks = experiment.job.rank_count;
+        let ranks = experiment.job().rank_count;
         let mut gathered =
             self.gather(ranks, experiment.variants.len() * experiment.iterations as usize).into_iter();
         let mut results = Vec::new();

@@ -15,7 +15,7 @@ pub(crate) fn costs(experiment: &Experiment, variant: &Variant) -> CostModel {
 
 /// How a variant lets the calls of all segments travel.
 pub(crate) fn choices(experiment: &Experiment, variant: &Variant) -> Vec<Choice> {
-    (0..experiment.job.segments.len()).map(|segment| choice(experiment, variant, segment)).collect()
+    (0..experiment.job().segments.len()).map(|segment| choice(experiment, variant, segment)).collect()
 }
 
 /// Whether calls of a variant travel as those of the same variant of an experiment with other costs or ratios: in the same ways, and what is
@@ -30,7 +30,7 @@ pub(crate) fn travel_alike(one: (&Experiment, &Variant), other: (&Experiment, &V
 
 /// How a variant lets the call of a segment travel.
 pub(crate) fn choice(experiment: &Experiment, variant: &Variant, segment: usize) -> Choice {
-    let protocol = variant.protocol_of(&experiment.job.segments[segment].work);
+    let protocol = variant.protocol_of(&experiment.job().segments[segment].work);
     let is_speculative = protocol == Protocol::Speculative;
     let way = variant.ways[segment];
     Choice {
@@ -57,7 +57,7 @@ pub(crate) fn choice(experiment: &Experiment, variant: &Variant, segment: usize)
 
 /// Capacity of a slot of `speculative` over the bytes of its values: stated, or the predicted length of frames.
 fn speculative_capacity(experiment: &Experiment, variant: &Variant, segment: usize) -> Option<f64> {
-    let work = &experiment.job.segments[segment].work;
+    let work = &experiment.job().segments[segment].work;
     let layout = Choice { layout: variant.layout, ..Choice::of(variant.protocol, None) }.layout()?;
     let (codec, dtype) = (experiment.codec_of(variant)?, work.dtype()?);
     let predicted = match (variant.speculative_capacity, codec.ratio, &experiment.payload) {

@@ -100,9 +100,10 @@ pub fn compare<E: From<ExecuteError>>(
             };
             let (timed, digest, name) = (outcome.is_timed, planned.digest.clone(), executor.name());
             compared.executors.insert(name, timed, &variant.name, metrics, digest, outcome.verified);
+            let iterations = experiment.as_iterations().filter(|_| timed);
             // Where ranks train, the time is not that of a call.
-            let is_call = timed && experiment.cycle.is_none();
-            if let Some(bandwidths) = Bandwidths::of(&experiment.job, &metrics).filter(|_| is_call) {
+            let calls = iterations.filter(|iterations| iterations.cycle.is_none());
+            if let Some(bandwidths) = calls.and_then(|calls| Bandwidths::of(&calls.job, &metrics)) {
                 compared.executors.insert_bandwidths(name, &variant.name, bandwidths);
             }
             let unfired = |&fault: &usize| Unfired { fault, executor, variant: variant.name.clone() };
@@ -112,7 +113,7 @@ pub fn compare<E: From<ExecuteError>>(
             let summary = compared.executors.inserted(name, &variant.name);
             summary.by_rank = by_rank;
             summary.requests = outcome.served.as_ref().map(|served| served.summary);
-            let cycle = experiment.cycle.filter(|_| timed);
+            let cycle = iterations.and_then(|iterations| iterations.cycle);
             summary.updates = cycle.and_then(|cycle| Updates::of(&outcome.timeline, cycle));
             summary.switcher = outcome.switcher;
             summary.algorithms = algorithms(experiment, variant);
@@ -121,7 +122,7 @@ pub fn compare<E: From<ExecuteError>>(
             let timeline = outcome.timeline;
             let is_simulated = !executor.capabilities().is_real;
             let is_explained =
-                explains && is_simulated && !variant.is_adaptive() && experiment.serving.is_none();
+                explains && is_simulated && !variant.is_adaptive() && experiment.as_iterations().is_some();
             summary.critical_path =
                 is_explained.then(|| critical_path(experiment, variant, &planned.plan, &timeline));
             let served = outcome.served;
@@ -135,7 +136,7 @@ pub fn compare<E: From<ExecuteError>>(
 fn algorithms(experiment: &Experiment, variant: &Variant) -> Vec<(&'static str, &'static str)> {
     let arms = if variant.is_adaptive() { variant.arms.as_slice() } else { std::slice::from_ref(variant) };
     let mut all = Vec::new();
-    for (index, segment) in experiment.job.segments.iter().enumerate() {
+    for (index, segment) in experiment.work.segments().iter().enumerate() {
         for arm in arms {
             let algorithm = arm.ways[index].map(|way| way.algorithm.name());
             let named = segment.work.collective_name().zip(algorithm);

@@ -69,7 +69,8 @@ pub fn causes(
     timeline: &Timeline,
 ) -> BTreeMap<Cause, f64> {
     // Ranks that never train are not early.
-    let computing = experiment.cycle.map_or(experiment.topology.ranks(), |cycle| cycle.trainers);
+    let computing =
+        experiment.expect_iterations().cycle.map_or(experiment.topology.ranks(), |cycle| cycle.trainers);
     let mut seconds = BTreeMap::new();
     let mut rest = &timeline.spans[..];
     for (number, time) in (0..).zip(&timeline.iterations) {

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use zipwire_engine::threads::Pace;
 use zipwire_payload::Payload;
+use zipwire_scenarios::ExperimentWork;
 use zipwire_schedule::{Deadlines, Lane, OpId, Rank};
 use zipwire_timeline::{Metrics, Timeline};
 
 use crate::choices::costs;
 use crate::execute::{ExecuteError, Outcome, Prepared, check_start};
-use crate::executors::{FaultSupport, PlanReport, PlanRun, Recipe, RunConditions, SIM, ServeReport};
+use crate::executors::{
+    FaultSupport, PlanReport, PlanRun, Recipe, RunConditions, SIM, ServeReport, ServeRun,
+};
 use crate::validate::{check_model, needs_measuring};
 use crate::{Cancel, Executor};
 
@@ -32,8 +35,9 @@ impl<'a> Prepared<'a> {
         let experiment = self.experiment;
         let variant = &experiment.variants[index];
         let _span = tracing::info_span!("variant", name = %variant.name, %executor).entered();
-        if let Some(serving) = &experiment.serving {
-            let ServeReport { timeline, verified, served } = executor.serve(self, serving, index, cancel)?;
+        if let ExperimentWork::Serving(serving) = &experiment.work {
+            let run = ServeRun { index, serving, pace: None };
+            let ServeReport { timeline, verified, served, .. } = executor.serve(self, &run, cancel)?;
             // The length of a run is that of its arrivals: speedups of it would mean nothing.
             let is_timed = false;
             let (switcher, served, unfired) = (None, Some(served), Vec::new());
@@ -96,7 +100,7 @@ impl<'a> Prepared<'a> {
         cancel: &Cancel,
     ) -> Result<PlanReport, ExecuteError> {
         let experiment = self.experiment;
-        let (iterations, faults) = (experiment.iterations, experiment.faults.as_slice());
+        let (iterations, faults) = (experiment.iterations, experiment.faults());
         let capabilities = executor.capabilities();
         if faults.is_empty() || capabilities.faults != FaultSupport::Deadlines {
             let conditions = RunConditions { faults, ..RunConditions::NONE };
@@ -136,7 +140,7 @@ impl<'a> Prepared<'a> {
         Ok(Pace {
             topology: experiment.topology.clone(),
             costs: costs(experiment, variant),
-            durations: experiment.durations.clone(),
+            durations: experiment.expect_iterations().durations.clone(),
             dilation: dilation.ceil(),
         })
     }
@@ -147,7 +151,7 @@ impl<'a> Prepared<'a> {
         let ops = expected.spans.iter().filter(|span| !matches!(span.lane, Lane::Tx | Lane::Rx));
         let ends = ops.map(|span| (span.iteration, span.rank, span.op, span.end_s));
         let ends: Vec<(u32, Rank, OpId, f64)> = ends.collect();
-        Deadlines::new(plan, experiment.iterations, experiment.slack, ends)
+        Deadlines::new(plan, experiment.iterations, experiment.expect_iterations().slack, ends)
     }
 
     /// The contents of the chunks of a run, for executors that move them.

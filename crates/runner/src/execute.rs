@@ -9,9 +9,9 @@ use zipwire_cluster::TransferStart;
 use zipwire_engine::EngineError;
 use zipwire_kernels::Device;
 use zipwire_payload::Payload;
-use zipwire_scenarios::{Experiment, Variant};
+use zipwire_scenarios::{Experiment, ExperimentWork, Variant};
 use zipwire_schedule::{
-    Capabilities, Checked, FailureKind, Fault, Plan, Readiness, RunFailure, TransferOrder,
+    Capabilities, Checked, FailureKind, Fault, Job, Plan, Readiness, RunFailure, TransferOrder,
 };
 use zipwire_sim::{Room, SizeCache, SizeTable};
 use zipwire_timeline::Timeline;
@@ -156,15 +156,16 @@ impl<'a> Prepared<'a> {
             }
             let name = &variant.name;
             let plan = tracing::info_span!("plan", variant = %name).in_scope(|| plan(experiment, variant));
-            let _span = tracing::info_span!("check plan", variant = %name).entered();
-            let checked = plan.validate_while(&experiment.job, &|| !cancel.is_cancelled());
-            match checked.map_err(|error| ExecuteError::Plan(variant.name.clone(), error))? {
-                Checked::Valid => {}
-                Checked::Stopped => return Err(ExecuteError::Cancelled),
-            }
-            let digest = match &experiment.serving {
-                Some(serving) => serving::digest(experiment, serving, variant),
-                None => plan.digest(),
+            let digest = match &experiment.work {
+                ExperimentWork::Serving(serving) => serving::digest(experiment, serving, variant),
+                ExperimentWork::Iterations(iterations) => {
+                    let _span = tracing::info_span!("check plan", variant = %name).entered();
+                    let checked = plan.validate_while(&iterations.job, &|| !cancel.is_cancelled());
+                    match checked.map_err(|error| ExecuteError::Plan(name.clone(), error))? {
+                        Checked::Valid => plan.digest(),
+                        Checked::Stopped => return Err(ExecuteError::Cancelled),
+                    }
+                }
             };
             Ok(Planned { plan: Arc::new(plan), digest })
         };
@@ -175,7 +176,7 @@ impl<'a> Prepared<'a> {
         let sizes = BTreeMap::new();
         let prepared = Self { experiment, planned, sizes, shared, plan_bytes, gpus: OnceLock::new() };
         let hits = |fault: &Fault| prepared.planned.iter().any(|planned| fault.hits(&planned.plan));
-        match experiment.faults.iter().position(|fault| !hits(fault)) {
+        match experiment.faults().iter().position(|fault| !hits(fault)) {
             Some(index) => Err(ExecuteError::Fault { index }),
             None => Ok(prepared),
         }
@@ -230,23 +231,23 @@ impl<'a> Prepared<'a> {
         }
         let (experiment, capabilities) = (self.experiment, executor.capabilities());
         let variant = &experiment.variants[index];
-        if experiment.serving.is_some() && !capabilities.serves {
+        if experiment.as_serving().is_some() && !capabilities.serves {
             return Err(ExecuteError::NoServing(name, executors::serving()));
         }
         if capabilities.is_real {
             self.payload(index, executor)?;
-            if !experiment.drifts.is_empty() {
+            if !experiment.drifts().is_empty() {
                 return Err(ExecuteError::Drift(name));
             }
         }
-        if variant.is_adaptive() && !(capabilities.adapts && experiment.faults.is_empty()) {
+        if variant.is_adaptive() && !(capabilities.adapts && experiment.faults().is_empty()) {
             return Err(ExecuteError::Adaptive(variant.name.clone(), executors::adapting()));
         }
-        if !experiment.faults.is_empty() && capabilities.faults == FaultSupport::None {
+        if !experiment.faults().is_empty() && capabilities.faults == FaultSupport::None {
             return Err(ExecuteError::Refused(variant.name.clone(), name, EngineError::Faults));
         }
         executor.check(self, index)?;
-        if !experiment.faults.is_empty() && capabilities.faults == FaultSupport::Deadlines {
+        if !experiment.faults().is_empty() && capabilities.faults == FaultSupport::Deadlines {
             // A simulation sets the deadlines.
             SIM.check(self, index)?;
         }
@@ -321,11 +322,18 @@ pub(crate) fn check_start(experiment: &Experiment, executor: &dyn Executor) -> R
     }
 }
 
-/// The plan of a variant, not yet checked; of an adaptive one that of its first iteration.
+/// The plan of a variant, not yet checked; of an adaptive one that of its first iteration. Serving has none, and so one without ops.
 pub(crate) fn plan(experiment: &Experiment, variant: &Variant) -> Plan {
+    let Some(iterations) = experiment.as_iterations() else { return without_ops(experiment) };
     if variant.is_adaptive() {
         return Arms::new(experiment, variant).first_plan();
     }
     let choices = choices(experiment, variant);
-    zipwire_schedule::plan_each(&experiment.job, &choices.iter().collect::<Vec<_>>())
+    zipwire_schedule::plan_each(&iterations.job, &choices.iter().collect::<Vec<_>>())
+}
+
+/// A plan of all ranks in which they do nothing.
+fn without_ops(experiment: &Experiment) -> Plan {
+    let (name, rank_count) = (experiment.workload_name(), experiment.topology.ranks());
+    zipwire_schedule::plan_each(&Job { name, rank_count, slots: Vec::new(), segments: Vec::new() }, &[])
 }

@@ -34,7 +34,9 @@ pub use execute::{ExecuteError, Outcome, Planned, Prepared, SIMULATED, Shared};
 pub use executors::Executor;
 pub use output::{Output, OutputError};
 pub use probe::probe;
-pub use serving::{Served, ServingValidation, ServingVariantValidation, validate_serving};
+pub use serving::{
+    Served, ServingValidation, ServingValidationSetup, ServingVariantValidation, validate_serving,
+};
 pub use split::add_splits;
 pub use timelines::{write_run, write_trace};
 pub use validate::{

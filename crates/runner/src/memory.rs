@@ -8,6 +8,7 @@ use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::{Choice, Plan, PlanSize, WHOLE_PLAN_RANKS};
 
 use crate::choices::choices;
+use crate::execute::plan;
 
 /// Bytes that a span takes until it is written, with what a simulation keeps of its transfer: an All-to-All of 1024 ranks peaks at
 /// 195 for each beside the plan, in one burst, and at 110 in rounds.
@@ -202,7 +203,7 @@ impl Footprint {
 
     /// With one plan more.
     fn and(self, experiment: &Experiment, is_run: bool, size: &PlanSize) -> Self {
-        let is_checked = experiment.job.rank_count <= WHOLE_PLAN_RANKS;
+        let is_checked = experiment.topology.ranks() <= WHOLE_PLAN_RANKS;
         let check = if is_checked { size.ends / 2 * CHECK_BYTES } else { 0 };
         let timeline = if is_run { size.spans * u64::from(experiment.iterations) * SPAN_BYTES } else { 0 };
         Self {
@@ -222,8 +223,11 @@ impl Footprint {
 }
 
 fn count(experiment: &Experiment, variant: &Variant, goes_on: impl FnMut(&PlanSize) -> bool) -> PlanSize {
+    let Some(iterations) = experiment.as_iterations() else {
+        return PlanSize::of(&plan(experiment, variant));
+    };
     let choices = choices(experiment, variant);
-    PlanSize::count(&experiment.job, &choices.iter().collect::<Vec<&Choice>>(), goes_on)
+    PlanSize::count(&iterations.job, &choices.iter().collect::<Vec<&Choice>>(), goes_on)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use zipwire_cluster::library::{Activity, Constant as OfModel};
 use zipwire_cluster::{CallCost, DeclaredCost, Fabric, HostCost, LibraryCost, Topology, Uplink};
-use zipwire_scenarios::{CodecChoice, Experiment};
+use zipwire_scenarios::{CodecChoice, Experiment, ExperimentWork, Iterations};
 use zipwire_schedule::plan::{Library, Op, Transfer};
 use zipwire_schedule::{CostModel, Plan};
 use zipwire_traces::{Executors, Sensitivity};
@@ -60,7 +60,9 @@ fn constants() -> Vec<Constant> {
             codecs(experiment).for_each(|codec| codec.cost.launch_s *= MORE);
         }),
         of("compute", |experiment| {
-            experiment.durations = std::mem::take(&mut experiment.durations).scaled(MORE);
+            if let ExperimentWork::Iterations(Iterations { durations, .. }) = &mut experiment.work {
+                *durations = std::mem::take(durations).scaled(MORE);
+            }
         }),
         of("cluster.links", |experiment| {
             experiment.topology.link_bandwidths.values_mut().for_each(|bandwidth| *bandwidth *= MORE);
@@ -219,7 +221,7 @@ fn matters(experiment: &Experiment, enlarge: &dyn Fn(&mut Experiment), plans: &[
         && changed.host == experiment.host
         && changed.codec == experiment.codec
         && changed.variants == experiment.variants
-        && changed.durations == experiment.durations;
+        && changed.work == experiment.work;
     !is_of_library || plans.iter().any(|plan| costs_otherwise(plan, experiment, &then))
 }
 

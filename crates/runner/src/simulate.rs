@@ -82,7 +82,7 @@ impl Simulator<'_> {
             start: experiment.start,
             costs: costs(experiment, variant),
             sizes,
-            durations: &experiment.durations,
+            durations: &experiment.expect_iterations().durations,
             iterations,
             capabilities: SIMULATED,
             faults: faults.faults,

@@ -28,7 +28,7 @@ pub fn add_splits(
 
 /// Coded variants with a simulated speedup that is theirs alone: no adaptive ones, and none of runs with faults or drift.
 pub(crate) fn coded<'a>(experiment: &'a Experiment, executors: &Executors) -> Vec<(usize, &'a Variant)> {
-    if !experiment.faults.is_empty() || !experiment.drifts.is_empty() {
+    if !experiment.faults().is_empty() || !experiment.drifts().is_empty() {
         return Vec::new();
     }
     let has_speedup = |variant: &Variant| {

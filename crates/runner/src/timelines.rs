@@ -68,7 +68,7 @@ fn write_served(output: &mut Output, ran: &RunResult<'_>, served: &Served) -> Re
 /// with its transfer if it is not coded, and ends when its last value is where it should be. An empty flow ends when it could start.
 fn transfer_rows(experiment: &Experiment, plan: &Plan, timeline: &Timeline) -> Option<Vec<TransferRow>> {
     let (segment, flows) =
-        experiment.job.segments.iter().zip(0..).find_map(|(segment, id)| match &segment.work {
+        experiment.work.segments().iter().zip(0..).find_map(|(segment, id)| match &segment.work {
             Work::Transfers { flows, .. } => Some((SegmentId(id), flows)),
             Work::Compute { .. } | Work::Call { .. } => None,
         })?;

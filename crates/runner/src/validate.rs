@@ -133,6 +133,9 @@ pub fn validate(
     mut begin: impl FnMut(String),
 ) -> Result<Validation, ExecuteError> {
     let ValidationSetup { experiment, real, executor, dilation } = *setup;
+    let Some(iterations) = real.as_iterations() else {
+        return Err(ExecuteError::NoTime(real.variants[0].name.clone()));
+    };
     check_model(real)?;
     check_start(real, executor)?;
     check_same_work(prepared, experiment, real, cancel)?;
@@ -157,7 +160,7 @@ pub fn validate(
     let mut pace = Pace {
         topology: real.topology.clone(),
         costs: CostModel { host: real.host, codec: None },
-        durations: real.durations.clone(),
+        durations: iterations.durations.clone(),
         dilation: dilation.unwrap_or(needed).max(1.0),
     };
     let mut variants = Vec::new();
@@ -165,11 +168,11 @@ pub fn validate(
         let variant = &experiment.variants[index];
         pace.costs = costs(real, &real.variants[index]);
         begin(format!("{}: running at 1/{} of the speed", variant.name, pace.dilation));
-        let deadlines = prediction.deadlines.as_ref().filter(|_| !real.faults.is_empty());
+        let deadlines = prediction.deadlines.as_ref().filter(|_| !iterations.faults.is_empty());
         let report = if variant.is_adaptive() {
             prepared.run_adaptive(index, executor, Some(&pace), cancel)?.0
         } else {
-            let conditions = RunConditions { faults: &real.faults, deadlines, pace: Some(&pace) };
+            let conditions = RunConditions { faults: &iterations.faults, deadlines, pace: Some(&pace) };
             prepared.run_own_plan(index, executor, experiment.iterations, conditions, cancel)?
         };
         variants.push(compare(
@@ -241,6 +244,7 @@ pub(crate) fn check_same_work(
         let of = |variant| experiment.codec_of(variant).and_then(|choice| choice.ratio);
         experiment.variants.iter().map(of).collect::<Vec<_>>()
     };
+    let slack = |experiment: &Experiment| experiment.as_iterations().map(|iterations| iterations.slack);
     let shared = [
         ("name", simulated.name == real.name),
         ("seed", simulated.seed == real.seed),
@@ -248,7 +252,7 @@ pub(crate) fn check_same_work(
         ("list of variants", names(simulated) == names(real)),
         ("payload", simulated.payload == real.payload),
         ("ratio", ratio(simulated) == ratio(real)),
-        ("deadline", simulated.slack == real.slack),
+        ("deadline", slack(simulated) == slack(real)),
     ];
     if let Some((what, _)) = shared.into_iter().find(|(_, is_same)| !is_same) {
         return Err(ExecuteError::OtherWork { variant: simulated.variants[0].name.clone(), what });
@@ -307,9 +311,9 @@ impl Prepared<'_> {
             false => self.run_own_plan(index, SIM, iterations, RunConditions::NONE, cancel)?,
         };
         let expected = expected.timeline;
-        let has_faults = !(experiment.faults.is_empty() && real.faults.is_empty());
+        let has_faults = !(experiment.faults().is_empty() && real.faults().is_empty());
         let deadlines = has_faults.then(|| self.deadlines(index, &expected));
-        let timeline = match experiment.faults.as_slice() {
+        let timeline = match experiment.faults() {
             [] => expected,
             faults => {
                 let conditions = RunConditions { faults, deadlines: deadlines.as_ref(), pace: None };

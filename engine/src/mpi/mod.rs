@@ -68,20 +68,20 @@ pub struct World {
 
 /// How the processes of a job find one another.
 #[derive(Clone, Debug)]
-pub enum Meeting {
+pub enum MeetBy {
     /// By MPI, which then carries all that they say and the bytes of transfers.
     Mpi(&'static Library),
     /// By TCP, which carries what they say, and no bytes of transfers.
     Tcp(TcpMeeting),
 }
 
-impl From<&'static Library> for Meeting {
+impl From<&'static Library> for MeetBy {
     fn from(library: &'static Library) -> Self {
         Self::Mpi(library)
     }
 }
 
-impl From<TcpMeeting> for Meeting {
+impl From<TcpMeeting> for MeetBy {
     fn from(meeting: TcpMeeting) -> Self {
         Self::Tcp(meeting)
     }
@@ -110,17 +110,17 @@ impl World {
     /// # Errors
     /// If MPI fails, or the others do not come or answer.
     pub fn begin(
-        meeting: impl Into<Meeting>,
+        meeting: impl Into<MeetBy>,
         stall: Option<Duration>,
         cancel: Arc<AtomicBool>,
     ) -> Result<Self, WorldError> {
         let (patience, meet_within) = (stall.unwrap_or(STUCK_AFTER), stall.unwrap_or(MEET_WITHIN));
         let (connection, status): (Box<dyn Connection>, _) = match meeting.into() {
-            Meeting::Mpi(library) => {
+            MeetBy::Mpi(library) => {
                 let (endpoint, status) = watch::begin(library, meet_within)?;
                 (Box::new(endpoint), status)
             }
-            Meeting::Tcp(meeting) => (Box::new(meeting.meet(meet_within, &cancel)?), None),
+            MeetBy::Tcp(meeting) => (Box::new(meeting.meet(meet_within, &cancel)?), None),
         };
         let mut link = Link::new(connection, patience)?;
         let (rank, size) = (link.rank, link.size);

@@ -246,8 +246,9 @@ impl Experiment {
             let rings = (variant.channels, variant.slices);
             best(work, &choice, &costs, rings, variant.may_call).map(|(way, _)| way)
         };
-        let mut ways = Vec::with_capacity(self.job.segments.len());
-        for segment in &self.job.segments {
+        let segments = self.work.segments();
+        let mut ways = Vec::with_capacity(segments.len());
+        for segment in segments {
             // Layers are alike: of calls that differ in their buffers only, one is predicted.
             let is_alike = |other: &Work| is_alike(other, &segment.work);
             let found = known.iter().find(|(other, _)| is_alike(other)).map(|(_, way)| *way);

@@ -9,11 +9,13 @@ mod transfers;
 mod weight_sync;
 
 use zipwire_codec::DType;
-use zipwire_schedule::{Durations, Job, Segment, Work};
+use zipwire_schedule::{Durations, Fault, Job, Segment, Slack, Work};
 use zipwire_timeline::UpdateCycle;
 
 use crate::compute::{Compute, ExpertTime};
+use crate::drift::Drift;
 use crate::error::Result;
+use crate::fault;
 use crate::files::Files;
 use crate::language::{AnyKey, BYTES_LIMIT, Field, Keys, Schema, choice, keys, named, one_of, table};
 use crate::payload::Rowset;
@@ -21,6 +23,49 @@ use crate::problem::Problem;
 
 pub use self::serving::Serving;
 pub(crate) use self::serving::check_caches;
+
+/// Work of an experiment: one of two kinds that have nothing in common.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExperimentWork {
+    /// Iterations of a job, for which plans are made.
+    Iterations(Iterations),
+    /// Requests that arrive, and pools that serve them: there is no job and no plan.
+    Serving(Serving),
+}
+
+/// Iterations of a job, one after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Iterations {
+    /// Segments of an iteration.
+    pub job: Job,
+    /// How long its compute segments take.
+    pub durations: Durations,
+    /// Update cycle, if an iteration brings weights of some ranks to others.
+    pub cycle: Option<UpdateCycle>,
+    /// Faults of ranks, links and bytes during a run.
+    pub faults: Vec<Fault>,
+    /// How much later than expected ops may end, where there are deadlines.
+    pub slack: Slack,
+    /// Changes of links or ratio in the course of the run, in order; simulations only.
+    pub drifts: Vec<Drift>,
+}
+
+impl Iterations {
+    /// Iterations in which nothing goes wrong or changes.
+    fn new(job: Job, durations: Durations) -> Self {
+        Self { job, durations, cycle: None, faults: Vec::new(), slack: fault::SLACK, drifts: Vec::new() }
+    }
+}
+
+impl ExperimentWork {
+    /// Segments of an iteration, in order; serving has none, as nothing of it is a call.
+    pub fn segments(&self) -> &[Segment] {
+        match self {
+            Self::Iterations(iterations) => &iterations.job.segments,
+            Self::Serving(_) => &[],
+        }
+    }
+}
 
 /// Inputs of workloads from the rest of the scenario.
 pub(crate) struct Context<'a> {
@@ -35,8 +80,7 @@ pub(crate) struct Context<'a> {
 }
 
 pub(crate) struct Workload {
-    pub(crate) job: Job,
-    pub(crate) durations: Durations,
+    pub(crate) work: ExperimentWork,
     /// Types of the values that travel and that a codec must know. What a dispatch carries in FP8 travels as it is where the
     /// codec does not.
     pub(crate) dtypes: Vec<DType>,
@@ -45,14 +89,10 @@ pub(crate) struct Workload {
     pub(crate) tensors: Vec<Option<usize>>,
     /// Values of a row of the calls that carry FP8; `None` if no call does.
     pub(crate) fp8_values: Option<usize>,
-    /// Update cycle, if an iteration brings weights up to date.
-    pub(crate) cycle: Option<UpdateCycle>,
-    /// Requests and the pools that serve them, in place of iterations.
-    pub(crate) serving: Option<Serving>,
 }
 
 impl Workload {
-    /// A job, and nothing that only some kinds have.
+    /// Iterations of a job, and nothing that only some kinds have.
     fn new(
         job: Job,
         durations: Durations,
@@ -60,7 +100,8 @@ impl Workload {
         rows: Option<Rowset>,
         tensors: Vec<Option<usize>>,
     ) -> Self {
-        Self { job, durations, dtypes, rows, tensors, fp8_values: None, cycle: None, serving: None }
+        let work = ExperimentWork::Iterations(Iterations::new(job, durations));
+        Self { work, dtypes, rows, tensors, fp8_values: None }
     }
 }
 

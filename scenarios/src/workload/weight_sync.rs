@@ -7,7 +7,7 @@ use zipwire_codec::DType;
 use zipwire_schedule::{CallKind, Durations, Job, Rank, RankRange, Segment, Slot, Work};
 use zipwire_timeline::UpdateCycle;
 
-use super::{Context, Kind, Workload, check_durations, check_limit, whole};
+use super::{Context, ExperimentWork, Iterations, Kind, Workload, check_durations, check_limit, whole};
 use crate::cluster::RANK_LIMIT;
 use crate::error::Result;
 use crate::language::{
@@ -87,7 +87,9 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let job = Job { name: Kind::WeightSync.name(), rank_count: ranks, slots, segments };
     let tensors = job.segments.iter().map(|segment| segment.work.is_collective().then_some(0)).collect();
     let cycle = Some(UpdateCycle { trainers, is_overlapped });
-    Ok(Workload { cycle, ..Workload::new(job, durations, vec![dtype], rows, tensors) })
+    let iterations = Iterations { cycle, ..Iterations::new(job, durations) };
+    let work = ExperimentWork::Iterations(iterations);
+    Ok(Workload { work, dtypes: vec![dtype], rows, tensors, fp8_values: None })
 }
 
 pub(super) fn schema() -> Schema {

@@ -14,7 +14,7 @@ fn fp8_with(old: &str, new: &str) -> String {
 
 /// Type and bytes of an All-to-All.
 fn call<'a>(experiment: &'a Experiment, name: &str) -> (DType, &'a Array2<u64>) {
-    let segment = experiment.job.segments.iter().find(|segment| &*segment.name == name).unwrap();
+    let segment = experiment.job().segments.iter().find(|segment| &*segment.name == name).unwrap();
     match &segment.work {
         Work::Call { dtype, kind: CallKind::AllToAll { bytes, .. }, .. } => (*dtype, bytes),
         other => panic!("{other:?} is no All-to-All"),
@@ -38,7 +38,7 @@ fn a_token_has_a_byte_for_each_value_and_four_for_every_128() {
     assert_eq!(*bytes, call(&plain, "dispatch").1 / 512 * (256 + 2 * 4));
     assert_eq!(call(&fp8, "combine"), call(&plain, "combine"), "what comes back is BF16");
     let named = Folder::new().load(&valid_with("routing = ", "dispatch_dtype = \"BF16\"\nrouting = "));
-    assert_eq!(named.job, plain.job);
+    assert_eq!(named.job(), plain.job());
     // DeepSeek-V3's tokens: 7168 values, 56 scales.
     let large = Folder::new().load(&fp8_with("hidden = 256", "hidden = 7168"));
     assert!(call(&large, "dispatch").1.rows().into_iter().all(|row| row.sum() == 64 * 2 * (7168 + 56 * 4)));
@@ -71,7 +71,7 @@ fn noise_stays_noise() {
 fn tokens_that_are_shared_have_rows_of_that_length() {
     let text = fp8_with("payload = ", "tokens = \"shared\"\npayload = ");
     let experiment = Folder::new().load(&text);
-    let tokens = experiment.job.segments[0].work.tokens().unwrap();
+    let tokens = experiment.job().segments[0].work.tokens().unwrap();
     assert_eq!(tokens.row_bytes(), 264);
     let (_, bytes) = call(&experiment, "dispatch");
     assert!(bytes.indexed_iter().all(|((src, dst), len)| src == dst || *len == tokens.bytes()[[src, dst]]));
@@ -97,7 +97,7 @@ fn in_training_only_the_forward_dispatch_is_fp8() {
         assert_eq!(call(&fp8, name), call(&plain, name), "{name}");
         assert_eq!(call(&fp8, name).0, DType::Bf16);
     }
-    let position = |name: &str| fp8.job.segments.iter().position(|s| &*s.name == name).unwrap() as u32;
+    let position = |name: &str| fp8.job().segments.iter().position(|s| &*s.name == name).unwrap() as u32;
     let backward = position("L0 dispatch backward");
     assert_eq!(chunk(&fp8, backward, 4096), chunk(&plain, backward, 4096));
     assert_ne!(chunk(&fp8, position("L0 dispatch"), 4096), chunk(&plain, position("L0 dispatch"), 4096));

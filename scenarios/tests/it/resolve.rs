@@ -28,7 +28,7 @@ fn set(sets: &[&str]) -> Experiment {
 
 /// 4 ranks, 8 experts (2 each), 64 tokens x 2 copies, 512 bytes per token.
 fn recorded(routing: &str, folder: &Folder) -> Job {
-    folder.load(&valid_with("\"uniform\"", routing)).job
+    folder.load(&valid_with("\"uniform\"", routing)).job().clone()
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn recorded_trace_holds_for_every_rank() {
 
 #[test]
 fn moe_is_dispatch_expert_combine() {
-    let job = set(&[]).job;
+    let job = set(&[]).job().clone();
     assert_eq!(job.slots, ["tokens", "expert", "combined"]);
     let names: Vec<&str> = job.segments.iter().map(|segment| &*segment.name).collect();
     assert_eq!(names, ["dispatch", "expert", "combine"]);
@@ -83,7 +83,8 @@ fn expert_time_follows_the_tokens() {
     let text = valid_with("\"uniform\"", "{ trace = \"t.csv\" }");
     let experiment = folder.try_load(&text, &["compute.expert=1 ms", "iterations=2"]).unwrap();
     for iteration in 0..2 {
-        let seconds = [0, 1, 2, 3].map(|rank| experiment.durations.get(iteration, 1, Rank(rank)));
+        let seconds =
+            [0, 1, 2, 3].map(|rank| experiment.expect_iterations().durations.get(iteration, 1, Rank(rank)));
         assert_eq!(seconds, [2e-3, 1e-3, 0.5e-3, 0.5e-3]);
     }
 }
@@ -92,19 +93,23 @@ fn expert_time_follows_the_tokens() {
 fn skew_comes_before_each_phase_and_is_drawn_anew() {
     let skewed = "workload.skew={ base = \"1 ms\", per_compute = 0.5 }";
     let experiment = set(&[skewed, "compute.expert=4 ms", "iterations=500"]);
-    let names: Vec<&str> = experiment.job.segments.iter().map(|segment| &*segment.name).collect();
+    let names: Vec<&str> = experiment.job().segments.iter().map(|segment| &*segment.name).collect();
     assert_eq!(names, ["skew", "dispatch", "expert-skew", "expert", "combine"]);
     let mean = |experiment: &Experiment, segment| {
-        let draws = (0..2000).map(|i| experiment.durations.get(i / 4, segment, Rank(i % 4)));
+        let draws =
+            (0..2000).map(|i| experiment.expect_iterations().durations.get(i / 4, segment, Rank(i % 4)));
         draws.sum::<f64>() / 2000.0
     };
     // The standard error is 2.2 %.
     assert!((mean(&experiment, 0) / 1e-3 - 1.0).abs() < 0.1, "{}", mean(&experiment, 0));
     assert!((mean(&experiment, 2) / 3e-3 - 1.0).abs() < 0.1, "{}", mean(&experiment, 2));
-    assert_ne!(experiment.durations.get(0, 0, Rank(0)), experiment.durations.get(1, 0, Rank(0)));
+    assert_ne!(
+        experiment.expect_iterations().durations.get(0, 0, Rank(0)),
+        experiment.expect_iterations().durations.get(1, 0, Rank(0))
+    );
 
     let without_expert = set(&[skewed]);
-    let names: Vec<&str> = without_expert.job.segments.iter().map(|segment| &*segment.name).collect();
+    let names: Vec<&str> = without_expert.job().segments.iter().map(|segment| &*segment.name).collect();
     assert_eq!(names, ["skew", "dispatch", "expert", "combine"]);
 }
 
@@ -114,7 +119,11 @@ fn experts_are_where_they_are_placed() {
     let folder = Folder::new().with("r.jsonl", routing_record(10, 2, 4, "domain", &[5, 4, 1, 2, 1, 1, 1, 1]));
     let text = valid_with("\"uniform\"", "{ matrix = \"r.jsonl\" }\nexperts = {}");
     let sent = |sets: &[&str]| {
-        let job = folder.try_load(&text, sets).unwrap_or_else(|error| panic!("{}", error.render(false))).job;
+        let job = folder
+            .try_load(&text, sets)
+            .unwrap_or_else(|error| panic!("{}", error.render(false)))
+            .job()
+            .clone();
         assert_eq!(bytes(&job, "combine"), bytes(&job, "dispatch").t());
         bytes(&job, "dispatch").mapv(|bytes| bytes / (8 * 512))
     };
@@ -125,7 +134,7 @@ fn experts_are_where_they_are_placed() {
     // 5, 4, 2, 1 go to ranks 0 to 3; the four that are left, 1 each, to ranks 3, 2, 1 and 0, which they fill.
     assert_eq!(sent(&["workload.experts.placement=balanced"]), rows([6, 5, 3, 2]));
     // The copy of expert 0 goes to rank 2, the first of those with the least load, and takes 20 of 40 tokens.
-    let copied = folder.try_load(&text, &["workload.experts.replicas=1"]).unwrap().job;
+    let copied = folder.try_load(&text, &["workload.experts.replicas=1"]).unwrap().job().clone();
     let row = [9 * 8 - 20, 3 * 8, 2 * 8 + 20, 2 * 8].map(|tokens| tokens * 512);
     assert_eq!(bytes(&copied, "dispatch"), rows(row));
 }
@@ -135,7 +144,7 @@ fn expert_time_follows_the_replicas() {
     let folder = Folder::new().with("t.csv", "step,layer,e0,e1,e2,e3,e4,e5,e6,e7\n0,0,4,0,0,0,0,0,0,0\n");
     let text = valid_with("\"uniform\"", "{ trace = \"t.csv\" }\nexperts = { replicas = 3 }");
     let experiment = folder.try_load(&text, &["compute.expert=1 ms"]).unwrap();
-    let seconds = [0, 1, 2, 3].map(|rank| experiment.durations.get(0, 1, Rank(rank)));
+    let seconds = [0, 1, 2, 3].map(|rank| experiment.expect_iterations().durations.get(0, 1, Rank(rank)));
     assert_eq!(seconds, [1e-3; 4], "a copy on every rank");
 }
 
@@ -145,11 +154,13 @@ fn noise_is_on_computation_alone() {
     let (quiet, noisy) = ["compute={ expert = \"4 ms\" }", "compute={ expert = \"4 ms\", noise = 0.05 }"]
         .map(|compute| set(&[skewed, compute, "iterations=500"]))
         .into();
-    assert_eq!(quiet.job, noisy.job, "plans do not know it");
+    assert_eq!(quiet.job(), noisy.job(), "plans do not know it");
     let mut sum = 0.0;
     for iteration in 0..500 {
         for rank in (0..4).map(Rank) {
-            let at = |experiment: &Experiment, segment| experiment.durations.get(iteration, segment, rank);
+            let at = |experiment: &Experiment, segment| {
+                experiment.expect_iterations().durations.get(iteration, segment, rank)
+            };
             assert_eq!([0, 2].map(|skew| at(&quiet, skew)), [0, 2].map(|skew| at(&noisy, skew)));
             assert_ne!(at(&quiet, 3), at(&noisy, 3));
             sum += at(&noisy, 3) / at(&quiet, 3);
@@ -169,9 +180,12 @@ fn the_seed_decides_everything_drawn() {
     };
     let (first, again, other) = (with_seed(Some(3)), with_seed(Some(3)), with_seed(Some(4)));
     assert_eq!((first.seed, with_seed(None).seed), (3, 0));
-    assert_eq!((&first.job, &first.durations), (&again.job, &again.durations));
-    assert_ne!(first.job, other.job);
-    assert_ne!(first.durations, other.durations);
+    assert_eq!(
+        (&first.job(), &first.expect_iterations().durations),
+        (&again.job(), &again.expect_iterations().durations)
+    );
+    assert_ne!(first.job(), other.job());
+    assert_ne!(first.expect_iterations().durations, other.expect_iterations().durations);
     let chunk = |experiment: &Experiment| {
         let mut out = [0; 64];
         experiment.payload.as_ref().unwrap().fill(ChunkId::new(SegmentId(1), Rank(0), Rank(1)), &mut out);
@@ -315,7 +329,7 @@ fn equal_chunks_are_whole_values() {
         let text = format!(
             "kind = \"collective\"\ncollective = \"all-to-all\"\nbytes_per_rank = \"{bytes}\"\ndtype = \"{dtype}\""
         );
-        let matrix = bytes_of(&Folder::new().load(&flat(&text)).job);
+        let matrix = bytes_of(Folder::new().load(&flat(&text)).job());
         assert!(matrix.iter().all(|&chunk| chunk == matrix[(0, 0)]));
         matrix[(0, 0)]
     };
@@ -330,7 +344,7 @@ fn equal_chunks_are_whole_values() {
 fn matrices_may_have_blanks_and_comments() {
     let of = |file: &str| {
         let text = "kind = \"collective\"\ncollective = \"all-to-all\"\nmatrix = \"m.txt\"";
-        bytes_of(&Folder::new().with("m.txt", file).load(&flat(text)).job)
+        bytes_of(Folder::new().with("m.txt", file).load(&flat(text)).job())
     };
     let blanks = of("# bytes, by source\r\n\r\n   0 2 4 6\r\n8\t 0  10 12 \r\n\t14 16 0 18\n20 22 24 0");
     assert_eq!(blanks, of("0,2,4,6\n8,0,10,12\n14,16,0,18\n20,22,24,0\n"));
@@ -351,10 +365,13 @@ fn matrices_inline_and_in_files() {
     };
     let inline = "[[0, \"1 KiB\", 4, \"6 B\"], [2, 0, 2, 2], [2, 2, 0, 2], [0, 0, 0, 0]]";
     let inline = Folder::new().load(&text(inline));
-    assert_eq!(bytes_of(&inline.job), expected);
-    assert_eq!([0, 1, 2, 3].map(|rank| inline.durations.get(0, 0, Rank(rank))), [0.0, 3e-3, 0.0, 0.0]);
+    assert_eq!(bytes_of(inline.job()), expected);
+    assert_eq!(
+        [0, 1, 2, 3].map(|rank| inline.expect_iterations().durations.get(0, 0, Rank(rank))),
+        [0.0, 3e-3, 0.0, 0.0]
+    );
     let folder = Folder::new().with("m.csv", "0,1024,4,6\n2, 0, 2, 2\n\n2,2,0,2\n0,0,0,0");
-    assert_eq!(folder.load(&text("\"m.csv\"")).job, inline.job);
+    assert_eq!(folder.load(&text("\"m.csv\"")).job(), inline.job());
 }
 
 #[test]
@@ -365,20 +382,20 @@ fn flows_inline_and_in_files() {
     };
     let inline = "flows = [{ src = 0, dst = 1, bytes = \"1 KiB\", start = \"2.5 us\" },
         { src = 2, dst = 0, bytes = \"7 B\" }, { src = 3, dst = 1, bytes = \"9 B\", start = \"1 us\" }]";
-    let given = folder.load(&text("given", "file = \"f.csv\"")).job;
-    assert_eq!(given, folder.load(&text("given", inline)).job);
+    let given = folder.load(&text("given", "file = \"f.csv\"")).job().clone();
+    assert_eq!(given, *folder.load(&text("given", inline)).job());
     assert!(matches!(given.segments[0].work, Work::Transfers { pace: Pace::Chain, .. }));
     let starts = |job: &Job| flows(job).iter().map(|flow| flow.not_before_s).collect::<Vec<_>>();
     assert_eq!(starts(&given), [2.5e-6, 0.0, 1e-6]);
     let first = Flow { src: Rank(0), dst: Rank(1), bytes: 1024, not_before_s: 2.5e-6 };
     assert_eq!(flows(&given)[0], first);
     // Rank 0 is ready at 2.5, rank 3 at 1, ranks 1 and 2 at 0.
-    let ready = folder.load(&text("rank-ready", "file = \"f.csv\"")).job;
+    let ready = folder.load(&text("rank-ready", "file = \"f.csv\"")).job().clone();
     assert_eq!(starts(&ready), [2.5e-6, 2.5e-6, 1e-6]);
     // Flows of any length are whole values where these have one byte.
     let coded = "dtype = \"F8_E4M3\"\npayload = \"noise\"\nfile = \"f.csv\"\n[codec]\nid = \"tiered\"\n\
                  speed = { encode = \"1 GB/s\", decode = \"1 GB/s\" }\n[[variant]]\nname = \"a\"\nprotocol = \"size-first\"";
-    let coded = folder.load(&text("given", coded)).job;
+    let coded = folder.load(&text("given", coded)).job().clone();
     assert_eq!((flows(&coded), coded.segments[0].work.dtype()), (flows(&given), Some(DType::F8E4M3)));
 }
 
@@ -419,7 +436,7 @@ fn description_is_the_first_line_of_the_opening_comment() {
 fn an_all_gather_is_what_each_rank_contributes() {
     let workload = |text: &str| Folder::new().load(&flat(&format!("kind = \"collective\"\n{text}")));
     let equal = workload("collective = \"all-gather\"\nbytes_per_rank = \"1 KiB\"");
-    let Work::Call { kind: CallKind::AllGather { bytes }, .. } = &equal.job.segments[0].work else {
+    let Work::Call { kind: CallKind::AllGather { bytes }, .. } = &equal.job().segments[0].work else {
         panic!("an All-Gather")
     };
     assert_eq!(bytes, &[1024; 4], "not divided among the ranks");

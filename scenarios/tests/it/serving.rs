@@ -32,8 +32,8 @@ fn it_is_valid_as_it_stands() {
     ] {
         let source = Source::from_text("test.toml", serving(requests, ""), ".");
         let experiment = load(&source, &[], None).unwrap_or_else(|error| panic!("{}", error.render(false)));
-        let serving = experiment.serving.unwrap();
-        assert!(!serving.requests.is_empty() && experiment.job.segments.is_empty());
+        let serving = experiment.as_serving().unwrap();
+        assert!(!serving.requests.is_empty() && experiment.as_iterations().is_none());
         // 1 GB a rank, 32 layers of 4 heads of 128 values of keys and of values.
         assert_eq!(serving.config.prefill.kv_tokens, 1_000_000_000 / (32 * 2 * 4 * 128 * 2));
     }
@@ -47,7 +47,7 @@ fn requests_come_as_often_as_is_said() {
             r#"arrivals = {{ poisson = "50 /s", {burst}requests = 20000, input = {{ exponential = 300 }}, output = 2 }}"#
         );
         let source = Source::from_text("test.toml", serving(&requests, ""), ".");
-        let requests = load(&source, &[], Some(3)).unwrap().serving.unwrap().requests;
+        let requests = load(&source, &[], Some(3)).unwrap().as_serving().unwrap().requests.clone();
         let per_s = requests.len() as f64 / requests.last_arrival_s();
         assert!((per_s / 50.0 - 1.0).abs() < 0.05, "{per_s}");
         let tokens: u64 = requests.list().iter().map(|request| u64::from(request.input_tokens)).sum();
@@ -72,7 +72,7 @@ fn traces_are_read_in_both_formats() {
     for (content, format, requests) in [(mooncake.as_str(), "mooncake", 2), (azure, "azure", 1)] {
         let folder = Folder::new().with("trace", content);
         let text = serving(&format!("trace = {{ file = \"trace\", format = \"{format}\" }}"), "");
-        assert_eq!(folder.load(&text).serving.unwrap().requests.len(), requests);
+        assert_eq!(folder.load(&text).as_serving().unwrap().requests.len(), requests);
     }
     let text = serving("trace = { file = \"h.gz\", format = \"mooncake\" }", "");
     let cut = Folder::new().with("h.gz", [0x1f, 0x8b]).error(&text, &[]);
@@ -84,7 +84,7 @@ fn traced(content: &str, format: &str, more: &str) -> (Serving, Vec<String>) {
     let trace = format!("trace = {{ file = \"trace\", format = \"{format}\"{more} }}");
     let experiment = Folder::new().with("trace", content).load(&serving(&trace, ""));
     let warnings = experiment.warnings();
-    (experiment.serving.unwrap(), warnings)
+    (experiment.as_serving().unwrap().clone(), warnings)
 }
 
 // Made up, in the formats of those who publish traces; the first two have the same requests, and the third ten of them, one without an answer.
@@ -120,7 +120,7 @@ fn public_traces_are_read_as_they_are_published() {
 fn prefixes_are_in_blocks_of_the_trace() {
     let trace = r#"trace = { file = "trace", format = "qwen-bailian" }"#;
     let text = serving(trace, "prefix_cache = 1000");
-    let serving = Folder::new().with("trace", QWEN_BAILIAN).load(&text).serving.unwrap();
+    let serving = Folder::new().with("trace", QWEN_BAILIAN).load(&text).as_serving().unwrap().clone();
     assert_eq!(serving.config.cached_blocks, 1000 / 16);
     let list = serving.requests.list();
     assert_eq!(list[0].prefix[..3], list[1].prefix[..3]);
@@ -243,7 +243,7 @@ requests = [{{ at = "0 s", input = 128, output = 16 }}]
 fn a_step_reads_the_experts_that_its_tokens_choose() {
     let compute = |more: &str| {
         let text = eight("deepseek-v3", r#", gpu_memory = "200 GB""#, more);
-        Folder::new().load(&text).serving.unwrap().compute
+        Folder::new().load(&text).as_serving().unwrap().compute
     };
     let decode = compute("").decode;
     let step_ms =
@@ -277,7 +277,7 @@ fn a_step_reads_the_experts_that_its_tokens_choose() {
 /// A dense model reads all of its weights in each step, whatever the batch.
 #[test]
 fn a_dense_model_is_read_whole() {
-    let decode = Folder::new().load(&eight("llama3-70b", "", "")).serving.unwrap().compute.decode;
+    let decode = Folder::new().load(&eight("llama3-70b", "", "")).as_serving().unwrap().compute.decode;
     let expected = 70_553_706_496.0 * 2.0 / 21.6e12;
     for sequences in [1, 8, 256] {
         assert_eq!(decode.weights.seconds(sequences), expected);
@@ -289,7 +289,7 @@ fn a_dense_model_is_read_whole() {
 fn kv_heads_are_copied_where_there_are_more_gpus() {
     let experiment = Folder::new().load(&eight("qwen3-235b-a22b", "", ""));
     assert!(experiment.warnings().is_empty(), "{:?}", experiment.warnings());
-    let serving = experiment.serving.unwrap();
+    let serving = experiment.as_serving().unwrap();
     // 94 layers of one head of 128 values of keys and of values, in BF16.
     let rank_bytes = 94 * 2 * 128 * 2;
     assert_eq!(serving.config.decode.kv_tokens, 20_000_000_000 / rank_bytes);

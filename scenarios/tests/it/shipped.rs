@@ -167,7 +167,7 @@ fn of_cluster_and_variants(experiment: &Experiment) -> Vec<String> {
         Fabric::Graph(_) => "graph",
     };
     let mut covered = vec![fabric.to_owned(), experiment.model.name().to_owned()];
-    covered.push(format!("{} on {} nodes", experiment.job.name, experiment.topology.nodes));
+    covered.push(format!("{} on {} nodes", experiment.job().name, experiment.topology.nodes));
     covered.extend((experiment.topology.nics_per_node > 1).then(|| "several NICs".to_owned()));
     for variant in &experiment.variants {
         covered.extend([variant.protocol.name(), variant.order.name()].map(str::to_owned));
@@ -180,7 +180,7 @@ fn of_cluster_and_variants(experiment: &Experiment) -> Vec<String> {
 fn of_segments(experiment: &Experiment) -> Vec<String> {
     let mut covered = Vec::new();
     let protocols = || experiment.variants.iter().map(|variant| variant.protocol.name());
-    for (index, segment) in experiment.job.segments.iter().enumerate() {
+    for (index, segment) in experiment.job().segments.iter().enumerate() {
         for variant in &experiment.variants {
             if let Some(way) = variant.ways[index] {
                 let (algorithm, protocol) = (way.algorithm.name(), variant.protocol.name());
@@ -190,7 +190,7 @@ fn of_segments(experiment: &Experiment) -> Vec<String> {
         let special = match &segment.work {
             Work::Compute { .. } => Some(segment.name.to_string()),
             Work::Call { dtype, kind: CallKind::AllToAll { bytes, .. }, .. } => {
-                covered.push(format!("{} all-to-all of {dtype}", experiment.job.name));
+                covered.push(format!("{} all-to-all of {dtype}", experiment.job().name));
                 let mut pairs = bytes.indexed_iter();
                 pairs.any(|((src, dst), &bytes)| src != dst && bytes == 0).then(|| "empty pair".to_owned())
             }
@@ -257,15 +257,15 @@ fn quickstart_is_what_its_comment_says() {
     assert_eq!((experiment.seed, experiment.iterations), (7, 3));
     let names: Vec<&str> = experiment.variants.iter().map(|variant| variant.name.as_str()).collect();
     assert_eq!(names, ["native", "size-first", "static-first"]);
-    let segments: Vec<&str> = experiment.job.segments.iter().map(|segment| &*segment.name).collect();
+    let segments: Vec<&str> = experiment.job().segments.iter().map(|segment| &*segment.name).collect();
     assert_eq!(segments, ["dispatch", "expert", "combine"]);
-    let Work::Call { kind: CallKind::AllToAll { bytes, .. }, .. } = &experiment.job.segments[0].work else {
+    let Work::Call { kind: CallKind::AllToAll { bytes, .. }, .. } = &experiment.job().segments[0].work else {
         panic!("dispatch communicates")
     };
     for row in bytes.rows() {
         assert_eq!(row.sum(), 1024 * 2 * 4096 * 2, "16.8 MB per GPU");
     }
-    let Work::Call { kind: CallKind::AllToAll { bytes: back, .. }, .. } = &experiment.job.segments[2].work
+    let Work::Call { kind: CallKind::AllToAll { bytes: back, .. }, .. } = &experiment.job().segments[2].work
     else {
         panic!("combine communicates")
     };

@@ -18,8 +18,8 @@ pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
     let job = || {
         let experiment = load_scenario(&args.scenario)?;
         // Of serving, GPUs that no pool has do nothing.
-        let serving = experiment.serving.as_ref();
-        let pools = serving.map(|serving| serving.shards.ranks(serving.config.decode.instances));
+        let pools =
+            experiment.as_serving().map(|serving| serving.shards.ranks(serving.config.decode.instances));
         let ranks = pools.unwrap_or_else(|| experiment.topology.ranks());
         Ok(RanksToStart { ranks, folder: Some(args.folder(&experiment.name)) })
     };

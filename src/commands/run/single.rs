@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use zipwire::break_even::{break_evens, is_quick};
 use zipwire::executors::settle;
-use zipwire::scenarios::Experiment;
+use zipwire::scenarios::{Experiment, ExperimentWork};
 use zipwire::sensitivity::sensitivities;
 use zipwire::traces::{Executors, Summary, Verdict};
 use zipwire::warnings::warnings;
@@ -20,6 +20,9 @@ use crate::commands::{print, refuse_store, say_warnings};
 use crate::error::CliError;
 use crate::progress::Progress;
 
+/// Refusal of `--ranks` where requests are served.
+const NO_RANKS: &str = "`--ranks` has no effect: what instances did is in the tables of serving, and requests.csv has a row for each request";
+
 pub(super) fn run(
     args: &RunArgs,
     mut experiment: Experiment,
@@ -28,11 +31,9 @@ pub(super) fn run(
 ) -> Result<(), CliError> {
     let first_variant = experiment.variants[0].name.clone();
     experiment.select(&args.scenario.variant)?;
-    if args.ranks && experiment.serving.is_some() {
-        return Err(CliError::Usage(
-            "`--ranks` has no effect: what instances did is in the tables of serving, and requests.csv has a row for each request"
-                .to_owned(),
-        ));
+    let is_serving = matches!(experiment.work, ExperimentWork::Serving(_));
+    if args.ranks && is_serving {
+        return Err(CliError::Usage(NO_RANKS.to_owned()));
     }
     let lacks_first = experiment.variants.iter().all(|variant| variant.name != first_variant);
     let settled = settle(&mut experiment, executors);
@@ -40,7 +41,7 @@ pub(super) fn run(
     let mut prepared = Prepared::with(&experiment, shared, cancel)?;
     executors.iter().try_for_each(|&executor| prepared.check(executor))?;
     settled.iter().for_each(|line| say!("{line}"));
-    if experiment.serving.is_some() {
+    if is_serving {
         // Elsewhere they are part of the verdict, which serving has none of.
         say_warnings(&experiment);
     }
@@ -53,7 +54,7 @@ pub(super) fn run(
     let begin = |executor: &dyn Executor, variant: &str| progress.next(&format!("{executor}: {variant}"));
     let keep = |ran: &RunResult<'_>| write_run(&mut output, ran).map_err(CliError::from);
     // Speedups compare lengths of iterations, and serving has none.
-    let explains = !args.no_verdict && experiment.serving.is_none();
+    let explains = !args.no_verdict && !is_serving;
     let mut compared = compare(&mut prepared, executors, &first_variant, explains, cancel, begin, keep)?;
     drop(progress);
     if !compared.failed.is_empty() {
@@ -79,7 +80,7 @@ pub(super) fn run(
     let shown = Shown { args, experiment: &experiment, executors, first_variant: &first_variant, explains };
     shown.print(&summary)?;
     if !args.json {
-        if lacks_first && experiment.serving.is_none() {
+        if lacks_first && !is_serving {
             say!("note: speedups are against the first variant: for them add `--variant {first_variant}`");
         }
         let instead = if replaces { ", in place of the result that was there" } else { "" };
@@ -128,9 +129,11 @@ impl Shown<'_> {
             out.flush()?;
             return Ok(());
         }
-        let times = match &experiment.serving {
-            Some(serving) => tables::requests_text(experiment, serving, summary, executors),
-            None => tables::iterations(experiment, summary, executors),
+        let times = match &experiment.work {
+            ExperimentWork::Serving(serving) => {
+                tables::requests_text(experiment, serving, summary, executors)
+            }
+            ExperimentWork::Iterations(_) => tables::iterations(experiment, summary, executors),
         };
         let mut text = format!("{times}{}", tables::updates(summary, first_variant));
         if explains {

@@ -114,7 +114,7 @@ fn text(
     let mut header = paths.clone();
     header.push("variant");
     let times: Vec<String> = executors.iter().map(|executor| format!("{executor}: time")).collect();
-    let serves = base.serving.is_some();
+    let serves = base.as_serving().is_some();
     if serves {
         header.extend(COLUMNS);
     } else {

@@ -1,10 +1,9 @@
 //! `zipwire validate` of workload `serving`: what users wait, request by request.
 
 use serde_json::json;
-use zipwire::executors::THREADS;
 use zipwire::scenarios::Experiment;
 use zipwire::serving::{Percentiles, Summary};
-use zipwire::{Cancel, Prepared, ServingValidation, validate_serving};
+use zipwire::{Cancel, Prepared, ServingValidation, ServingValidationSetup, validate_serving};
 
 use super::{RANKING_TOLERANCE, print, print_json};
 use crate::cli::ValidateArgs;
@@ -25,11 +24,16 @@ pub(super) fn run(
                 .to_owned(),
         ));
     }
-    let (prepared, on_cluster) = (Prepared::new(experiment, cancel)?, Prepared::new(real, cancel)?);
-    prepared.check_plans(THREADS)?;
+    let (simulated, on_cluster) = (Prepared::new(experiment, cancel)?, Prepared::new(real, cancel)?);
+    simulated.check_plans(args.on)?;
     let progress = Progress::new(3 * experiment.variants.len());
-    let validation =
-        validate_serving(&prepared, &on_cluster, args.dilation, cancel, |step| progress.next(&step))?;
+    let setup = ServingValidationSetup {
+        simulated: &simulated,
+        real: &on_cluster,
+        executor: args.on,
+        dilation: args.dilation,
+    };
+    let validation = validate_serving(&setup, cancel, |step| progress.next(&step))?;
     drop(progress);
     if args.json {
         print_json(&report(args, &validation))

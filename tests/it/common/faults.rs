@@ -1,7 +1,7 @@
 //! Scenarios with faults, and how they end.
 
 use zipwire::executors::SIM;
-use zipwire::scenarios::{Experiment, Source, load};
+use zipwire::scenarios::{Experiment, ExperimentWork, Source, load};
 use zipwire::schedule::{Lane, RunFailure};
 use zipwire::sim::SimError;
 use zipwire::{Cancel, ExecuteError, Prepared};
@@ -26,10 +26,13 @@ pub(crate) fn failure_of(error: ExecuteError) -> RunFailure {
 /// When the last op of each variant and iteration must have ended: derived from a simulation without faults, as the
 /// definition says, and not by the code under test.
 pub(crate) fn deadlines(experiment: &Experiment) -> Vec<Vec<f64>> {
-    let healthy = Experiment { faults: Vec::new(), ..experiment.clone() };
+    let mut healthy = experiment.clone();
+    if let ExperimentWork::Iterations(iterations) = &mut healthy.work {
+        iterations.faults.clear();
+    }
     let cancel = Cancel::new();
     let mut prepared = Prepared::new(&healthy, &cancel).expect("the scenario without faults is valid");
-    let slack = experiment.slack;
+    let slack = experiment.expect_iterations().slack;
     (0..experiment.variants.len())
         .map(|index| {
             let outcome = prepared.run(index, SIM, &cancel).expect("nothing goes wrong without faults");

@@ -289,7 +289,7 @@ pub(super) fn is_known(protocol: Protocol) -> bool {
 
 /// The way that takes least time. `ratio` is that of coded bytes.
 pub(super) fn plan(experiment: &Experiment, operation: Operation, ratio: f64) -> Planned {
-    let (work, variant) = (&experiment.job.segments[0].work, &experiment.variants[0]);
+    let (work, variant) = (&experiment.job().segments[0].work, &experiment.variants[0]);
     let codec = experiment.codec_of(variant).map(|codec| codec.cost);
     let library = &experiment.host.library;
     if let Some((topology, load)) = straight(experiment, operation, ratio) {
@@ -341,7 +341,7 @@ pub(super) fn uncompressed(
     operation: Operation,
     way: Option<Way>,
 ) -> (Topology, f64) {
-    let (work, variant) = (&experiment.job.segments[0].work, &experiment.variants[0]);
+    let (work, variant) = (&experiment.job().segments[0].work, &experiment.variants[0]);
     if let Some((topology, load)) = straight(experiment, operation, 1.0) {
         return (topology, load.exchange_s(&experiment.host, variant.protocol));
     }
@@ -360,13 +360,13 @@ pub(super) fn uncompressed(
 
 /// The cluster of an All-to-All or of single sends, and what they do to it; `None` for what has several ways.
 fn straight(experiment: &Experiment, operation: Operation, ratio: f64) -> Option<(Topology, Load)> {
-    let Work::Call { kind: CallKind::AllToAll { bytes, .. }, .. } = &experiment.job.segments[0].work else {
+    let Work::Call { kind: CallKind::AllToAll { bytes, .. }, .. } = &experiment.job().segments[0].work else {
         return None;
     };
     let (cluster, model) = (&experiment.topology, experiment.host.library.model.as_ref());
     let variant = &experiment.variants[0];
     let spec = experiment.codec_of(variant).map(|codec| codec.spec.clone());
-    let work = &experiment.job.segments[0].work;
+    let work = &experiment.job().segments[0].work;
     let shares = stages(&Choice::of(variant.protocol, spec), work.dtype(), ratio);
     let moves = bytes.indexed_iter().filter(|((src, dst), len)| src != dst && **len > 0);
     let moves = moves.map(|((src, dst), &len)| (Rank(src as u32), Rank(dst as u32), len));

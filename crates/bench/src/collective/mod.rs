@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use zipwire_cluster::CodecCost;
 use zipwire_cluster::library::Operation;
 use zipwire_runner::{Cancel, ExecuteError, Executor};
-use zipwire_scenarios::{Experiment, ScenarioError, Source, load};
+use zipwire_scenarios::{Experiment, ExperimentWork, Iterations, ScenarioError, Source, load};
 use zipwire_schedule::{CallKind, Protocol, Work};
 
 use self::call::{Call, REAL_ITERATIONS, SIMULATED_RANKS, SIMULATED_TRANSFERS};
@@ -304,7 +304,10 @@ fn stated(operation: Operation, ranks: u32, bytes: u64) -> u64 {
 /// A `sendrecv` is an All-to-All in which every rank has bytes for the next one only.
 fn to_the_next_only(experiment: &mut Experiment, bytes: u64) {
     let ranks = experiment.topology.ranks() as usize;
-    for segment in &mut experiment.job.segments {
+    let ExperimentWork::Iterations(Iterations { job, .. }) = &mut experiment.work else {
+        unreachable!("a collective is a call of an iteration")
+    };
+    for segment in &mut job.segments {
         if let Work::Call { kind: CallKind::AllToAll { bytes: matrix, .. }, .. } = &mut segment.work {
             for ((src, dst), len) in matrix.indexed_iter_mut() {
                 *len = if dst == (src + 1) % ranks { bytes } else { 0 };

@@ -42,7 +42,7 @@ pub(super) fn scenario(source: &Source, path: &Path, cancel: &Cancel) -> Result<
 
 /// The flows of an experiment, if nothing else decides when they start.
 pub(super) fn independent(experiment: &Experiment) -> Option<&[Flow]> {
-    let [segment] = experiment.job.segments.as_slice() else { return None };
+    let [segment] = experiment.work.segments() else { return None };
     match &segment.work {
         Work::Transfers { flows, pace: Pace::Burst, .. } => Some(flows),
         _ => None,

@@ -56,7 +56,7 @@ struct Load {
 
 impl<'a> Arms<'a> {
     pub(crate) fn new(experiment: &'a Experiment, variant: &'a Variant) -> Self {
-        let job = &experiment.job;
+        let job = experiment.job();
         let statistics = Choice { algorithm: Some(Algorithm::Direct), ..Choice::of(Protocol::Native, None) };
         let of_arm = |arm: &Variant| {
             let segments = (0..job.segments.len()).map(|segment| choice(experiment, arm, segment));
@@ -123,7 +123,7 @@ impl<'a> Arms<'a> {
     pub(crate) fn switcher(&self) -> Switcher {
         let arm = |arm: &Variant| Arm { name: arm.name.clone(), is_coded: arm.is_coded() };
         let arms = self.variant.arms.iter().map(arm).collect();
-        Switcher::new(arms, self.models.clone(), self.experiment.job.segments.len())
+        Switcher::new(arms, self.models.clone(), self.experiment.job().segments.len())
     }
 
     fn job(&self, exchanges: bool) -> &Job {
@@ -187,7 +187,7 @@ fn with_statistics(job: &Job, bytes: u64) -> Job {
 }
 
 fn loads(experiment: &Experiment, variant: &Variant, plan: &Plan) -> Vec<Load> {
-    let (topology, count) = (&experiment.topology, experiment.job.segments.len());
+    let (topology, count) = (&experiment.topology, experiment.job().segments.len());
     let (capacities, costs) = (topology.capacities(), costs(experiment, variant));
     let mut links = vec![vec![0_u64; capacities.len()]; count];
     let mut loads = vec![Load::default(); count];

@@ -253,7 +253,7 @@ impl Log {
             }
             let Decision { iteration, class, segment, arm, costs_s, reason } = decision;
             let name = |arm: usize| switcher.arms()[arm].name.clone();
-            let segment = segment.map(|segment| experiment.job.segments[segment.index()].name.to_string());
+            let segment = segment.map(|segment| experiment.job().segments[segment.index()].name.to_string());
             let costs = (0..).map(name).zip(costs_s.iter().map(|&seconds| json!(seconds)));
             let class_name = &switcher.classes()[*class].name;
             let args = json!({

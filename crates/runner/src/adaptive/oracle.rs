@@ -44,8 +44,8 @@ impl Lengths {
             self.conditions.push(conditions);
             self.conditions.len() - 1
         });
-        let bits =
-            experiment.durations.of_iteration(iteration).iter().map(|seconds| seconds.to_bits()).collect();
+        let durations = &experiment.expect_iterations().durations;
+        let bits = durations.of_iteration(iteration).iter().map(|seconds| seconds.to_bits()).collect();
         let next = self.durations.len();
         (of_conditions, *self.durations.entry(bits).or_insert(next))
     }

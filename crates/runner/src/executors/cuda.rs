@@ -108,7 +108,7 @@ pub(super) fn with_written_layouts(experiment: &mut Experiment) -> Vec<String> {
 /// Whether kernels write compact frames of the types of all calls, coded or not, with the codec of a variant.
 fn writes_compact(experiment: &Experiment, variant: &Variant) -> bool {
     experiment.codec_of(variant).is_some_and(|choice| {
-        let mut dtypes = experiment.job.segments.iter().filter_map(|segment| segment.work.dtype());
+        let mut dtypes = experiment.work.segments().iter().filter_map(|segment| segment.work.dtype());
         dtypes.all(|dtype| Coder::check_compact(&choice.spec, dtype).is_ok())
     })
 }

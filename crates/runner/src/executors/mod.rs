@@ -22,6 +22,7 @@ use std::ops::Range;
 use zipwire_cluster::library::Operation;
 use zipwire_codec::Table;
 use zipwire_engine::mpi::World;
+use zipwire_engine::serving::Pace as ServingPace;
 use zipwire_engine::threads::{CodecWork, Pace, RunReport};
 use zipwire_payload::Payload;
 use zipwire_scenarios::{Experiment, Serving, nearest};
@@ -34,7 +35,7 @@ use crate::launch::{Follower, JobError};
 use crate::serving::Served;
 use crate::{Cancel, memory};
 
-/// The simulator.
+/// The simulator, and so the source of all predictions: drivers name it for these, and no executor besides.
 pub const SIM: &dyn Executor = &sim::Sim;
 /// Ranks as threads of this process.
 pub const THREADS: &dyn Executor = &threads::Threads;
@@ -108,15 +109,14 @@ pub trait Executor: Sync {
         cancel: &Cancel,
     ) -> Result<PlanReport, ExecuteError>;
 
-    /// Serves all requests of workload `serving` by the variant at `index`, which was checked.
+    /// Serves all requests of workload `serving` by a variant that was checked.
     ///
     /// # Errors
     /// If the run fails, the user stops it, or it serves none.
     fn serve(
         &self,
         _prepared: &Prepared<'_>,
-        _serving: &Serving,
-        _index: usize,
+        _run: &ServeRun<'_>,
         _cancel: &Cancel,
     ) -> Result<ServeReport, ExecuteError> {
         Err(ExecuteError::NoServing(self.name(), serving()))
@@ -135,7 +135,7 @@ pub trait Executor: Sync {
     ///
     /// # Errors
     /// If the run fails, which rank 0 reports, or it serves none.
-    fn follow_serving(&self, _follower: &mut Follower<'_>) -> Result<(), JobError> {
+    fn follow_serving(&self, _follower: &mut Follower<'_>, _run: &ServeRun<'_>) -> Result<(), JobError> {
         Err(no_task(self.name()))
     }
 
@@ -193,6 +193,8 @@ pub struct Capabilities {
     pub is_real: bool,
     /// Placement of its ranks.
     pub ranks: Ranks,
+    /// Whether ranks in processes move bytes by MPI: launchers that start no MPI cannot start them. Others only meet.
+    pub needs_mpi: bool,
     /// Faults that it injects.
     pub faults: FaultSupport,
     /// Whether it runs plans of single iterations, as adaptive variants need them.
@@ -208,13 +210,14 @@ impl Capabilities {
     pub const REAL: Self = Self {
         is_real: true,
         ranks: Ranks::Inside,
+        needs_mpi: false,
         faults: FaultSupport::None,
         adapts: false,
         serves: false,
         validation: ValidationSupport::None("its links are not those of the cluster, slowed down"),
     };
 
-    /// Whether its links can be those of the cluster, slowed down ([`RunConditions::pace`]).
+    /// Whether its links can be those of the cluster, slowed down ([`RunConditions::pace`], [`ServeRun::pace`]).
     pub fn is_paced(&self) -> bool {
         self.validation == ValidationSupport::Paced
     }
@@ -331,6 +334,17 @@ impl PlanReport {
     }
 }
 
+/// Requests to serve, and by which variant.
+#[derive(Clone, Copy, Debug)]
+pub struct ServeRun<'a> {
+    /// Position of the variant in the scenario.
+    pub index: usize,
+    /// Requests and pools of the scenario.
+    pub serving: &'a Serving,
+    /// The cluster whose speed links and coders have, slowed down, on executors with paced links; without it, they are as fast as they are.
+    pub pace: Option<ServingPace<'a>>,
+}
+
 /// Result of serving all requests.
 #[derive(Debug)]
 pub struct ServeReport {
@@ -340,6 +354,10 @@ pub struct ServeReport {
     pub verified: Option<bool>,
     /// Outcome of the requests.
     pub served: Served,
+    /// Least dilation with which this machine would keep up with the cluster, by the work that it has done in this run; at least 1.
+    pub least_dilation: f64,
+    /// Groups that took longer than declared although the run was slowed down, and seconds of the cluster by which they did.
+    pub late: (u64, f64),
 }
 
 impl fmt::Display for dyn Executor + '_ {

@@ -5,17 +5,16 @@ use zipwire_engine::host::{HostSetup, RunResult, base_bytes};
 use zipwire_engine::mpi::{World, WorldError};
 use zipwire_mpi::{Collective, library};
 use zipwire_payload::Payload;
-use zipwire_scenarios::{Experiment, Serving};
+use zipwire_scenarios::Experiment;
 use zipwire_schedule::Rank;
 
 use super::{
-    Capabilities, Executor, FaultSupport, LibraryTime, PlanReport, PlanRun, Ranks, ServeReport,
+    Capabilities, Executor, FaultSupport, LibraryTime, PlanReport, PlanRun, Ranks, ServeReport, ServeRun,
     ValidationSupport,
 };
 use crate::execute::{ExecuteError, Prepared};
 use crate::launch::{Follower, JobError, job};
-use crate::serving::setup as serving_setup;
-use crate::{Cancel, memory};
+use crate::{Cancel, memory, serving};
 
 #[derive(Debug)]
 pub(super) struct Mpi;
@@ -27,6 +26,7 @@ impl Executor for Mpi {
         clock: &'static str = "monotonic";
         capabilities: Capabilities = Capabilities {
             ranks: Ranks::Processes,
+            needs_mpi: true,
             faults: FaultSupport::Unpaced,
             adapts: true,
             serves: true,
@@ -77,7 +77,7 @@ impl Executor for Mpi {
 
     fn follow_plan(&self, follower: &mut Follower<'_>, run: &PlanRun<'_>) -> Result<(), JobError> {
         let payload = run.payload.ok_or_else(|| JobError::task("a run without a payload"))?;
-        let Follower { world, experiment, verifies, .. } = follower;
+        let Follower { world, experiment, verifies } = follower;
         // Rank 0 has the reports of all, and says which failure came first.
         run_rank(world, experiment, run, payload, *verifies)?.map(|_| ()).map_err(|_| JobError::Failed)
     }
@@ -85,33 +85,27 @@ impl Executor for Mpi {
     fn serve(
         &self,
         prepared: &Prepared<'_>,
-        serving: &Serving,
-        index: usize,
+        run: &ServeRun<'_>,
         _: &Cancel,
     ) -> Result<ServeReport, ExecuteError> {
-        let payload = prepared.payload(index, self)?;
-        let (experiment, variant) = (prepared.experiment, &prepared.experiment.variants[index]);
+        let (experiment, verifies) = (prepared.experiment, prepared.verifies());
+        let payload = prepared.payload(run.index, self)?;
         let mut guard = job();
-        let world = guard.as_mut().ok_or(ExecuteError::NoJob)?.begin_serving(self, prepared, index)?;
-        let (patience, verifies) = (world.patience(), prepared.verifies());
-        let setup = serving_setup(experiment, serving, variant, payload.sources(), patience, verifies);
-        let served = world.serve(&variant.name, &setup);
-        let served = served.map_err(|error| prepared.not_served(index, self, error))?;
-        let served = served.expect("rank 0 has what all came to");
-        prepared.check_compared(index, &served)?;
-        Ok(prepared.served_on(self, serving, served))
+        let world = guard.as_mut().ok_or(ExecuteError::NoJob)?.begin_serving(self, prepared, run.index)?;
+        let setup = serving::setup(experiment, run, payload, world.patience(), verifies);
+        let served = world.serve(&experiment.variants[run.index].name, &setup);
+        let served = served.map(|served| served.expect("rank 0 has what all came to"));
+        prepared.served_on(self, run, &setup, served)
     }
 
-    fn follow_serving(&self, follower: &mut Follower<'_>) -> Result<(), JobError> {
-        let Follower { world, experiment, index, verifies } = follower;
-        let (serving, payload) = (experiment.serving.as_ref(), experiment.payload.as_ref());
-        let (Some(serving), Some(payload)) = (serving, payload) else {
-            return Err(JobError::task("requests of a scenario that has none"));
-        };
-        let (variant, patience) = (&experiment.variants[*index], world.patience());
-        let setup = serving_setup(experiment, serving, variant, payload.sources(), patience, *verifies);
+    fn follow_serving(&self, follower: &mut Follower<'_>, run: &ServeRun<'_>) -> Result<(), JobError> {
+        let Follower { world, experiment, verifies } = follower;
+        let payload = experiment.payload.as_ref();
+        let payload = payload.ok_or_else(|| JobError::task("requests without a payload"))?;
+        let setup = serving::setup(experiment, run, payload, world.patience(), *verifies);
         // Rank 0 says which failure came first.
-        world.serve(&variant.name, &setup).map(|_| ()).map_err(|_| JobError::Failed)
+        let served = world.serve(&experiment.variants[run.index].name, &setup);
+        served.map(|_| ()).map_err(|_| JobError::Failed)
     }
 
     fn time_library(
@@ -155,7 +149,7 @@ fn run_rank(
     let setup = HostSetup {
         stuck_after: world.patience(),
         cores: 1,
-        phases: Some(&experiment.durations),
+        phases: Some(&experiment.expect_iterations().durations),
         verifies,
         faults: run.conditions.faults,
         ..HostSetup::new(run.plan, payload, run.iterations.clone())

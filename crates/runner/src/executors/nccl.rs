@@ -104,14 +104,14 @@ impl Executor for Nccl {
 
     fn follow_plan(&self, follower: &mut Follower<'_>, run: &PlanRun<'_>) -> Result<(), JobError> {
         let payload = run.payload.ok_or_else(|| JobError::task("a run without a payload"))?;
-        let name = follower.variant_name().to_owned();
-        let world = &mut *follower.world;
+        let Follower { world, experiment, .. } = follower;
+        let name = &experiment.variants[run.index].name;
         let library = library().map_err(|error| {
             world.refuse(&error.to_string());
             JobError::Failed
         })?;
         // Rank 0 has the reports of all, and says which failure came first.
-        run_rank(world, &name, run, payload, library)?.map(|_| ()).map_err(|_| JobError::Failed)
+        run_rank(world, name, run, payload, library)?.map(|_| ()).map_err(|_| JobError::Failed)
     }
 
     fn time_library(
@@ -177,7 +177,8 @@ fn timing(operation: Operation, bytes: u64, rounds: u32, stuck_after: Duration) 
 fn time_rank(world: &mut World, timing: &Timing, library: &'static Library) -> Result<Vec<f64>, Failure> {
     let (ranks, host) = (world.size(), world.own().host.clone());
     let name = timing.collective.function();
-    world.do_together(name, |meeting| nccl::time_collective_of_process(timing, library, ranks, &host, meeting))
+    world
+        .do_together(name, |meeting| nccl::time_collective_of_process(timing, library, ranks, &host, meeting))
 }
 
 impl Nccl {

@@ -1,10 +1,11 @@
 //! The simulator as an executor: declared costs in virtual time, no bytes.
 
-use zipwire_scenarios::{Experiment, Serving, Variant};
+use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::{FiredFaults, Plan};
 
 use super::{
-    Capabilities, Executor, FaultSupport, PlanReport, PlanRun, Ranks, ServeReport, ValidationSupport,
+    Capabilities, Executor, FaultSupport, PlanReport, PlanRun, Ranks, ServeReport, ServeRun,
+    ValidationSupport,
 };
 use crate::execute::{ExecuteError, Prepared};
 use crate::{Cancel, memory, serving};
@@ -20,6 +21,7 @@ impl Executor for Sim {
         capabilities: Capabilities = Capabilities {
             is_real: false,
             ranks: Ranks::Inside,
+            needs_mpi: false,
             faults: FaultSupport::Deadlines,
             adapts: true,
             serves: true,
@@ -67,11 +69,10 @@ impl Executor for Sim {
     fn serve(
         &self,
         prepared: &Prepared<'_>,
-        serving: &Serving,
-        index: usize,
+        run: &ServeRun<'_>,
         cancel: &Cancel,
     ) -> Result<ServeReport, ExecuteError> {
-        serving::simulate(prepared.experiment, serving, index, cancel)
+        serving::simulate(prepared.experiment, run, cancel)
     }
 }
 

@@ -2,11 +2,13 @@
 
 use zipwire_engine::host::base_bytes;
 use zipwire_engine::threads;
-use zipwire_scenarios::{Experiment, Serving};
+use zipwire_scenarios::Experiment;
 
-use super::{Capabilities, Executor, FaultSupport, PlanReport, PlanRun, ServeReport, ValidationSupport};
+use super::{
+    Capabilities, Executor, FaultSupport, PlanReport, PlanRun, ServeReport, ServeRun, ValidationSupport,
+};
 use crate::execute::{ExecuteError, Prepared};
-use crate::{Cancel, memory};
+use crate::{Cancel, memory, serving};
 
 #[derive(Debug)]
 pub(super) struct Threads;
@@ -26,7 +28,7 @@ impl Executor for Threads {
     }
 
     fn times(&self, experiment: &Experiment) -> &'static str {
-        if experiment.faults.is_empty() {
+        if experiment.faults().is_empty() {
             "run on threads (unpaced: times are this machine's, not the cluster's)"
         } else {
             "run on threads at a fraction of the cluster's speed"
@@ -69,12 +71,14 @@ impl Executor for Threads {
     fn serve(
         &self,
         prepared: &Prepared<'_>,
-        serving: &Serving,
-        index: usize,
+        run: &ServeRun<'_>,
         cancel: &Cancel,
     ) -> Result<ServeReport, ExecuteError> {
-        let served = prepared.serve_on_threads(serving, index, None, cancel)?;
-        Ok(prepared.served_on(self, serving, served))
+        let payload = prepared.payload(run.index, self)?;
+        let (patience, verifies) = (threads::STUCK_AFTER, prepared.verifies());
+        let setup = serving::setup(prepared.experiment, run, payload, patience, verifies);
+        let served = zipwire_engine::serving::run(&setup, cancel.flag());
+        prepared.served_on(self, run, &setup, served)
     }
 }
 

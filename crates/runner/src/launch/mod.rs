@@ -12,8 +12,8 @@ mod tasks;
 
 use std::time::Duration;
 
-use zipwire_engine::mpi::{World, WorldError};
-use zipwire_mpi::{MpiError, library};
+use zipwire_engine::mpi::{TcpMeeting, World, WorldError};
+use zipwire_mpi::{Library, MpiError, library};
 use zipwire_schedule::Rank;
 
 use self::tasks::follow;
@@ -80,16 +80,42 @@ impl JobError {
 }
 
 /// Takes part in the job that this process was started for, in which nothing may stand still for longer than `stall`, or else as long as
-/// [`World::begin`] says. To be called once, on the main thread. Processes other than rank 0 come back when all is done.
+/// [`World::begin`] says. To be called once, on the main thread. Processes other than rank 0 come back when all is done. Processes meet by
+/// MPI where their launcher starts it and there is a library, else by TCP unless ranks of an executor need MPI.
 ///
 /// # Errors
-/// If there is no MPI, launcher and library do not fit, or, elsewhere than at rank 0, this process has failed.
-pub fn join(stall: Option<Duration>, cancel: &Cancel) -> Result<Role, JobError> {
-    let library = library()?;
+/// If the processes cannot meet, launcher and library do not fit, or, elsewhere than at rank 0, this process has failed.
+pub fn join(stall: Option<Duration>, needs_mpi: bool, cancel: &Cancel) -> Result<Role, JobError> {
     let launched = launched();
-    if let Some(launched) = launched.as_ref().filter(|launched| !launched.has_mpi) {
-        return Err(JobError::Launcher { by: launched.by, rank: launched.rank });
+    let without = launched.as_ref().filter(|launched| !launched.has_mpi);
+    let no_mpi = match without.map(|launched| JobError::Launcher { by: launched.by, rank: launched.rank }) {
+        Some(no_mpi) => no_mpi,
+        None => match library() {
+            Ok(library) => return take_part(by_library(library, launched, stall, cancel)?),
+            Err(error) => error.into(),
+        },
+    };
+    match TcpMeeting::from_environment().map_err(WorldError::from)?.filter(|_| !needs_mpi) {
+        Some(meeting) => take_part(World::begin(meeting, stall, cancel.shared_flag())?),
+        None => Err(no_mpi),
     }
+}
+
+fn take_part(world: World) -> Result<Role, JobError> {
+    if world.rank() == Rank(0) {
+        *job() = Some(Job::new(world));
+        return Ok(Role::First);
+    }
+    follow(world).map(|()| Role::Other)
+}
+
+/// Meets the others by MPI.
+fn by_library(
+    library: &'static Library,
+    launched: Option<Launched>,
+    stall: Option<Duration>,
+    cancel: &Cancel,
+) -> Result<World, JobError> {
     let world = World::begin(library, stall, cancel.shared_flag())?;
     if let Some((by, size)) = launched.and_then(|launched| Some((launched.by, launched.size?)))
         && size != world.size()
@@ -97,11 +123,7 @@ pub fn join(stall: Option<Duration>, cancel: &Cancel) -> Result<Role, JobError> 
         let (library, found) = (library.path.display().to_string(), world.size());
         return Err(JobError::Strangers { by, launched: size, library, found });
     }
-    if world.rank() == Rank(0) {
-        *job() = Some(Job::new(world));
-        return Ok(Role::First);
-    }
-    follow(world).map(|()| Role::Other)
+    Ok(world)
 }
 
 /// Ends the job, at rank 0, which ends with an exit code and has said why: the others end.

@@ -7,14 +7,12 @@ use zipwire_cluster::library::Operation;
 use zipwire_codec::Table;
 use zipwire_engine::mpi::{World, WorldError};
 use zipwire_engine::transport::Ended;
-use zipwire_payload::Payload;
-use zipwire_scenarios::{Experiment, Parcel};
+use zipwire_scenarios::{Experiment, Parcel, Variant};
 
 use super::JobError;
-use crate::Executor;
 use crate::adaptive::{Arms, Key, Plans};
 use crate::execute::plan;
-use crate::executors::{PlanRun, Recipe, RunConditions, named};
+use crate::executors::{PlanRun, Recipe, RunConditions, ServeRun, named};
 
 /// Something to do together.
 #[derive(Debug, Serialize, Deserialize)]
@@ -91,17 +89,8 @@ pub struct Follower<'a> {
     pub world: &'a mut World,
     /// The experiment, as rank 0 has it.
     pub experiment: &'a Experiment,
-    /// Position of the variant that is run.
-    pub index: usize,
     /// Whether received bytes are compared.
     pub verifies: bool,
-}
-
-impl Follower<'_> {
-    /// Name of the variant that is run.
-    pub fn variant_name(&self) -> &str {
-        &self.experiment.variants[self.index].name
-    }
 }
 
 /// Runs whatever rank 0 says, until it says that nothing is left.
@@ -159,19 +148,45 @@ fn in_variant(
     let mut task = first;
     loop {
         let executor = named(&task.executor).map_err(JobError::task)?;
-        let verifies = task.verifies;
-        let mut follower = Follower { world: &mut *world, experiment, index, verifies };
+        let mut follower = Follower { world: &mut *world, experiment, verifies: task.verifies };
         match task.work {
-            Work::Plan { iterations } => follower.run_own_plan(executor, iterations)?,
+            Work::Plan { iterations } => {
+                let run = PlanRun {
+                    index,
+                    plan: &plan(experiment, variant),
+                    recipe: Recipe::Variant,
+                    payload: experiment.payload.as_ref(),
+                    iterations,
+                    conditions: RunConditions { faults: experiment.faults(), ..RunConditions::NONE },
+                };
+                executor.follow_plan(&mut follower, &run)?;
+            }
             Work::Adaptive { iterations, key, table } => {
                 let arms = arms.as_ref().ok_or_else(|| JobError::task("arms of a variant that has none"))?;
                 if adaptive.is_none() {
                     adaptive = Some((Plans::new(arms), arms.payload(executor).map_err(JobError::task)?));
                 }
                 let (plans, payload) = adaptive.as_mut().expect("it was made just now");
-                follower.run_arms(executor, plans, payload, iterations, &key, table)?;
+                if let Some(table) = table.map(Table::new) {
+                    check_table(experiment, variant, &table)?;
+                    plans.use_table(&table);
+                }
+                let run = PlanRun {
+                    index,
+                    plan: &*plans.get(&key).map_err(JobError::task)?,
+                    recipe: Recipe::Adaptive { key: &key, table: plans.table() },
+                    payload: Some(payload),
+                    iterations,
+                    conditions: RunConditions::NONE,
+                };
+                executor.follow_plan(&mut follower, &run)?;
             }
-            Work::Serving => executor.follow_serving(&mut follower)?,
+            Work::Serving => {
+                let serving = experiment.as_serving();
+                let serving =
+                    serving.ok_or_else(|| JobError::task("requests of a scenario that has none"))?;
+                executor.follow_serving(&mut follower, &ServeRun { index, serving, pace: None })?;
+            }
         }
         task = match read(world)? {
             Some(Task::Run(next)) if next.variant == variant.name => next,
@@ -180,47 +195,10 @@ fn in_variant(
     }
 }
 
-impl Follower<'_> {
-    fn run_own_plan(&mut self, executor: &dyn Executor, iterations: Range<u32>) -> Result<(), JobError> {
-        let experiment = self.experiment;
-        let run = PlanRun {
-            index: self.index,
-            plan: &plan(experiment, &experiment.variants[self.index]),
-            recipe: Recipe::Variant,
-            payload: experiment.payload.as_ref(),
-            iterations,
-            conditions: RunConditions { faults: &experiment.faults, ..RunConditions::NONE },
-        };
-        executor.follow_plan(self, &run)
-    }
-
-    fn run_arms(
-        &mut self,
-        executor: &dyn Executor,
-        plans: &mut Plans<'_, '_>,
-        payload: &Payload,
-        iterations: Range<u32>,
-        key: &Key,
-        table: Option<Vec<u8>>,
-    ) -> Result<(), JobError> {
-        if let Some(table) = table.map(Table::new) {
-            // It is rank 0's to calibrate, and this rank's to doubt.
-            let codec = self.experiment.codec_of(&self.experiment.variants[self.index]);
-            let codec = codec.map(|choice| choice.spec.clone().without_table());
-            codec.map(|codec| codec.with_table(&table)).transpose().map_err(JobError::task)?;
-            plans.use_table(&table);
-        }
-        let plan = plans.get(key).map_err(JobError::task)?;
-        let run = PlanRun {
-            index: self.index,
-            plan: &plan,
-            recipe: Recipe::Adaptive { key, table: plans.table() },
-            payload: Some(payload),
-            iterations,
-            conditions: RunConditions::NONE,
-        };
-        executor.follow_plan(self, &run)
-    }
+/// Whether the codec of a variant takes a table: it is rank 0's to calibrate, and this rank's to doubt.
+fn check_table(experiment: &Experiment, variant: &Variant, table: &Table) -> Result<(), JobError> {
+    let Some(choice) = experiment.codec_of(variant) else { return Ok(()) };
+    choice.spec.clone().without_table().with_table(table).map(|_| ()).map_err(JobError::task)
 }
 
 /// The next task, behind what concerns no experiment, which is done.

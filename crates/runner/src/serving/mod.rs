@@ -13,15 +13,17 @@ use zipwire_scenarios::{Experiment, Serving, Variant};
 use zipwire_schedule::SegmentId;
 use zipwire_serving::{Metrics as RequestMetrics, Record, Recorder, Requests, Summary};
 use zipwire_sim::SimError;
-use zipwire_sim::serving::{Coding, RankTimes, SimServingSetup, run};
+use zipwire_sim::serving::{Coding, RankTimes, SimServingSetup, run as simulate_requests};
 use zipwire_timeline::{Metrics, Spread};
 
 use crate::Cancel;
 use crate::execute::ExecuteError;
-use crate::executors::ServeReport;
+use crate::executors::{ServeReport, ServeRun};
 
 pub(crate) use self::real::setup;
-pub use self::validate::{ServingValidation, ServingVariantValidation, validate_serving};
+pub use self::validate::{
+    ServingValidation, ServingValidationSetup, ServingVariantValidation, validate_serving,
+};
 
 /// Spans of a timeline at the most: 100 MB of them, which is more than a viewer of timelines shows.
 const SPAN_LIMIT: usize = 1_000_000;
@@ -62,13 +64,13 @@ pub(crate) fn digest(experiment: &Experiment, serving: &Serving, variant: &Varia
     format!("{:032x}", xxh3_128(format!("{serving:?} {codec:?}").as_bytes()))
 }
 
-/// Simulates the variant at `index`.
+/// Simulates a run.
 pub(crate) fn simulate(
     experiment: &Experiment,
-    serving: &Serving,
-    index: usize,
+    run: &ServeRun<'_>,
     cancel: &Cancel,
 ) -> Result<ServeReport, ExecuteError> {
+    let ServeRun { index, serving, .. } = *run;
     let variant = &experiment.variants[index];
     let setup = SimServingSetup {
         requests: &serving.requests,
@@ -84,7 +86,7 @@ pub(crate) fn simulate(
         until_s: serving.until_s,
         span_limit: SPAN_LIMIT,
     };
-    let ran = run(&setup, &|| !cancel.is_cancelled()).map_err(|error| match error {
+    let ran = simulate_requests(&setup, &|| !cancel.is_cancelled()).map_err(|error| match error {
         SimError::Cancelled => ExecuteError::Cancelled,
         error => ExecuteError::Sim(variant.name.clone(), error),
     })?;
@@ -104,7 +106,7 @@ pub(crate) fn simulate(
             spans_left_out: ran.spans_left_out,
         },
     );
-    Ok(ServeReport { timeline: ran.timeline, verified: None, served })
+    Ok(ServeReport { timeline: ran.timeline, verified: None, served, least_dilation: 1.0, late: (0, 0.0) })
 }
 
 /// How a variant codes caches, with the size that its codec has on the payload.
@@ -120,8 +122,8 @@ fn coding(
             .map_err(|error| ExecuteError::Caches(variant.name.clone(), Box::new(error)))?,
         (None, None) => unreachable!("scenarios with coded variants have a payload or a ratio"),
     };
-    let (cost, piece_tokens) = (choice.cost, serving.geometry.group_tokens());
-    Ok(Some(Coding { cost, size, piece_tokens, is_pipelined: serving.is_pipelined }))
+    let &Serving { is_pipelined, geometry, .. } = serving;
+    Ok(Some(Coding { cost: choice.cost, size, piece_tokens: geometry.group_tokens(), is_pipelined }))
 }
 
 impl Served {

@@ -1,36 +1,32 @@
 //! Serving on real ranks: the same machine decides, and real bytes of caches move.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use zipwire_engine::serving::{self, Coding, Instance, Pace, ServeError, ServingSetup};
-use zipwire_engine::threads::STUCK_AFTER;
-use zipwire_payload::Rows;
-use zipwire_scenarios::{Experiment, Serving, Variant};
+use zipwire_engine::serving::{self, Coding, Instance, ServeError, ServingSetup, least_dilation};
+use zipwire_payload::Payload;
+use zipwire_scenarios::{Experiment, Serving};
 use zipwire_schedule::Lane;
 use zipwire_sim::serving::RankTimes;
 use zipwire_timeline::{Timeline, Union};
 
 use super::{Ran, SPAN_LIMIT, Served};
+use crate::Executor;
 use crate::execute::{ExecuteError, Prepared};
-use crate::executors::{ServeReport, THREADS, cores};
-use crate::{Cancel, Executor};
+use crate::executors::{ServeReport, ServeRun, cores};
 
-/// Setup of a variant on real ranks, equal in all processes.
+/// Setup of a run on real ranks, equal in all processes.
 pub(crate) fn setup<'a>(
     experiment: &'a Experiment,
-    serving: &'a Serving,
-    variant: &Variant,
-    rows: &'a [Arc<Rows>],
+    run: &ServeRun<'a>,
+    payload: &'a Payload,
     stuck_after: Duration,
     verifies: bool,
 ) -> ServingSetup<'a> {
+    let ServeRun { index, serving, pace } = *run;
+    let variant = &experiment.variants[index];
     let choice = experiment.codec_of(variant).filter(|_| variant.is_coded());
-    let coding = choice.map(|choice| Coding {
-        spec: choice.spec.clone(),
-        cost: choice.cost,
-        is_pipelined: serving.is_pipelined,
-    });
+    let &Serving { is_pipelined, .. } = serving;
+    let coding = choice.map(|choice| Coding { spec: choice.spec.clone(), cost: choice.cost, is_pipelined });
     ServingSetup {
         compute: serving.compute,
         coding,
@@ -43,59 +39,39 @@ pub(crate) fn setup<'a>(
         until_s: serving.until_s,
         stuck_after,
         span_limit: SPAN_LIMIT,
-        ..ServingSetup::new(&serving.requests, serving.config, &serving.shards, serving.geometry, rows)
+        pace,
+        ..ServingSetup::new(
+            &serving.requests,
+            serving.config,
+            &serving.shards,
+            serving.geometry,
+            payload.sources(),
+        )
     }
 }
 
 impl Prepared<'_> {
-    /// Runs a variant on threads, paced as a cluster or as fast as it goes.
-    pub(crate) fn serve_on_threads(
-        &self,
-        serving: &Serving,
-        index: usize,
-        pace: Option<Pace<'_>>,
-        cancel: &Cancel,
-    ) -> Result<serving::Served, ExecuteError> {
-        let payload = self.payload(index, THREADS)?;
-        let (experiment, variant) = (self.experiment, &self.experiment.variants[index]);
-        let verifies = self.verifies();
-        let own = setup(experiment, serving, variant, payload.sources(), STUCK_AFTER, verifies);
-        let own = ServingSetup { pace, ..own };
-        let served =
-            serving::run(&own, cancel.flag()).map_err(|error| self.not_served(index, THREADS, error))?;
-        self.check_compared(index, &served)?;
-        Ok(served)
-    }
-
-    /// Error of serving that has failed.
-    pub(crate) fn not_served(
-        &self,
-        index: usize,
-        executor: &dyn Executor,
-        error: ServeError,
-    ) -> ExecuteError {
-        if error == ServeError::Stopped {
-            return ExecuteError::Cancelled;
-        }
-        ExecuteError::Serve(self.experiment.variants[index].name.clone(), executor.name(), Box::new(error))
-    }
-
-    /// Refuses a run in which not all bytes were compared.
-    pub(crate) fn check_compared(&self, index: usize, served: &serving::Served) -> Result<(), ExecuteError> {
-        // What a lost instance had received is compared, too, and what stops on its way may have been.
-        if self.verifies() && served.totals.bytes_verified < served.bytes_raw {
-            return Err(ExecuteError::Unverified(self.experiment.variants[index].name.clone()));
-        }
-        Ok(())
-    }
-
-    /// Report of a run on `executor`.
+    /// Report of requests that were served on `executor` as `setup` says.
+    ///
+    /// # Errors
+    /// If serving has failed, or not all bytes were compared.
     pub(crate) fn served_on(
         &self,
         executor: &dyn Executor,
-        serving: &Serving,
-        served: serving::Served,
-    ) -> ServeReport {
+        run: &ServeRun<'_>,
+        setup: &ServingSetup<'_>,
+        served: Result<serving::Served, ServeError>,
+    ) -> Result<ServeReport, ExecuteError> {
+        let variant = || self.experiment.variants[run.index].name.clone();
+        let served = served.map_err(|error| match error {
+            ServeError::Stopped => ExecuteError::Cancelled,
+            error => ExecuteError::Serve(variant(), executor.name(), Box::new(error)),
+        })?;
+        // What a lost instance had received is compared, too, and what stops on its way may have been.
+        if setup.verifies && served.totals.bytes_verified < served.bytes_raw {
+            return Err(ExecuteError::Unverified(variant()));
+        }
+        let serving = run.serving;
         let times =
             times(&served.timeline, serving.shards.ranks(serving.config.decode.instances), served.end_s);
         let mut own = Served::of(
@@ -119,7 +95,13 @@ impl Prepared<'_> {
             let (rank, at_s) = (lost.rank, lost.noticed_s);
             format!("{executor}: {pool} instance {instance} is gone: rank {rank} said nothing any more, which was noticed at {at_s:.3} s")
         }).collect();
-        ServeReport { timeline: served.timeline, verified: Some(self.verifies()), served: own }
+        Ok(ServeReport {
+            least_dilation: least_dilation(setup, &self.experiment.topology, &served),
+            late: served.totals.late,
+            timeline: served.timeline,
+            verified: Some(setup.verifies),
+            served: own,
+        })
     }
 }
 

@@ -1,14 +1,13 @@
 //! Holds simulated serving against real ranks on paced links, request by request.
 
-use zipwire_engine::serving::{Pace, least_dilation};
-use zipwire_engine::threads::STUCK_AFTER;
+use zipwire_engine::serving::Pace;
 use zipwire_scenarios::{Experiment, Serving, Variant};
 use zipwire_serving::{Percentiles, Record, Summary};
 
-use super::{setup, simulate};
-use crate::executors::THREADS;
+use super::simulate;
+use crate::executors::{SIM, ServeRun};
 use crate::validate::is_same_order;
-use crate::{Cancel, ExecuteError, Prepared};
+use crate::{Cancel, ExecuteError, Executor, Prepared};
 
 /// Seconds of this machine that coding a group is declared to take at the least: threads wake up late, and other work takes a core for a while.
 const SHORTEST_GROUP_S: f64 = 5e-3;
@@ -57,33 +56,43 @@ impl ServingValidation {
     }
 }
 
-/// Simulates every variant of `prepared` and serves it on paced threads as `real` says: the same, or the same requests on a cluster that is not what the
-/// scenario says. `begin` hears of each step before it begins.
+/// Arguments of [`validate_serving`].
+#[derive(Clone, Copy, Debug)]
+pub struct ServingValidationSetup<'a> {
+    /// The simulated experiment.
+    pub simulated: &'a Prepared<'a>,
+    /// The experiment that is run for real: the same, or the same requests on a cluster that is not the scenario's.
+    pub real: &'a Prepared<'a>,
+    /// Executor of the real run, which serves on links that can be paced.
+    pub executor: &'a dyn Executor,
+    /// Replaces the least dilation that lets this machine keep up; less than that is refused.
+    pub dilation: Option<f64>,
+}
+
+/// Simulates every variant and serves it on paced links. `begin` hears of each step before it begins.
 ///
 /// # Errors
-/// If a run fails, the user stops it, or `dilation` is less than this machine needs to keep up.
+/// If a run fails, the user stops it, the dilation is less than this machine needs to keep up, or the real run would serve other requests.
 pub fn validate_serving(
-    prepared: &Prepared<'_>,
-    real: &Prepared<'_>,
-    dilation: Option<f64>,
+    setup: &ServingValidationSetup<'_>,
     cancel: &Cancel,
     mut begin: impl FnMut(String),
 ) -> Result<ServingValidation, ExecuteError> {
+    let ServingValidationSetup { simulated: prepared, real, executor, dilation } = *setup;
     let (simulated, other) = (prepared.experiment(), real.experiment());
-    let (Some(serving), Some(on_cluster)) = (&simulated.serving, &other.serving) else {
+    let (Some(serving), Some(on_cluster)) = (simulated.as_serving(), other.as_serving()) else {
         unreachable!("whoever validates serving has a scenario of it")
     };
     check_same_work(simulated, serving, other, on_cluster)?;
     let mut predictions = Vec::new();
     let mut needed = 1.0_f64;
     for (index, variant) in simulated.variants.iter().enumerate() {
-        begin(format!("sim: {}", variant.name));
-        let outcome = simulate(simulated, serving, index, cancel)?;
+        // The prediction is the simulator's, whichever executor measures.
+        begin(format!("{SIM}: {}", variant.name));
+        let outcome = simulate(simulated, &ServeRun { index, serving, pace: None }, cancel)?;
         begin(format!("work of {} on this machine", variant.name));
-        let unpaced = real.serve_on_threads(on_cluster, index, None, cancel)?;
-        let payload = real.payload(index, THREADS)?;
-        let setup = setup(other, on_cluster, &other.variants[index], payload.sources(), STUCK_AFTER, true);
-        needed = needed.max(least_dilation(&setup, &other.topology, &unpaced));
+        let unpaced = executor.serve(real, &ServeRun { index, serving: on_cluster, pace: None }, cancel)?;
+        needed = needed.max(unpaced.least_dilation);
         needed = needed.max(coding_dilation(simulated, serving, variant));
         let length_s = outcome.timeline.end_s();
         if length_s > 0.0 {
@@ -98,11 +107,10 @@ pub fn validate_serving(
     };
     let variants = predictions.into_iter().enumerate().map(|(index, predicted)| {
         let name = simulated.variants[index].name.clone();
-        begin(format!("threads: {name}"));
-        let pace = Pace { topology: &other.topology, dilation };
-        let served = real.serve_on_threads(on_cluster, index, Some(pace), cancel)?;
-        let late = served.totals.late;
-        let measured = real.served_on(THREADS, on_cluster, served).served;
+        begin(format!("{executor}: {name}"));
+        let pace = Some(Pace { topology: &other.topology, dilation });
+        let report = executor.serve(real, &ServeRun { index, serving: on_cluster, pace }, cancel)?;
+        let measured = report.served;
         let pairs = || predicted.records.iter().zip(&measured.records);
         Ok(ServingVariantValidation {
             name,
@@ -111,7 +119,7 @@ pub fn validate_serving(
             other_ends: pairs().filter(|(a, b)| a.outcome != b.outcome).count(),
             predicted: predicted.summary,
             measured: measured.summary,
-            late,
+            late: report.late,
         })
     });
     let variants = variants.collect::<Result<_, ExecuteError>>()?;

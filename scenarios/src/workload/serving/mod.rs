@@ -11,13 +11,12 @@ use std::sync::Arc;
 
 use zipwire_codec::DType;
 use zipwire_kv::{Geometry, KvCodec};
-use zipwire_schedule::{Durations, Job};
 use zipwire_serving::{
     ComputeTime, Config, FirstToken, Loss, Move, Placement, RequestId, Requests, Shards, Slo, Trouble,
 };
 
 use self::pools::{PoolTable, cache};
-use super::{Context, Kind, Workload};
+use super::{Context, ExperimentWork, Kind, Workload};
 use crate::codec::CodecChoice;
 use crate::error::Result;
 use crate::files::Files;
@@ -164,17 +163,10 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         troubles,
         until_s: table.get(KEYS.until)?,
     };
-    let job = Job {
-        name: Kind::Serving.name(),
-        rank_count: context.ranks,
-        slots: Vec::new(),
-        segments: Vec::new(),
-    };
-    let durations = Durations::zeros(context.iterations, 0, context.ranks);
     // The payload has keys and values, although no segment of a job carries them.
     let tensors = (0..planes).map(Some).collect();
-    let workload = Workload::new(job, durations, vec![dtype], rows, tensors);
-    Ok(Workload { serving: Some(serving), ..workload })
+    let work = ExperimentWork::Serving(serving);
+    Ok(Workload { work, dtypes: vec![dtype], rows, tensors, fp8_values: None })
 }
 
 /// The cache in pieces of as many tokens as the table says.

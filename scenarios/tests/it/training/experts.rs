@@ -39,7 +39,7 @@ fn what_goes_to_the_experts_comes_back() {
 fn what_goes_to_the_experts_is_made_of_tokens_if_copies_are_equal() {
     let gate = "routing = { zipf = 1.0, groups = 4, top_groups = 1 }\ntokens = \"shared\"";
     let experiment = Folder::new().load(&moe(gate));
-    let work = |segment: &str| &experiment.job.segments[position(&experiment, segment)].work;
+    let work = |segment: &str| &experiment.job().segments[position(&experiment, segment)].work;
     for layer in ["L0", "L1"] {
         let dispatch = format!("{layer} dispatch");
         let map = work(&dispatch).tokens().unwrap();
@@ -58,7 +58,7 @@ fn what_goes_to_the_experts_is_made_of_tokens_if_copies_are_equal() {
     }
     assert_ne!(work("L0 dispatch").tokens(), work("L1 dispatch").tokens());
     let drawn = Folder::new().load(&moe("routing = { zipf = 1.0 }"));
-    assert!(drawn.job.segments.iter().all(|segment| segment.work.tokens().is_none()));
+    assert!(drawn.job().segments.iter().all(|segment| segment.work.tokens().is_none()));
 }
 
 #[test]

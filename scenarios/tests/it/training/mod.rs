@@ -52,11 +52,11 @@ pub(crate) fn recorded() -> Folder {
 }
 
 pub(crate) fn names(experiment: &Experiment) -> Vec<&str> {
-    experiment.job.segments.iter().map(|segment| &*segment.name).collect()
+    experiment.job().segments.iter().map(|segment| &*segment.name).collect()
 }
 
 pub(crate) fn tokens<'a>(experiment: &'a Experiment, segment: &str) -> &'a Array2<u64> {
-    match &experiment.job.segments[position(experiment, segment)].work {
+    match &experiment.job().segments[position(experiment, segment)].work {
         Work::Call { kind: CallKind::AllToAll { bytes, .. }, .. } => bytes,
         other => panic!("{other:?} is no All-to-All"),
     }
@@ -68,11 +68,11 @@ pub(crate) fn position(experiment: &Experiment, segment: &str) -> usize {
 
 /// Seconds of a phase on a rank in the first iteration.
 pub(crate) fn seconds(experiment: &Experiment, segment: &str, rank: u32) -> f64 {
-    experiment.durations.get(0, position(experiment, segment), Rank(rank))
+    experiment.expect_iterations().durations.get(0, position(experiment, segment), Rank(rank))
 }
 
 pub(crate) fn writes<'a>(experiment: &'a Experiment, phase: &str) -> &'a [Slot] {
-    match &experiment.job.segments[position(experiment, phase)].work {
+    match &experiment.job().segments[position(experiment, phase)].work {
         Work::Compute { writes, .. } => writes,
         other => panic!("{other:?} is no phase"),
     }

@@ -13,7 +13,7 @@ fn fsdp(workload: &str) -> Experiment {
 
 /// The slot that a gather fills, or the slots that a pass reads.
 fn slots(experiment: &Experiment, segment: &str) -> Vec<Slot> {
-    match &experiment.job.segments[position(experiment, segment)].work {
+    match &experiment.job().segments[position(experiment, segment)].work {
         Work::Call { output, kind: CallKind::AllGather { .. }, .. } => vec![*output],
         Work::Compute { reads, .. } => reads.clone(),
         other => panic!("{other:?}"),
@@ -79,7 +79,7 @@ fn what_is_not_in_a_layer_is_gathered_once() {
         "M1 root reduce-scatter",
     ];
     assert_eq!(names(&experiment), expected);
-    let Work::Call { kind: CallKind::AllGather { bytes }, .. } = &experiment.job.segments[0].work else {
+    let Work::Call { kind: CallKind::AllGather { bytes }, .. } = &experiment.job().segments[0].work else {
         panic!()
     };
     // Embedding, head and the norm between, in BF16.
@@ -90,7 +90,7 @@ fn what_is_not_in_a_layer_is_gathered_once() {
 #[test]
 fn shards_of_gradients_are_scattered_in_turn() {
     let experiment = fsdp("gradient_dtype = \"F32\"");
-    let scattered = |layer: &str| match &experiment.job.segments
+    let scattered = |layer: &str| match &experiment.job().segments
         [position(&experiment, &format!("{layer} reduce-scatter"))]
     .work
     {

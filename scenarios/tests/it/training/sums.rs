@@ -12,7 +12,7 @@ fn sums(experiment: &Experiment) -> Vec<(&str, u64, Slot)> {
         Work::Call { input, kind: CallKind::AllReduce { bytes }, .. } => Some((bytes, input)),
         _ => None,
     };
-    let segments = experiment.job.segments.iter();
+    let segments = experiment.job().segments.iter();
     let sums = segments.filter_map(|segment| {
         let (bytes, input) = sum(segment)?;
         assert_eq!(segment.channel, Channel::Background, "{}", segment.name);
@@ -102,7 +102,7 @@ fn split_layers_sum_twice_in_each_pass() {
         "L0 attention backward all-reduce",
     ];
     assert_eq!(names(&experiment), expected);
-    for segment in &experiment.job.segments {
+    for segment in &experiment.job().segments {
         if let Work::Call { kind: CallKind::AllReduce { bytes }, .. } = segment.work {
             assert_eq!((bytes, segment.channel), (2 * 32 * 64 * 2, Channel::Main));
         }

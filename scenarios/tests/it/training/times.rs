@@ -103,7 +103,7 @@ fn shipped_iterations_move_what_zipccl_reports() {
     for (name, megabytes, count) in [("deepseek-v3-64.toml", 117.4, 16), ("qwen3-64.toml", 67.1, 64)] {
         let experiment = shipped(name);
         let mut calls = 0;
-        for segment in &experiment.job.segments {
+        for segment in &experiment.job().segments {
             let Work::Call { kind: CallKind::AllToAll { bytes, .. }, .. } = &segment.work else { continue };
             calls += 1;
             // Tokens are the same number on every rank; where they come from, and so go back to, is not.
@@ -117,7 +117,7 @@ fn shipped_iterations_move_what_zipccl_reports() {
         assert_eq!(calls, count, "{name}");
     }
     let experiment = shipped("llama3-fsdp-64.toml");
-    let gathered = experiment.job.segments.iter().filter_map(|segment| match &segment.work {
+    let gathered = experiment.job().segments.iter().filter_map(|segment| match &segment.work {
         Work::Call { kind: CallKind::AllGather { bytes }, .. } => Some(bytes),
         _ => None,
     });
