@@ -3,6 +3,7 @@
 
 #[path = "../it/common/mod.rs"]
 mod common;
+mod failures;
 #[allow(dead_code, reason = "shared with the tests of copies")]
 #[path = "../cuda/jobs.rs"]
 mod jobs;
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
             });
             trial.with_ignored_flag(name.contains("whole::"))
         };
-        [runs::TESTS].into_iter().flatten().map(trial).collect()
+        [runs::TESTS, failures::TESTS].into_iter().flatten().map(trial).collect()
     };
     harness(&texts, tests, &[])
 }

@@ -1,0 +1,145 @@
+//! Runs over NCCL that must fail: every rank ends with a typed error, soon, and the culprit is named; and plans that take NCCL's own collectives.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use zipwire_engine::cuda::{CudaSetup, STUCK_AFTER, devices};
+use zipwire_schedule::plan::Plan;
+use zipwire_schedule::{FailureKind, Protocol, RunFailure, SegmentId};
+
+use crate::common::{exchange, payload, tamper};
+use crate::jobs::{controls, layer, run_well, run_with, with_delays};
+use crate::{Test, run_on};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("failures::a_call_that_fails_ends_all_ranks", a_call_that_fails_ends_all_ranks),
+    ("failures::an_error_that_comes_later_ends_all_ranks", an_error_that_comes_later_ends_all_ranks),
+    ("failures::altered_bytes_are_noticed", altered_bytes_are_noticed),
+    ("failures::misrouted_values_are_noticed", misrouted_values_are_noticed),
+    ("failures::a_rank_that_does_not_connect_ends_all", a_rank_that_does_not_connect_ends_all),
+    ("failures::a_missing_receive_ends_all", a_missing_receive_ends_all),
+    ("failures::a_missing_wait_is_noticed", a_missing_wait_is_noticed),
+    ("failures::cancelling_ends_all", cancelling_ends_all),
+];
+
+/// Runs a plan that must fail, and soon.
+fn failure(plan: &Plan) -> Box<RunFailure> {
+    let begin = Instant::now();
+    let error = run_with(plan, Duration::from_secs(1)).map(|report| report.bytes_verified).unwrap_err();
+    assert!(begin.elapsed() < Duration::from_secs(15), "took {:?}", begin.elapsed());
+    assert!(error.ranks.contains(&error.first), "{error:?}");
+    error
+}
+
+/// Other runs are well afterwards: nothing is left of one that has failed.
+fn all_is_well() {
+    run_well(&layer(Protocol::StaticFirst));
+}
+
+fn a_call_that_fails_ends_all_ranks() {
+    for (function, number) in [
+        ("ncclGetUniqueId", 1),
+        ("ncclCommInitRankConfig", 2),
+        ("ncclSend", 5),
+        ("ncclRecv", 40),
+        ("ncclGroupEnd", 30),
+    ] {
+        controls().fail_nccl(function, number);
+        let error = failure(&layer(Protocol::StaticFirst));
+        assert_eq!(error.first.kind, FailureKind::Transport, "{error}");
+        let text = error.first.to_string();
+        assert!(text.contains(function) && text.contains("ncclSystemError"), "{text}");
+        let others = error.ranks.iter().filter(|failure| failure.rank != error.first.rank);
+        for other in others {
+            // Ranks that were in the same group may have failed of it before they were told.
+            let is_told = other.kind == FailureKind::Cancelled || other.kind == FailureKind::Transport;
+            assert!(is_told, "{other}");
+        }
+        all_is_well();
+    }
+}
+
+fn an_error_that_comes_later_ends_all_ranks() {
+    controls().fail_nccl_group(20);
+    let error = failure(&layer(Protocol::StaticFirst));
+    assert_eq!(error.first.kind, FailureKind::Transport, "{error}");
+    all_is_well();
+}
+
+/// A byte that is flipped on the way is found by a decoder or by the comparison.
+fn altered_bytes_are_noticed() {
+    controls().corrupt_nccl_message(40);
+    let error = failure(&layer(Protocol::Native));
+    assert_eq!(error.first.kind, FailureKind::Corrupt, "{error}");
+    // A size that is altered can also be one that the two ends of the next transfer do not share.
+    controls().corrupt_nccl_message(80);
+    failure(&layer(Protocol::StaticFirst));
+    all_is_well();
+}
+
+fn misrouted_values_are_noticed() {
+    let mut plan = layer(Protocol::StaticFirst);
+    let ops = plan.programs[2].ops.iter().filter(|op| op.segment == SegmentId(2));
+    let exchanges = ops.filter(|op| op.kind.exchange().is_some()).map(|op| op.id.index());
+    for op in exchanges.collect::<Vec<_>>() {
+        tamper(&mut plan, 2, op, |kind| {
+            let sends = &mut exchange(kind).sends;
+            (sends[0].content, sends[1].content) = (sends[1].content, sends[0].content);
+        });
+    }
+    let error = failure(&plan);
+    assert_eq!(error.first.kind, FailureKind::Corrupt, "{error}");
+}
+
+fn a_rank_that_does_not_connect_ends_all() {
+    // The last rank's GPU has no room for it: it begins no communicator.
+    let plan = layer(Protocol::Native);
+    controls().exhaust_nccl(3);
+    let error = failure(&plan);
+    assert!(matches!(error.first.kind, FailureKind::Transport | FailureKind::Device), "{error}");
+    all_is_well();
+}
+
+fn a_missing_receive_ends_all() {
+    let mut plan = layer(Protocol::Native);
+    tamper(&mut plan, 3, 0, |kind| {
+        exchange(kind).receives.remove(0);
+    });
+    let error = failure(&plan);
+    // NCCL gives the next receive what was sent for this one, or lets the send wait for ever, which the standstill ends.
+    assert!(matches!(error.first.kind, FailureKind::Corrupt | FailureKind::Timeout), "{error}");
+    all_is_well();
+}
+
+/// Of waits between streams all over the program some are noticed when they are missing, by the values or by a decoder.
+fn a_missing_wait_is_noticed() {
+    let plan = layer(Protocol::Native);
+    let before = controls().waits();
+    run_well(&plan);
+    let waits = controls().waits() - before;
+    let failed = (0..200_u64).find_map(|run| {
+        let result = with_delays(run + 1, || {
+            controls().drop_wait(1 + run * 37 % waits);
+            run_with(&plan, Duration::from_secs(5))
+        });
+        controls().drop_wait(0);
+        result.err()
+    });
+    let failure = failed.expect("no missing wait of 200 was noticed");
+    assert_eq!(failure.first.kind, FailureKind::Corrupt, "{failure}");
+}
+
+fn cancelling_ends_all() {
+    let (plan, payload, devices) = (layer(Protocol::Native), payload(), devices(1).unwrap());
+    let (plan, payload, iterations) = (&plan, &payload, 0..u32::MAX);
+    let setup = CudaSetup { plan, payload, iterations, stuck_after: STUCK_AFTER, devices: &devices };
+    let cancel = AtomicBool::new(false);
+    let error = std::thread::scope(|scope| {
+        let run = scope.spawn(|| run_on(&setup, &cancel));
+        std::thread::sleep(Duration::from_millis(300));
+        cancel.store(true, Ordering::Relaxed);
+        run.join().unwrap().unwrap_err()
+    });
+    assert_eq!(error.first.kind, FailureKind::Cancelled);
+    all_is_well();
+}
