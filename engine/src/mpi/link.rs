@@ -433,6 +433,15 @@ impl Link {
         self.endpoint.set_near(ranks);
     }
 
+    /// Whether all ranks have reported that can.
+    pub(super) fn has_all_reports(&self) -> bool {
+        let gone = match self.ended {
+            Some(Ended::Lost(rank)) => Some(rank),
+            _ => None,
+        };
+        (0..).map(Rank).zip(&self.reports).all(|(rank, report)| report.is_some() || gone == Some(rank))
+    }
+
     pub(super) fn count_progress(&mut self) {
         self.progress[self.rank.index()] += 1;
     }
