@@ -63,6 +63,8 @@ pub(super) struct Link {
     /// Progress counters: at rank 0 of each rank; elsewhere the own one, and the sum of all in place of rank 0's.
     progress: Vec<u64>,
     heard: Vec<Instant>,
+    /// Ranks whose connection has ended, as far as that shows.
+    gone: Vec<Rank>,
     told: Instant,
     tells_every: Duration,
     /// When this process last polled.
@@ -114,6 +116,7 @@ impl Link {
             aligned: vec![None; count],
             progress: vec![0; count],
             heard: vec![now; count],
+            gone: Vec::new(),
             told: now,
             tells_every: ALIVE.min(patience / 4),
             looked: now,
@@ -271,6 +274,9 @@ impl Link {
         self.stay_alive()?;
         let mut done = std::mem::take(&mut self.done);
         let tested = self.endpoint.test(&mut done);
+        if let Err(Ended::Lost(rank)) = &tested {
+            self.gone.push(*rank);
+        }
         let has_come = !done.is_empty();
         let taken = done.drain(..).try_for_each(|message| self.take(message));
         self.done = done;
@@ -435,11 +441,7 @@ impl Link {
 
     /// Whether all ranks have reported that can.
     pub(super) fn has_all_reports(&self) -> bool {
-        let gone = match self.ended {
-            Some(Ended::Lost(rank)) => Some(rank),
-            _ => None,
-        };
-        (0..).map(Rank).zip(&self.reports).all(|(rank, report)| report.is_some() || gone == Some(rank))
+        (0..).map(Rank).zip(&self.reports).all(|(rank, report)| report.is_some() || self.gone.contains(&rank))
     }
 
     pub(super) fn count_progress(&mut self) {

@@ -106,8 +106,8 @@ fn a_rank_that_dies_is_blamed() {
     assert!(said[0].starts_with("failed: ") && said[0].contains("rank 2"), "{said:?}");
     assert_eq!(said[2], "");
     assert!(said[1].starts_with("failed: ") && said[3].starts_with("failed: "), "{said:?}");
-    // A socket says at once that its peer is gone. Reports of the others are waited for.
-    assert!(begin.elapsed() < LIMIT / 2, "{:?}", begin.elapsed());
+    // A socket says at once that its peer is gone, and nobody waits for what it cannot say.
+    assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
 }
 
 fn a_rank_that_falls_silent_is_blamed() {

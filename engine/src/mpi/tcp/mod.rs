@@ -263,11 +263,8 @@ impl Connection for Sockets {
             self.flush(rank);
         }
         done.append(&mut self.done);
-        let mut heard = Ok(());
-        for rank in self.audible() {
-            heard = heard.and(self.hear(rank, done));
-        }
-        heard
+        // Who comes behind one that is gone is heard in the next turn.
+        self.audible().into_iter().try_for_each(|rank| self.hear(rank, done))
     }
 
     /// Says farewell to all, and waits until all have, or are gone: data that a closed socket has not read would take back what it has sent.
