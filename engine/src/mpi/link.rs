@@ -62,6 +62,8 @@ pub(super) struct Link {
     /// Progress counters: at rank 0 of each rank; elsewhere the own one, and the sum of all in place of rank 0's.
     progress: Vec<u64>,
     heard: Vec<Instant>,
+    /// Ranks whose connection has ended, as far as that shows.
+    gone: Vec<Rank>,
     told: Instant,
     tells_every: Duration,
     /// When this process last polled.
@@ -113,6 +115,7 @@ impl Link {
             aligned: vec![None; count],
             progress: vec![0; count],
             heard: vec![now; count],
+            gone: Vec::new(),
             told: now,
             tells_every: ALIVE.min(patience / 4),
             looked: now,
@@ -270,6 +273,9 @@ impl Link {
         self.stay_alive()?;
         let mut done = std::mem::take(&mut self.done);
         let tested = self.endpoint.test(&mut done);
+        if let Err(Ended::Lost(rank)) = &tested {
+            self.gone.push(*rank);
+        }
         let has_come = !done.is_empty();
         let taken = done.drain(..).try_for_each(|message| self.take(message));
         self.done = done;
@@ -428,6 +434,11 @@ impl Link {
     pub(super) fn set_neighbours(&mut self, ranks: &[u32]) {
         self.neighbours = ranks.len();
         self.endpoint.set_near(ranks);
+    }
+
+    /// Whether all ranks have reported that can.
+    pub(super) fn has_all_reports(&self) -> bool {
+        (0..).map(Rank).zip(&self.reports).all(|(rank, report)| report.is_some() || self.gone.contains(&rank))
     }
 
     pub(super) fn count_progress(&mut self) {

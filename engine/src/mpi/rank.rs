@@ -147,7 +147,7 @@ impl Meeting for MpiRank {
         self.shared.with(|link| link.reports[0] = Some(report));
         let mut failed_since = None;
         loop {
-            let all = self.shared.wait(LOOK, |link| link.reports.iter().all(Option::is_some).then_some(()));
+            let all = self.shared.wait(LOOK, |link| link.has_all_reports().then_some(()));
             let has_failed = self.shared.with(|link| {
                 let failed = link.reports.iter().flatten().any(|report| report.failed.is_some());
                 failed || link.ended.is_some() || link.silent(self.stuck_after).is_some()

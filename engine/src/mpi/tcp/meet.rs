@@ -128,7 +128,7 @@ impl Guest<'_> {
         }
     }
 
-    fn hello(&self, address: IpAddr, secret: u64) -> Result<Hello, MeetError> {
+    fn hello(&self, address: IpAddr, secret: u64) -> io::Result<Hello> {
         Ok(Hello {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             run: self.meeting.run.clone(),
@@ -322,11 +322,14 @@ impl Guest<'_> {
             Place::Rank0 { host, port } => (host.clone(), *port, 0),
             Place::Store { host, port } => self.look_up(host, *port)?,
         };
-        let failed = |why: &dyn std::fmt::Display| format!("{host}:{port}: {why}");
+        let failed = |why: &io::Error| match why.kind() {
+            io::ErrorKind::UnexpectedEof => format!("{host}:{port}: it has hung up without an answer"),
+            _ => format!("{host}:{port}: {why}"),
+        };
         let address = reach(&host, port).map_err(|error| failed(&error))?;
         let mut stream = TcpStream::connect_timeout(&address, TRY).map_err(|error| failed(&error))?;
         let own = stream.local_addr().map_err(|error| failed(&error))?.ip();
-        let hello = self.hello(own, secret).map_err(|error| failed(&error))?;
+        let hello = self.hello(own, secret).map_err(|error| error.to_string())?;
         say(&mut stream, &hello).map_err(|error| failed(&error))?;
         let left = limit.saturating_sub(self.begin.elapsed()).max(PAUSE);
         let heard = self.wait_for(&mut stream, left);
@@ -378,7 +381,7 @@ impl Guest<'_> {
         let failed = |why: String| MeetError::Peer { rank: self.meeting.rank, peer, at: at.to_string(), why };
         loop {
             let connected = TcpStream::connect_timeout(&at, TRY).and_then(|mut stream| {
-                let hello = self.hello(at.ip(), secret).map_err(io::Error::other)?;
+                let hello = self.hello(at.ip(), secret)?;
                 say(&mut stream, &hello)?;
                 let left = limit.saturating_sub(self.begin.elapsed()).max(PAUSE);
                 self.wait_for(&mut stream, left).map(|reply| (stream, reply))
@@ -408,4 +411,57 @@ fn has_ended(stream: &TcpStream) -> bool {
         seen
     };
     !matches!(look(), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Comes to rank 0 of two with another introduction; what both are told.
+    fn introduced(change: impl FnOnce(&mut Hello) + Send) -> (String, String) {
+        let cancel = AtomicBool::new(false);
+        let (port, free) = (Door::open(0).unwrap().port().unwrap(), Duration::from_secs(20));
+        let meeting = |rank| TcpMeeting::at("127.0.0.1", port, rank, 2, "a-run");
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| meeting(0).meet(free, &cancel).map(drop).unwrap_err().to_string());
+            let meeting = meeting(1);
+            let door = Door::open(0).unwrap();
+            let guest =
+                Guest { meeting: &meeting, door, within: free, begin: Instant::now(), cancel: &cancel };
+            let mut hello = guest.hello(IpAddr::from([127, 0, 0, 1]), 0).unwrap();
+            change(&mut hello);
+            let mut stream = loop {
+                match TcpStream::connect(("127.0.0.1", port)) {
+                    Ok(stream) => break stream,
+                    Err(_) => std::thread::sleep(PAUSE),
+                }
+            };
+            say(&mut stream, &hello).unwrap();
+            let Reply::Refused(why) = guest.wait_for(&mut stream, free).unwrap() else {
+                panic!("it does not fit")
+            };
+            (first.join().unwrap(), why)
+        })
+    }
+
+    #[test]
+    fn another_version_ends_the_meeting_at_both_ends() {
+        let (first, second) = introduced(|hello| hello.version = "0.0.9".to_owned());
+        assert!(second.starts_with("it is version 0.0.9 of zipwire, and rank 0 is "), "{second}");
+        assert!(first.starts_with("rank 1 on host `") && first.ends_with(&second), "{first}");
+    }
+
+    #[test]
+    fn another_number_of_ranks_ends_it_as_well() {
+        let (first, second) = introduced(|hello| hello.size = 3);
+        assert_eq!(second, "it is rank 1 of 3, and rank 0 is one of 2");
+        assert!(first.ends_with(&second), "{first}");
+    }
+
+    #[test]
+    fn messages_name_some_ranks() {
+        assert_eq!(names(&[3]), "rank 3");
+        let ranks: Vec<u32> = (1..20).collect();
+        assert!(names(&ranks).ends_with("rank 7, rank 8 and 11 others"), "{}", names(&ranks));
+    }
 }

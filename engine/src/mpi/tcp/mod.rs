@@ -40,6 +40,8 @@ pub(super) struct Sockets {
     /// Messages that were sent and have not been told of.
     done: Vec<Done>,
     next: u64,
+    /// Counts turns, so that every peer is the first that is heard in some.
+    turn: usize,
 }
 
 #[derive(Default)]
@@ -63,7 +65,7 @@ impl Sockets {
             stream.set_nodelay(true)?;
         }
         let peers = streams.into_iter().map(|stream| Peer { stream, ..Peer::default() }).collect();
-        Ok(Self { rank, peers, posted: VecDeque::new(), done: Vec::new(), next: 0 })
+        Ok(Self { rank, peers, posted: VecDeque::new(), done: Vec::new(), next: 0, turn: 0 })
     }
 
     fn ticket(&mut self) -> Ticket {
@@ -148,7 +150,7 @@ impl Sockets {
     }
 
     /// Peers that something can be read from, and those that have sent more than there were receives for.
-    fn audible(&self) -> Vec<u32> {
+    fn audible(&mut self) -> Vec<u32> {
         let ranks = (0..).zip(&self.peers);
         let streams: Vec<(u32, &TcpStream)> =
             ranks.clone().filter_map(|(rank, peer)| Some((rank, peer.stream.as_ref()?))).collect();
@@ -156,6 +158,11 @@ impl Sockets {
         audible.extend(ranks.filter(|(_, peer)| !peer.input.is_empty()).map(|(rank, _)| rank));
         audible.sort_unstable();
         audible.dedup();
+        if !audible.is_empty() {
+            let first = self.turn % audible.len();
+            audible.rotate_left(first);
+            self.turn = self.turn.wrapping_add(1);
+        }
         audible
     }
 }
@@ -256,11 +263,8 @@ impl Connection for Sockets {
             self.flush(rank);
         }
         done.append(&mut self.done);
-        let mut heard = Ok(());
-        for rank in self.audible() {
-            heard = heard.and(self.hear(rank, done));
-        }
-        heard
+        // Who comes behind one that is gone is heard in the next turn.
+        self.audible().into_iter().try_for_each(|rank| self.hear(rank, done))
     }
 
     /// Says farewell to all, and waits until all have, or are gone: data that a closed socket has not read would take back what it has sent.
@@ -279,7 +283,9 @@ impl Connection for Sockets {
                     let _ = stream.shutdown(Shutdown::Write);
                 }
                 // There is a receive for whatever still comes, and nobody who reads it.
-                self.posted.push_back((Ticket::new(0), Vec::new()));
+                if self.posted.is_empty() {
+                    self.posted.push_back((Ticket::new(0), Vec::new()));
+                }
                 let _ = self.hear(rank, &mut Vec::new());
             }
             let is_there = |(rank, peer): (usize, &Peer)| rank != own && peer.stream.is_some();
