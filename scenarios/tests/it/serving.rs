@@ -64,6 +64,19 @@ fn caches_can_be_coded_in_band() {
     assert!(load(&Source::from_text("test.toml", text, "."), &[], None).is_ok());
 }
 
+/// Where only a ratio is stated there is no payload; without coded variants there is noise for each plane of a cache.
+#[test]
+fn caches_of_uncoded_variants_hold_noise() {
+    let variants = "codec = { id = \"tiered\", ratio = 1.4, speed = { encode = \"1 GB/s\", decode = \"1 GB/s\" } }\n\
+        variant = [{ name = \"native\" }, { name = \"coded\", protocol = \"in-band\" }]\n";
+    let text = serving(LISTED, "").replace("\n[workload]", &format!("{variants}\n[workload]"));
+    let mut experiment = load(&Source::from_text("test.toml", text, "."), &[], None)
+        .unwrap_or_else(|error| panic!("{}", error.render(false)));
+    assert!(experiment.payload.is_none());
+    experiment.select(&["native".to_owned()]).unwrap();
+    assert_eq!(experiment.payload.unwrap().sources().len(), 2, "keys and values");
+}
+
 #[test]
 fn traces_are_read_in_both_formats() {
     let line = r#"{"timestamp": 0, "input_length": 10, "output_length": 2, "hash_ids": [1]}"#;
