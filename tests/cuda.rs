@@ -9,6 +9,8 @@ mod bench_script;
 mod common;
 #[path = "cuda/kernels.rs"]
 mod kernels_compile;
+#[path = "cuda/processes.rs"]
+mod processes;
 
 use std::process::ExitCode;
 
@@ -65,6 +67,8 @@ fn trials() -> Vec<Trial> {
             kernels_compile::compiled_kernels_take_no_compiler,
         ),
         command("kernels::refusals_of_compile", kernels_compile::refusals_of_compile),
+        command("processes::run_together", processes::run_together),
+        command("processes::a_killed_rank_ends_all", processes::a_killed_rank_ends_all),
         command("bench_gpu::says_what_has_no_kernels", bench_gpu::says_what_has_no_kernels),
     ]);
     trials
