@@ -87,7 +87,7 @@ pub(crate) fn run_together() {
 pub(crate) fn a_killed_rank_ends_all() {
     let count = std::env::var(KILLS_VARIABLE).map_or(KILLS, |text| text.parse().expect("a number"));
     let file = scenario("smoke/dp-2x2.toml");
-    let arguments = ["run", &file, "--on", "nccl", "--set", "iterations=100000"];
+    let arguments = ["run", &file, "--on", "nccl", "--set", "iterations=10000"];
     // A sequence that comes to all ranks and many moments.
     let mut state = 0x9e37_79b9_u64;
     for number in 0..count {

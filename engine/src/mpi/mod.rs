@@ -538,6 +538,9 @@ impl World {
             self.shared.wait(LAST_WORDS, |link| is_over(link).then_some(()));
         }
         let has_ended = self.shared.with(|link| link.ended.is_some());
+        if !self.has_failed && !has_ended {
+            crate::nccl::release();
+        }
         self.shared.is_over.store(true, Ordering::Relaxed);
         if let Some(helper) = self.helper.take() {
             // It ends at its next look.

@@ -3,17 +3,23 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use zipwire_kernels::{Device, DeviceRegion, Event, Stream};
+use xxhash_rust::xxh3::xxh3_64;
+use zipwire_kernels::{Device, DeviceRegion, Event, GpuError, Stream};
 use zipwire_nccl::{Communicator, Config, Library, NcclError, State, UniqueId};
 use zipwire_schedule::plan::{Plan, Program};
 use zipwire_schedule::{Failure, FailureKind, Lane, Rank};
 
+use super::kept::{self, Key, Known};
 use crate::cuda::LOOK;
 use crate::report::ended_early;
 use crate::transport::Meeting;
 
 /// Blocks of a kernel of NCCL where ranks share a GPU: kernels of all of them must have room at the same time.
 const CTAS_ON_SHARED: u32 = 4;
+
+/// Memory and streams of what was sent to connect. They are given back when the run is over: to free memory is to wait for the GPU, on which other
+/// ranks may wait for this one.
+pub(super) type Rooms = Vec<(Stream, DeviceRegion)>;
 
 /// How ranks of a plan connect.
 pub(super) struct Connections<'a> {
@@ -38,21 +44,45 @@ impl Connections<'_> {
         Lane::ALL.into_iter().filter(|lane| lane.is_exchange() && has_calls(lane)).collect()
     }
 
-    /// Begins the communicators of a rank, together with all others, and lets each connect with the peers of its lane.
+    /// Key of a lane's communicator among those that are kept.
+    pub(super) fn key(&self, rank: Rank, device: &Device, lane: Lane) -> Key {
+        let (ranks, gpu) = (self.plan.rank_count(), device.ordinal());
+        Key { rank, ranks, gpu, shares_gpu: self.shares_gpus, lane }
+    }
+
+    /// Communicators of a rank, which all ranks have kept or begin together, and lets each connect with the peers of its lane.
     pub(super) fn connect<M: Meeting + ?Sized>(
         &self,
         rank: &mut Connecting<'_, M>,
-    ) -> Result<Vec<(Lane, Communicator)>, Failure> {
-        let lanes = self.lanes();
-        let names: Vec<String> = lanes.iter().map(|lane| lane.name().to_owned()).collect();
-        let begun = rank.begin(self.library, self.plan.rank_count(), &names, self.shares_gpus)?;
-        let communicators: Vec<(Lane, Communicator)> = lanes.into_iter().zip(begun).collect();
+        rooms: &mut Rooms,
+    ) -> Result<Vec<(Lane, Known)>, Failure> {
+        let (own, lanes) = (rank.meeting.rank(), self.lanes());
+        let keys = lanes.iter().map(|lane| self.key(own, rank.device, *lane));
+        let mut found: Vec<Option<Known>> = keys.map(kept::take).collect();
+        let ids = |known: &Option<Known>| known.as_ref().map_or(0, |known| known.id).to_le_bytes();
+        let word: Vec<u8> = found.iter().flat_map(ids).collect();
+        let words = rank.meeting.barrier(&word).map_err(|ended| ended_early(own, &ended));
+        let words = words.inspect_err(|_| abort(found.drain(..).flatten()))?;
+        let is_everywhere = |place: usize| {
+            let id = |word: &Vec<u8>| word.as_chunks::<8>().0.get(place).copied();
+            id(&word) != Some([0; 8]) && words.iter().all(|other| id(other) == id(&word))
+        };
+        let missing: Vec<usize> = (0..lanes.len()).filter(|place| !is_everywhere(*place)).collect();
+        // Whoever has kept what others have not has it from ranks that had other GPUs.
+        abort(missing.iter().filter_map(|place| found[*place].take()));
+        let names: Vec<String> = missing.iter().map(|place| lanes[*place].name().to_owned()).collect();
+        let begun = rank.begin(self.library, self.plan.rank_count(), &names, self.shares_gpus);
+        let begun = begun.inspect_err(|_| abort(found.drain(..).flatten()))?;
+        for (place, known) in missing.into_iter().zip(begun) {
+            found[place] = Some(known);
+        }
+        let all: Vec<(Lane, Known)> = lanes.into_iter().zip(found.into_iter().flatten()).collect();
         let warm =
-            communicators.iter().try_for_each(|(lane, communicator)| self.warm_up(rank, communicator, *lane));
+            all.iter().try_for_each(|(lane, known)| self.warm_up(rank, &known.communicator, *lane, rooms));
         match warm {
-            Ok(()) => Ok(communicators),
+            Ok(()) => Ok(all),
             Err(failure) => {
-                abort(communicators.into_iter().map(|(_, communicator)| communicator));
+                abort(all.into_iter().map(|(_, known)| known));
                 Err(failure)
             }
         }
@@ -64,24 +94,26 @@ impl Connections<'_> {
         rank: &mut Connecting<'_, M>,
         communicator: &Communicator,
         lane: Lane,
+        rooms: &mut Rooms,
     ) -> Result<(), Failure> {
         let own = rank.meeting.rank();
         let [sends, receives] = peers(&self.plan.programs[own.index()], lane);
         if sends.is_empty() && receives.is_empty() {
             return Ok(());
         }
-        let begin = || -> Result<(Stream, DeviceRegion), NcclError> {
-            let stream = Stream::new(rank.device)?;
-            let room = DeviceRegion::allocate(rank.device, 1 + receives.len() as u64)?;
-            self.library.group(|| {
-                sends.iter().try_for_each(|peer| communicator.send(&room.part(0..1), peer.0, &stream))?;
-                (1..).zip(&receives).try_for_each(|(place, peer)| {
-                    communicator.receive(&room.part(place..place + 1), peer.0, &stream)
-                })
-            })?;
-            Ok((stream, room))
+        let make = || -> Result<(Stream, DeviceRegion), GpuError> {
+            Ok((Stream::new(rank.device)?, DeviceRegion::allocate(rank.device, 1 + receives.len() as u64)?))
         };
-        let (stream, _room) = begin().map_err(|error| failed(own, &error))?;
+        let made = make().map_err(|error| failed(own, &error.into()))?;
+        rooms.push(made.clone());
+        let (stream, room) = made;
+        let called = self.library.group(|| {
+            sends.iter().try_for_each(|peer| communicator.send(&room.part(0..1), peer.0, &stream))?;
+            (1..).zip(&receives).try_for_each(|(place, peer)| {
+                communicator.receive(&room.part(place..place + 1), peer.0, &stream)
+            })
+        });
+        called.map_err(|error: NcclError| failed(own, &error))?;
         rank.wait(|| Ok(communicator.state()? == State::Ready))?;
         let done = Event::new(rank.device).and_then(|done| stream.record(&done).map(|()| done));
         let done = done.map_err(|error| failed(own, &error.into()))?;
@@ -97,8 +129,11 @@ impl<M: Meeting + ?Sized> Connecting<'_, M> {
         ranks: u32,
         names: &[String],
         shares_gpus: bool,
-    ) -> Result<Vec<Communicator>, Failure> {
+    ) -> Result<Vec<Known>, Failure> {
         let own = self.meeting.rank();
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut begun = Vec::new();
         for (id, name) in self.ids(library, names.len())?.iter().zip(names) {
             let name = format!("zipwire {name}");
@@ -106,7 +141,7 @@ impl<M: Meeting + ?Sized> Connecting<'_, M> {
             let connected = Communicator::begin(library, self.device, id, own.0, ranks, &config);
             let connected = connected.map_err(|error| failed(own, &error)).and_then(|communicator| {
                 let connected = self.wait(|| Ok(communicator.state()? == State::Ready));
-                begun.push(communicator);
+                begun.push(Known { id: xxh3_64(&id.to_bytes()), communicator });
                 connected
             });
             if let Err(failure) = connected {
@@ -150,9 +185,9 @@ impl<M: Meeting + ?Sized> Connecting<'_, M> {
 }
 
 /// Gives up communicators of a rank that has failed: the failure says more than one of ending them.
-fn abort(communicators: impl IntoIterator<Item = Communicator>) {
-    communicators.into_iter().for_each(|communicator| {
-        let _ = communicator.abort();
+fn abort(communicators: impl IntoIterator<Item = Known>) {
+    communicators.into_iter().for_each(|known| {
+        let _ = known.communicator.abort();
     });
 }
 

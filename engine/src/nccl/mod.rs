@@ -5,6 +5,7 @@
 
 mod call;
 mod connect;
+mod kept;
 mod timing;
 mod wire;
 
@@ -30,11 +31,9 @@ use crate::report::{Hello, RankReport, ended_early};
 use crate::transport::Meeting;
 use crate::transport::local::Seat;
 
+pub use self::kept::release;
 pub use self::timing::{Timed, Timing, time_collective, time_collective_of_process};
 pub use zipwire_nccl as library;
-
-/// How long communicators may take to end when a run has ended well.
-const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Whether ranks on GPUs can run a plan over NCCL, wherever there are GPUs.
 ///
@@ -168,11 +167,11 @@ fn process_gpu<M: Meeting + ?Sized>(host: &str, meeting: &mut M) -> Result<(Devi
     open().map_err(|error| Failure::new(rank, None, FailureKind::Device, error.to_string()))
 }
 
-/// Runs a rank over a wire, and ends its communicators: by an abort where the run has failed, as kernels may wait for ever.
+/// Runs a rank over a wire, and keeps its communicators or aborts them.
 fn run_connected<M: Meeting + ?Sized>(gpu_rank: &GpuRank<'_>, mut wire: Nccl<'_, M>) -> RunResult {
     let result = gpu_rank.run(&mut wire);
     // A rank that has done its part knows here whether the others have.
     let has_succeeded = result.is_ok() && wire.barrier(&[]).is_ok();
-    wire.end(has_succeeded.then(|| Instant::now() + ENDS_WITHIN));
+    wire.end(has_succeeded);
     result
 }

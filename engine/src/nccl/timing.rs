@@ -8,11 +8,14 @@ use zipwire_nccl::{Communicator, Element, Library, NcclError, State};
 use zipwire_schedule::{Failure, Rank};
 
 use super::connect::{Connecting, failed};
-use super::{ENDS_WITHIN, process_gpu};
+use super::process_gpu;
 use crate::control::{Control, run_all};
 use crate::report::ended_early;
 use crate::transport::Meeting;
 use crate::transport::local::Seat;
+
+/// How long a communicator may take to end.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
 /// A collective of NCCL that can be timed.
 #[allow(missing_docs, reason = "the names say it")]
@@ -104,8 +107,14 @@ fn time_rank<M: Meeting + ?Sized>(
 ) -> Result<Vec<f64>, Failure> {
     let mut rank = Connecting { meeting, device, stuck_after: timing.stuck_after };
     let timed = rank.begin(library, ranks, &["collectives".to_owned()], shares_gpus).and_then(|mut begun| {
-        let communicator = begun.pop().expect("one was begun");
-        let timed = time_rounds(timing, &communicator, &mut rank);
+        let communicator = begun.pop().expect("one was begun").communicator;
+        let work = Work::new(timing, &communicator, device);
+        let work = work.map_err(|error| failed(rank.meeting.rank(), &error));
+        // It lives until the communicator has ended: to free memory is to wait for the GPU.
+        let timed = match &work {
+            Ok(work) => time_rounds(timing, &communicator, work, &mut rank),
+            Err(failure) => Err(failure.clone()),
+        };
         // The first error says more than one of ending it.
         let _ = match &timed {
             Ok(_) => communicator.finish(Instant::now() + ENDS_WITHIN),
@@ -119,11 +128,11 @@ fn time_rank<M: Meeting + ?Sized>(
 fn time_rounds<M: Meeting + ?Sized>(
     timing: &Timing,
     communicator: &Communicator,
+    work: &Work,
     rank: &mut Connecting<'_, M>,
 ) -> Result<Vec<f64>, Failure> {
     let own = rank.meeting.rank();
     let broken = |error: NcclError| failed(own, &error);
-    let work = Work::new(timing, communicator, rank.device).map_err(broken)?;
     let mut seconds = Vec::new();
     for _ in 0..timing.rounds {
         rank.meeting.barrier(&[]).map_err(|ended| ended_early(own, &ended))?;

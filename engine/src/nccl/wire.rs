@@ -14,7 +14,8 @@ use zipwire_schedule::plan::{Exchange, OpKind, Plan, TransferKey};
 use zipwire_schedule::{Failure, Lane, OpId};
 
 use super::call::Call;
-use super::connect::{Connecting, Connections, failed};
+use super::connect::{Connecting, Connections, Rooms, failed};
+use super::kept::{self, Known};
 use crate::cuda::wire::{End, Moved, Own, Wire, transfers};
 use crate::transport::{Ended, Meeting, meets_by};
 
@@ -24,6 +25,7 @@ pub(super) struct Nccl<'a, M: ?Sized> {
     connections: &'a Connections<'a>,
     has_rounds: bool,
     lanes: Vec<LaneEnd>,
+    rooms: Rooms,
     /// Exchanges and calls that are on their streams as a whole.
     queued: VecDeque<OpId>,
     /// Rounds on their streams that have not been seen to end, in order.
@@ -33,6 +35,8 @@ pub(super) struct Nccl<'a, M: ?Sized> {
 /// A communicator, and the exchange or call on it that is not on its stream as a whole.
 struct LaneEnd {
     lane: Lane,
+    /// Hash of the communicator's id.
+    id: u64,
     communicator: Communicator,
     opening: Option<Opening>,
 }
@@ -59,18 +63,22 @@ struct Moving {
 
 impl<'a, M: Meeting + ?Sized> Nccl<'a, M> {
     pub(super) fn new(meeting: &'a mut M, connections: &'a Connections<'a>, has_rounds: bool) -> Self {
-        let (lanes, queued, moving) = (Vec::new(), VecDeque::new(), VecDeque::new());
-        Self { meeting, connections, has_rounds, lanes, queued, moving }
+        let (lanes, rooms, queued, moving) = (Vec::new(), Rooms::new(), VecDeque::new(), VecDeque::new());
+        Self { meeting, connections, has_rounds, lanes, rooms, queued, moving }
     }
 
-    /// Ends the communicators: by a deadline together with all others, or at once and alone.
-    pub(super) fn end(self, deadline: Option<std::time::Instant>) {
-        for LaneEnd { lane, communicator, .. } in self.lanes {
-            let ended = match deadline {
-                Some(deadline) => communicator.finish(deadline),
-                None => communicator.abort(),
-            };
-            if let Err(error) = ended {
+    /// Keeps the communicators for a later run if all ranks have ended well. Otherwise aborts them, as their kernels may wait for ever.
+    pub(super) fn end(self, has_succeeded: bool) {
+        let rank = self.meeting.rank();
+        if !has_succeeded {
+            // Freeing it would wait for ever where the GPU does.
+            std::mem::forget(self.rooms);
+        }
+        for LaneEnd { lane, id, communicator, .. } in self.lanes {
+            if has_succeeded {
+                let key = self.connections.key(rank, communicator.device(), lane);
+                kept::keep(key, Known { id, communicator });
+            } else if let Err(error) = communicator.abort() {
                 tracing::warn!("the communicator of lane {} does not end well: {error}", lane.name());
             }
         }
@@ -120,7 +128,7 @@ impl LaneEnd {
         library: &Library,
         moving: &mut VecDeque<Moving>,
     ) -> Result<bool, NcclError> {
-        let Self { lane, communicator, opening } = self;
+        let Self { lane, communicator, opening, .. } = self;
         let mut has_advanced = false;
         while communicator.state()? == State::Ready {
             let Some(opening) = opening else { break };
@@ -186,9 +194,9 @@ impl<M: Meeting + ?Sized> Wire for Nccl<'_, M> {
             return Ok(());
         }
         let mut rank = Connecting { meeting: &mut *self.meeting, device, stuck_after };
-        let communicators = self.connections.connect(&mut rank)?;
-        let ends = communicators.into_iter();
-        self.lanes = ends.map(|(lane, communicator)| LaneEnd { lane, communicator, opening: None }).collect();
+        let connected = self.connections.connect(&mut rank, &mut self.rooms)?;
+        let end = |(lane, Known { id, communicator })| LaneEnd { lane, id, communicator, opening: None };
+        self.lanes = connected.into_iter().map(end).collect();
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use zipwire_engine::cuda::{CudaSetup, STUCK_AFTER, devices};
+use zipwire_engine::nccl;
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{FailureKind, Protocol, RunFailure, SegmentId};
 
@@ -19,6 +20,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("failures::a_rank_that_does_not_connect_ends_all", a_rank_that_does_not_connect_ends_all),
     ("failures::a_missing_receive_ends_all", a_missing_receive_ends_all),
     ("failures::a_missing_wait_is_noticed", a_missing_wait_is_noticed),
+    ("failures::communicators_are_kept", communicators_are_kept),
     ("failures::cancelling_ends_all", cancelling_ends_all),
 ];
 
@@ -127,6 +129,24 @@ fn a_missing_wait_is_noticed() {
     });
     let failure = failed.expect("no missing wait of 200 was noticed");
     assert_eq!(failure.first.kind, FailureKind::Corrupt, "{failure}");
+}
+
+/// Runs that end well keep their communicators, and those of other lanes take others.
+fn communicators_are_kept() {
+    let run = |plan: &Plan| {
+        let (payload, devices) = (payload(), devices(1).unwrap());
+        let (iterations, stuck_after) = (0..1, Duration::from_secs(5));
+        let setup = CudaSetup { plan, payload: &payload, iterations, stuck_after, devices: &devices };
+        nccl::run(&setup, nccl::library::library().unwrap(), &AtomicBool::new(false))
+    };
+    let plan = layer(Protocol::Native);
+    run(&plan).unwrap();
+    controls().fail_nccl("ncclCommInitRankConfig", 1);
+    run(&plan).expect("no communicator is begun");
+    let error = run(&layer(Protocol::OverlapSizes)).unwrap_err();
+    assert!(error.first.to_string().contains("ncclCommInitRankConfig"), "{error}");
+    nccl::release();
+    all_is_well();
 }
 
 fn cancelling_ends_all() {

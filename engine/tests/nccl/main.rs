@@ -26,7 +26,10 @@ use zipwire_schedule::RunFailure;
 type Test = (&'static str, fn());
 
 fn run_on(setup: &CudaSetup<'_>, cancel: &AtomicBool) -> Result<RunReport, Box<RunFailure>> {
-    zipwire_engine::nccl::run(setup, library().unwrap(), cancel)
+    let result = zipwire_engine::nccl::run(setup, library().unwrap(), cancel);
+    // The next test may have other GPUs.
+    zipwire_engine::nccl::release();
+    result
 }
 
 fn main() -> ExitCode {
