@@ -332,7 +332,8 @@ impl Communicator {
         })
     }
 
-    /// Ends whatever it does, also what kernels on the device wait for, and gives it up. Peers notice it as an error or not at all.
+    /// Ends whatever it does, also what kernels on the device wait for, and gives it up, when that has ended. Peers notice it as an error or not at
+    /// all.
     ///
     /// # Errors
     /// If NCCL fails; the communicator is gone all the same.
@@ -411,8 +412,8 @@ impl Communicator {
 impl Drop for Communicator {
     fn drop(&mut self) {
         if !self.handle.is_null() {
-            // NCCL may still read these.
-            std::mem::forget((self.name.take(), self.held.take()));
+            // NCCL may still use these.
+            std::mem::forget((self.name.take(), self.held.take(), self.device.clone()));
         }
     }
 }
