@@ -152,7 +152,7 @@ impl Communicator {
     /// Waits until the last call is in its stream.
     ///
     /// # Errors
-    /// As [`Communicator::state`], and [`NcclError::Late`] if it is not by then; it can be waited for again, or aborted.
+    /// If [`Communicator::state`] has one, and [`NcclError::Late`] if it is not by then; it can be waited for again, or aborted.
     pub fn ready_by(&self, deadline: Instant) -> Result<(), NcclError> {
         while self.state()? == State::InProgress {
             if Instant::now() >= deadline {
@@ -183,10 +183,10 @@ impl Communicator {
     /// Receives the bytes of a region from a rank, which may be this one. The sender must send as many.
     ///
     /// # Errors
-    /// As [`Communicator::send`].
+    /// See [`Communicator::send`].
     ///
     /// # Panics
-    /// As [`Communicator::send`].
+    /// See [`Communicator::send`].
     pub fn receive(&self, to: &DeviceRegion, peer: u32, stream: &Stream) -> Result<(), NcclError> {
         assert!(peer < self.ranks, "rank {peer} of {}", self.ranks);
         self.call("ncclRecv", &[to], stream, |handle, stream| {
@@ -200,10 +200,10 @@ impl Communicator {
     /// Sends the bytes of `from` on the rank `root` to all ranks, into `to`. The regions may be the same one.
     ///
     /// # Errors
-    /// As [`Communicator::send`].
+    /// See [`Communicator::send`].
     ///
     /// # Panics
-    /// As [`Communicator::send`], or if the regions differ in length.
+    /// If there is no such rank, the regions differ in length, or one of them or the stream is another device's.
     pub fn broadcast(
         &self,
         from: &DeviceRegion,
@@ -224,7 +224,7 @@ impl Communicator {
     /// rank's part of `to`.
     ///
     /// # Errors
-    /// As [`Communicator::send`].
+    /// See [`Communicator::send`].
     ///
     /// # Panics
     /// If `to` is not `ranks` times as long as `from`, or one of them or the stream is another device's.
@@ -254,7 +254,7 @@ impl Communicator {
     /// 2.28 have no such call, and get a group of sends and receives.
     ///
     /// # Errors
-    /// As [`Communicator::send`].
+    /// See [`Communicator::send`].
     ///
     /// # Panics
     /// If the regions differ in length or cannot be cut into equal parts, or one of them or the stream is another device's.
@@ -288,7 +288,7 @@ impl Communicator {
     /// Adds up the values of all ranks' `from`, into `to` of every rank. The regions may be the same one. The order of additions is NCCL's.
     ///
     /// # Errors
-    /// As [`Communicator::send`].
+    /// See [`Communicator::send`].
     ///
     /// # Panics
     /// If the regions differ in length or have no whole values, or one of them or the stream is another device's.
@@ -312,7 +312,7 @@ impl Communicator {
     /// this rank's part of `from`. The order of additions is NCCL's.
     ///
     /// # Errors
-    /// As [`Communicator::send`].
+    /// See [`Communicator::send`].
     ///
     /// # Panics
     /// If `from` is not `ranks` times as long as `to`, they have no whole values, or one of them or the stream is another device's.
@@ -332,7 +332,8 @@ impl Communicator {
         })
     }
 
-    /// Ends whatever it does, also what kernels on the device wait for, and gives it up. Peers notice it as an error or not at all.
+    /// Ends whatever it does, also what kernels on the device wait for, and gives it up, when that has ended. Peers notice it as an error or not at
+    /// all.
     ///
     /// # Errors
     /// If NCCL fails; the communicator is gone all the same.
@@ -411,8 +412,8 @@ impl Communicator {
 impl Drop for Communicator {
     fn drop(&mut self) {
         if !self.handle.is_null() {
-            // NCCL may still read these.
-            std::mem::forget((self.name.take(), self.held.take()));
+            // NCCL may still use these.
+            std::mem::forget((self.name.take(), self.held.take(), self.device.clone()));
         }
     }
 }

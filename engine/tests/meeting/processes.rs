@@ -28,6 +28,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("rank_0_says_in_a_store_where_it_is", rank_0_says_in_a_store_where_it_is),
     ("torchrun_with_its_store", torchrun_with_its_store),
     ("torchrun_static", torchrun_static),
+    ("torchrun_that_starts_ranks_again", torchrun_that_starts_ranks_again),
 ];
 
 /// Time limit for everything.
@@ -198,7 +199,7 @@ fn a_port_that_is_taken_is_named() {
     assert!(said.contains("`ZIPWIRE_MEET=HOST:PORT`"), "{said}");
 }
 
-/// What an earlier start of the ranks has left there leads nowhere, and is replaced.
+/// An entry that an earlier start of the ranks has left there leads nowhere, and is replaced.
 fn rank_0_says_in_a_store_where_it_is() {
     let (port, values) = store::start();
     let key = b"/zipwire/job/1/meet".to_vec();
@@ -220,11 +221,11 @@ fn rank_0_says_in_a_store_where_it_is() {
 }
 
 /// Four ranks under PyTorch's launcher.
-fn torchrun(arguments: &[&str]) {
+fn torchrun(case: &str, arguments: &[&str]) {
     let program = std::env::var_os(TORCHRUN).expect("it is named");
     let mut command = Command::new(program);
     command.args(arguments).args(["--nproc-per-node", "4", "--no-python", &this_program()]);
-    let output = command.env(VARIABLE, "meet").output().unwrap();
+    let output = command.env(VARIABLE, case).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     let mut words: Vec<&str> = said.lines().filter(|line| line.starts_with("ran")).collect();
     words.sort_unstable();
@@ -237,12 +238,23 @@ fn torchrun(arguments: &[&str]) {
 }
 
 fn torchrun_with_its_store() {
-    torchrun(&["--standalone"]);
+    torchrun("meet", &["--standalone"]);
     let endpoint = format!("localhost:{}", free_port());
-    torchrun(&["--rdzv-backend", "c10d", "--rdzv-endpoint", &endpoint, "--rdzv-id", "job", "--nnodes", "1"]);
+    torchrun(
+        "meet",
+        &["--rdzv-backend", "c10d", "--rdzv-endpoint", &endpoint, "--rdzv-id", "job", "--nnodes", "1"],
+    );
 }
 
 fn torchrun_static() {
     let port = free_port().to_string();
-    torchrun(&["--nnodes", "1", "--node-rank", "0", "--master-addr", "127.0.0.1", "--master-port", &port]);
+    torchrun(
+        "meet",
+        &["--nnodes", "1", "--node-rank", "0", "--master-addr", "127.0.0.1", "--master-port", &port],
+    );
+}
+
+/// The launcher keeps its store, with what was said there before.
+fn torchrun_that_starts_ranks_again() {
+    torchrun("dies_at_first", &["--standalone", "--max-restarts", "1"]);
 }

@@ -142,7 +142,7 @@ impl Guest<'_> {
         })
     }
 
-    /// As rank 0: waits for all others, and tells each where the others are.
+    /// Rank 0's part: waits for all others, and tells each where the others are.
     fn receive_all(&mut self) -> Result<Vec<Option<TcpStream>>, MeetError> {
         let secret = random();
         let store = self.publish(secret)?;
@@ -186,7 +186,7 @@ impl Guest<'_> {
         Ok(streams)
     }
 
-    /// As rank 0: says in the launcher's store where it listens, if that is how the others find it.
+    /// Rank 0's part: says in the launcher's store where it listens, if that is how the others find it.
     fn publish(&self, secret: u64) -> Result<Option<Store>, MeetError> {
         let Place::Store { host, port } = &self.meeting.place else { return Ok(None) };
         let at = format!("{host}:{port}");
@@ -206,7 +206,7 @@ impl Guest<'_> {
         Ok(Some(store))
     }
 
-    /// As rank 0: lets a process in, or refuses it. One that can only be of this job and does not fit ends the meeting.
+    /// Rank 0's part: lets a process in, or refuses it. One that can only be of this job and does not fit ends the meeting.
     fn check_guest(
         &mut self,
         stream: TcpStream,
@@ -248,7 +248,7 @@ impl Guest<'_> {
         Ok(Some((stream, hello)))
     }
 
-    /// As rank 0, when the time is over: tells those who have come.
+    /// Rank 0's part when the time is over: tells those who have come.
     fn say_who_is_missing(&self, guests: &mut [Option<(TcpStream, Hello)>]) -> MeetError {
         let is_missing =
             |guest: &Option<(TcpStream, Hello)>| guest.as_ref().is_none_or(|(stream, _)| has_ended(stream));
@@ -266,7 +266,7 @@ impl Guest<'_> {
         error
     }
 
-    /// As any other rank: comes to rank 0, and connects with all others.
+    /// Any other rank's part: comes to rank 0, and connects with all others.
     fn come(&mut self) -> Result<Vec<Option<TcpStream>>, MeetError> {
         let limit = self.within + GRACE;
         let mut why = String::new();
@@ -286,16 +286,18 @@ impl Guest<'_> {
             std::thread::sleep(RETRY);
         };
         let rank_0 = stream.peer_addr()?.ip();
+        let first = stream.try_clone()?;
         let mut streams: Vec<Option<TcpStream>> = (0..self.meeting.size).map(|_| None).collect();
         streams[0] = Some(stream);
         let limit = limit.max(self.begin.elapsed() + CONNECT_WITHIN);
         for (peer, (address, port)) in (0..).zip(doors).take(rank as usize).skip(1) {
             let at = SocketAddr::new(address.unwrap_or(rank_0), port);
-            let stream = self.connect_with(peer, at, secret, limit)?;
+            let stream = self.connect_with(peer, at, secret, limit, &first)?;
             streams[peer as usize] = Some(stream);
         }
         while let Some(peer) = streams.iter().skip(rank as usize + 1).position(Option::is_none) {
             let peer = rank + 1 + u32::try_from(peer).expect("ranks are counted in 32 bits");
+            self.check_first(&first)?;
             if !self.check_time(limit)? {
                 return Err(MeetError::Missing {
                     ranks: vec![peer],
@@ -314,6 +316,16 @@ impl Guest<'_> {
             std::thread::sleep(PAUSE);
         }
         Ok(streams)
+    }
+
+    /// Whether rank 0 is still there, to which all others come.
+    fn check_first(&self, first: &TcpStream) -> Result<(), MeetError> {
+        if !has_ended(first) {
+            return Ok(());
+        }
+        let at = first.peer_addr().map_or_else(|_| "its address".to_owned(), |at| at.to_string());
+        let why = "it has ended while others connected".to_owned();
+        Err(MeetError::Peer { rank: self.meeting.rank, peer: 0, at, why })
     }
 
     /// One try to come to rank 0, and the wait for its answer.
@@ -377,9 +389,11 @@ impl Guest<'_> {
         at: SocketAddr,
         secret: u64,
         limit: Duration,
+        first: &TcpStream,
     ) -> Result<TcpStream, MeetError> {
         let failed = |why: String| MeetError::Peer { rank: self.meeting.rank, peer, at: at.to_string(), why };
         loop {
+            self.check_first(first)?;
             let connected = TcpStream::connect_timeout(&at, TRY).and_then(|mut stream| {
                 let hello = self.hello(at.ip(), secret)?;
                 say(&mut stream, &hello)?;
@@ -402,7 +416,7 @@ fn reach(host: &str, port: u16) -> io::Result<SocketAddr> {
     found.next().ok_or_else(|| io::Error::other("the name has no address"))
 }
 
-/// Whether a process that has come is gone: nothing else is said before rank 0 answers.
+/// Whether the process at the other end is gone.
 fn has_ended(stream: &TcpStream) -> bool {
     let look = || {
         stream.set_nonblocking(true)?;
@@ -410,7 +424,10 @@ fn has_ended(stream: &TcpStream) -> bool {
         stream.set_nonblocking(false)?;
         seen
     };
-    !matches!(look(), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    match look() {
+        Ok(bytes) => bytes == 0,
+        Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+    }
 }
 
 #[cfg(test)]
@@ -456,6 +473,29 @@ mod tests {
         let (first, second) = introduced(|hello| hello.size = 3);
         assert_eq!(second, "it is rank 1 of 3, and rank 0 is one of 2");
         assert!(first.ends_with(&second), "{first}");
+    }
+
+    #[test]
+    fn rank_0_that_ends_when_all_have_come_is_missed_at_once() {
+        let (mut door, cancel) = (Door::open(0).unwrap(), AtomicBool::new(false));
+        let meeting = TcpMeeting::at("127.0.0.1", door.port().unwrap(), 1, 3, "a-run");
+        std::thread::scope(|scope| {
+            let begin = Instant::now();
+            let other = scope.spawn(|| meeting.meet(Duration::from_secs(60), &cancel).map(drop));
+            let mut stream = loop {
+                match door.come_in().pop() {
+                    Some((stream, _)) => break stream,
+                    None => std::thread::sleep(PAUSE),
+                }
+            };
+            // Rank 1 waits for rank 2 to connect with it.
+            say(&mut stream, &Reply::Welcome { secret: 1, doors: vec![(None, 0); 3] }).unwrap();
+            drop(stream);
+            let error = other.join().unwrap().unwrap_err().to_string();
+            assert!(error.starts_with("rank 1 cannot connect with rank 0 at 127.0.0.1:"), "{error}");
+            assert!(error.ends_with(": it has ended while others connected"), "{error}");
+            assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+        });
     }
 
     #[test]
