@@ -152,7 +152,7 @@ impl Communicator {
     /// Waits until the last call is in its stream.
     ///
     /// # Errors
-    /// As [`Communicator::state`], and [`NcclError::Late`] if it is not by then; it can be waited for again, or aborted.
+    /// Same as [`Communicator::state`], and [`NcclError::Late`] if it is not by then; it can be waited for again, or aborted.
     pub fn ready_by(&self, deadline: Instant) -> Result<(), NcclError> {
         while self.state()? == State::InProgress {
             if Instant::now() >= deadline {
@@ -183,10 +183,10 @@ impl Communicator {
     /// Receives the bytes of a region from a rank, which may be this one. The sender must send as many.
     ///
     /// # Errors
-    /// As [`Communicator::send`].
+    /// Same as [`Communicator::send`].
     ///
     /// # Panics
-    /// As [`Communicator::send`].
+    /// Same as [`Communicator::send`].
     pub fn receive(&self, to: &DeviceRegion, peer: u32, stream: &Stream) -> Result<(), NcclError> {
         assert!(peer < self.ranks, "rank {peer} of {}", self.ranks);
         self.call("ncclRecv", &[to], stream, |handle, stream| {
@@ -200,10 +200,10 @@ impl Communicator {
     /// Sends the bytes of `from` on the rank `root` to all ranks, into `to`. The regions may be the same one.
     ///
     /// # Errors
-    /// As [`Communicator::send`].
+    /// Same as [`Communicator::send`].
     ///
     /// # Panics
-    /// As [`Communicator::send`], or if the regions differ in length.
+    /// Same as [`Communicator::send`], or if the regions differ in length.
     pub fn broadcast(
         &self,
         from: &DeviceRegion,
@@ -224,7 +224,7 @@ impl Communicator {
     /// rank's part of `to`.
     ///
     /// # Errors
-    /// As [`Communicator::send`].
+    /// Same as [`Communicator::send`].
     ///
     /// # Panics
     /// If `to` is not `ranks` times as long as `from`, or one of them or the stream is another device's.
@@ -254,7 +254,7 @@ impl Communicator {
     /// 2.28 have no such call, and get a group of sends and receives.
     ///
     /// # Errors
-    /// As [`Communicator::send`].
+    /// Same as [`Communicator::send`].
     ///
     /// # Panics
     /// If the regions differ in length or cannot be cut into equal parts, or one of them or the stream is another device's.
@@ -288,7 +288,7 @@ impl Communicator {
     /// Adds up the values of all ranks' `from`, into `to` of every rank. The regions may be the same one. The order of additions is NCCL's.
     ///
     /// # Errors
-    /// As [`Communicator::send`].
+    /// Same as [`Communicator::send`].
     ///
     /// # Panics
     /// If the regions differ in length or have no whole values, or one of them or the stream is another device's.
@@ -312,7 +312,7 @@ impl Communicator {
     /// this rank's part of `from`. The order of additions is NCCL's.
     ///
     /// # Errors
-    /// As [`Communicator::send`].
+    /// Same as [`Communicator::send`].
     ///
     /// # Panics
     /// If `from` is not `ranks` times as long as `to`, they have no whole values, or one of them or the stream is another device's.

@@ -203,7 +203,7 @@ impl Library {
     /// each communicator that took part is to be polled ([`Communicator::state`](crate::Communicator::state)).
     ///
     /// # Errors
-    /// Of the closure, else of NCCL.
+    /// Errors of the closure, else of NCCL.
     pub fn group<T, E: From<NcclError>>(&self, calls: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let mut group = Group::open(self)?;
         let result = calls();

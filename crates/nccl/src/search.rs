@@ -22,7 +22,7 @@ const PREFIXES: [&str; 2] = ["VIRTUAL_ENV", "CONDA_PREFIX"];
 /// Folders of a prefix that have one for each version of Python.
 const LIBRARIES: [&str; 3] = ["lib", "lib64", "local/lib"];
 
-/// What the environment says about where to look.
+/// Places that the environment names.
 #[derive(Debug)]
 pub(crate) struct Search {
     /// File or folder that [`LIBRARY_VARIABLE`] names.

@@ -380,7 +380,7 @@ impl World {
     /// Does this process's part of something for which ranks only meet, as all others do theirs; `name` is what it is called.
     ///
     /// # Errors
-    /// Of `part`.
+    /// Errors of `part`.
     pub fn do_together<R>(
         &mut self,
         name: &str,
@@ -585,7 +585,7 @@ pub enum WorldError {
     /// The processes have not met.
     #[error("the processes of the job have not met: {0}")]
     Meet(#[from] MeetError),
-    /// What connects the processes carries no bytes of transfers.
+    /// Meetings that carry no bytes of transfers cannot run it.
     #[error(
         "the processes of the job have met without MPI and exchange no bytes of transfers by themselves\n\
          help: run it over GPUs and NCCL, or start it with the `mpirun` of an MPI library"

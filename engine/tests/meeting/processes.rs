@@ -198,7 +198,7 @@ fn a_port_that_is_taken_is_named() {
     assert!(said.contains("`ZIPWIRE_MEET=HOST:PORT`"), "{said}");
 }
 
-/// What an earlier start of the ranks has left there leads nowhere, and is replaced.
+/// Leftovers of an earlier start of the ranks lead nowhere, and are replaced.
 fn rank_0_says_in_a_store_where_it_is() {
     let (port, values) = store::start();
     let key = b"/zipwire/job/1/meet".to_vec();

@@ -1,4 +1,4 @@
-//! What a rank does in a test. It prints its last word, which the test looks at.
+//! Ranks of a test. Each prints its last word, which the test looks at.
 
 use std::process::ExitCode;
 use std::sync::Arc;

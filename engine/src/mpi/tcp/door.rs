@@ -108,7 +108,7 @@ impl Door {
         Ok(self.listener.local_addr()?.port())
     }
 
-    /// Those who have said who they are since the last time, whose sockets block again.
+    /// Processes that have said who they are since the last time; their sockets block again.
     pub(super) fn come_in(&mut self) -> Vec<(TcpStream, Hello)> {
         while let Ok((stream, from)) = self.listener.accept() {
             if stream.set_nonblocking(true).is_ok() {

@@ -142,7 +142,7 @@ impl Guest<'_> {
         })
     }
 
-    /// As rank 0: waits for all others, and tells each where the others are.
+    /// At rank 0: waits for all others, and tells each where the others are.
     fn receive_all(&mut self) -> Result<Vec<Option<TcpStream>>, MeetError> {
         let secret = random();
         let store = self.publish(secret)?;
@@ -186,7 +186,7 @@ impl Guest<'_> {
         Ok(streams)
     }
 
-    /// As rank 0: says in the launcher's store where it listens, if that is how the others find it.
+    /// At rank 0: says in the launcher's store where it listens, if that is how the others find it.
     fn publish(&self, secret: u64) -> Result<Option<Store>, MeetError> {
         let Place::Store { host, port } = &self.meeting.place else { return Ok(None) };
         let at = format!("{host}:{port}");
@@ -206,7 +206,7 @@ impl Guest<'_> {
         Ok(Some(store))
     }
 
-    /// As rank 0: lets a process in, or refuses it. One that can only be of this job and does not fit ends the meeting.
+    /// At rank 0: lets a process in, or refuses it. One that can only be of this job and does not fit ends the meeting.
     fn check_guest(
         &mut self,
         stream: TcpStream,
@@ -248,7 +248,7 @@ impl Guest<'_> {
         Ok(Some((stream, hello)))
     }
 
-    /// As rank 0, when the time is over: tells those who have come.
+    /// At rank 0, when the time is over: tells those who have come.
     fn say_who_is_missing(&self, guests: &mut [Option<(TcpStream, Hello)>]) -> MeetError {
         let is_missing =
             |guest: &Option<(TcpStream, Hello)>| guest.as_ref().is_none_or(|(stream, _)| has_ended(stream));
@@ -266,7 +266,7 @@ impl Guest<'_> {
         error
     }
 
-    /// As any other rank: comes to rank 0, and connects with all others.
+    /// At any other rank: comes to rank 0, and connects with all others.
     fn come(&mut self) -> Result<Vec<Option<TcpStream>>, MeetError> {
         let limit = self.within + GRACE;
         let mut why = String::new();
