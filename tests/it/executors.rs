@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tempfile::TempDir;
 use zipwire::executors::{
-    self, CUDA, Capabilities, MPI, PlanReport, PlanRun, SIM, ServeReport, ServeRun, THREADS,
+    self, CUDA, Capabilities, MPI, NCCL, PlanReport, PlanRun, SIM, ServeReport, ServeRun, THREADS,
     ValidationSupport,
 };
 use zipwire::scenarios::{Experiment, Source, Variant, load};
@@ -227,8 +227,8 @@ fn names_are_distinct_and_lead_back() {
 fn validation_measures_on_threads_and_hosts() {
     let support = |executor: &dyn Executor| executor.capabilities().validation;
     assert_eq!(support(THREADS), ValidationSupport::Paced);
-    assert_eq!(support(MPI), ValidationSupport::Probed);
-    for executor in executors::ALL.iter().filter(|executor| **executor != THREADS && **executor != MPI) {
+    assert_eq!([support(MPI), support(NCCL)], [ValidationSupport::Probed; 2]);
+    for executor in executors::ALL.iter().filter(|executor| ![THREADS, MPI, NCCL].contains(executor)) {
         let ValidationSupport::None(reason) = support(*executor) else { panic!("{executor}") };
         let ended = output(&["validate", "scenarios/quickstart.toml", "--on", executor.name()]);
         assert_eq!(ended.status.code(), Some(2));
@@ -255,7 +255,7 @@ fn flags_of_other_validations_are_refused() {
 #[test]
 fn every_executor_is_in_the_help_and_in_the_docs() {
     let help = text_of(&output(&["run", "--help"]).stdout);
-    let on = help.lines().skip_while(|line| !line.contains("--on ")).take(2).collect::<String>();
+    let on = help.lines().skip_while(|line| !line.contains("--on ")).take(3).collect::<String>();
     let commands = include_str!("../../docs/capabilities.md");
     let listed: Vec<_> = executors::ALL.iter().map(|executor| executor.name()).collect();
     let synopsis = format!("zipwire run SCENARIO.toml [--on {}]", listed.join(","));
@@ -273,14 +273,14 @@ fn every_executor_is_in_the_help_and_in_the_docs() {
 /// They may come, but a name that nothing stands behind is a wrong argument and not a machine that lacks something.
 #[test]
 fn what_does_not_exist_is_not_listed() {
-    for name in ["slurm", "nccl", "Sim", ""] {
+    for name in ["slurm", "rccl", "Sim", ""] {
         for command in ["run", "validate"] {
             let ended = output(&[command, "scenarios/quickstart.toml", "--on", name]);
             assert_eq!(ended.status.code(), Some(2), "{command} {name}");
             let error = text_of(&ended.stderr);
             let expected = format!("unknown executor `{name}`: ");
             let lists =
-                error.contains(&expected) && error.contains("expected one of sim, threads, mpi, cuda");
+                error.contains(&expected) && error.contains("expected one of sim, threads, mpi, cuda, nccl");
             assert!(name.is_empty() || lists, "{error}");
         }
     }

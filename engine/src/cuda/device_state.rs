@@ -108,9 +108,9 @@ pub(crate) enum Launch {
 /// Room in which a call of a library finds and leaves what it moves: equal parts, without gaps.
 #[derive(Debug)]
 pub(crate) struct Staging {
-    /// What this rank gives.
+    /// Values that this rank gives.
     pub(crate) from: DeviceRegion,
-    /// What it gets.
+    /// Values that it gets.
     pub(crate) to: DeviceRegion,
 }
 

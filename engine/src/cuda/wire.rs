@@ -63,7 +63,7 @@ pub(crate) trait Wire: Meeting {
     /// Waits for news of peers, as long as `timeout`, and takes the first in. Whether there was any.
     ///
     /// # Errors
-    /// As [`Self::open`], and if the run has ended.
+    /// Same as [`Self::open`], and if the run has ended.
     fn listen(&mut self, own: &Own<'_>, machine: &Machine, timeout: Duration) -> Result<bool, Failure>;
 
     /// The next exchange or call that is on its stream as a whole: the end of the stream is its end.

@@ -380,7 +380,7 @@ impl World {
     /// Does this process's part of something for which ranks only meet, as all others do theirs; `name` is what it is called.
     ///
     /// # Errors
-    /// If `part` fails.
+    /// Errors of `part`.
     pub fn do_together<R>(
         &mut self,
         name: &str,
@@ -588,7 +588,7 @@ pub enum WorldError {
     /// The processes have not met.
     #[error("the processes of the job have not met: {0}")]
     Meet(#[from] MeetError),
-    /// Bytes of transfers do not go the way that the processes have met by.
+    /// Meetings that carry no bytes of transfers cannot run it.
     #[error(
         "the processes of the job have met without MPI and exchange no bytes of transfers by themselves\n\
          help: run it over GPUs and NCCL, or start it with the `mpirun` of an MPI library"

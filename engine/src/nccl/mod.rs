@@ -1,6 +1,6 @@
 //! Ranks on GPUs that exchange by NCCL: threads of this process with a GPU each or several on one, or a process each.
 //!
-//! What a rank does on its GPU is that of [`cuda`](crate::cuda); here the wire is a communicator for each lane. An exchange is a group of sends and
+//! Work of a rank on its GPU is that of [`cuda`](crate::cuda); here the wire is a communicator for each lane. An exchange is a group of sends and
 //! receives on the stream of its lane, a call of the plan one of NCCL's own collectives.
 
 mod call;

@@ -113,7 +113,7 @@ fn a_missing_receive_ends_all() {
     all_is_well();
 }
 
-/// Of waits between streams all over the program some are noticed when they are missing, by the values or by a decoder.
+/// Some waits between streams are noticed when they are missing, by the values or by a decoder.
 fn a_missing_wait_is_noticed() {
     let plan = layer(Protocol::Native);
     let before = controls().waits();

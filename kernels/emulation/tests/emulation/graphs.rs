@@ -45,7 +45,7 @@ fn end(stream: sys::CUstream) -> Result<sys::CUgraph, sys::CUresult> {
     if graph.is_null() { Err(ended) } else { Ok(graph) }
 }
 
-/// What `work` puts into the stream, and into those that it forks, as a graph.
+/// Everything that `work` puts into the stream, and into those that it forks, as a graph.
 pub(crate) fn capture(stream: sys::CUstream, work: impl FnOnce()) -> Graph {
     // Ranks that are threads capture at the same time.
     begin(stream, sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);

@@ -266,7 +266,7 @@ fn asynchronous() {
     controls().fail_nccl_group(0);
 }
 
-/// What a library between a program and NCCL needs; and what PyTorch 2.15 asks for is there.
+/// Functions that a library between a program and NCCL needs, and those that PyTorch 2.15 asks for, are there.
 fn names() {
     const TORCH: &str = include_str!("torch.txt");
     for name in TORCH.split_whitespace() {
