@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use cudarc::driver::{result, sys};
 
 use super::ranks::{
-    BF16, Rank, UINT8, controls, group, ncclCommAbort, ncclCommDestroy, ncclCommInitAll, ncclGroupEnd,
-    ncclGroupStart, ncclRecv, ncclSend, ok, ranks,
+    BF16, Rank, UINT8, controls, group, ncclBcast, ncclCommAbort, ncclCommDestroy, ncclCommInitAll,
+    ncclGroupEnd, ncclGroupStart, ncclRecv, ncclSend, ok, ranks,
 };
 use crate::Test;
 use crate::gpu::{Buffer, Gate, Gpu, arg};
@@ -204,6 +204,17 @@ fn the_first_meet() {
             pass(sender);
             let elapsed = begin.elapsed();
             assert!(rank.rank == 1 || (elapsed > LATE / 2) == waits, "from {sender}: {elapsed:?}");
+            rank.gpu.synchronize().unwrap();
+        }
+        // Collectives have one of all ranks.
+        for waits in [true, false] {
+            if rank.rank == 1 {
+                std::thread::sleep(LATE);
+            }
+            let begin = Instant::now();
+            ok(ncclBcast(buffer.pointer, 1, UINT8, 0, rank.comm, rank.gpu.stream));
+            let elapsed = begin.elapsed();
+            assert!(rank.rank == 1 || (elapsed > LATE / 2) == waits, "a collective: {elapsed:?}");
             rank.gpu.synchronize().unwrap();
         }
     });

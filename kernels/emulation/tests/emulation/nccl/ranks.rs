@@ -75,6 +75,7 @@ functions! {
     ncclGetUniqueId(id: *mut Id);
     ncclCommInitRank(comm: *mut Comm, size: c_int, id: Id, rank: c_int);
     ncclCommInitRankConfig(comm: *mut Comm, size: c_int, id: Id, rank: c_int, config: *const Config);
+    ncclCommInitRankScalable(comm: *mut Comm, size: c_int, rank: c_int, ids: c_int, id: *const Id, config: *const Config);
     ncclCommInitAll(comms: *mut Comm, count: c_int, devices: *const c_int);
     ncclCommSplit(comm: Comm, color: c_int, key: c_int, out: *mut Comm, config: *const Config);
     ncclCommCount(comm: Comm, count: *mut c_int);
