@@ -78,7 +78,8 @@ ncclResult_t init(const char* function, ncclComm_t* out, int size, const ncclUni
     bool blocking = true;
     CHECK(argument(out != nullptr, function, "nowhere to put the communicator"));
     *out = nullptr;
-    CHECK(argument(size > 0 && size <= MOST_RANKS && rank >= 0 && rank < size, function, "rank " + std::to_string(rank) + " of " + std::to_string(size)));
+    const bool is_rank = size > 0 && size <= MOST_RANKS && rank >= 0 && rank < size;
+    CHECK(argument(is_rank, function, "rank " + std::to_string(rank) + " of " + std::to_string(size)));
     CHECK(argument(Name::read(id, &name), function, "this is no unique id"));
     CHECK(read_config(function, config, &blocking));
     const auto comm = make_comm(name, rank, size, blocking);
@@ -157,7 +158,7 @@ API(const char*, ncclGetErrorString, (ncclResult_t result)) {
         case ncclInvalidUsage: return "invalid usage (run with NCCL_DEBUG=WARN for details)";
         case ncclRemoteError: return "remote process exited or there was a network error";
         case ncclInProgress: return "NCCL operation in progress";
-        case ncclTimeout: return "NCCL operation timed out";
+        case ncclTimeout: return "timeout";
         default: return "unknown result code";
     }
 }
@@ -253,6 +254,7 @@ API(ncclResult_t, ncclCommGetAsyncError, (ncclComm_t handle, ncclResult_t* error
 API(ncclResult_t, ncclCommFinalize, (ncclComm_t handle)) {
     return call("ncclCommFinalize", [&] {
         std::shared_ptr<Comm> comm;
+        if (!handle) return ncclSuccess;
         CHECK(use(handle, "ncclCommFinalize", &comm));
         if (comm->finalized.exchange(true)) return refuse(ncclInvalidUsage, "ncclCommFinalize", "the communicator was finalized before");
         return finalize(comm);

@@ -10,7 +10,7 @@ struct Group {
     int depth = 0;
     ncclResult_t result = ncclSuccess;
     std::vector<Plan> plans;
-    std::vector<Birth> births;
+    std::vector<NewComm> new_comms;
 };
 thread_local Group group;
 
@@ -18,12 +18,12 @@ ncclResult_t worse(ncclResult_t a, ncclResult_t b) {
     return a != ncclSuccess && a != ncclInProgress ? a : b != ncclSuccess ? b : a;
 }
 
-// Threads that run the births: those of one parent one after the other.
-std::vector<std::thread> start(const std::vector<Birth>& births) {
+// Starts threads in which the communicators meet.
+std::vector<std::thread> start(const std::vector<NewComm>& new_comms) {
     std::map<Comm*, std::vector<std::function<void()>>> lanes;
     std::vector<std::thread> threads;
-    for (const Birth& birth : births) {
-        lanes[birth.parent ? birth.parent.get() : birth.comm.get()].push_back(birth.meet);
+    for (const NewComm& made : new_comms) {
+        lanes[made.parent ? made.parent.get() : made.comm.get()].push_back(made.meet);
     }
     for (auto& lane : lanes) {
         threads.emplace_back([all = std::move(lane.second)] {
@@ -33,24 +33,28 @@ std::vector<std::thread> start(const std::vector<Birth>& births) {
     return threads;
 }
 
-ncclResult_t run(const std::vector<Birth>& births) {
+void drop(const NewComm& made) {
+    if (made.comm) forget(made.comm->handle());
+    *made.out = nullptr;
+}
+
+ncclResult_t make(const std::vector<NewComm>& new_comms) {
     bool blocking = true;
-    for (const Birth& birth : births) {
-        blocking = blocking && (birth.parent ? birth.parent->blocking : true) && (birth.comm ? birth.comm->blocking : true);
-        if (birth.parent) birth.parent->state = ncclInProgress;
+    for (const NewComm& made : new_comms) {
+        blocking = blocking && (!made.parent || made.parent->blocking) && (!made.comm || made.comm->blocking);
+        if (made.parent) made.parent->state = ncclInProgress;
     }
-    std::vector<std::thread> threads = start(births);
+    std::vector<std::thread> threads = start(new_comms);
     if (!blocking) {
         for (std::thread& thread : threads) thread.detach();
         return ncclInProgress;
     }
     ncclResult_t result = ncclSuccess;
     for (std::thread& thread : threads) thread.join();
-    for (const Birth& birth : births) {
-        if (!birth.comm || birth.comm->state == ncclSuccess) continue;
-        result = worse(result, static_cast<ncclResult_t>(birth.comm->state.load()));
-        forget(birth.comm->handle());
-        *birth.out = nullptr;
+    for (const NewComm& made : new_comms) {
+        if (!made.comm || made.comm->state == ncclSuccess) continue;
+        result = worse(result, static_cast<ncclResult_t>(made.comm->state.load()));
+        drop(made);
     }
     return result;
 }
@@ -72,15 +76,14 @@ ncclResult_t check_own(const Plan& plan) {
 ncclResult_t launch(std::vector<Plan>& plans) {
     for (Plan& plan : plans) {
         if (plan.connect()) continue;
-        const ncclResult_t error = plan.comm->async_error();
-        return refuse(error == ncclSuccess || error == ncclInProgress ? ncclInternalError : error, "ncclGroupEnd", "aborted while peers were missing");
+        return refuse(ncclInternalError, "ncclGroupEnd", "aborted while peers were missing");
     }
     ncclResult_t result = ncclSuccess;
     for (const Plan& plan : plans) result = worse(result, plan.submit());
     return result;
 }
 
-ncclResult_t run(std::vector<Plan> plans) {
+ncclResult_t start(std::vector<Plan> plans) {
     bool strangers = false, blocking = true;
     for (const Plan& plan : plans) {
         if (const ncclResult_t result = check_own(plan)) return result;
@@ -89,13 +92,16 @@ ncclResult_t run(std::vector<Plan> plans) {
             return refuse(ncclInvalidArgument, "ncclGroupEnd", "blocking and nonblocking communicators in one group");
         }
     }
-    for (Plan& plan : plans) strangers |= plan.announce();
+    for (const Plan& plan : plans) strangers = strangers || plan.has_strangers();
     if (strangers && comes_up(settings().out_of_memory)) {
         return refuse(ncclUnhandledCudaError, "ncclGroupEnd", "Cuda failure 2 'out of memory'");
     }
     ++settings().groups;
     const bool stuck = comes_up(settings().async_fail);
-    for (Plan& plan : plans) plan.stuck = stuck;
+    for (Plan& plan : plans) {
+        plan.stuck = stuck;
+        plan.announce();
+    }
     const auto finish = [stuck](std::vector<Plan>& all) {
         const ncclResult_t result = launch(all);
         for (Plan& plan : all) {
@@ -129,27 +135,24 @@ void add(const std::shared_ptr<Comm>& comm, const Op& op, void* stream) {
     auto& streams = plan->streams;
     if (std::find(streams.begin(), streams.end(), stream) == streams.end()) streams.push_back(stream);
 }
-void add(Birth birth) {
-    group.births.push_back(std::move(birth));
+void add(NewComm made) {
+    group.new_comms.push_back(std::move(made));
 }
 
 ncclResult_t end_group(const char* function) {
-    if (group.depth == 0) return refuse(ncclInvalidUsage, function, "there is no group to end");
+    if (group.depth == 0) return refuse(ncclInvalidUsage, function, "not in a group call");
     if (--group.depth > 0) return ncclSuccess;
     const Group all = std::move(group);
     group = Group();
     ncclResult_t result = all.result;
-    if (result == ncclSuccess && !all.births.empty() && !all.plans.empty()) {
+    if (result == ncclSuccess && !all.new_comms.empty() && !all.plans.empty()) {
         result = refuse(ncclInvalidUsage, function, "communicators are made and used in one group");
     }
     if (result != ncclSuccess) {
-        for (const Birth& birth : all.births) {
-            if (birth.comm) forget(birth.comm->handle());
-            *birth.out = nullptr;
-        }
+        for (const NewComm& made : all.new_comms) drop(made);
         return result;
     }
-    if (!all.births.empty()) return run(all.births);
-    return all.plans.empty() ? ncclSuccess : run(all.plans);
+    if (!all.new_comms.empty()) return make(all.new_comms);
+    return all.plans.empty() ? ncclSuccess : start(all.plans);
 }
 }  // namespace fakenccl

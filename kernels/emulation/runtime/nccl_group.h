@@ -6,9 +6,10 @@
 #include "nccl_work.h"
 
 namespace fakenccl {
-// A communicator that the group makes: `meet` runs in a thread beside the others, after earlier ones of the same parent.
-struct Birth {
-    std::shared_ptr<Comm> comm, parent;  // null: the rank has no child in a split, or there is no parent
+// A communicator that the group makes: `meet` runs in a thread beside the others, after earlier ones that are split from the same parent.
+struct NewComm {
+    std::shared_ptr<Comm> comm;    // null for a rank that has no part in a split
+    std::shared_ptr<Comm> parent;  // null unless it is split from one
     ncclComm_t* out;
     std::function<void()> meet;
 };
@@ -20,5 +21,5 @@ bool is_in_group();
 // The group will fail with this result, and do nothing.
 void spoil_group(ncclResult_t result);
 void add(const std::shared_ptr<Comm>& comm, const Op& op, void* stream);
-void add(Birth birth);
+void add(NewComm made);
 }  // namespace fakenccl

@@ -1,5 +1,6 @@
 #include "nccl_work.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "nccl_cuda.h"
@@ -161,25 +162,25 @@ const char* name_of(Kind kind) {
     return NAMES[static_cast<size_t>(kind)];
 }
 
-bool Plan::announce() {
+bool Plan::is_with_strangers(const Op& op) const {
+    const auto peer = static_cast<size_t>(op.peer);
+    if (!op.is_message()) return comm->size > 1 && !comm->knows_all;
+    return op.peer != comm->rank && !(op.kind == Kind::send ? comm->knows_receiver : comm->knows_sender)[peer];
+}
+
+bool Plan::has_strangers() const {
+    return std::any_of(ops.begin(), ops.end(), [this](const Op& op) { return is_with_strangers(op); });
+}
+
+void Plan::announce() {
     Segment& segment = *comm->segment;
-    bool any = false;
     for (const Op& op : ops) {
-        if (op.is_message() && op.peer != comm->rank) {
-            const bool sends = op.kind == Kind::send;
-            const auto peer = static_cast<size_t>(op.peer);
-            if (sends ? comm->knows_receiver[peer] : comm->knows_sender[peer]) continue;
-            if (sends) segment.fifo(Channel::messages, comm->rank, op.peer).sender_is_here = 1;
-            else segment.fifo(Channel::messages, op.peer, comm->rank).receiver_is_here = 1;
-            segment.ring(op.peer);
-            any = true;
-        } else if (!op.is_message() && !comm->knows_all && comm->size > 1) {
-            segment.rank(comm->rank).collectives_are_here = 1;
-            segment.ring_all();
-            any = true;
-        }
+        if (!is_with_strangers(op)) continue;
+        if (op.kind == Kind::send) segment.fifo(Channel::messages, comm->rank, op.peer).sender_is_here = 1;
+        else if (op.kind == Kind::receive) segment.fifo(Channel::messages, op.peer, comm->rank).receiver_is_here = 1;
+        else segment.rank(comm->rank).collectives_are_here = 1;
+        segment.ring_all();
     }
-    return any;
 }
 
 bool Plan::connect() {
@@ -194,8 +195,7 @@ bool Plan::connect() {
             }
             return true;
         };
-        if (op.is_message() ? op.peer == comm->rank : comm->size == 1) continue;
-        if (op.kind == Kind::send ? comm->knows_receiver[peer] : op.kind == Kind::receive ? comm->knows_sender[peer] : comm->knows_all) continue;
+        if (!is_with_strangers(op)) continue;
         if (!comm->wait_until(here)) return false;
         if (op.kind == Kind::send) comm->knows_receiver[peer] = true;
         else if (op.kind == Kind::receive) comm->knows_sender[peer] = true;

@@ -30,11 +30,16 @@ struct Plan {
     std::vector<void*> streams;  // each once
     bool stuck = false;          // a planted error: the work does not end before an abort
 
-    // Tells the peers that this rank has not met before that it is here. Returns whether there are any.
-    bool announce();
-    // Waits for those on the host. False after an abort.
+    // Whether there are peers that this rank has not met before: one for messages of this direction, or all for collectives.
+    bool has_strangers() const;
+    // Tells them that this rank is here.
+    void announce();
+    // Waits for them on the host. False after an abort.
     bool connect();
     // Puts the work into the streams: it begins when all of them have come to it, and all of them go on when it has ended.
     ncclResult_t submit() const;
+
+private:
+    bool is_with_strangers(const Op& op) const;
 };
 }  // namespace fakenccl

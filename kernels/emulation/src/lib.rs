@@ -10,7 +10,13 @@
 //! - `runtime/` is the fake driver. Streams are queues with a thread each, and delays if asked for, so that a wait that is
 //!   missing shows. Memory has guards. See [`Controls`] for what tests can set and count.
 //! - `runtime/nccl*` is the fake NCCL. Ranks are threads or processes, which meet in shared memory; its work runs in the fake driver's
-//!   streams. Sends have little room ahead of their receives, and ranks that make different calls are told so.
+//!   streams. Sends have little room ahead of their receives, and ranks that make different calls are told so. Sums are made in the order
+//!   of ranks, of bf16 and f16 as f32 with one rounding at the end.
+//!
+//! Settings are read from the environment as well, so that programs in other languages can be tested: `FAKECUDA_SEED`, `FAKECUDA_DELAY_US`,
+//! `FAKECUDA_WORKERS`, `FAKECUDA_DEVICES`, `FAKECUDA_MEMORY`, `FAKECUDA_DEADLINE_MS` and `FAKECUDA_DROP_WAIT`; `FAKENCCL_VERSION` (such as
+//! 21907), `FAKENCCL_FAIL` (such as `ncclSend:3,ncclRecv:1`), `FAKENCCL_ASYNC_FAIL`, `FAKENCCL_CORRUPT` and `FAKENCCL_OOM`. They mean what the
+//! methods of [`Controls`] say; of NCCL's own, `NCCL_HOSTID` and `NCCL_MULTI_RANK_GPU_ENABLE` decide which ranks may share a device.
 //!
 //! It is no model of a GPU: no timing, no weak memory order, no inline PTX. What runs here can still be slow or wrong there.
 

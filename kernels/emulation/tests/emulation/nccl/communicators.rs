@@ -6,15 +6,16 @@ use std::time::{Duration, Instant};
 use super::ranks::{
     Comm, Config, IN_PROGRESS, INVALID_ARGUMENT, INVALID_USAGE, Id, Rank, SUCCESS, UINT8, controls, group,
     last_error, ncclCommAbort, ncclCommCount, ncclCommCuDevice, ncclCommDestroy, ncclCommFinalize,
-    ncclCommGetAsyncError, ncclCommInitAll, ncclCommInitRank, ncclCommInitRankConfig, ncclCommSplit,
-    ncclCommUserRank, ncclGroupEnd, ncclGroupStart, ncclMemAlloc, ncclMemFree, ncclRecv, ncclSend, ok, ranks,
-    with_devices,
+    ncclCommGetAsyncError, ncclCommInitAll, ncclCommInitRank, ncclCommInitRankConfig,
+    ncclCommInitRankScalable, ncclCommSplit, ncclCommUserRank, ncclGroupEnd, ncclGroupStart, ncclMemAlloc,
+    ncclMemFree, ncclRecv, ncclSend, ok, ranks, with_devices,
 };
 use crate::Test;
 use crate::gpu::Gpu;
 
 pub(crate) const TESTS: &[Test] = &[
     ("nccl::communicators::know_their_ranks", know_their_ranks),
+    ("nccl::communicators::have_one_or_more_ids", several_ids),
     ("nccl::communicators::are_split_by_color_and_key", split),
     ("nccl::communicators::need_a_device_each", duplicates),
     ("nccl::communicators::that_do_not_block_are_ready_later", nonblocking),
@@ -36,6 +37,21 @@ fn know_their_ranks() {
         assert_eq!(get(ncclCommUserRank, rank.comm), rank.rank);
         assert_eq!(get(ncclCommCuDevice, rank.comm), rank.rank);
         assert_eq!(rank.async_error(), SUCCESS);
+    });
+}
+
+fn several_ids() {
+    let others = super::ranks::unique_id();
+    with_devices(2, |rank, id| {
+        Gpu::open(rank);
+        let (mut comm, ids) = (std::ptr::null_mut(), [id, others]);
+        let init = |comm: *mut Comm, count| {
+            ncclCommInitRankScalable(comm, 2, rank, count, ids.as_ptr(), std::ptr::null())
+        };
+        assert_eq!([0, 3].map(|count| init(&raw mut comm, count)), [INVALID_ARGUMENT; 2]);
+        ok(init(&raw mut comm, 2));
+        assert_eq!(get(ncclCommUserRank, comm), rank);
+        ok(ncclCommDestroy(comm));
     });
 }
 
@@ -191,9 +207,9 @@ fn ended() {
             rank.receive(got.pointer, 4, peer);
         });
         ok(ncclCommFinalize(rank.comm));
-        // SAFETY: the stream lives until the end of the process.
-        let state = unsafe { cudarc::driver::sys::cuStreamQuery(gpu.stream) };
-        assert_eq!(state, cudarc::driver::sys::CUresult::CUDA_SUCCESS, "the work has ended");
+        // SAFETY: emulated memory is the process's own, and the work that writes to it has ended.
+        let first = unsafe { std::ptr::with_exposed_provenance::<u8>(got.pointer as usize).read_volatile() };
+        assert_eq!(first, 1, "the work has ended");
         assert_eq!(ncclSend(sent.pointer, 4, UINT8, peer, rank.comm, gpu.stream), INVALID_USAGE);
         ok(ncclCommDestroy(rank.comm));
         let mut value = 0;

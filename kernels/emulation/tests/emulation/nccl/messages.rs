@@ -1,13 +1,14 @@
 //! Sends and receives: groups, order, waits of streams, and how far a send may be ahead.
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use cudarc::driver::{result, sys};
 
 use super::ranks::{
-    BF16, Rank, UINT8, controls, group, ncclCommAbort, ncclCommDestroy, ncclCommInitAll, ncclGroupEnd,
-    ncclGroupStart, ncclRecv, ncclSend, ok, ranks,
+    BF16, Rank, UINT8, comes, controls, group, ncclBcast, ncclCommAbort, ncclCommDestroy, ncclCommInitAll,
+    ncclGroupEnd, ncclGroupStart, ncclRecv, ncclSend, ok, ranks,
 };
 use crate::Test;
 use crate::gpu::{Buffer, Gate, Gpu, arg};
@@ -154,7 +155,7 @@ fn a_long_send() {
         for (bytes, waits) in [(1024, false), (1 << 20, true)] {
             if rank.rank == 0 {
                 pass(bytes);
-                assert_eq!(rank.hangs(), waits, "{bytes} bytes");
+                assert!(if waits { rank.hangs() } else { rank.ends() }, "{bytes} bytes");
                 late.wait();
             } else {
                 late.wait();
@@ -188,22 +189,33 @@ fn without_a_group() {
 }
 
 fn the_first_meet() {
-    const LATE: Duration = Duration::from_millis(150);
+    const LATE: Duration = Duration::from_millis(100);
+    let (begun, returned) = (Barrier::new(2), AtomicUsize::new(0));
     ranks(2, |rank| {
         let buffer = rank.gpu.zeros::<u8>(1);
         let pass = |sender| match rank.rank == sender {
             true => rank.send(buffer.pointer, 1, 1 - rank.rank),
             false => rank.receive(buffer.pointer, 1, 1 - rank.rank),
         };
-        // Each direction is a connection of its own.
-        for (sender, waits) in [(0, true), (0, false), (1, true), (1, false)] {
-            if rank.rank == 1 {
-                std::thread::sleep(LATE);
-            }
+        let collect = || ok(ncclBcast(buffer.pointer, 1, UINT8, 0, rank.comm, rank.gpu.stream));
+        // Each direction is a connection of its own, and collectives have one of all ranks.
+        let calls: [&dyn Fn(); 3] = [&|| pass(0), &|| pass(1), &collect];
+        for (number, (call, waits)) in calls.iter().flat_map(|call| [(call, true), (call, false)]).enumerate()
+        {
+            begun.wait();
             let begin = Instant::now();
-            pass(sender);
-            let elapsed = begin.elapsed();
-            assert!(rank.rank == 1 || (elapsed > LATE / 2) == waits, "from {sender}: {elapsed:?}");
+            if rank.rank == 0 {
+                call();
+                returned.fetch_add(1, Ordering::SeqCst);
+                assert!(!waits || begin.elapsed() > LATE / 2, "call {number}");
+            } else {
+                if waits {
+                    std::thread::sleep(LATE);
+                } else {
+                    assert!(comes(|| returned.load(Ordering::SeqCst) == number + 1), "call {number}");
+                }
+                call();
+            }
             rank.gpu.synchronize().unwrap();
         }
     });

@@ -4,7 +4,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::panic::AssertUnwindSafe;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cudarc::driver::sys;
 use libloading::Library;
@@ -75,6 +75,7 @@ functions! {
     ncclGetUniqueId(id: *mut Id);
     ncclCommInitRank(comm: *mut Comm, size: c_int, id: Id, rank: c_int);
     ncclCommInitRankConfig(comm: *mut Comm, size: c_int, id: Id, rank: c_int, config: *const Config);
+    ncclCommInitRankScalable(comm: *mut Comm, size: c_int, rank: c_int, ids: c_int, id: *const Id, config: *const Config);
     ncclCommInitAll(comms: *mut Comm, count: c_int, devices: *const c_int);
     ncclCommSplit(comm: Comm, color: c_int, key: c_int, out: *mut Comm, config: *const Config);
     ncclCommCount(comm: Comm, count: *mut c_int);
@@ -160,9 +161,30 @@ impl Rank {
     /// Whether the stream still has work after a while.
     pub(crate) fn hangs(&self) -> bool {
         std::thread::sleep(Duration::from_millis(100));
-        // SAFETY: the stream lives as long as this.
-        unsafe { sys::cuStreamQuery(self.gpu.stream) == sys::CUresult::CUDA_ERROR_NOT_READY }
+        !self.is_done()
     }
+
+    /// Whether the stream runs out of work, however slow the machine is.
+    pub(crate) fn ends(&self) -> bool {
+        comes(|| self.is_done())
+    }
+
+    fn is_done(&self) -> bool {
+        // SAFETY: the stream lives as long as this.
+        unsafe { sys::cuStreamQuery(self.gpu.stream) == sys::CUresult::CUDA_SUCCESS }
+    }
+}
+
+/// Waits for what should come at once on a machine that may be slow. Whether it has come.
+pub(crate) fn comes(mut holds: impl FnMut() -> bool) -> bool {
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(10) {
+        if holds() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
 }
 
 /// Calls of one group.
