@@ -69,10 +69,24 @@ pub(crate) struct CalibrateNcclTestsArgs {
     pub(crate) nics: Option<Nics>,
 }
 
+fn probes_on() -> String {
+    format!("The executor that carries probes out: {}", probed())
+}
+
+fn is_probed(executor: &dyn Executor) -> bool {
+    executor.capabilities().validation == executors::ValidationSupport::Probed
+}
+
+/// Names of the executors whose times are those of hosts.
+fn probed() -> String {
+    let probed = executors::ALL.iter().filter(|executor| is_probed(**executor));
+    probed.map(|executor| format!("`{executor}`")).collect::<Vec<_>>().join(" or ")
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ProbeArgs {
     #[arg(long, value_name = "EXECUTOR", default_value = executors::MPI.name(), value_parser = probing,
-          help = "The executor that carries probes out: mpi")]
+          help = probes_on())]
     pub(crate) on: &'static dyn Executor,
     /// Nodes: ranks are counted through node by node.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -102,8 +116,11 @@ pub(crate) struct ProbeArgs {
 /// An executor whose times are those of hosts.
 fn probing(name: &str) -> Result<&'static dyn Executor, String> {
     let executor = executors::named(name)?;
-    if executor.capabilities().validation == executors::ValidationSupport::Probed {
+    if is_probed(executor) {
         return Ok(executor);
     }
-    Err("only `mpi` has links to be measured: others are simulated, or are memory of this process".to_owned())
+    Err(format!(
+        "only {} have links to be measured: others are simulated, or are memory of this process",
+        probed()
+    ))
 }

@@ -259,7 +259,7 @@ fn probes_that_cannot_be_are_refused_before_anything_starts() {
             vec!["--gpus-per-node", "2", "--nics-per-node", "3"],
             "`--nics-per-node 3` is above `--gpus-per-node 2`",
         ),
-        (vec!["--gpus-per-node", "2", "--on", "threads"], "only `mpi` has links to be measured"),
+        (vec!["--gpus-per-node", "2", "--on", "threads"], "only `mpi` or `nccl` have links to be measured"),
         (
             vec!["--gpus-per-node", "2", "--codec", "dedup:row=512+window7"],
             "speeds are those of a codec without options",

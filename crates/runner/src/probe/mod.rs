@@ -51,12 +51,17 @@ pub fn probe(
     prober.shared_links(&mut constants)?;
     for spec in specs {
         begin(format!("codec `{spec}`"));
-        match prober.codec(spec, &constants)? {
-            Some(codec) => constants.codecs.push(codec),
-            None => {
+        match prober.codec(spec, &constants) {
+            Ok(Some(codec)) => constants.codecs.push(codec),
+            Ok(None) => {
                 let note = format!("codec `{spec}` takes less time than the clock shows: left out");
                 constants.notes.push(note);
             }
+            Err(ExecuteError::Refused(..)) => {
+                let note = format!("codec `{spec}` does not run on `{executor}`: left out");
+                constants.notes.push(note);
+            }
+            Err(error) => return Err(error),
         }
     }
     begin("sums and copies".to_owned());
