@@ -48,6 +48,9 @@ pub enum EngineError {
          help: `sim` and `threads` run scenarios with `[[fault]]`"
     )]
     Faults,
+    /// Ranks that would share a GPU.
+    #[error("{0}")]
+    Sharing(String),
     /// More memory than a GPU has.
     #[error(
         "GPU {device} would need {:.1} GB of its memory, {:.1} GB are free\n\

@@ -251,14 +251,7 @@ impl DeviceState {
 
     /// Whether the device has not done all that was queued. One that has failed does nothing more.
     pub(crate) fn is_busy(&self) -> bool {
-        let events = self.ops.iter().flat_map(|op| {
-            let ends = op.receives.iter().map(|interval| &*interval.end);
-            [&op.begin, &op.done]
-                .into_iter()
-                .chain(op.report.as_ref().map(|report| &report.arrived))
-                .chain(ends)
-        });
-        events.chain([&self.began]).any(|event| matches!(event.has_passed(), Ok(false)))
+        self.lanes.all().chain(self.reports.all()).any(|stream| matches!(stream.is_idle(), Ok(false)))
     }
 
     pub(crate) fn op(&self, op: OpId) -> &Prepared {

@@ -49,8 +49,10 @@ impl GpuRank<'_> {
         let run = AssertUnwindSafe(|| self.run_iteration(wire, iteration));
         let ran = catch_unwind(run).unwrap_or_else(|panic| Err(Box::new(panicked(rank, &*panic))));
         ran.unwrap_or_else(|end| {
+            let end_s = wire.now_s();
             wire.abort(&end.failure);
-            RankReport { begin_s: entered_s, ..RankReport::failed(rank, wire.now_s(), *end) }
+            wire.give_up();
+            RankReport { begin_s: entered_s, ..RankReport::failed(rank, end_s, *end) }
         })
     }
 
@@ -76,7 +78,7 @@ impl GpuRank<'_> {
     ) -> Result<(f64, u64), Failure> {
         let (rank, device_state) = (self.program.rank, self.device_state);
         let broken = |error: GpuError| Failure::new(rank, None, FailureKind::Device, error.to_string());
-        wire.connect(self.device, self.stuck_after)?;
+        wire.connect(self.device, self.hello, self.stuck_after)?;
         let clock = Arc::new(Clock::set(self.device, || wire.now_s()).map_err(broken)?);
         wire.offer_clock(&clock);
         self.wait_for(wire, machine, device_state.lay_out().map_err(broken)?)?;

@@ -10,7 +10,7 @@ use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank, SizeId};
 
 use super::clock::Clock;
 use super::device_state::DeviceState;
-use crate::report::FailureReport;
+use crate::report::{FailureReport, Hello};
 use crate::transport::{Ended, Meeting};
 
 /// A rank and what it has on its GPU.
@@ -33,13 +33,16 @@ pub(crate) struct Moved {
 /// Moves the bytes of one rank's exchanges. All waiting for bytes is done by GPUs: a wire puts work on the streams of lanes, and waits for
 /// peers only in [`Self::listen`].
 pub(crate) trait Wire: Meeting {
-    /// Connects this rank, which runs on a GPU, with its peers, before the first iteration; later does nothing.
+    /// Connects this rank, which runs on a GPU, with its peers, before the first iteration; later does nothing. Ranks shake hands first.
     ///
     /// # Errors
-    /// If it cannot, the run has ended, or others have not come after `stuck_after`.
-    fn connect(&mut self, _device: &Device, _stuck_after: Duration) -> Result<(), Failure> {
+    /// If it cannot, ranks are to run something else, the run has ended, or others have not come after `stuck_after`.
+    fn connect(&mut self, _device: &Device, _hello: &Hello, _stuck_after: Duration) -> Result<(), Failure> {
         Ok(())
     }
+
+    /// Ends whatever kernels of this rank wait for, when it has failed and others have been told.
+    fn give_up(&mut self) {}
 
     /// Takes the clock of this rank's GPU in an iteration that is about to begin, before the barrier.
     fn offer_clock(&mut self, _clock: &Arc<Clock>) {}

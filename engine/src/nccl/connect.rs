@@ -11,15 +11,18 @@ use zipwire_schedule::{Failure, FailureKind, Lane, Rank};
 
 use super::kept::{self, Key, Known};
 use crate::cuda::LOOK;
-use crate::report::ended_early;
+use crate::report::{Hello, compare, ended_early};
 use crate::transport::Meeting;
 
 /// Blocks of a kernel of NCCL where ranks share a GPU: kernels of all of them must have room at the same time.
-const CTAS_ON_SHARED: u32 = 4;
+pub(super) const CTAS_ON_SHARED: u32 = 4;
 
 /// Memory and streams of what was sent to connect. They are given back when the run is over: to free memory is to wait for the GPU, on which other
 /// ranks may wait for this one.
 pub(super) type Rooms = Vec<(Stream, DeviceRegion)>;
+
+/// Time of looking without sleep: a sleep is longer than a small collective.
+const EAGER: Duration = Duration::from_millis(2);
 
 /// How ranks of a plan connect.
 pub(super) struct Connections<'a> {
@@ -37,13 +40,6 @@ pub(super) struct Connecting<'a, M: ?Sized> {
 }
 
 impl Connections<'_> {
-    /// Lanes with exchanges or calls on any rank.
-    fn lanes(&self) -> Vec<Lane> {
-        let ops = || self.plan.programs.iter().flat_map(|program| &program.ops);
-        let has_calls = |lane: &Lane| ops().any(|op| op.kind.lane() == *lane);
-        Lane::ALL.into_iter().filter(|lane| lane.is_exchange() && has_calls(lane)).collect()
-    }
-
     /// Key of a lane's communicator among those that are kept.
     pub(super) fn key(&self, rank: Rank, device: &Device, lane: Lane) -> Key {
         let (ranks, gpu) = (self.plan.rank_count(), device.ordinal());
@@ -54,9 +50,17 @@ impl Connections<'_> {
     pub(super) fn connect<M: Meeting + ?Sized>(
         &self,
         rank: &mut Connecting<'_, M>,
+        hello: &Hello,
         rooms: &mut Rooms,
     ) -> Result<Vec<(Lane, Known)>, Failure> {
-        let (own, lanes) = (rank.meeting.rank(), self.lanes());
+        let (own, lanes) = (rank.meeting.rank(), lanes(self.plan));
+        // Others may wait on the same GPU from the barrier on.
+        for lane in &lanes {
+            rooms.push(self.room(rank, *lane).map_err(|error| failed(own, &error.into()))?);
+        }
+        // Ranks with different plans would connect differently.
+        let words = rank.meeting.barrier(&hello.to_word()).map_err(|ended| ended_early(own, &ended))?;
+        compare(hello, own, &words)?;
         let keys = lanes.iter().map(|lane| self.key(own, rank.device, *lane));
         let mut found: Vec<Option<Known>> = keys.map(kept::take).collect();
         let ids = |known: &Option<Known>| known.as_ref().map_or(0, |known| known.id).to_le_bytes();
@@ -77,44 +81,57 @@ impl Connections<'_> {
             found[place] = Some(known);
         }
         let all: Vec<(Lane, Known)> = lanes.into_iter().zip(found.into_iter().flatten()).collect();
+        let mut warm = all.iter().zip(rooms.iter());
         let warm =
-            all.iter().try_for_each(|(lane, known)| self.warm_up(rank, &known.communicator, *lane, rooms));
+            warm.try_for_each(|((lane, known), room)| self.warm_up(rank, &known.communicator, *lane, room));
         match warm {
             Ok(()) => Ok(all),
             Err(failure) => {
+                rank.meeting.abort(&failure);
                 abort(all.into_iter().map(|(_, known)| known));
                 Err(failure)
             }
         }
     }
 
-    /// Sends a byte to each peer of a lane, so that no iteration has to connect.
+    /// Room for what is sent to connect: a byte to send, one from each sender, and one of each rank.
+    fn room<M: Meeting + ?Sized>(
+        &self,
+        rank: &Connecting<'_, M>,
+        lane: Lane,
+    ) -> Result<(Stream, DeviceRegion), GpuError> {
+        let [_, senders] = peers(&self.plan.programs[rank.meeting.rank().index()], lane);
+        let bytes = 1 + senders.len() as u64 + u64::from(self.plan.rank_count());
+        Ok((Stream::new(rank.device)?, DeviceRegion::allocate(rank.device, bytes)?))
+    }
+
+    /// Sends a byte to each peer of a lane, and one to all ranks where the lane has calls, so that no iteration has to connect.
     fn warm_up<M: Meeting + ?Sized>(
         &self,
         rank: &mut Connecting<'_, M>,
         communicator: &Communicator,
         lane: Lane,
-        rooms: &mut Rooms,
+        (stream, room): &(Stream, DeviceRegion),
     ) -> Result<(), Failure> {
         let own = rank.meeting.rank();
-        let [sends, receives] = peers(&self.plan.programs[own.index()], lane);
-        if sends.is_empty() && receives.is_empty() {
-            return Ok(());
+        let [receivers, senders] = peers(&self.plan.programs[own.index()], lane);
+        let byte = room.part(0..1);
+        if !receivers.is_empty() || !senders.is_empty() {
+            let called = self.library.group(|| {
+                receivers.iter().try_for_each(|peer| communicator.send(&byte, peer.0, stream))?;
+                (1..).zip(&senders).try_for_each(|(place, peer)| {
+                    communicator.receive(&room.part(place..place + 1), peer.0, stream)
+                })
+            });
+            called.map_err(|error: NcclError| failed(own, &error))?;
+            rank.wait(|| Ok(communicator.state()? == State::Ready))?;
         }
-        let make = || -> Result<(Stream, DeviceRegion), GpuError> {
-            Ok((Stream::new(rank.device)?, DeviceRegion::allocate(rank.device, 1 + receives.len() as u64)?))
-        };
-        let made = make().map_err(|error| failed(own, &error.into()))?;
-        rooms.push(made.clone());
-        let (stream, room) = made;
-        let called = self.library.group(|| {
-            sends.iter().try_for_each(|peer| communicator.send(&room.part(0..1), peer.0, &stream))?;
-            (1..).zip(&receives).try_for_each(|(place, peer)| {
-                communicator.receive(&room.part(place..place + 1), peer.0, &stream)
-            })
-        });
-        called.map_err(|error: NcclError| failed(own, &error))?;
-        rank.wait(|| Ok(communicator.state()? == State::Ready))?;
+        let mut ops = self.plan.programs[own.index()].ops.iter();
+        if ops.any(|op| op.kind.lane() == lane && op.kind.library().is_some()) {
+            let all = room.part(room.len() - u64::from(self.plan.rank_count())..room.len());
+            communicator.all_gather(&byte, &all, stream).map_err(|error| failed(own, &error))?;
+            rank.wait(|| Ok(communicator.state()? == State::Ready))?;
+        }
         let done = Event::new(rank.device).and_then(|done| stream.record(&done).map(|()| done));
         let done = done.map_err(|error| failed(own, &error.into()))?;
         rank.wait(|| Ok(done.has_passed()?))
@@ -145,6 +162,7 @@ impl<M: Meeting + ?Sized> Connecting<'_, M> {
                 connected
             });
             if let Err(failure) = connected {
+                self.meeting.abort(&failure);
                 abort(begun);
                 return Err(failure);
             }
@@ -173,6 +191,10 @@ impl<M: Meeting + ?Sized> Connecting<'_, M> {
     ) -> Result<(), Failure> {
         let (own, begin) = (self.meeting.rank(), Instant::now());
         while !is_there().map_err(|error| failed(own, &error))? {
+            if begin.elapsed() < EAGER {
+                std::thread::yield_now();
+                continue;
+            }
             if begin.elapsed() >= self.stuck_after {
                 let seconds = self.stuck_after.as_secs_f64();
                 let detail = format!("NCCL has not connected it with the other ranks after {seconds} s");
@@ -184,11 +206,23 @@ impl<M: Meeting + ?Sized> Connecting<'_, M> {
     }
 }
 
-/// Gives up communicators of a rank that has failed: the failure says more than one of ending them.
-fn abort(communicators: impl IntoIterator<Item = Known>) {
-    communicators.into_iter().for_each(|known| {
-        let _ = known.communicator.abort();
+/// Gives up communicators of a rank that has failed: the failure says more than one of ending them. All at the same time, as an abort waits for the
+/// GPU, on which the kernels of another one may wait for its own abort.
+pub(super) fn abort(communicators: impl IntoIterator<Item = Known>) {
+    std::thread::scope(|scope| {
+        for known in communicators {
+            scope.spawn(move || {
+                let _ = known.communicator.abort();
+            });
+        }
     });
+}
+
+/// Lanes of a plan that have exchanges or calls on any rank.
+pub(super) fn lanes(plan: &Plan) -> Vec<Lane> {
+    let ops = || plan.programs.iter().flat_map(|program| &program.ops);
+    let has_calls = |lane: &Lane| ops().any(|op| op.kind.lane() == *lane);
+    Lane::ALL.into_iter().filter(|lane| lane.is_exchange() && has_calls(lane)).collect()
 }
 
 /// Receivers and senders that a rank has on a lane.

@@ -43,9 +43,22 @@ pub(super) fn take(key: Key) -> Option<Known> {
     Some(kept.swap_remove(place).1)
 }
 
+/// Ends the kept communicators of other numbers of ranks, before any rank runs: they take memory of GPUs.
+pub(super) fn release_others(ranks: u32) {
+    let mut kept = kept();
+    let (others, same) = std::mem::take(&mut *kept).into_iter().partition(|(key, _)| key.ranks != ranks);
+    *kept = same;
+    drop(kept);
+    end(others);
+}
+
 /// Ends the communicators that this process has kept from its runs over NCCL. The other processes of a job must do so, too.
 pub fn release() {
     let kept = std::mem::take(&mut *kept());
+    end(kept);
+}
+
+fn end(kept: Vec<(Key, Known)>) {
     // Ranks of one process wait for one another.
     std::thread::scope(|scope| {
         for (key, Known { communicator, .. }) in kept {

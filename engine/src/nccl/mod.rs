@@ -5,6 +5,7 @@
 
 mod call;
 mod connect;
+mod gpus;
 mod kept;
 mod timing;
 mod wire;
@@ -13,13 +14,14 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use zipwire_kernels::{Device, GpuError};
+use zipwire_kernels::Device;
 use zipwire_nccl::Library;
 use zipwire_payload::Payload;
 use zipwire_schedule::plan::Plan;
-use zipwire_schedule::{Failure, FailureKind, RankEnd, RunFailure};
+use zipwire_schedule::{Failure, FailureKind, Rank, RankEnd, RunFailure};
 
-use self::connect::Connections;
+use self::connect::{Connections, lanes};
+use self::gpus::{Chosen, check_sharing};
 use self::wire::{Nccl, has_rounds};
 use crate::control::{Control, run_all};
 use crate::cuda::device_state::{DeviceState, Kernels};
@@ -27,7 +29,7 @@ use crate::cuda::rank::GpuRank;
 use crate::cuda::{CudaSetup, abandon_if_busy, check_ops, set_up};
 use crate::error::EngineError;
 use crate::iterations::{Iterations, RunReport, RunResult, of_first};
-use crate::report::{Hello, RankReport, ended_early};
+use crate::report::{Hello, RankReport};
 use crate::transport::Meeting;
 use crate::transport::local::Seat;
 
@@ -43,6 +45,17 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
     check_ops(plan, call::is_known)
 }
 
+/// Whether ranks can share the GPUs of one process as a plan's do, if there are fewer GPUs than ranks.
+///
+/// # Errors
+/// [`EngineError::Sharing`].
+pub fn check_gpus(plan: &Plan, library: &Library, devices: &[Device]) -> Result<(), EngineError> {
+    let ranks = plan.rank_count().div_ceil(devices.len().max(1) as u32);
+    let shared =
+        devices.iter().try_for_each(|device| check_sharing(library, device, ranks, lanes(plan).len(), true));
+    shared.map_err(EngineError::Sharing)
+}
+
 /// Runs a plan with all of its ranks as threads of this process; every received byte is compared with what was sent. Setting `cancel` ends
 /// it early.
 ///
@@ -56,10 +69,26 @@ pub fn run(
     library: &'static Library,
     cancel: &AtomicBool,
 ) -> Result<RunReport, Box<RunFailure>> {
+    let hello = Hello::new(setup.plan);
+    run_with_hellos(setup, library, cancel, |_| hello.clone())
+}
+
+/// [`run`] with ranks that say something else of themselves than they should, for tests.
+///
+/// # Errors
+/// Errors of [`run`].
+#[doc(hidden)]
+pub fn run_with_hellos(
+    setup: &CudaSetup<'_>,
+    library: &'static Library,
+    cancel: &AtomicBool,
+    hello: impl Fn(Rank) -> Hello + Sync,
+) -> Result<RunReport, Box<RunFailure>> {
     check(setup.plan).unwrap_or_else(|error| panic!("{error}"));
     let CudaSetup { plan, devices, .. } = *setup;
     let ranks = plan.programs.len();
-    let (hello, has_rounds) = (Hello::new(plan), has_rounds(plan));
+    let has_rounds = has_rounds(plan);
+    kept::release_others(plan.rank_count());
     let mut device_states = set_up(setup, cancel)?;
     let (control, inboxes) = Control::<()>::new(ranks, Instant::now(), cancel);
     let iterations = setup.iterations();
@@ -68,7 +97,7 @@ pub fn run(
         let mut seat = Seat { control: &control, rank, inbox };
         let gpu_rank = GpuRank {
             iterations: &iterations,
-            hello: &hello,
+            hello: &hello(rank),
             program: &plan.programs[rank.index()],
             device: &devices[rank.index() % devices.len()],
             device_state: &device_states[rank.index()],
@@ -94,8 +123,17 @@ pub struct ProcessSetup<'a> {
     pub stuck_after: Duration,
     /// The library, which is of the same version in all processes.
     pub library: &'static Library,
-    /// Name of this host, by which ranks share its GPUs: the n-th rank on it runs on the n-th of them modulo their number.
+    /// Name of this host, whose ranks share its GPUs.
     pub host: &'a str,
+}
+
+/// Outcome of a run on one process.
+#[derive(Debug)]
+pub struct ProcessRun {
+    /// The report on rank 0, `None` elsewhere.
+    pub result: RunResult,
+    /// Whether several ranks of the job have the same GPU, so that times are not those of links.
+    pub shares_gpus: bool,
 }
 
 /// Runs this process's rank of a plan, as all processes of a job run theirs, which meet by `meeting`. Rank 0 has the report of all.
@@ -105,66 +143,54 @@ pub struct ProcessSetup<'a> {
 ///
 /// # Panics
 /// If [`check`] refuses the plan, or the payload lacks a segment.
-pub fn run_process(setup: &ProcessSetup<'_>, meeting: &mut dyn Meeting) -> RunResult {
+pub fn run_process(setup: &ProcessSetup<'_>, meeting: &mut dyn Meeting) -> ProcessRun {
     let ProcessSetup { plan, payload, library, stuck_after, .. } = *setup;
     check(plan).unwrap_or_else(|error| panic!("{error}"));
     let rank = meeting.rank();
     let iterations = Iterations { plan, deadlines: None, faults: 0, iterations: setup.iterations.clone() };
-    let begun = begin_process(setup, meeting);
-    let (device, device_state, here, shares_gpus) = match begun {
+    let (chosen, device_state) = match begin_process(setup, meeting) {
         Ok(begun) => begun,
         Err(failure) => {
-            return iterations.run(meeting, |meeting, _| {
+            let result = iterations.run(meeting, |meeting, _| {
                 meeting.abort(&failure);
                 let end = RankEnd { failure: failure.clone(), status: None };
                 RankReport::failed(rank, meeting.now_s(), end)
             });
+            return ProcessRun { result, shares_gpus: false };
         }
     };
     let gpu_rank = GpuRank {
         iterations: &iterations,
         hello: &Hello::new(plan),
         program: &plan.programs[rank.index()],
-        device: &device,
+        device: &chosen.device,
         device_state: &device_state,
         payload,
         stuck_after,
-        ranks_here: here,
+        ranks_here: chosen.here,
     };
+    let shares_gpus = chosen.most > 1;
     let connections = Connections { library, plan, shares_gpus };
     let result = run_connected(&gpu_rank, Nccl::new(meeting, &connections, has_rounds(plan)));
     if result.is_err() {
         abandon_if_busy(&mut vec![device_state]);
     }
-    result
+    ProcessRun { result, shares_gpus }
 }
 
-/// Finds the GPU of this process, and lays out there what its rank has; with the ranks of this host, and whether they share GPUs.
+/// Takes a GPU for this process, and lays out there what its rank has.
 fn begin_process(
     setup: &ProcessSetup<'_>,
     meeting: &mut dyn Meeting,
-) -> Result<(Device, DeviceState, usize, bool), Failure> {
+) -> Result<(Chosen, DeviceState), Failure> {
     let (plan, rank) = (setup.plan, meeting.rank());
-    let (device, here, gpus) = process_gpu(setup.host, meeting)?;
-    let program = &plan.programs[rank.index()];
-    let built = DeviceState::build(&device, plan, program, setup.payload, &mut Kernels::default());
-    let device_state =
-        built.map_err(|error| Failure::new(rank, None, FailureKind::Device, error.to_string()))?;
-    Ok((device, device_state, here, here > gpus))
-}
-
-/// The GPU of this process among those of its host, the ranks on the host, and its GPUs.
-fn process_gpu<M: Meeting + ?Sized>(host: &str, meeting: &mut M) -> Result<(Device, usize, usize), Failure> {
-    let rank = meeting.rank();
-    let hosts = meeting.barrier(host.as_bytes()).map_err(|ended| ended_early(rank, &ended))?;
-    let on_host =
-        |ranks: usize| hosts[..ranks].iter().filter(|other| other.as_slice() == host.as_bytes()).count();
-    let (before, here) = (on_host(rank.index()), on_host(hosts.len()));
-    let open = || -> Result<_, GpuError> {
-        let gpus = Device::count()?;
-        Ok((Device::open(before % gpus)?, here, gpus))
-    };
-    open().map_err(|error| Failure::new(rank, None, FailureKind::Device, error.to_string()))
+    let failure = |detail: String| Failure::new(rank, None, FailureKind::Device, detail);
+    let chosen = gpus::choose(setup.host, meeting)?;
+    let lanes = lanes(plan).len();
+    check_sharing(setup.library, &chosen.device, chosen.most, lanes, false).map_err(failure)?;
+    let (program, kernels) = (&plan.programs[rank.index()], &mut Kernels::default());
+    let built = DeviceState::build(&chosen.device, plan, program, setup.payload, kernels);
+    Ok((chosen, built.map_err(|error| failure(error.to_string()))?))
 }
 
 /// Runs a rank over a wire, and keeps its communicators or aborts them.

@@ -3,14 +3,14 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use zipwire_kernels::{Device, DeviceRegion, Event, Stream};
+use zipwire_kernels::{Device, DeviceRegion, Event, GpuError, Stream};
 use zipwire_nccl::{Communicator, Element, Library, NcclError, State};
-use zipwire_schedule::{Failure, Rank};
+use zipwire_schedule::{Failure, FailureKind, Rank, RankEnd};
 
-use super::connect::{Connecting, failed};
-use super::process_gpu;
+use super::connect::{Connecting, abort, failed};
+use super::gpus;
 use crate::control::{Control, run_all};
-use crate::report::ended_early;
+use crate::report::{RankReport, ended_early, first_failure};
 use crate::transport::Meeting;
 use crate::transport::local::Seat;
 
@@ -54,11 +54,11 @@ pub struct Timing {
     pub stuck_after: Duration,
 }
 
-/// Times a collective between `ranks` threads of this process, of which the n-th has the n-th GPU modulo their number: seconds of each round, from the
-/// beginning of the first rank to the end of the last by the clocks of GPUs.
+/// Times a collective between `ranks` threads of this process, of which the n-th has the n-th GPU modulo their number: seconds of each round. A round takes
+/// as long as on the rank where it is longest, from its call to its end on the GPU; ranks call at about the same time.
 ///
 /// # Errors
-/// If NCCL or a GPU fails, or the user stops it.
+/// If NCCL or a GPU fails, or the user stops it: the first failure of a rank by itself.
 ///
 /// # Panics
 /// If there are no GPUs.
@@ -74,19 +74,16 @@ pub fn time_collective(
         let mut seat = Seat { control: &control, rank, inbox };
         let device = &gpus[rank.index() % gpus.len()];
         let shares_gpus = ranks as usize > gpus.len();
-        time_rank(timing, library, ranks, (device, shares_gpus), &mut seat)
+        together(&mut seat, |seat| time_rank(timing, library, ranks, (device, shares_gpus), seat))
     });
-    let mut seconds = Vec::new();
-    for timed in timed {
-        seconds = timed?;
-    }
-    Ok(seconds)
+    let no_thread = || Err(Failure::new(Rank(0), None, FailureKind::Device, "the system refuses a thread"));
+    timed.into_iter().next().unwrap_or_else(no_thread)
 }
 
 /// Times a collective between the processes of a job, as all others do: seconds of each round, on all ranks.
 ///
 /// # Errors
-/// If NCCL or a GPU fails, another rank has failed, or the user stops it.
+/// If NCCL or a GPU fails, or the user stops it. Rank 0 has the first failure of a rank by itself.
 pub fn time_collective_of_process(
     timing: &Timing,
     library: &'static Library,
@@ -94,8 +91,32 @@ pub fn time_collective_of_process(
     host: &str,
     meeting: &mut dyn Meeting,
 ) -> Result<Vec<f64>, Failure> {
-    let (device, here, gpus) = process_gpu(host, meeting)?;
-    time_rank(timing, library, ranks, (&device, here > gpus), meeting)
+    together(meeting, |meeting| {
+        let chosen = gpus::choose(host, meeting)?;
+        time_rank(timing, library, ranks, (&chosen.device, chosen.most > 1), meeting)
+    })
+}
+
+/// Does a rank's part of something, and brings all failures to rank 0, which blames one.
+fn together<M: Meeting + ?Sized, R>(
+    meeting: &mut M,
+    part: impl FnOnce(&mut M) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    let rank = meeting.rank();
+    let done = part(meeting);
+    let report = match &done {
+        Ok(_) => RankReport::idle(rank, meeting.now_s()),
+        Err(failure) => {
+            meeting.abort(failure);
+            let end = RankEnd { failure: failure.clone(), status: None };
+            RankReport::failed(rank, meeting.now_s(), end)
+        }
+    };
+    let reports = meeting.gather(report);
+    match reports.and_then(|reports| first_failure(&reports, None)) {
+        Some(failure) => Err(failure),
+        None => done,
+    }
 }
 
 fn time_rank<M: Meeting + ?Sized>(
@@ -105,24 +126,28 @@ fn time_rank<M: Meeting + ?Sized>(
     (device, shares_gpus): (&Device, bool),
     meeting: &mut M,
 ) -> Result<Vec<f64>, Failure> {
+    let own = meeting.rank();
+    // Others may wait on the same GPU from the first call on: no memory is allocated or freed meanwhile.
+    let work = Work::new(timing, ranks, device).map_err(|error| failed(own, &error.into()))?;
     let mut rank = Connecting { meeting, device, stuck_after: timing.stuck_after };
     let timed = rank.begin(library, ranks, &["collectives".to_owned()], shares_gpus).and_then(|mut begun| {
-        let communicator = begun.pop().expect("one was begun").communicator;
-        let work = Work::new(timing, &communicator, device);
-        let work = work.map_err(|error| failed(rank.meeting.rank(), &error));
-        // It lives until the communicator has ended: to free memory is to wait for the GPU.
-        let timed = match &work {
-            Ok(work) => time_rounds(timing, &communicator, work, &mut rank),
-            Err(failure) => Err(failure.clone()),
-        };
-        // The first error says more than one of ending it.
-        let _ = match &timed {
-            Ok(_) => communicator.finish(Instant::now() + ENDS_WITHIN),
-            Err(_) => communicator.abort(),
-        };
+        let known = begun.pop().expect("one was begun");
+        let timed = time_rounds(timing, &known.communicator, &work, &mut rank);
+        match &timed {
+            // It has done its part; what fails now is of no interest.
+            Ok(_) => drop(known.communicator.finish(Instant::now() + ENDS_WITHIN)),
+            Err(failure) => {
+                rank.meeting.abort(failure);
+                abort([known]);
+            }
+        }
         timed
     });
-    timed.inspect_err(|failure| rank.meeting.abort(failure))
+    if timed.is_err() {
+        // Freeing it would wait for ever where the GPU does.
+        std::mem::forget(work);
+    }
+    timed
 }
 
 fn time_rounds<M: Meeting + ?Sized>(
@@ -144,7 +169,6 @@ fn time_rounds<M: Meeting + ?Sized>(
         work.stream.record(&end).map_err(|error| broken(error.into()))?;
         rank.wait(|| Ok(end.has_passed()?))?;
         let own_s = end.seconds_since(&begin).map_err(|error| broken(error.into()))?;
-        // Each begins when it has met the others, and the call lasts as long as on the rank where it is longest.
         let all = rank.meeting.barrier(&own_s.to_le_bytes()).map_err(|ended| ended_early(own, &ended))?;
         let times = all.iter().filter_map(|word| Some(f64::from_le_bytes(word.as_slice().try_into().ok()?)));
         seconds.push(times.fold(0.0, f64::max));
@@ -161,8 +185,8 @@ struct Work {
 }
 
 impl Work {
-    fn new(timing: &Timing, communicator: &Communicator, device: &Device) -> Result<Self, NcclError> {
-        let ranks = u64::from(communicator.ranks());
+    fn new(timing: &Timing, ranks: u32, device: &Device) -> Result<Self, GpuError> {
+        let ranks = u64::from(ranks);
         let part = timing.bytes / ranks / Element::F32.width() * Element::F32.width();
         let (given, got) = match timing.collective {
             Timed::AllGather => (part, ranks * part),

@@ -14,9 +14,10 @@ use zipwire_schedule::plan::{Exchange, OpKind, Plan, TransferKey};
 use zipwire_schedule::{Failure, Lane, OpId};
 
 use super::call::Call;
-use super::connect::{Connecting, Connections, Rooms, failed};
+use super::connect::{Connecting, Connections, Rooms, abort, failed};
 use super::kept::{self, Known};
 use crate::cuda::wire::{End, Moved, Own, Wire, transfers};
+use crate::report::Hello;
 use crate::transport::{Ended, Meeting, meets_by};
 
 /// One rank's end, and its communicators.
@@ -67,20 +68,18 @@ impl<'a, M: Meeting + ?Sized> Nccl<'a, M> {
         Self { meeting, connections, has_rounds, lanes, rooms, queued, moving }
     }
 
-    /// Keeps the communicators for a later run if all ranks have ended well. Otherwise aborts them, as their kernels may wait for ever.
-    pub(super) fn end(self, has_succeeded: bool) {
-        let rank = self.meeting.rank();
+    /// Keeps the communicators for a later run if all ranks have ended well.
+    pub(super) fn end(mut self, has_succeeded: bool) {
         if !has_succeeded {
+            self.give_up();
             // Freeing it would wait for ever where the GPU does.
             std::mem::forget(self.rooms);
+            return;
         }
+        let rank = self.meeting.rank();
         for LaneEnd { lane, id, communicator, .. } in self.lanes {
-            if has_succeeded {
-                let key = self.connections.key(rank, communicator.device(), lane);
-                kept::keep(key, Known { id, communicator });
-            } else if let Err(error) = communicator.abort() {
-                tracing::warn!("the communicator of lane {} does not end well: {error}", lane.name());
-            }
+            let key = self.connections.key(rank, communicator.device(), lane);
+            kept::keep(key, Known { id, communicator });
         }
     }
 
@@ -102,7 +101,12 @@ impl<'a, M: Meeting + ?Sized> Nccl<'a, M> {
 
     /// The transfers of an exchange that move something, by the groups in which they do.
     fn rounds(&self, machine: &Machine, op: OpId) -> VecDeque<Vec<TransferId>> {
-        let ids = transfers(machine, op);
+        let mut ids = transfers(machine, op);
+        // NCCL pairs sends and receives of two ranks by their order, and ends may list them differently.
+        ids.sort_by_key(|id| {
+            let key = machine.key(*id);
+            (key.src, key.dst, key.number)
+        });
         let round = |id: &TransferId| match &machine.op(op).kind {
             OpKind::Exchange(exchange) if self.has_rounds => round(exchange, id.direction, id.index),
             _ => 0,
@@ -189,12 +193,17 @@ impl<M: Meeting + ?Sized> Meeting for Nccl<'_, M> {
 }
 
 impl<M: Meeting + ?Sized> Wire for Nccl<'_, M> {
-    fn connect(&mut self, device: &Device, stuck_after: Duration) -> Result<(), Failure> {
+    fn give_up(&mut self) {
+        let lanes = self.lanes.drain(..);
+        abort(lanes.map(|LaneEnd { id, communicator, .. }| Known { id, communicator }));
+    }
+
+    fn connect(&mut self, device: &Device, hello: &Hello, stuck_after: Duration) -> Result<(), Failure> {
         if !self.lanes.is_empty() {
             return Ok(());
         }
         let mut rank = Connecting { meeting: &mut *self.meeting, device, stuck_after };
-        let connected = self.connections.connect(&mut rank, &mut self.rooms)?;
+        let connected = self.connections.connect(&mut rank, hello, &mut self.rooms)?;
         let end = |(lane, Known { id, communicator })| LaneEnd { lane, id, communicator, opening: None };
         self.lanes = connected.into_iter().map(end).collect();
         Ok(())

@@ -3,13 +3,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use zipwire_engine::Hello;
 use zipwire_engine::cuda::{CudaSetup, STUCK_AFTER, devices};
-use zipwire_engine::nccl;
+use zipwire_engine::nccl::{self, Timed, Timing};
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{FailureKind, Protocol, RunFailure, SegmentId};
 
 use crate::common::{exchange, payload, tamper};
-use crate::jobs::{controls, layer, run_well, run_with, with_delays};
+use crate::jobs::{ON_GPUS, controls, layer, run_well, run_with, with_delays};
 use crate::{Test, run_on};
 
 pub(crate) const TESTS: &[Test] = &[
@@ -21,6 +22,9 @@ pub(crate) const TESTS: &[Test] = &[
     ("failures::a_missing_receive_ends_all", a_missing_receive_ends_all),
     ("failures::a_missing_wait_is_noticed", a_missing_wait_is_noticed),
     ("failures::communicators_are_kept", communicators_are_kept),
+    ("failures::the_order_of_lists_has_no_part", the_order_of_lists_has_no_part),
+    ("failures::other_plans_are_told_before_ranks_connect", other_plans_are_told_before_ranks_connect),
+    ("failures::a_failure_while_timing_is_told", a_failure_while_timing_is_told),
     ("failures::cancelling_ends_all", cancelling_ends_all),
 ];
 
@@ -147,6 +151,51 @@ fn communicators_are_kept() {
     assert!(error.first.to_string().contains("ncclCommInitRankConfig"), "{error}");
     nccl::release();
     all_is_well();
+}
+
+/// Ends may list the transfers of an exchange differently.
+fn the_order_of_lists_has_no_part() {
+    for protocol in ON_GPUS {
+        let mut plan = layer(protocol);
+        let ops = plan.programs[1].ops.iter().filter(|op| op.kind.exchange().is_some());
+        for op in ops.map(|op| op.id.index()).collect::<Vec<_>>() {
+            tamper(&mut plan, 1, op, |kind| exchange(kind).receives.reverse());
+        }
+        run_well(&plan);
+    }
+}
+
+/// Ranks in processes plan by themselves; one that has planned something else is told so, and not that it does not connect.
+fn other_plans_are_told_before_ranks_connect() {
+    let plan = layer(Protocol::Native);
+    let devices = devices(1).unwrap();
+    let (library, payload) = (nccl::library::library().unwrap(), payload());
+    let setup = CudaSetup {
+        plan: &plan,
+        payload: &payload,
+        iterations: 0..1,
+        stuck_after: STUCK_AFTER,
+        devices: &devices,
+    };
+    let failure = nccl::run_with_hellos(&setup, library, &AtomicBool::new(false), |rank| {
+        let own = Hello::new(&plan);
+        if rank.0 == 2 { Hello { plan: "another".to_owned(), ..own } } else { own }
+    });
+    let failure = failure.unwrap_err();
+    assert_eq!(failure.first.kind, FailureKind::Mismatch, "{failure}");
+}
+
+fn a_failure_while_timing_is_told() {
+    let (library, gpus) = (nccl::library::library().unwrap(), devices(2).unwrap());
+    let stuck_after = Duration::from_secs(5);
+    let timing = Timing { collective: Timed::AllGather, bytes: 1 << 16, rounds: 3, stuck_after };
+    let time = || nccl::time_collective(&timing, library, 3, &gpus, &AtomicBool::new(false));
+    assert_eq!(time().unwrap().len(), 3);
+    controls().fail_nccl("ncclAllGather", 5);
+    let failure = time().unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Transport, "{failure}");
+    assert!(failure.detail.contains("ncclAllGather"), "{failure}");
+    assert_eq!(time().unwrap().len(), 3);
 }
 
 fn cancelling_ends_all() {

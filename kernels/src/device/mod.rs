@@ -47,6 +47,20 @@ pub unsafe fn take_all_queues() {
 }
 
 impl Device {
+    /// Ids of the GPUs that this process sees, in their order; another process that sees one of them finds the same id. Opens none.
+    ///
+    /// # Errors
+    /// As [`Self::count`].
+    pub fn ids() -> Result<Vec<[u8; 16]>, GpuError> {
+        let id = |ordinal: usize| {
+            let ordinal = i32::try_from(ordinal).expect("devices are few");
+            let device = check("cuDeviceGet", result::device::get(ordinal))?;
+            let uuid = check("cuDeviceGetUuid", result::device::get_uuid(device))?;
+            Ok(uuid.bytes.map(|byte| byte.to_ne_bytes()[0]))
+        };
+        (0..Self::count()?).map(id).collect()
+    }
+
     /// How many GPUs this machine has.
     ///
     /// # Errors
@@ -116,6 +130,15 @@ impl Device {
             CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
         };
         Ok(format!("sm_{}{}", self.attribute(MAJOR)?, self.attribute(MINOR)?))
+    }
+
+    /// Multiprocessors, each of which runs some blocks at a time.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    pub fn multiprocessors(&self) -> Result<u32, GpuError> {
+        let count = self.attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        Ok(u32::try_from(count).unwrap_or(0))
     }
 
     fn attribute(&self, attribute: sys::CUdevice_attribute) -> Result<i32, GpuError> {

@@ -131,6 +131,20 @@ impl Stream {
         check("cuMemsetD8Async", unsafe { result::memset_d8_async(address, byte, len, self.0.stream) })
     }
 
+    /// Whether all that is queued is done.
+    ///
+    /// # Errors
+    /// If something that the device did has failed.
+    pub fn is_idle(&self) -> Result<bool, GpuError> {
+        self.device().bind()?;
+        // SAFETY: the stream is alive.
+        match unsafe { sys::cuStreamQuery(self.raw()) } {
+            sys::CUresult::CUDA_SUCCESS => Ok(true),
+            sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            error => Err(GpuError::Driver { call: "cuStreamQuery", error: DriverError(error) }),
+        }
+    }
+
     /// Waits until all that is queued is done.
     ///
     /// # Errors

@@ -52,10 +52,13 @@ impl Executor for Nccl {
     }
 
     fn check(&self, prepared: &Prepared<'_>, index: usize) -> Result<(), ExecuteError> {
-        self.library()?;
+        let library = self.library()?;
         let plan = &prepared.planned(index).plan;
         let checked = nccl::check(plan).and_then(|()| match self.capabilities().ranks {
-            Ranks::Inside => check_gpus(prepared, plan),
+            Ranks::Inside => {
+                check_gpus(prepared, plan)?;
+                nccl::check_gpus(plan, library, gpus(prepared)?)
+            }
             // Each process finds out by itself whether its GPU has room.
             Ranks::Processes => Ok(()),
         });
@@ -89,12 +92,10 @@ impl Executor for Nccl {
                 (ran, run.plan.programs.len() > devices.len())
             }
             Ranks::Processes => {
-                let count = Device::count().map_err(gpu)?;
                 let mut guard = job();
                 let world = guard.as_mut().ok_or(ExecuteError::NoJob)?.begin_plan(self, prepared, run)?;
-                let here = world.members().iter().filter(|member| member.host == world.own().host).count();
                 let name = &prepared.experiment.variants[run.index].name;
-                (run_rank(world, name, run, payload, library)?, here > count)
+                run_rank(world, name, run, payload, library)?
             }
         };
         let report = ran.map_err(|failure| prepared.failed(run.index, self, failure))?;
@@ -111,7 +112,7 @@ impl Executor for Nccl {
             JobError::Failed
         })?;
         // Rank 0 has the reports of all, and says which failure came first.
-        run_rank(world, name, run, payload, library)?.map(|_| ()).map_err(|_| JobError::Failed)
+        run_rank(world, name, run, payload, library)?.0.map(|_| ()).map_err(|_| JobError::Failed)
     }
 
     fn time_library(
@@ -149,7 +150,7 @@ impl Executor for Nccl {
         bytes: u64,
         rounds: u32,
     ) -> Result<(), JobError> {
-        let timing = timing(operation, bytes, rounds, cuda::STUCK_AFTER);
+        let timing = timing(operation, bytes, rounds, world.patience());
         let timing = timing.ok_or_else(|| JobError::task(operation.name()))?;
         let library = library().map_err(|error| {
             world.refuse(&error.to_string());
@@ -201,9 +202,15 @@ fn run_rank(
     run: &PlanRun<'_>,
     payload: &Payload,
     library: &'static Library,
-) -> Result<RunResult, WorldError> {
+) -> Result<(RunResult, bool), WorldError> {
     let (iterations, stuck_after, host) =
         (run.iterations.clone(), world.patience(), world.own().host.clone());
     let setup = ProcessSetup { plan: run.plan, payload, iterations, stuck_after, library, host: &host };
-    world.run_meeting(name, run.plan, |meeting| nccl::run_process(&setup, meeting))
+    let mut shares_gpus = false;
+    let ran = world.run_meeting(name, run.plan, |meeting| {
+        let run = nccl::run_process(&setup, meeting);
+        shares_gpus = run.shares_gpus;
+        run.result
+    });
+    Ok((ran?, shares_gpus))
 }
