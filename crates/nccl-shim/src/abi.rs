@@ -9,8 +9,10 @@ pub(crate) type Comm = *mut c_void;
 /// A stream of CUDA (`cudaStream_t`, which is `CUstream`).
 pub(crate) type CudaStream = *mut c_void;
 
-/// `ncclSuccess`, `ncclUnhandledCudaError`, `ncclInternalError`, `ncclInvalidUsage`.
+/// `ncclSuccess`, `ncclSystemError`, `ncclInternalError`, `ncclInvalidUsage`.
 pub(crate) const SUCCESS: c_int = 0;
+pub(crate) const SYSTEM_ERROR: c_int = 2;
+pub(crate) const INTERNAL_ERROR: c_int = 3;
 pub(crate) const INVALID_USAGE: c_int = 5;
 
 /// `ncclUniqueId`, which calls take by value.

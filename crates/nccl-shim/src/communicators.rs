@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::abi::{Comm, SUCCESS};
 use crate::real::real;
+use crate::sync::Link;
 
 /// A communicator of this process.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct Communicator {
     pub(crate) rank_count: i32,
     /// Communicators that were made of it so far.
     children: AtomicU64,
+    /// What compresses its messages, if they are.
+    pub(crate) link: OnceLock<Link>,
 }
 
 /// Communicators by their handles.
@@ -38,7 +41,13 @@ impl Communicators {
     /// Notes a communicator that was made.
     pub(crate) fn insert(&self, comm: Comm, id: u64) -> Arc<Communicator> {
         let (rank, rank_count) = ranks_of(comm);
-        let made = Arc::new(Communicator { id, rank, rank_count, children: AtomicU64::new(0) });
+        let made = Arc::new(Communicator {
+            id,
+            rank,
+            rank_count,
+            children: AtomicU64::new(0),
+            link: OnceLock::new(),
+        });
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(comm as usize, made.clone());
         made
     }

@@ -24,7 +24,8 @@ pub(crate) struct Driver {
     context: unsafe extern "C" fn(*mut Context) -> c_int,
     set_context: unsafe extern "C" fn(Context) -> c_int,
     is_capturing: unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int,
-    exchange_mode: unsafe extern "C" fn(*mut c_int) -> c_int,
+    /// Missing in old drivers.
+    exchange_mode: Option<unsafe extern "C" fn(*mut c_int) -> c_int>,
     host_alloc: unsafe extern "C" fn(*mut *mut c_void, usize, c_uint) -> c_int,
     event: unsafe extern "C" fn(*mut Event, c_uint) -> c_int,
     record: unsafe extern "C" fn(Event, *mut c_void) -> c_int,
@@ -68,7 +69,9 @@ impl Driver {
             context: function!(c"cuCtxGetCurrent"),
             set_context: function!(c"cuCtxSetCurrent"),
             is_capturing: function!(c"cuStreamIsCapturing"),
-            exchange_mode: function!(c"cuThreadExchangeStreamCaptureMode"),
+            // SAFETY: the driver's function of this name has the type of the field.
+            exchange_mode: find(c"cuThreadExchangeStreamCaptureMode")
+                .map(|function| unsafe { std::mem::transmute::<*mut c_void, _>(function) }),
             host_alloc: function!(c"cuMemHostAlloc"),
             event: function!(c"cuEventCreate"),
             record: function!(c"cuEventRecord"),
@@ -102,8 +105,10 @@ impl Driver {
     /// Lets the calling thread allocate and ask for events while other threads capture.
     pub(crate) fn relax(&self) {
         let mut mode = RELAXED;
-        // SAFETY: it is a mode of this thread only.
-        unsafe { (self.exchange_mode)(&raw mut mode) };
+        if let Some(exchange) = self.exchange_mode {
+            // SAFETY: it is a mode of this thread only.
+            unsafe { exchange(&raw mut mode) };
+        }
     }
 
     /// Page-locked memory that is never freed, and an event, both of the calling thread's context.

@@ -6,16 +6,18 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use crate::abi::{Comm, CudaStream, SUCCESS, UniqueId, coded_type, type_of};
-use crate::communicators::id_of;
+use crate::abi::{Comm, CudaStream, INTERNAL_ERROR, SUCCESS, UniqueId, coded_type, type_of};
+use crate::communicators::{Communicator, id_of};
 use crate::driver::Driver;
 use crate::journal::{Entry, Life, Record};
 use crate::process::{Process, guarded};
 use crate::real::real;
 use crate::settings::{Mode, settings};
+use crate::sync::{self, Contexts, Group, Outcome};
 
 /// Calls that move data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +116,12 @@ impl Call {
             && coded.is_some_and(|dtype| settings.spec.codec().supports(dtype))
     }
 
+    /// Makes a call whose buffers are those of a program's call or staging memory, for a communicator and a stream of the program.
+    pub(crate) fn made(&self) -> c_int {
+        // SAFETY: as the caller promises; NCCL checks the rest.
+        unsafe { self.issue() }
+    }
+
     /// Makes the call.
     ///
     /// # Safety
@@ -170,7 +178,7 @@ impl Call {
     }
 }
 
-/// A communicator that a group makes: its handle is there when the group has ended.
+/// A communicator that is made: if by a group, its handle is there when the group has ended.
 struct Birth {
     name: &'static str,
     handle: *const Comm,
@@ -183,11 +191,17 @@ struct Thread {
     depth: Cell<u32>,
     group: Cell<u64>,
     births: RefCell<Vec<Birth>>,
+    /// Messages of the group that are compressed.
+    messages: RefCell<Group>,
 }
 
 thread_local! {
-    static THREAD: Thread =
-        const { Thread { depth: Cell::new(0), group: Cell::new(0), births: RefCell::new(Vec::new()) } };
+    static THREAD: Thread = Thread {
+        depth: Cell::new(0),
+        group: Cell::new(0),
+        births: RefCell::default(),
+        messages: RefCell::default(),
+    };
 }
 
 /// Number of the outermost group that this thread is in; 0 outside of groups.
@@ -196,21 +210,56 @@ fn group() -> u64 {
 }
 
 /// Looks at a call, and makes it.
-unsafe fn pass(call: Call) -> c_int {
-    if settings().mode == Mode::Stats {
-        guarded(|| note(call));
+fn pass(call: Call) -> c_int {
+    match settings().mode {
+        Mode::Off => call.made(),
+        Mode::Stats => {
+            guarded(|| note(call));
+            call.made()
+        }
+        Mode::Sync => guarded(|| compress(call)).flatten().unwrap_or_else(|| {
+            guarded(|| note(call));
+            call.made()
+        }),
     }
-    // SAFETY: it is the program's own call.
-    unsafe { call.issue() }
+}
+
+/// Makes a call with compressed messages; `None` if it is to be made as it is.
+fn compress(call: Call) -> Option<c_int> {
+    let process = Process::get();
+    let communicator = process.communicators.get(call.comm as Comm);
+    let wire = sync::wire_of(&call, &communicator)?;
+    if Driver::get().is_none_or(|driver| driver.is_capturing(call.stream as CudaStream)) {
+        return None;
+    }
+    let _contexts = Contexts::keep();
+    let add =
+        || THREAD.with(|thread| sync::add(&mut thread.messages.borrow_mut(), call, &communicator, wire));
+    if group() != 0 {
+        return Some(add());
+    }
+    let started = group_start();
+    if started != SUCCESS {
+        return Some(started);
+    }
+    let added = add();
+    let ended = group_end();
+    Some(if added == SUCCESS { ended } else { added })
 }
 
 /// Queues a line for a call, and perhaps a sample of its message.
 fn note(call: Call) {
     let process = Process::get();
+    if settings().log.is_none() {
+        return;
+    }
     let stream = call.stream as CudaStream;
     let is_capturing = Driver::get().is_some_and(|driver| driver.is_capturing(stream));
     let is_eligible = call.is_eligible();
-    let sample = if is_eligible && !is_capturing && call.send != 0 {
+    let communicator = process.communicators.get(call.comm as Comm);
+    // Ranks that are not the root send nothing, whatever they give.
+    let sends = !matches!(call.op, Op::Broadcast | Op::Bcast | Op::Scatter) || call.peer == communicator.rank;
+    let sample = if is_eligible && !is_capturing && sends && call.send != 0 {
         let dtype = coded_type(call.dtype, settings().assume).expect("eligible calls have such a type");
         process.sampler.take(call.send as u64, call.bytes(), dtype, stream)
     } else {
@@ -219,44 +268,84 @@ fn note(call: Call) {
     process.journal.push(Entry::Call(Record {
         time: SystemTime::now(),
         call,
-        communicator: process.communicators.get(call.comm as Comm),
+        communicator,
         group: group(),
         is_capturing,
         is_eligible,
         sample,
+        wire: None,
     }));
 }
 
-/// Notes a communicator that a call has made, or that the group which this thread is in will have made.
+/// Queues lines for messages that were compressed.
+fn note_outcomes(group: u64, outcomes: Vec<Outcome>) {
+    for Outcome { call, communicator, wire_bytes, is_resent } in outcomes {
+        Process::get().journal.push(Entry::Call(Record {
+            time: SystemTime::now(),
+            call,
+            communicator,
+            group,
+            is_capturing: false,
+            is_eligible: true,
+            sample: None,
+            wire: Some((wire_bytes, is_resent)),
+        }));
+    }
+}
+
+/// Notes a communicator that a call is making. [`settle`] goes on with it.
+fn born(name: &'static str, handle: *const Comm, (id, parent): (u64, u64)) {
+    if settings().mode != Mode::Off && !handle.is_null() {
+        let birth = Birth { name, handle, id, parent };
+        _ = THREAD.try_with(|thread| thread.births.borrow_mut().push(birth));
+    }
+}
+
+/// Registers the communicators that calls have made, unless a group has still to make them, and asks their ranks whether they compress. Returns
+/// `result`, which is that of the call, or why the ranks cannot be asked.
 ///
 /// # Safety
-/// The handle can be read, now or at the end of the group.
-unsafe fn born(name: &'static str, handle: *const Comm, result: c_int, id: u64, parent: u64) {
+/// NCCL has written the handles of all communicators that it has made.
+unsafe fn settle(result: c_int) -> c_int {
     const IN_PROGRESS: c_int = 7;
-    if settings().mode == Mode::Off || handle.is_null() || !matches!(result, SUCCESS | IN_PROGRESS) {
-        return;
+    if settings().mode == Mode::Off || group() != 0 {
+        return result;
     }
-    let birth = Birth { name, handle, id, parent };
-    guarded(|| match group() {
+    let births = THREAD.try_with(|thread| thread.births.take()).unwrap_or_default();
+    if !matches!(result, SUCCESS | IN_PROGRESS) {
+        return result;
+    }
+    let asked = guarded(|| {
         // SAFETY: as the caller promises.
-        0 => unsafe { register(&birth) },
-        _ => THREAD.with(|thread| thread.births.borrow_mut().push(birth)),
+        let made = births.iter().filter_map(|birth| unsafe { register(birth) });
+        let made: Vec<(Comm, Arc<Communicator>)> = made.collect();
+        let is_asked = settings().mode == Mode::Sync && result == SUCCESS && !made.is_empty();
+        if !is_asked || !made.iter().all(|(comm, _)| sync::is_ready(*comm)) {
+            return SUCCESS;
+        }
+        let _contexts = Contexts::keep();
+        sync::ask(&made)
     });
+    match asked {
+        Some(SUCCESS) | None => result,
+        Some(failed) => failed,
+    }
 }
 
 /// # Safety
 /// The handle can be read.
-unsafe fn register(birth: &Birth) {
+unsafe fn register(birth: &Birth) -> Option<(Comm, Arc<Communicator>)> {
     // SAFETY: as the caller promises.
     let comm = unsafe { birth.handle.read_volatile() };
     // A rank of no part in a split gets none.
     if comm.is_null() {
-        return;
+        return None;
     }
     let process = Process::get();
     let communicator = process.communicators.insert(comm, birth.id);
     let (time, name, parent) = (SystemTime::now(), birth.name, birth.parent);
-    process.journal.push(Entry::Life(Life { time, name, communicator, parent }));
+    process.journal.push(Entry::Life(Life { time, name, communicator: communicator.clone(), parent }));
+    Some((comm, communicator))
 }
 
 /// Notes that a communicator ends.
@@ -268,6 +357,9 @@ fn dies(name: &'static str, comm: Comm) {
         let process = Process::get();
         let (time, communicator) = (SystemTime::now(), process.communicators.get(comm));
         process.communicators.remove(comm);
+        if let Some(link) = communicator.link.get() {
+            link.retire();
+        }
         process.journal.push(Entry::Life(Life { time, name, communicator, parent: 0 }));
     });
 }
@@ -297,7 +389,8 @@ unsafe fn id_of_ids(ids: *const UniqueId, count: c_int) -> u64 {
     id_of(&[unsafe { std::slice::from_raw_parts(ids.cast(), count * size_of::<UniqueId>()) }])
 }
 
-const NONE: Call =
+/// A call without arguments.
+pub(crate) const NONE: Call =
     Call { op: Op::Send, send: 0, recv: 0, count: 0, dtype: 0, redop: 0, peer: -1, comm: 0, stream: 0 };
 
 /// `ncclAllGather`.
@@ -320,8 +413,7 @@ pub(crate) unsafe extern "C" fn ncclAllGather(
         stream: stream as usize,
         ..NONE
     };
-    // SAFETY: NCCL's for this call.
-    unsafe { pass(call) }
+    pass(call)
 }
 
 /// `ncclAllReduce`.
@@ -346,8 +438,7 @@ pub(crate) unsafe extern "C" fn ncclAllReduce(
         stream: stream as usize,
         ..NONE
     };
-    // SAFETY: NCCL's for this call.
-    unsafe { pass(call) }
+    pass(call)
 }
 
 /// `ncclReduceScatter`.
@@ -372,8 +463,7 @@ pub(crate) unsafe extern "C" fn ncclReduceScatter(
         stream: stream as usize,
         ..NONE
     };
-    // SAFETY: NCCL's for this call.
-    unsafe { pass(call) }
+    pass(call)
 }
 
 /// `ncclReduce`.
@@ -399,8 +489,7 @@ pub(crate) unsafe extern "C" fn ncclReduce(
         comm: comm as usize,
         stream: stream as usize,
     };
-    // SAFETY: NCCL's for this call.
-    unsafe { pass(call) }
+    pass(call)
 }
 
 /// `ncclBroadcast`.
@@ -425,8 +514,7 @@ pub(crate) unsafe extern "C" fn ncclBroadcast(
         stream: stream as usize,
         ..NONE
     };
-    // SAFETY: NCCL's for this call.
-    unsafe { pass(call) }
+    pass(call)
 }
 
 /// `ncclBcast`.
@@ -441,6 +529,7 @@ pub(crate) unsafe extern "C" fn ncclBcast(
 ) -> c_int {
     let call = Call {
         op: Op::Bcast,
+        send: recv as usize,
         recv: recv as usize,
         count,
         dtype,
@@ -449,8 +538,7 @@ pub(crate) unsafe extern "C" fn ncclBcast(
         stream: stream as usize,
         ..NONE
     };
-    // SAFETY: NCCL's for this call.
-    unsafe { pass(call) }
+    pass(call)
 }
 
 /// `ncclAlltoAll`.
@@ -473,8 +561,7 @@ pub(crate) unsafe extern "C" fn ncclAlltoAll(
         stream: stream as usize,
         ..NONE
     };
-    // SAFETY: NCCL's for this call.
-    unsafe { pass(call) }
+    pass(call)
 }
 
 /// `ncclGather`.
@@ -499,8 +586,7 @@ pub(crate) unsafe extern "C" fn ncclGather(
         stream: stream as usize,
         ..NONE
     };
-    // SAFETY: NCCL's for this call.
-    unsafe { pass(call) }
+    pass(call)
 }
 
 /// `ncclScatter`.
@@ -525,8 +611,7 @@ pub(crate) unsafe extern "C" fn ncclScatter(
         stream: stream as usize,
         ..NONE
     };
-    // SAFETY: NCCL's for this call.
-    unsafe { pass(call) }
+    pass(call)
 }
 
 /// `ncclSend`.
@@ -549,8 +634,7 @@ pub(crate) unsafe extern "C" fn ncclSend(
         stream: stream as usize,
         ..NONE
     };
-    // SAFETY: NCCL's for this call.
-    unsafe { pass(call) }
+    pass(call)
 }
 
 /// `ncclRecv`.
@@ -573,13 +657,33 @@ pub(crate) unsafe extern "C" fn ncclRecv(
         stream: stream as usize,
         ..NONE
     };
-    // SAFETY: NCCL's for this call.
-    unsafe { pass(call) }
+    pass(call)
 }
 
 /// `ncclGroupStart`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn ncclGroupStart() -> c_int {
+    group_start()
+}
+
+/// `ncclGroupEnd`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ncclGroupEnd() -> c_int {
+    group_end()
+}
+
+/// `ncclGroupSimulateEnd`: a group ends, and nothing of it is done.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn ncclGroupSimulateEnd(info: *mut c_void) -> c_int {
+    let function = real!(c"ncclGroupSimulateEnd", fn(*mut c_void));
+    if let Some((_, messages)) = leave_group() {
+        messages.give_back();
+    }
+    // SAFETY: NCCL's for this call.
+    unsafe { function(info) }
+}
+
+fn group_start() -> c_int {
     static GROUPS: AtomicU64 = AtomicU64::new(0);
     let function = real!(c"ncclGroupStart", fn());
     // SAFETY: it takes nothing.
@@ -594,28 +698,37 @@ pub(crate) unsafe extern "C" fn ncclGroupStart() -> c_int {
     result
 }
 
-/// `ncclGroupEnd`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ncclGroupEnd() -> c_int {
+/// Leaves a group. Returns the number and the messages of the outermost one.
+fn leave_group() -> Option<(u64, Group)> {
+    let left = THREAD.try_with(|thread| {
+        let depth = thread.depth.get();
+        thread.depth.set(depth.saturating_sub(1));
+        (depth == 1).then(|| (thread.group.replace(0), thread.messages.take()))
+    });
+    left.ok().flatten()
+}
+
+fn group_end() -> c_int {
     let function = real!(c"ncclGroupEnd", fn());
     // SAFETY: it takes nothing.
-    let result = unsafe { function() };
+    let end = || unsafe { function() };
     if settings().mode == Mode::Off {
-        return result;
+        return end();
     }
-    let births = THREAD.try_with(|thread| {
-        let depth = thread.depth.get().saturating_sub(1);
-        thread.depth.set(depth);
-        if depth > 0 {
-            return Vec::new();
-        }
-        thread.group.set(0);
-        thread.births.take()
-    });
-    if result == SUCCESS {
+    let Some((number, mut messages)) = leave_group() else { return end() };
+    if messages.is_empty() {
+        let result = end();
         // SAFETY: NCCL has just written the handles.
-        births.unwrap_or_default().iter().for_each(|birth| _ = guarded(|| unsafe { register(birth) }));
+        return unsafe { settle(result) };
     }
+    let _contexts = Contexts::keep();
+    guarded(|| messages.encode());
+    let result = end();
+    // SAFETY: as above.
+    let result = unsafe { settle(result) };
+    let completed = guarded(|| messages.complete(result));
+    let (result, outcomes) = completed.unwrap_or((INTERNAL_ERROR, Vec::new()));
+    guarded(|| note_outcomes(number, outcomes));
     result
 }
 
@@ -631,8 +744,8 @@ pub(crate) unsafe extern "C" fn ncclCommInitRank(
     // SAFETY: NCCL's for this call.
     unsafe {
         let result = function(made, ranks, id, rank);
-        born("comm_init_rank", made, result, id_of_ids(&raw const id, 1), 0);
-        result
+        born("comm_init_rank", made, (id_of_ids(&raw const id, 1), 0));
+        settle(result)
     }
 }
 
@@ -649,8 +762,8 @@ pub(crate) unsafe extern "C" fn ncclCommInitRankConfig(
     // SAFETY: NCCL's for this call.
     unsafe {
         let result = function(made, ranks, id, rank, config);
-        born("comm_init_rank_config", made, result, id_of_ids(&raw const id, 1), 0);
-        result
+        born("comm_init_rank_config", made, (id_of_ids(&raw const id, 1), 0));
+        settle(result)
     }
 }
 
@@ -669,8 +782,8 @@ pub(crate) unsafe extern "C" fn ncclCommInitRankScalable(
     // SAFETY: NCCL's for this call.
     unsafe {
         let result = function(made, ranks, rank, id_count, ids, config);
-        born("comm_init_rank_scalable", made, result, id_of_ids(ids, id_count), 0);
-        result
+        born("comm_init_rank_scalable", made, (id_of_ids(ids, id_count), 0));
+        settle(result)
     }
 }
 
@@ -690,9 +803,9 @@ pub(crate) unsafe extern "C" fn ncclCommInitAll(
         let number = ALL.fetch_add(1, Ordering::Relaxed);
         let id = id_of(&[&std::process::id().to_le_bytes(), &number.to_le_bytes()]);
         for index in 0..usize::try_from(count).unwrap_or(0) {
-            born("comm_init_all", made.wrapping_add(index), result, id, 0);
+            born("comm_init_all", made.wrapping_add(index), (id, 0));
         }
-        result
+        settle(result)
     }
 }
 
@@ -710,8 +823,8 @@ pub(crate) unsafe extern "C" fn ncclCommSplit(
     // SAFETY: NCCL's for this call.
     unsafe {
         let result = function(comm, color, key, made, config);
-        born("comm_split", made, result, id, parent);
-        result
+        born("comm_split", made, (id, parent));
+        settle(result)
     }
 }
 
@@ -730,8 +843,8 @@ pub(crate) unsafe extern "C" fn ncclCommShrink(
     // SAFETY: NCCL's for this call.
     unsafe {
         let result = function(comm, excluded, excluded_count, made, config, flags);
-        born("comm_shrink", made, result, id, parent);
-        result
+        born("comm_shrink", made, (id, parent));
+        settle(result)
     }
 }
 
@@ -750,8 +863,8 @@ pub(crate) unsafe extern "C" fn ncclCommGrow(
     unsafe {
         let (_, parent) = child_of(comm, b"grow");
         let result = function(comm, ranks, ids, rank, made, config);
-        born("comm_grow", made, result, 0, parent);
-        result
+        born("comm_grow", made, (0, parent));
+        settle(result)
     }
 }
 

@@ -44,6 +44,8 @@ pub(crate) struct Record {
     /// Whether it would be compressed.
     pub(crate) is_eligible: bool,
     pub(crate) sample: Option<Pending>,
+    /// Bytes that went over the wire, and whether the message came once more as it is; none if it was not compressed.
+    pub(crate) wire: Option<(u64, bool)>,
 }
 
 /// Beginning or end of a communicator.
@@ -85,6 +87,9 @@ impl Journal {
 
     /// Queues an entry. Never waits.
     pub(crate) fn push(&self, entry: Entry) {
+        if settings().log.is_none() {
+            return;
+        }
         if let Entry::Call(Record { call, .. }) = &entry {
             let (count, bytes) = &self.calls[call.op as usize];
             count.fetch_add(1, Ordering::Relaxed);
@@ -97,6 +102,10 @@ impl Journal {
 
     /// Starts the writer.
     pub(crate) fn start(&self, process: &'static Process, entries: Receiver<Entry>) {
+        if settings().log.is_none() {
+            self.has_ended.store(true, Ordering::Release);
+            return;
+        }
         // Signals of the process are for its own threads.
         // SAFETY: both sets are on the stack, and the mask is put back.
         let spawned = unsafe {
@@ -156,7 +165,7 @@ impl Writer {
     }
 
     fn open(process: &'static Process) -> Result<Self, String> {
-        let path = path(process);
+        let path = path(process).ok_or("no journal")?;
         let file = OpenOptions::new().create(true).append(true).open(&path);
         let file = file.map_err(|why| format!("no journal: ZIPWIRE_NCCL_LOG: `{path}`: {why}"))?;
         if settings().mode == Mode::Stats {
@@ -262,6 +271,9 @@ impl Writer {
             self.line,
             r#","stream":"{stream:#x}","capturing":{is_capturing},"eligible":{is_eligible}"#
         );
+        if let Some((bytes, is_resent)) = record.wire {
+            _ = write!(self.line, r#","wire_bytes":{bytes},"resent":{is_resent}"#);
+        }
         if let Some(Finding { bytes, entropy, ratio }) = finding {
             self.samples += 1;
             _ = write!(
@@ -328,14 +340,14 @@ impl std::fmt::Display for Number {
     }
 }
 
-/// Path of the journal of this process. Forked children have one of their own.
-fn path(process: &Process) -> String {
+/// Path of the journal of this process, if there is one. Forked children have one of their own.
+fn path(process: &Process) -> Option<String> {
     let pid = std::process::id().to_string();
     let rank = rank_of_environment().map_or_else(|| "-".to_owned(), |rank| rank.to_string());
-    let pattern = &settings().log;
+    let pattern = settings().log.as_deref()?;
     let path = pattern.replace("%p", &pid).replace("%r", &rank);
     let is_shared = !pattern.contains("%p") && (process.is_forked || !pattern.contains("%r"));
-    if is_shared { format!("{path}.{pid}") } else { path }
+    Some(if is_shared { format!("{path}.{pid}") } else { path })
 }
 
 /// Rank of the process, as launchers tell it: torchrun, SLURM, Open MPI, PMI.

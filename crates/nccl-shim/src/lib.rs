@@ -17,3 +17,4 @@ mod process;
 mod real;
 mod sample;
 mod settings;
+mod sync;

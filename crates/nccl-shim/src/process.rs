@@ -12,12 +12,14 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use crate::communicators::Communicators;
 use crate::journal::Journal;
 use crate::sample::Sampler;
+use crate::sync::Gpus;
 
 /// State of the process. It is never dropped.
 pub(crate) struct Process {
     pub(crate) communicators: Communicators,
     pub(crate) journal: Journal,
     pub(crate) sampler: Sampler,
+    pub(crate) gpus: Gpus,
     /// Whether a parent had such a state.
     pub(crate) is_forked: bool,
 }
@@ -44,8 +46,8 @@ impl Process {
         });
         let (journal, written) = Journal::new();
         let is_forked = IS_FORKED.load(Ordering::Relaxed);
-        let own =
-            Self { communicators: Communicators::default(), journal, sampler: Sampler::default(), is_forked };
+        let (communicators, sampler, gpus) = (Communicators::default(), Sampler::default(), Gpus::default());
+        let own = Self { communicators, journal, sampler, gpus, is_forked };
         let own = Box::into_raw(Box::new(own));
         match PROCESS.compare_exchange(null_mut(), own, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {

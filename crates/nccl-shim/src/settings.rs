@@ -5,9 +5,13 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use zipwire_codec::{DType, Spec};
+use zipwire_kernels::Coder;
 
 use crate::exports::Op;
 use crate::process::tell;
+
+/// Path of the journal in mode `stats`, if the environment has none.
+const LOG: &str = "zipwire-nccl.%r.%p.jsonl";
 
 /// Mode of the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +20,8 @@ pub(crate) enum Mode {
     Off,
     /// Each call is a line of the journal, and nothing is changed.
     Stats,
+    /// Messages are compressed, and calls wait for them.
+    Sync,
 }
 
 impl Mode {
@@ -24,6 +30,7 @@ impl Mode {
         match self {
             Self::Off => "off",
             Self::Stats => "stats",
+            Self::Sync => "sync",
         }
     }
 }
@@ -32,8 +39,8 @@ impl Mode {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) mode: Mode,
-    /// Path of the journal, with `%p` and `%r` in it.
-    pub(crate) log: String,
+    /// Path of the journal, with `%p` and `%r` in it; none if there is no journal.
+    pub(crate) log: Option<String>,
     /// Codec that compresses, or that the journal's ratios are of.
     pub(crate) spec: Spec,
     /// Bytes of the smallest message that is compressed.
@@ -52,7 +59,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             mode: Mode::Off,
-            log: "zipwire-nccl.%r.%p.jsonl".to_owned(),
+            log: None,
             spec: "tiered".parse().expect("it is a codec"),
             min_bytes: 4 << 20,
             ops: FAMILIES.iter().flat_map(|(_, ops)| *ops).copied().collect(),
@@ -82,12 +89,15 @@ fn parse(value: impl Fn(&str) -> Option<String>) -> Result<Settings, String> {
     if settings.mode == Mode::Off {
         return Ok(settings);
     }
-    if let Some(log) = value("ZIPWIRE_NCCL_LOG") {
-        settings.log = log;
-    }
+    settings.log = value("ZIPWIRE_NCCL_LOG").or((settings.mode == Mode::Stats).then(|| LOG.to_owned()));
     if let Some(codec) = value("ZIPWIRE_NCCL_CODEC") {
         let spec = codec.parse::<Spec>().and_then(Spec::complete);
         settings.spec = spec.map_err(|error| format!("ZIPWIRE_NCCL_CODEC: {error}").replace('\n', "; "))?;
+    }
+    if settings.mode == Mode::Sync
+        && let Err(why) = Coder::check(&settings.spec, DType::Bf16)
+    {
+        return Err(format!("ZIPWIRE_NCCL_CODEC: {why}").replace('\n', "; "));
     }
     if let Some(bytes) = value("ZIPWIRE_NCCL_MIN_BYTES") {
         let text = "ZIPWIRE_NCCL_MIN_BYTES takes bytes such as `4MiB`, `512KiB` or `1000000`";
@@ -117,6 +127,7 @@ fn mode(value: Option<&str>) -> Result<Mode, String> {
     match value {
         None | Some("off" | "0") => Ok(Mode::Off),
         Some("stats") => Ok(Mode::Stats),
+        Some("sync") => Ok(Mode::Sync),
         Some("on") => Err("ZIPWIRE_NCCL=on is no mode: write `sync`, which says that calls of compressed messages wait until these \
              have arrived. To compress without waiting, a stream would have to wait for a word that another stream writes, which CUDA may never run"
             .to_owned()),
@@ -182,7 +193,7 @@ mod tests {
             ("_TIMEOUT", "0.5"),
         ])
         .unwrap();
-        assert_eq!((settings.mode, settings.log.as_str()), (Mode::Stats, "log.%r"));
+        assert_eq!((settings.mode, settings.log.as_deref()), (Mode::Stats, Some("log.%r")));
         assert_eq!((settings.spec.to_string().as_str(), settings.min_bytes), ("window7", 65536));
         assert_eq!(settings.ops, [Op::AllGather, Op::Send, Op::Recv]);
         assert_eq!((settings.assume, settings.sample), (Some(DType::Bf16), 0));
@@ -209,6 +220,10 @@ mod tests {
             let why = of(&[("", mode), (name, value)]).unwrap_err();
             assert!(why.contains(expected) && !why.contains('\n'), "{name}={value}: {why}");
         }
+        // Kernels are needed to compress only.
+        assert!(of(&[("", "sync"), ("_CODEC", "raw")]).unwrap_err().contains("GPU kernels"));
+        assert_eq!(of(&[("", "stats"), ("_CODEC", "raw")]).unwrap().mode, Mode::Stats);
+        assert_eq!(of(&[("", "sync")]).unwrap().log, None);
         // Nothing is looked at while it is off.
         assert_eq!(of(&[("_MIN_BYTES", "x")]).unwrap().mode, Mode::Off);
     }

@@ -27,6 +27,7 @@ int ncclSend(ptr, size_t, int, int, ptr, ptr);
 int ncclRecv(ptr, size_t, int, int, ptr, ptr);
 int ncclGroupStart(void);
 int ncclGroupEnd(void);
+int ncclGroupSimulateEnd(ptr);
 int ncclCommInitRank(ptr*, int, id, int);
 int ncclCommInitRankConfig(ptr*, int, id, int, ptr);
 int ncclCommInitRankScalable(ptr*, int, int, int, id*, ptr);
@@ -62,6 +63,8 @@ static void all_of_them(void) {
     ncclGroupEnd();
     ncclCommSplit(comm, 5, 6, others, P(7));
     ncclGroupEnd();
+    ncclGroupStart();
+    ncclGroupSimulateEnd(P(121));
     ncclCommInitRankConfig(&comm, 4, i, 1, P(8));
     ncclCommInitRankScalable(&comm, 4, 1, 1, &i, P(9));
     ncclCommShrink(comm, P(10), 2, others, P(11), 1);

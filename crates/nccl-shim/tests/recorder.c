@@ -34,6 +34,7 @@ CALL(Send, (ptr b, size_t n, int d, int p, ptr c, ptr t), L(b), L(n), d, p, L(c)
 CALL(Recv, (ptr b, size_t n, int d, int p, ptr c, ptr t), L(b), L(n), d, p, L(c), L(t), 0, 0)
 CALL(GroupStart, (void), 0, 0, 0, 0, 0, 0, 0, 0)
 CALL(GroupEnd, (void), 0, 0, 0, 0, 0, 0, 0, 0)
+CALL(GroupSimulateEnd, (ptr i), L(i), 0, 0, 0, 0, 0, 0, 0)
 CALL(CommDestroy, (ptr c), L(c), 0, 0, 0, 0, 0, 0, 0)
 CALL(CommAbort, (ptr c), L(c), 0, 0, 0, 0, 0, 0, 0)
 

@@ -1,31 +1,17 @@
 //! The library in front of a NCCL that writes down each call: every call goes on as it came, and is a line of the journal.
 #![cfg(target_os = "linux")]
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The library, which cargo builds before it builds a test.
-fn library() -> PathBuf {
-    let test = std::env::current_exe().expect("the system tells where this program is");
-    let library = test.with_file_name("libzipwire_nccl.so");
-    assert!(library.is_file(), "{} is there", library.display());
-    library
-}
-
-fn run(command: &mut Command) -> Output {
-    let output = command.output().unwrap_or_else(|why| panic!("{command:?}: {why}"));
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    output
-}
-
-fn compiler() -> Command {
-    Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()))
-}
+use common::{compiler, library, run};
 
 /// A folder with a NCCL that writes calls down, and a program that is linked to it.
 struct Bench(TempDir);
