@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use crate::process::tell;
 
-/// Names that NCCL is opened by where it is not behind this library: a file of the environment, and its own name.
+/// Names that NCCL is opened by where it is not behind this library: a file or a folder of the environment, and its own name.
 const VARIABLE: &str = "ZIPWIRE_NCCL_LIB";
 const LIBRARY: &CStr = c"libnccl.so.2";
 
@@ -52,7 +52,11 @@ pub(crate) fn find(name: &CStr) -> *mut c_void {
 fn library() -> *mut c_void {
     static LIBRARY_HANDLE: OnceLock<usize> = OnceLock::new();
     *LIBRARY_HANDLE.get_or_init(|| {
-        let named = std::env::var(VARIABLE).ok().and_then(|name| CString::new(name).ok());
+        let named = std::env::var(VARIABLE).ok().map(|name| {
+            let is_folder = std::path::Path::new(&name).is_dir();
+            if is_folder { format!("{name}/{}", LIBRARY.to_string_lossy()) } else { name }
+        });
+        let named = named.and_then(|name| CString::new(name).ok());
         let name = named.as_deref().unwrap_or(LIBRARY);
         let flags = libc::RTLD_NOW | libc::RTLD_LOCAL;
         // SAFETY: NCCL is loaded as its own users do; its constructors are those of any C++ library.

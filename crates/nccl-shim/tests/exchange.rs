@@ -148,6 +148,11 @@ fn same_bytes_in_all_modes(ranks: usize, rounds: &str, seeds: std::ops::Range<u6
                 }
                 _ => assert_eq!(all, 0, "{name}"),
             }
+            if name == "stats" {
+                let sampled = end.journals.iter().flatten().filter(|line| line.get("sample").is_some());
+                let ratios = sampled.filter_map(|line| line["sample"]["ratio"].as_f64());
+                assert!(ratios.into_iter().any(|ratio| ratio < 0.8), "messages are sampled");
+            }
         }
     }
 }
