@@ -22,6 +22,10 @@ int cuStreamSynchronize(ptr);
 int cuMemAlloc_v2(u64*, size_t);
 int cuMemcpyHtoD_v2(u64, const void*, size_t);
 int cuMemcpyDtoH_v2(void*, u64, size_t);
+int cuStreamBeginCapture_v2(ptr, int);
+int cuStreamEndCapture(ptr, ptr*);
+int cuGraphInstantiateWithFlags(ptr*, ptr, u64);
+int cuGraphLaunch(ptr, ptr);
 int ncclGetUniqueId(id*);
 int ncclCommInitRank(ptr*, int, id, int);
 int ncclCommSplit(ptr, int, int, ptr*, ptr);
@@ -250,6 +254,37 @@ static void crossed(void) {
     look();
 }
 
+/* Messages of a captured stream, which a graph sends twice: as they are, because nothing can be waited for. */
+static void captured(void) {
+    ptr graph, whole;
+    u64 in[2], out[2];
+    size_t values = 16384;
+    MUST(ncclGroupStart());
+    for (int from = 0; from < 2; from++) move((message){from, 1 - from, BF16, 0, 0, 0, values, {0, 0}, 4 + from});
+    MUST(ncclGroupEnd());
+    MUST(cuStreamSynchronize(streams[0]));
+    look();
+    in[0] = filled(2 * values, 0, WEIGHTS, 6 + rank);
+    out[0] = take(2 * values, 0);
+    in[1] = filled(2 * values, 0, WEIGHTS, 8 + rank);
+    out[1] = take(4 * values, 0);
+    MUST(cuStreamBeginCapture_v2(streams[0], 1));
+    MUST(ncclGroupStart());
+    MUST(ncclSend(in[0], values, BF16, 1 - rank, comms[0], streams[0]));
+    MUST(ncclRecv(out[0], values, BF16, 1 - rank, comms[0], streams[0]));
+    MUST(ncclGroupEnd());
+    MUST(ncclAllGather(in[1], out[1], values, BF16, comms[0], streams[0]));
+    MUST(cuStreamEndCapture(streams[0], &graph));
+    MUST(cuGraphInstantiateWithFlags(&whole, graph, 0));
+    for (int k = 0; k < 2; k++) {
+        MUST(cuGraphLaunch(whole, streams[0]));
+        MUST(cuStreamSynchronize(streams[0]));
+    }
+    expect(out[0], 2 * values, WEIGHTS, 6 + (1 - rank));
+    for (int r = 0; r < 2; r++) expect(out[1] + 2 * values * r, 2 * values, WEIGHTS, 8 + r);
+    look();
+}
+
 static void meet(const char* file, id* i) {
     char name[512];
     snprintf(name, sizeof name, "%s.part", file);
@@ -286,6 +321,7 @@ int main(int argc, char** argv) {
     MUST(ncclCommInitRank(&comms[0], ranks, i, rank));
     MUST(ncclCommSplit(comms[0], 0, rank, &comms[1], 0));
     if (!strcmp(argv[1], "crossed")) crossed();
+    else if (!strcmp(argv[1], "captured")) captured();
     else rounds(strtoull(argv[5], 0, 10), atoi(argv[6]));
     MUST(cuCtxGetCurrent(&now));
     must(now != context, "the context has changed");

@@ -205,6 +205,24 @@ fn a_rank_without_memory_gets_the_same_bytes() {
     assert!(resent * 4 > all, "{all} messages, {resent} once more");
 }
 
+/// A captured stream cannot be waited for: its messages go as they are, and are neither sampled nor taken for others.
+#[test]
+fn captured_messages_are_not_compressed() {
+    let Some(job) = Job::new() else { return };
+    let plain = job.run(&["captured", "1", "1"], &[&[], &[]]);
+    for mode in [&STATS[..], &SYNC] {
+        let end = job.run(&["captured", "1", "1"], &[mode, mode]);
+        assert_eq!(end.digests, plain.digests);
+        let captured: Vec<&Value> =
+            end.journals.iter().flatten().filter(|line| line["capturing"] == true).collect();
+        assert_eq!(captured.len(), 6, "a send, a receive and an all-gather of two ranks");
+        let is_plain = |line: &&Value| line.get("wire_bytes").or(line.get("sample")).is_none();
+        assert!(captured.iter().all(is_plain), "{captured:?}");
+        // Those before the capture are.
+        assert_eq!(compressed(&end).0, if mode.len() == SYNC.len() { 4 } else { 0 });
+    }
+}
+
 /// Calls wait in mode `sync`, so ranks that only go on when others do hang in it. They say so, once, and hang on; without it they do not.
 #[test]
 fn a_rank_that_waits_too_long_says_for_what() {
