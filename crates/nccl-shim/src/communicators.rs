@@ -20,7 +20,7 @@ pub(crate) struct Communicator {
     pub(crate) rank_count: i32,
     /// Communicators that were made of it so far.
     children: AtomicU64,
-    /// What compresses its messages, if they are.
+    /// GPU and memory for its messages, if they are compressed.
     pub(crate) link: OnceLock<Link>,
 }
 

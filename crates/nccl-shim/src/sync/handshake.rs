@@ -85,7 +85,7 @@ fn question(comm: Comm, communicator: &Communicator) -> Result<Question<'_>, Gpu
     Ok(Question { comm, communicator, link, stream, event, answers })
 }
 
-/// What a communicator needs to compress.
+/// GPU and memory that a communicator needs to compress.
 fn link(device: &Device, ranks: u64) -> Result<Link, GpuError> {
     let gpu = Process::get().gpus.get(device.ordinal(), &settings().spec)?;
     let places = Mutex::new(Some(gpu.places(ranks)?));
@@ -128,7 +128,8 @@ impl Question<'_> {
                 communicator.id
             )
         })?;
-        let answers = answers.read()?;
+        // Kept: memory is freed only when all streams of the device are done, and ranks may wait for one another in these.
+        let answers = std::mem::ManuallyDrop::new(answers).read()?;
         let (first, others) =
             answers.as_chunks::<{ ANSWER_BYTES as usize }>().0.split_first().expect("there is a rank");
         let differs = others.iter().position(|answer| answer[..8] != first[..8]);

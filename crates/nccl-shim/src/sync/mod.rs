@@ -1,12 +1,12 @@
 //! Mode `sync`: messages of BF16 values are compressed on the GPU, and calls wait until they have arrived.
 //!
-//! - [`handshake`]: the ranks of a new communicator make sure that they will decide alike.
-//! - [`wire`]: lengths, which follow from the number of values.
-//! - [`message`]: a call as what is coded and what NCCL is asked to move.
-//! - [`group`]: all messages between `ncclGroupStart` and `ncclGroupEnd`: NCCL's own calls go on in their order, with staging memory in the place of
+//! - `handshake`: the ranks of a new communicator make sure that they will decide alike.
+//! - `wire`: lengths, which follow from the number of values.
+//! - `message`: a call as what is coded and what NCCL is asked to move.
+//! - `group`: all messages between `ncclGroupStart` and `ncclGroupEnd`: NCCL's own calls go on in their order, with staging memory in the place of
 //!   the values. Before the group ends, encoders are queued; behind it decoders, and the thread waits for them. Messages that did not fit
 //!   come once more, as they are, in a second group: both ends have seen the same lengths.
-//! - [`gpu`]: memory and kernels; [`wait`]: waits that tell when they take long.
+//! - `gpu`: memory and kernels; `wait`: waits that tell when they take long.
 //!
 //! Nothing is decided by what only one end knows. An end that has no memory for a message says so by the length that goes ahead (a sender), or
 //! receives the wire in the place of the values and decodes it on the CPU (a receiver).

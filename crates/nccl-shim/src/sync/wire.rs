@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The length of the wire follows from the codec and the number of values alone, so both ends know it: the static section and a *budget* for the
-//! dynamic one, which is a share of the room that the dynamic section can take at most ([`share`]) and 4096 bytes. The length of the dynamic
+//! dynamic one, which is a share of the room that the dynamic section can take at most (`share`) and 4096 bytes. The length of the dynamic
 //! section goes ahead, in a message of 8 bytes; one that is greater than the budget says that the message comes once more as it is.
 
 use zipwire_codec::{Codec, DType, DecodeError, FrameShape, Layout, decode};

@@ -1,4 +1,4 @@
-//! What tests of the library share.
+//! Helpers of the tests: the library, the C compiler, commands.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
