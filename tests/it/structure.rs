@@ -10,7 +10,7 @@ use zipwire::codec::{DType, FrameInfo, Layout, Spec, encode_to_vec};
 
 /// Who may use whom among the crates of the workspace, less the `zipwire-` of their names. `sim` never sees `engine`, nor the
 /// reverse, and neither sees the files of `traces`.
-const ALLOWED: [(&str, &str); 20] = [
+const ALLOWED: [(&str, &str); 21] = [
     ("codec", ""),
     ("kernels", "codec"),
     ("models", "codec kernels"),
@@ -26,6 +26,7 @@ const ALLOWED: [(&str, &str); 20] = [
     ("sim", "codec serving cluster schedule timeline payload"),
     ("mpi", ""),
     ("nccl", "kernels"),
+    ("nccl-shim", "codec kernels"),
     ("engine", "codec kv serving cluster schedule timeline payload kernels mpi nccl"),
     (
         "runner",

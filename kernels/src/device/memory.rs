@@ -8,11 +8,12 @@ use cudarc::driver::{result, sys};
 use super::Device;
 use crate::error::{GpuError, check};
 
-/// Bytes on a device. Freed with the last region of it, after all work of the device is done.
+/// Bytes on a device. Freed with the last region of it, after all work of the device is done, if they were allocated here.
 #[derive(Debug)]
 pub struct DeviceBuffer {
     address: sys::CUdeviceptr,
     device: Device,
+    is_owned: bool,
 }
 
 /// A range of a [`DeviceBuffer`], which lives as long as its regions.
@@ -59,8 +60,17 @@ impl DeviceRegion {
         let room = usize::try_from(len.max(1)).expect("lengths have as many bits as addresses");
         // SAFETY: nothing reads the bytes as anything but bytes.
         let address = check("cuMemAlloc", unsafe { result::malloc_sync(room) })?;
-        let buffer = Arc::new(DeviceBuffer { address, device: device.clone() });
+        let buffer = Arc::new(DeviceBuffer { address, device: device.clone(), is_owned: true });
         Ok(Self { buffer, offset: 0, len })
+    }
+
+    /// Memory that somebody else has allocated, such as the tensors of a caller. It is not freed here.
+    ///
+    /// # Safety
+    /// There must be `len` bytes at the address that kernels and copies of the device reach, for as long as this region or a part of it is used.
+    pub unsafe fn foreign(device: &Device, address: u64, len: u64) -> Self {
+        let buffer = Arc::new(DeviceBuffer { address, device: device.clone(), is_owned: false });
+        Self { buffer, offset: 0, len }
     }
 
     /// The buffer that it is in.
@@ -184,6 +194,9 @@ impl HostBuffer {
 
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
+        if !self.is_owned {
+            return;
+        }
         // What is queued may still use it.
         let done = self.device.synchronize();
         // SAFETY: it was allocated once, and nothing uses it any more.

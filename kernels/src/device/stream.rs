@@ -19,6 +19,7 @@ pub struct Stream(Arc<Queue>);
 struct Queue {
     stream: sys::CUstream,
     device: Device,
+    is_owned: bool,
 }
 
 // SAFETY: the driver's handles can be used from any thread.
@@ -35,7 +36,15 @@ impl Stream {
         device.bind()?;
         let stream =
             check("cuStreamCreate", result::stream::create(result::stream::StreamKind::NonBlocking))?;
-        Ok(Self(Arc::new(Queue { stream, device: device.clone() })))
+        Ok(Self(Arc::new(Queue { stream, device: device.clone(), is_owned: true })))
+    }
+
+    /// A stream that somebody else has made, such as a caller's `cudaStream_t`; null is the default stream. It is not destroyed here.
+    ///
+    /// # Safety
+    /// It must be a stream of the device's primary context, and live as long as a clone of this value.
+    pub unsafe fn borrowed(device: &Device, stream: *mut c_void) -> Self {
+        Self(Arc::new(Queue { stream: stream.cast(), device: device.clone(), is_owned: false }))
     }
 
     /// The device.
@@ -167,6 +176,9 @@ impl Stream {
 
 impl Drop for Queue {
     fn drop(&mut self) {
+        if !self.is_owned {
+            return;
+        }
         // SAFETY: it was created once; the driver lets what is queued run to its end.
         let destroyed = self.device.bind().map(|()| unsafe { result::stream::destroy(self.stream) });
         debug_assert!(destroyed.as_ref().map_or(true, |result| is_released(*result)), "{destroyed:?}");

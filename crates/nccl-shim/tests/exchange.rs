@@ -1,0 +1,246 @@
+//! Ranks that exchange messages above a fake NCCL and a fake driver, without the library and with it in each mode: the same bytes arrive.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use zipwire_codec::DType;
+use zipwire_emulation::{BuildError, Emulation};
+
+use common::{compiler, library, run};
+
+/// The fake libraries with the kernels of some codecs; none, with a line, on machines that have no C++ compiler.
+fn emulation() -> Option<&'static Emulation> {
+    static EMULATION: OnceLock<Option<Emulation>> = OnceLock::new();
+    let build = || {
+        let sources = zipwire_kernels::sources();
+        let is_used = |name| ["tiered", "window7"].contains(&name);
+        let sources =
+            sources.iter().filter(|source| is_used(source.name) && source.dtype == Some(DType::Bf16));
+        let texts: Vec<&str> = sources.map(|source| source.text.as_str()).collect();
+        match Emulation::build(&texts, "tests") {
+            Err(why) if BuildError::is_absence(&why) => {
+                eprintln!("skipped: {why}");
+                None
+            }
+            built => Some(built.expect("the kernels compile")),
+        }
+    };
+    EMULATION.get_or_init(build).as_ref()
+}
+
+/// A folder with the program of a rank.
+struct Job {
+    folder: TempDir,
+    emulation: &'static Emulation,
+}
+
+/// How a job ended.
+struct End {
+    digests: Vec<String>,
+    told: String,
+    journals: Vec<Vec<Value>>,
+}
+
+impl Job {
+    fn new() -> Option<Self> {
+        let (emulation, folder) =
+            (emulation()?, tempfile::tempdir().expect("there is a folder for temporary files"));
+        let libraries = libraries(emulation);
+        run(compiler()
+            .args(["-O2", "-o"])
+            .arg(folder.path().join("exchange"))
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exchange.c"))
+            .args([libraries.join("libcuda.so.1"), libraries.join("libnccl.so.2")]));
+        Some(Self { folder, emulation })
+    }
+
+    /// Runs ranks of `what`: `environment` gives variables to each.
+    fn run(&self, what: &[&str], environment: &[&[(&str, &str)]]) -> End {
+        let ranks = self.start(what, environment);
+        let mut end = End { digests: Vec::new(), told: String::new(), journals: Vec::new() };
+        let mut failed = false;
+        for rank in ranks {
+            let output = rank.wait_with_output().expect("it has been started");
+            failed |= !output.status.success();
+            end.told += &String::from_utf8_lossy(&output.stderr);
+            end.digests.push(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        assert!(!failed, "{what:?}: {}", end.told);
+        end.journals = self.take_journals();
+        end
+    }
+
+    fn start(&self, what: &[&str], environment: &[&[(&str, &str)]]) -> Vec<Child> {
+        let id = self.folder.path().join("id");
+        _ = fs::remove_file(&id);
+        let rank = |(rank, own): (usize, &&[(&str, &str)])| {
+            let mut command = Command::new(self.folder.path().join("exchange"));
+            command.arg(what[0]).args([rank, environment.len()].map(|number| number.to_string())).arg(&id);
+            command.args(&what[1..]).envs(self.emulation.environment()).current_dir(self.folder.path());
+            // Ranks on one GPU: each of a host of its own.
+            command.env("NCCL_HOSTID", rank.to_string()).env("RANK", rank.to_string());
+            if !own.is_empty() {
+                command.env("LD_PRELOAD", library()).envs(own.iter().copied());
+            }
+            command
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("the program has been compiled")
+        };
+        environment.iter().enumerate().map(rank).collect()
+    }
+
+    fn take_journals(&self) -> Vec<Vec<Value>> {
+        let entries = fs::read_dir(self.folder.path()).expect("the folder is there");
+        let paths: Vec<PathBuf> = entries.map(|entry| entry.expect("it can be read").path()).collect();
+        let is_journal = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "jsonl");
+        let read = |path: &PathBuf| {
+            let text = fs::read_to_string(path).expect("it can be read");
+            fs::remove_file(path).expect("it can be removed");
+            text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+        };
+        paths.iter().filter(is_journal).map(read).collect()
+    }
+}
+
+fn libraries(emulation: &Emulation) -> PathBuf {
+    let paths = emulation.environment().into_iter().find(|(name, _)| name == "LD_LIBRARY_PATH");
+    let (_, paths) = paths.expect("libraries are found by it");
+    std::env::split_paths(&paths).next().expect("the fake ones are first")
+}
+
+const SYNC: [(&str, &str); 3] =
+    [("ZIPWIRE_NCCL", "sync"), ("ZIPWIRE_NCCL_MIN_BYTES", "2000"), ("ZIPWIRE_NCCL_LOG", "log-%r-%p.jsonl")];
+const STATS: [(&str, &str); 4] = [
+    ("ZIPWIRE_NCCL", "stats"),
+    ("ZIPWIRE_NCCL_MIN_BYTES", "2000"),
+    ("ZIPWIRE_NCCL_LOG", "log-%r-%p.jsonl"),
+    ("ZIPWIRE_NCCL_SAMPLE", "2"),
+];
+
+/// Lines of compressed messages, and how many of them came once more.
+fn compressed(end: &End) -> (usize, usize) {
+    let lines = || end.journals.iter().flatten().filter(|line| line.get("wire_bytes").is_some());
+    (lines().count(), lines().filter(|line| line["resent"] == true).count())
+}
+
+fn same_bytes_in_all_modes(ranks: usize, rounds: &str, seeds: std::ops::Range<u64>) {
+    let Some(job) = Job::new() else { return };
+    for seed in seeds {
+        let what = ["rounds", &seed.to_string(), rounds];
+        let plain = job.run(&what, &vec![&[][..]; ranks]);
+        for (name, mode) in [("off", &[("ZIPWIRE_NCCL", "off")][..]), ("stats", &STATS), ("sync", &SYNC)] {
+            let end = job.run(&what, &vec![mode; ranks]);
+            assert_eq!(end.digests, plain.digests, "{name}, seed {seed}");
+            let (all, resent) = compressed(&end);
+            match name {
+                "sync" => {
+                    assert!(all > resent && resent > 0, "seed {seed}: {all} messages, {resent} once more");
+                }
+                _ => assert_eq!(all, 0, "{name}"),
+            }
+            if name == "stats" {
+                let sampled = end.journals.iter().flatten().filter(|line| line.get("sample").is_some());
+                let ratios = sampled.filter_map(|line| line["sample"]["ratio"].as_f64());
+                assert!(ratios.into_iter().any(|ratio| ratio < 0.8), "messages are sampled");
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_are_the_same_in_all_modes() {
+    same_bytes_in_all_modes(3, "60", 1..2);
+}
+
+#[test]
+#[ignore = "wide: ten thousand groups"]
+fn bytes_are_the_same_in_ten_thousand_groups() {
+    same_bytes_in_all_modes(3, "1000", 1..6);
+    same_bytes_in_all_modes(2, "1000", 6..11);
+}
+
+/// Ranks that decide otherwise would take one another's bytes for what they are not: they see so, say so once, and compress nothing.
+#[test]
+fn ranks_with_other_settings_compress_nothing() {
+    let Some(job) = Job::new() else { return };
+    let what = ["rounds", "3", "10"];
+    let plain = job.run(&what, &[&[], &[]]);
+    let other = [&SYNC[..], &[("ZIPWIRE_NCCL_CODEC", "window7")]].concat();
+    let end = job.run(&what, &[&SYNC, &other]);
+    assert_eq!(end.digests, plain.digests);
+    assert_eq!(compressed(&end).0, 0);
+    // Once for each of two communicators.
+    assert_eq!(
+        end.told.matches("is not compressed: ranks 0 and 1 have different").count(),
+        2,
+        "{}",
+        end.told
+    );
+    // The same of both is another codec for both.
+    let end = job.run(&what, &[&other, &other]);
+    assert_eq!((end.digests == plain.digests, compressed(&end).0 > 0), (true, true), "{}", end.told);
+}
+
+/// A rank without memory for messages sends them as they are, and decodes what it receives on the CPU.
+#[test]
+fn a_rank_without_memory_gets_the_same_bytes() {
+    let Some(job) = Job::new() else { return };
+    let what = ["rounds", "4", "40"];
+    let plain = job.run(&what, &[&[], &[]]);
+    // The program has 64 MiB of it, the places for lengths of two communicators 128 KiB.
+    let poor = [&SYNC[..], &[("EXCHANGE_MEMORY", "65736")]].concat();
+    let end = job.run(&what, &[&SYNC, &poor]);
+    assert_eq!(end.digests, plain.digests, "{}", end.told);
+    let (all, resent) = compressed(&end);
+    assert!(resent * 4 > all, "{all} messages, {resent} once more");
+}
+
+/// A captured stream cannot be waited for: its messages go as they are, and are neither sampled nor taken for others.
+#[test]
+fn captured_messages_are_not_compressed() {
+    let Some(job) = Job::new() else { return };
+    let plain = job.run(&["captured", "1", "1"], &[&[], &[]]);
+    for mode in [&STATS[..], &SYNC] {
+        let end = job.run(&["captured", "1", "1"], &[mode, mode]);
+        assert_eq!(end.digests, plain.digests);
+        let captured: Vec<&Value> =
+            end.journals.iter().flatten().filter(|line| line["capturing"] == true).collect();
+        assert_eq!(captured.len(), 6, "a send, a receive and an all-gather of two ranks");
+        let is_plain = |line: &&Value| line.get("wire_bytes").or(line.get("sample")).is_none();
+        assert!(captured.iter().all(is_plain), "{captured:?}");
+        // Those before the capture are.
+        assert_eq!(compressed(&end).0, if mode.len() == SYNC.len() { 4 } else { 0 });
+    }
+}
+
+/// Calls wait in mode `sync`, so ranks that only go on when others do hang in it. They say so, once, and hang on; without it they do not.
+#[test]
+fn a_rank_that_waits_too_long_says_for_what() {
+    let Some(job) = Job::new() else { return };
+    job.run(&["crossed", "1", "1"], &[&[], &[]]);
+    let sync = [&SYNC[..], &[("ZIPWIRE_NCCL_TIMEOUT", "0.3")]].concat();
+    let ranks = job.start(&["crossed", "1", "1"], &[&sync, &sync]);
+    for mut rank in ranks {
+        let stderr = BufReader::new(rank.stderr.take().expect("it is piped"));
+        let mut lines = stderr.lines().map(|line| line.expect("it is text"));
+        let is_told = |line: &String| line.contains("still waiting for recv of 16384 values, peer");
+        assert!(lines.by_ref().any(|line| is_told(&line)), "a rank ends without a word");
+        // More than three times the time after which it tells.
+        std::thread::sleep(Duration::from_secs(1));
+        assert!(rank.try_wait().expect("it has been started").is_none(), "it hangs");
+        rank.kill().expect("it is there");
+        rank.wait().expect("it ends");
+        assert_eq!(lines.filter(is_told).count(), 0, "it tells once");
+    }
+}

@@ -1,0 +1,211 @@
+//! The library in front of a NCCL that writes down each call: every call goes on as it came, and is a line of the journal.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use common::{compiler, library, run};
+
+/// A folder with a NCCL that writes calls down, and a program that is linked to it.
+struct Bench(TempDir);
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("there is a folder for temporary files");
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+        let nccl = folder.path().join("libnccl.so.2");
+        run(compiler()
+            .args(["-O1", "-shared", "-fPIC", "-Wl,-soname,libnccl.so.2", "-o"])
+            .arg(&nccl)
+            .arg(sources.join("recorder.c")));
+        run(compiler()
+            .args(["-O1", "-pthread", "-o"])
+            .arg(folder.path().join("calls"))
+            .arg(sources.join("calls.c"))
+            .arg(&nccl)
+            .arg("-Wl,-rpath,$ORIGIN"));
+        Self(folder)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn calls(&self, what: &str) -> Command {
+        let mut command = Command::new(self.path().join("calls"));
+        command.arg(what).current_dir(self.path());
+        command
+    }
+
+    fn with_library(&self, what: &str, mode: &str) -> Command {
+        let mut command = self.calls(what);
+        command.env("LD_PRELOAD", library()).env("ZIPWIRE_NCCL", mode);
+        command
+    }
+
+    /// All journals, by name.
+    fn journals(&self) -> Vec<Vec<Value>> {
+        let names = fs::read_dir(self.path()).expect("the folder is there");
+        let mut names: Vec<PathBuf> = names.map(|entry| entry.expect("it can be read").path()).collect();
+        names.sort();
+        let is_journal = |path: &&PathBuf| path.to_string_lossy().contains("jsonl");
+        let lines = |path: &PathBuf| {
+            let text = fs::read_to_string(path).expect("it can be read");
+            text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+        };
+        names.iter().filter(is_journal).map(lines).collect()
+    }
+}
+
+fn names(text: &str) -> BTreeSet<&str> {
+    text.lines().filter(|line| !line.starts_with('#')).collect()
+}
+
+fn exports() -> BTreeSet<String> {
+    let listed = run(Command::new("nm").args(["-D", "--defined-only"]).arg(library()));
+    let listed = String::from_utf8(listed.stdout).expect("names are text");
+    listed.lines().filter_map(|line| line.split_whitespace().last()).map(str::to_owned).collect()
+}
+
+#[test]
+fn exports_are_names_of_nccl() {
+    let of_nccl = names(include_str!("libnccl.txt"));
+    let exports = exports();
+    assert!(exports.len() > 20, "{exports:?}");
+    let others: Vec<&String> = exports.iter().filter(|name| !of_nccl.contains(name.as_str())).collect();
+    assert!(others.is_empty(), "NCCL has no {others:?}");
+    // Whatever PyTorch imports is in NCCL or here.
+    let of_torch = names(include_str!("torch.txt"));
+    assert_eq!(of_torch.len(), 51);
+    assert!(of_torch.is_subset(&of_nccl));
+}
+
+#[test]
+fn every_export_goes_on_as_it_came() {
+    let bench = Bench::new();
+    let plain = String::from_utf8(run(&mut bench.calls("all")).stdout).unwrap();
+    let called: BTreeSet<String> =
+        plain.lines().filter_map(|line| Some(format!("nccl{}", line.split_once(' ')?.0))).collect();
+    assert_eq!(called, exports(), "the program calls each");
+    for mode in ["", "off", "stats", "on", "wrong"] {
+        let output = run(&mut bench.with_library("all", mode));
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), plain, "mode {mode}");
+        let told = String::from_utf8(output.stderr).unwrap();
+        let lines = usize::from(!["", "off"].contains(&mode));
+        assert_eq!(told.lines().count(), lines, "mode {mode}: {told}");
+        assert_eq!(told.contains("`sync`"), ["on", "wrong"].contains(&mode), "mode {mode}: {told}");
+    }
+    assert_eq!(bench.journals().len(), 1, "in mode stats only");
+}
+
+#[test]
+fn each_call_is_a_line() {
+    let bench = Bench::new();
+    run(bench.with_library("all", "stats").env("ZIPWIRE_NCCL_ASSUME", "bf16").env("RANK", "3"));
+    let journals = bench.journals();
+    let [journal] = &journals[..] else { panic!("{journals:?}") };
+    let (first, last) = (&journal[0], journal.last().unwrap());
+    assert_eq!(
+        (&first["zipwire_nccl"], &first["rank"], &first["kind"]),
+        (&1.into(), &3.into(), &"start".into())
+    );
+    assert_eq!((&last["kind"], &last["lost"]), (&"end".into(), &0.into()));
+    assert_eq!(last["lines"], journal.len());
+    assert_eq!(last["ops"]["send"]["bytes"], 4_194_304);
+    let ops: Vec<&Value> = journal.iter().filter(|line| line["kind"] == "op").collect();
+    let names: Vec<&str> = ops.iter().map(|line| line["op"].as_str().unwrap()).collect();
+    let expected =
+        "all_gather all_reduce reduce_scatter reduce broadcast bcast all_to_all gather scatter send recv";
+    assert_eq!(names.join(" "), expected);
+    let op = |name: &str| ops[names.iter().position(|known| *known == name).unwrap()];
+    let (gather, reduce, send, recv) = (op("all_gather"), op("reduce"), op("send"), op("recv"));
+    assert_eq!((&gather["bytes"], &gather["dtype"]), (&(2 << 20).into(), &"bfloat16".into()));
+    assert_eq!(
+        (&gather["stream"], &gather["rank"], &gather["nranks"]),
+        (&"0xd".into(), &1.into(), &4.into())
+    );
+    assert_eq!((&gather["eligible"], &send["eligible"]), (&false.into(), &true.into()));
+    assert_eq!((&reduce["redop"], &reduce["root"], &reduce["count"]), (&"max".into(), &3.into(), &43.into()));
+    assert_eq!((&send["group"], &send["peer"], &recv["group"]), (&1.into(), &2.into(), &1.into()));
+    assert_eq!((&recv["dtype"], &recv["bytes"]), (&99.into(), &0.into()));
+    assert!(gather.get("group").is_none());
+    let lives: Vec<&Value> = journal.iter().filter(|line| line["kind"] == "comm").collect();
+    let names: Vec<&str> = lives.iter().map(|line| line["op"].as_str().unwrap()).collect();
+    let expected = "comm_init_rank comm_split comm_init_rank_config comm_init_rank_scalable comm_shrink comm_grow comm_init_all comm_abort comm_destroy";
+    assert_eq!(names.join(" "), expected);
+    assert_eq!(lives[0]["comm"], lives[2]["comm"], "one unique id is one name");
+    assert_eq!(lives[1]["parent"], lives[0]["comm"]);
+    assert_ne!(lives[1]["comm"], lives[0]["comm"]);
+}
+
+#[test]
+fn children_and_threads_have_their_lines() {
+    let bench = Bench::new();
+    let path = "journal.jsonl";
+    run(bench.with_library("fork", "stats").env("ZIPWIRE_NCCL_LOG", path).env("RECORDER_QUIET", "1"));
+    let journals = bench.journals();
+    assert_eq!(journals.len(), 2, "a process and its child");
+    for journal in &journals {
+        let last = journal.last().unwrap();
+        assert_eq!((&last["ops"]["all_reduce"]["calls"], &last["lost"]), (&1000.into(), &0.into()));
+        assert_eq!(journal.len(), 1002);
+    }
+    let bench = Bench::new();
+    run(bench.with_library("threads", "stats").env("RECORDER_QUIET", "1"));
+    assert_eq!(bench.journals()[0].last().unwrap()["ops"]["all_reduce"]["calls"], 4000);
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_stops_nothing() {
+    let bench = Bench::new();
+    let output = run(bench.with_library("all", "stats").env("ZIPWIRE_NCCL_LOG", "missing/journal"));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("ZIPWIRE_NCCL_LOG") && told.lines().count() == 1, "{told}");
+    // Lines that find the queue full are counted, and nobody waits: more calls than the queue has room for, at once.
+    let bench = Bench::new();
+    run(bench.with_library("200000", "stats").env("RECORDER_QUIET", "1"));
+    let journal = &bench.journals()[0];
+    let last = journal.last().unwrap();
+    assert_eq!(last["ops"]["all_reduce"]["calls"], 200_000);
+    let written = journal.iter().filter(|line| line["kind"] == "op").count() as u64;
+    assert_eq!(written + last["lost"].as_u64().unwrap(), 200_000);
+}
+
+/// vLLM opens NCCL with `ctypes.CDLL(VLLM_NCCL_SO_PATH)` and asks this handle for functions: then NCCL's own must be found in it as well, and
+/// a library that only depends on both gives them in the right order.
+#[test]
+fn a_program_that_opens_it_finds_all_of_nccl() {
+    let python = Command::new("python3").arg("--version").output();
+    if !python.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: there is no python3");
+        return;
+    }
+    let bench = Bench::new();
+    let opened = bench.path().join("libzipwire_nccl_opened.so");
+    run(compiler()
+        .args(["-shared", "-o"])
+        .arg(&opened)
+        .arg("-Wl,--no-as-needed")
+        .arg(library())
+        .arg(bench.path().join("libnccl.so.2"))
+        .arg("-Wl,-rpath,$ORIGIN"));
+    let script = "import ctypes, sys\n\
+        nccl = ctypes.CDLL(sys.argv[1])\n\
+        version = ctypes.c_int()\n\
+        nccl.ncclGetVersion(ctypes.byref(version))\n\
+        print(version.value, nccl.ncclOfTheFuture(41), flush=True)\n\
+        nccl.ncclAllReduce(ctypes.c_void_p(1), ctypes.c_void_p(2), ctypes.c_size_t(3), 7, 0, ctypes.c_void_p(4), ctypes.c_void_p(5))\n";
+    let mut command = Command::new("python3");
+    command.args(["-c", script]).arg(&opened).current_dir(bench.path()).env("ZIPWIRE_NCCL", "stats");
+    let output = run(&mut command);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "23007 42\nAllReduce 1 2 3 7 0 4 5 0\n");
+    let journal = &bench.journals()[0];
+    assert_eq!(journal.iter().filter(|line| line["op"] == "all_reduce").count(), 1);
+}
