@@ -61,15 +61,39 @@ pub(crate) fn plays_every_step() {
     for step in own.into_iter().chain(["waits:default", "waits:1", "waits:32", "compact:rans", "held"]) {
         assert_eq!(played.status(step), "ok", "{step}: {}", played.page);
     }
-    for step in ["nccl", "rivals:splitzip", "rivals:dfloat11", "rivals:nvcomp", "profile:rans"] {
+    for step in ["nccl-run:all-to-all", "nccl-run:all-gather", "nccl-run:timed", "nccl-processes"] {
+        assert_eq!(played.status(step), "ok", "{step}: {}", played.page);
+    }
+    // The library in front of NCCL lies beside the program only where its crate has been built.
+    let front = Path::new(env!("CARGO_BIN_EXE_zipwire")).with_file_name("libzipwire_nccl.so");
+    for step in ["shim:none", "shim:off", "shim:stats", "shim:sync"] {
+        let expected = if front.is_file() { "ok" } else { "absent" };
+        assert_eq!(played.status(step), expected, "{step}: {}", played.page);
+    }
+    let takes_gpu = ["nccl", "nccl-shim:stats", "nccl-shim:sync", "rivals:splitzip", "rivals:dfloat11"];
+    for step in takes_gpu.into_iter().chain(["rivals:nvcomp", "profile:rans"]) {
         assert_eq!(played.status(step), "absent");
         assert!(played.page.contains(&format!("- {step}: absent: takes a GPU")), "{}", played.page);
     }
     assert_eq!((played.rows("speed:window7"), played.rows("small:rans")), (2, 2));
-    for part in
-        ["Emulated on a CPU", "## Executor", "| all-to-all | window7 | 8 | static-first |", "## Held model"]
-    {
+    let parts = [
+        "Emulated on a CPU",
+        "## Executors",
+        "| cuda | all-to-all | window7 | 8 | static-first |",
+        "| nccl | all-gather | window7 | 2 | static-first |",
+        "| nccl, 2 processes | all-to-all | window7 | 2 | size-first |",
+        "| alltoall | nccl | ncclAlltoAll | 65536 |",
+        "| all_gather | static-first |",
+        "## Held model",
+    ];
+    for part in parts {
         assert!(played.page.contains(part), "{part}: {}", played.page);
+    }
+    // What is predicted over NCCL has the speed of its wire from `native`, of which nothing is predicted.
+    let results = played.lines.iter().filter_map(|line| line["results"].as_array()).flatten();
+    for result in results.filter(|result| result["kind"] == "collective") {
+        let is_predicted = result["on"] != "nccl" || result["variant"] != "native";
+        assert_eq!((result["predicted_s"].is_number(), &result["verified"]), (is_predicted, &true.into()));
     }
     // What has ended well is not run again.
     let resumed = folder.path().join("earlier.jsonl");
