@@ -3,7 +3,6 @@
 
 #![allow(unsafe_code, reason = "functions of C are registered")]
 
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::sync::Once;
@@ -85,7 +84,10 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-/// Writes a line to stderr, if it can be written.
+/// Writes a line to stderr, if it can be written. It goes there directly: a process may have been forked while another thread had the lock of
+/// the standard library's.
 pub(crate) fn tell(text: &str) {
-    _ = writeln!(std::io::stderr(), "zipwire-nccl: {text}");
+    let line = format!("zipwire-nccl: {text}\n");
+    // SAFETY: there are so many bytes.
+    unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
 }

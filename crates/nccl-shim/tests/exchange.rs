@@ -206,6 +206,28 @@ fn a_rank_without_memory_gets_the_same_bytes() {
     assert!(resent * 4 > all, "{all} messages, {resent} once more");
 }
 
+/// A rank without kernels says so when the communicator is made. An encoder that does nothing leaves a length that says so;
+/// decoders that do nothing are noticed by the checksum, and the CPU decodes.
+#[test]
+fn kernels_that_are_missing_or_do_nothing_change_no_byte() {
+    let Some(job) = Job::new() else { return };
+    let what = ["rounds", "5", "20"];
+    let plain = job.run(&what, &[&[], &[]]);
+    let without = [&SYNC[..], &[("FAKECUDA_MODULES", "")]].concat();
+    let end = job.run(&what, &[&SYNC, &without]);
+    assert_eq!((&end.digests, compressed(&end).0), (&plain.digests, 0), "{}", end.told);
+    assert_eq!(end.told.matches("is not compressed: rank 1 cannot: ").count(), 2, "{}", end.told);
+    for kernel in ["tiered_encode_bf16", "tiered_decode_bf16", "tiered_open_bf16"] {
+        let fault = format!("skip:{kernel}");
+        let faulty = [&SYNC[..], &[("FAKECUDA_FAULT", fault.as_str())]].concat();
+        let end = job.run(&what, &[&SYNC, &faulty]);
+        assert_eq!(end.digests, plain.digests, "{kernel}: {}", end.told);
+        let (all, resent) = compressed(&end);
+        let is_encoder = kernel == "tiered_encode_bf16";
+        assert!(all > 0 && (resent * 3 > all) == is_encoder, "{kernel}: {all} messages, {resent} once more");
+    }
+}
+
 /// A captured stream cannot be waited for: its messages go as they are, and are neither sampled nor taken for others.
 #[test]
 fn captured_messages_are_not_compressed() {
