@@ -81,11 +81,20 @@ impl JobError {
 
 /// Takes part in the job that this process was started for, in which nothing may stand still for longer than `stall`, or else as long as
 /// [`World::begin`] says. To be called once, on the main thread. Processes other than rank 0 come back when all is done. Processes meet by
-/// MPI where their launcher starts it and there is a library, else by TCP unless ranks of an executor need MPI.
+/// MPI where their launcher starts it and there is a library, else by TCP unless ranks of an executor need MPI; by TCP first where the
+/// environment [asks for it](TcpMeeting::is_preferred).
 ///
 /// # Errors
 /// If the processes cannot meet, launcher and library do not fit, or, elsewhere than at rank 0, this process has failed.
 pub fn join(stall: Option<Duration>, needs_mpi: bool, cancel: &Cancel) -> Result<Role, JobError> {
+    let meeting = || Ok::<_, WorldError>(TcpMeeting::from_environment()?.filter(|_| !needs_mpi));
+    let meet = |meeting| take_part(World::begin(meeting, stall, cancel.shared_flag())?);
+    if !needs_mpi
+        && TcpMeeting::is_preferred()
+        && let Some(meeting) = meeting()?
+    {
+        return meet(meeting);
+    }
     let launched = launched();
     let without = launched.as_ref().filter(|launched| !launched.has_mpi);
     let no_mpi = match without.map(|launched| JobError::Launcher { by: launched.by, rank: launched.rank }) {
@@ -95,10 +104,7 @@ pub fn join(stall: Option<Duration>, needs_mpi: bool, cancel: &Cancel) -> Result
             Err(error) => error.into(),
         },
     };
-    match TcpMeeting::from_environment().map_err(WorldError::from)?.filter(|_| !needs_mpi) {
-        Some(meeting) => take_part(World::begin(meeting, stall, cancel.shared_flag())?),
-        None => Err(no_mpi),
-    }
+    meeting()?.map_or(Err(no_mpi), meet)
 }
 
 fn take_part(world: World) -> Result<Role, JobError> {

@@ -15,8 +15,12 @@ const LENGTH: usize = 4;
 const LONGEST: usize = 1 << 22;
 /// How long somebody who has connected may take to say who it is.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
+/// How long somebody may take to take in what is said to it.
+const HEARD_WITHIN: Duration = Duration::from_secs(5);
 /// Most connections that have not said yet who they are.
 const STRANGERS: usize = 256;
+/// Pause between two tries to say something.
+const PAUSE: Duration = Duration::from_millis(1);
 /// Most refusals that are kept for messages.
 const KEPT: usize = 8;
 
@@ -45,10 +49,31 @@ pub(super) enum Reply {
     Refused(String),
 }
 
+/// Says something, to somebody who need not listen: an error if it has not been taken in after [`HEARD_WITHIN`].
 pub(super) fn say<T: Serialize>(stream: &mut TcpStream, what: &T) -> io::Result<()> {
     let bytes = postcard::to_allocvec(what).expect("it is plain data");
     let len = u32::try_from(bytes.len()).expect("it is short");
-    stream.write_all(&[&MAGIC[..], &len.to_le_bytes(), &bytes].concat())
+    let message = [&MAGIC[..], &len.to_le_bytes(), &bytes].concat();
+    let (begin, mut said) = (Instant::now(), 0);
+    while said < message.len() {
+        let left = HEARD_WITHIN.saturating_sub(begin.elapsed());
+        if left.is_zero() {
+            let why = format!("it has not read {} bytes within {} s", message.len(), HEARD_WITHIN.as_secs());
+            return Err(io::Error::new(ErrorKind::TimedOut, why));
+        }
+        stream.set_write_timeout(Some(left))?;
+        match stream.write(&message[said..]) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => said += count,
+            // The time is over, which is looked at first.
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                std::thread::sleep(PAUSE);
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Waits for something that is said.
@@ -171,5 +196,26 @@ impl Stranger {
                 Err(error) => return Err(format!("has left again: {error}")),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_somebody_who_does_not_read() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let silent = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        let (sender, said) = mpsc::channel();
+        // More than systems keep for a reader.
+        let reply = Reply::Refused("x".repeat(1 << 26));
+        std::thread::spawn(move || sender.send(say(&mut stream, &reply)));
+        let error = said.recv_timeout(4 * HEARD_WITHIN).expect("it ends").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+        drop(silent);
     }
 }

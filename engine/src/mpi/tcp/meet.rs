@@ -192,7 +192,9 @@ impl Guest<'_> {
         let at = format!("{host}:{port}");
         let failed = |why: &dyn std::fmt::Display| MeetError::Store { at: at.clone(), why: why.to_string() };
         let mut store = loop {
-            match reach(host, *port).and_then(|address| Store::connect(address, TRY)) {
+            let connected = addresses(host, *port)
+                .and_then(|addresses| first_of(&addresses, |address| Store::connect(address, TRY)));
+            match connected {
                 Ok(store) => break store,
                 Err(error) if !self.check_time(self.within)? => return Err(failed(&error)),
                 Err(_) => std::thread::sleep(RETRY),
@@ -338,14 +340,17 @@ impl Guest<'_> {
             io::ErrorKind::UnexpectedEof => format!("{host}:{port}: it has hung up without an answer"),
             _ => format!("{host}:{port}: {why}"),
         };
-        let address = reach(&host, port).map_err(|error| failed(&error))?;
-        let mut stream = TcpStream::connect_timeout(&address, TRY).map_err(|error| failed(&error))?;
-        let own = stream.local_addr().map_err(|error| failed(&error))?.ip();
-        let hello = self.hello(own, secret).map_err(|error| error.to_string())?;
-        say(&mut stream, &hello).map_err(|error| failed(&error))?;
-        let left = limit.saturating_sub(self.begin.elapsed()).max(PAUSE);
-        let heard = self.wait_for(&mut stream, left);
-        heard.map(|reply| (stream, reply)).map_err(|error| failed(&error))
+        let left = || limit.saturating_sub(self.begin.elapsed()).max(PAUSE);
+        let came = addresses(&host, port).and_then(|addresses| {
+            first_of(&addresses, |address| {
+                let mut stream = TcpStream::connect_timeout(&address, TRY.min(left()))?;
+                let hello = self.hello(stream.local_addr()?.ip(), secret)?;
+                say(&mut stream, &hello)?;
+                let reply = self.wait_for(&mut stream, left())?;
+                Ok((stream, reply))
+            })
+        });
+        came.map_err(|error| failed(&error))
     }
 
     /// Waits for an answer, also to the user's wish to end.
@@ -369,8 +374,9 @@ impl Guest<'_> {
     /// Where rank 0 is, as the launcher's store says, and the number that it knows.
     fn look_up(&self, host: &str, port: u16) -> Result<(String, u16, u64), String> {
         let failed = |why: &dyn std::fmt::Display| format!("the store of `torchrun` at {host}:{port}: {why}");
-        let store = reach(host, port).and_then(|address| Store::connect(address, TRY));
-        let value = store.and_then(|mut store| store.get(&self.meeting.key()));
+        let value = addresses(host, port).and_then(|addresses| {
+            first_of(&addresses, |address| Store::connect(address, TRY)?.get(&self.meeting.key()))
+        });
         let value = value.map_err(|error| failed(&error))?;
         let value = value.ok_or_else(|| failed(&"rank 0 has not said there where it is"))?;
         let text = String::from_utf8_lossy(&value);
@@ -411,9 +417,31 @@ impl Guest<'_> {
     }
 }
 
-fn reach(host: &str, port: u16) -> io::Result<SocketAddr> {
-    let mut found = (host, port).to_socket_addrs()?;
-    found.next().ok_or_else(|| io::Error::other("the name has no address"))
+fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    Ok((host, port).to_socket_addrs()?.collect())
+}
+
+/// Tries the addresses of a name in turn, of which some may lead nowhere, until one does; the error names all.
+fn first_of<T>(
+    addresses: &[SocketAddr],
+    mut attempt: impl FnMut(SocketAddr) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut failures = Vec::new();
+    for &address in addresses {
+        match attempt(address) {
+            Ok(found) => return Ok(found),
+            Err(error) => failures.push((address.ip(), error)),
+        }
+    }
+    match failures.len() {
+        0 => Err(io::Error::other("the name has no address")),
+        1 => Err(failures.remove(0).1),
+        _ => {
+            let failures: Vec<String> =
+                failures.iter().map(|(address, error)| format!("{address}: {error}")).collect();
+            Err(io::Error::other(failures.join("; ")))
+        }
+    }
 }
 
 /// Whether the process at the other end is gone.
@@ -432,6 +460,8 @@ fn has_ended(stream: &TcpStream) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     /// Comes to rank 0 of two with another introduction; what both are told.
@@ -496,6 +526,21 @@ mod tests {
             assert!(error.ends_with(": it has ended while others connected"), "{error}");
             assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
         });
+    }
+
+    #[test]
+    fn all_addresses_of_a_name_are_tried() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let works = listener.local_addr().unwrap();
+        // Nobody listens at the first one, and no system has the second one.
+        let closed = SocketAddr::from(([127, 0, 0, 2], works.port()));
+        let absent = SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], works.port()));
+        let connect = |address: SocketAddr| TcpStream::connect_timeout(&address, Duration::from_millis(100));
+        let stream = first_of(&[closed, absent, works], connect).unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), works);
+        let error = first_of(&[closed, absent], connect).unwrap_err().to_string();
+        assert!(error.starts_with("127.0.0.2: ") && error.contains("; 2001:db8::1: "), "{error}");
+        assert_eq!(first_of(&[], connect).unwrap_err().to_string(), "the name has no address");
     }
 
     #[test]

@@ -7,6 +7,9 @@ use super::meet::MeetError;
 /// Names the place where processes meet, `HOST:PORT` of rank 0, before what launchers say.
 pub const MEET_VARIABLE: &str = "ZIPWIRE_MEET";
 
+/// Variable that is there whenever `torchrun` has started a process.
+const TORCH_RUN: &str = "TORCHELASTIC_RUN_ID";
+
 /// Ports that jobs of SLURM meet at: below those that systems give to clients.
 const FIRST_PORT: u64 = 10_000;
 const PORTS: u64 = 20_000;
@@ -40,6 +43,12 @@ impl TcpMeeting {
     /// If variables lack or contradict one another.
     pub fn from_environment() -> Result<Option<Self>, MeetError> {
         Self::of(|name| env::var(name).ok())
+    }
+
+    /// Whether this process is to meet by TCP where a launcher of MPI seems to have started it, too: if [`MEET_VARIABLE`] says so, and under
+    /// `torchrun`, whose processes inherit the variables of the `srun` or `mpirun` around it, all with the same rank.
+    pub fn is_preferred() -> bool {
+        Variables(|name: &str| env::var(name).ok()).prefer_tcp()
     }
 
     /// A meeting at a port that rank 0 listens on; all name the same `run`.
@@ -106,9 +115,13 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         Ok(Place::Rank0 { host: first_host(&hosts), port: u16::try_from(port).expect("it is below 2^16") })
     }
 
+    fn prefer_tcp(&self) -> bool {
+        [MEET_VARIABLE, TORCH_RUN].iter().any(|name| self.get(name).is_some())
+    }
+
     /// Name of the run, as the launcher says it.
     fn run(&self) -> String {
-        let names = ["TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID", "SLURM_STEP_ID"];
+        let names = [TORCH_RUN, "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID", "SLURM_STEP_ID"];
         let (torch, slurm) = names.split_at(2);
         let names = if self.get(torch[0]).is_some() { torch } else { slurm };
         names.iter().filter_map(|name| self.get(name)).collect::<Vec<_>>().join("/")
@@ -199,6 +212,20 @@ mod tests {
             let error = of(&[(MEET_VARIABLE, wrong)]).unwrap_err().to_string();
             assert!(error.starts_with(&format!("`ZIPWIRE_MEET` is `{wrong}`")), "{error}");
         }
+    }
+
+    #[test]
+    fn tcp_goes_before_mpi_where_it_is_asked_for_and_under_torchrun() {
+        let prefers = |variables: &[(&str, &str)]| {
+            let value =
+                |name: &str| variables.iter().find(|(known, _)| *known == name).map(|own| own.1.to_owned());
+            Variables(value).prefer_tcp()
+        };
+        let srun = [("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "slurm.pmix.7.0"), ("SLURM_PROCID", "0")];
+        assert!(!prefers(&srun));
+        assert!(prefers(&[&srun[..], &TORCH].concat()));
+        assert!(prefers(&[&srun[..], &[(MEET_VARIABLE, "head:4000")]].concat()));
+        assert!(!prefers(&[&srun[..], &[(MEET_VARIABLE, " ")]].concat()), "it is not set");
     }
 
     #[test]
