@@ -1,5 +1,7 @@
 //! Ranks of `nccl` as processes that meet by TCP, as torchrun starts them: they run scenarios, and whoever is killed ends all, named by rank 0.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::io::Read;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

@@ -52,7 +52,7 @@ pub(crate) fn find(name: &CStr) -> *mut c_void {
 fn library() -> *mut c_void {
     static LIBRARY_HANDLE: OnceLock<usize> = OnceLock::new();
     *LIBRARY_HANDLE.get_or_init(|| {
-        let named = std::env::var(VARIABLE).ok().map(|name| {
+        let named = std::env::var(VARIABLE).ok().filter(|name| !name.is_empty()).map(|name| {
             let is_folder = std::path::Path::new(&name).is_dir();
             if is_folder { format!("{name}/{}", LIBRARY.to_string_lossy()) } else { name }
         });
