@@ -24,6 +24,8 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("strangers_disturb_nobody", strangers_disturb_nobody),
     ("a_rank_that_comes_twice_is_not_let_in", a_rank_that_comes_twice),
     ("a_rank_of_another_run_is_not_let_in", a_rank_of_another_run),
+    ("a_place_that_is_another_runs_is_tried_again", a_place_that_is_another_runs),
+    ("a_rank_without_the_secret_is_not_let_in", a_rank_without_the_secret),
     ("a_port_that_is_taken_is_named", a_port_that_is_taken_is_named),
     ("rank_0_says_in_a_store_where_it_is", rank_0_says_in_a_store_where_it_is),
     ("torchrun_with_its_store", torchrun_with_its_store),
@@ -59,10 +61,14 @@ fn start(case: &str, port: u16, rank: u32, size: u32) -> Running {
 }
 
 fn start_as(case: &str, port: u16, rank: u32, size: u32, run: &str) -> Running {
+    start_with(case, port, rank, size, ("TORCHELASTIC_RUN_ID", run))
+}
+
+fn start_with(case: &str, port: u16, rank: u32, size: u32, variable: (&str, &str)) -> Running {
     let mut command = Command::new(this_program());
     command.env(VARIABLE, case).env("ZIPWIRE_MEET", format!("127.0.0.1:{port}"));
     command.env("RANK", rank.to_string()).env("WORLD_SIZE", size.to_string());
-    command.env("TORCHELASTIC_RUN_ID", run);
+    command.env(variable.0, variable.1);
     Running(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
 }
 
@@ -182,12 +188,41 @@ fn a_rank_that_comes_twice() {
     assert!(words(one).contains("rank 2 has not come within 3 s"));
 }
 
+/// End of the words of a rank that rank 0 does not know.
+const UNKNOWN: &str = "rank 0 there is of another run, or has another `ZIPWIRE_MEET_SECRET`";
+
 fn a_rank_of_another_run() {
     let port = free_port();
     let mut ranks = vec![start("meet", port, 0, 4)];
-    let other = words(start_as("meet", port, 1, 4, "other"));
-    assert!(other.ends_with("rank 0 at this place is of run `a-run`, and it is of run `other`"), "{other}");
+    let other = words(start_as("stops", port, 1, 4, "other"));
+    let expected = format!("rank 1 has not met rank 0 within 3 s: 127.0.0.1:{port}: {UNKNOWN}");
+    assert!(other.ends_with(&expected), "{other}");
     ranks.extend((1..4).map(|rank| start("meet", port, rank, 4)));
+    assert_eq!(all_words(ranks), ["ran 3 iterations", "ran", "ran", "ran"]);
+}
+
+/// The other run's rank 0 gives up, and that of the right one comes.
+fn a_place_that_is_another_runs() {
+    let port = free_port();
+    let other = start_as("stops", port, 0, 2, "other");
+    let mut ranks: Vec<Running> = (1..4).map(|rank| start("meet", port, rank, 4)).collect();
+    let other = words(other);
+    assert!(other.contains("rank 1 has not come within 3 s; not let in: rank "), "{other}");
+    assert!(other.contains("): it is of another run") && !other.contains("a-run"), "{other}");
+    ranks.insert(0, start("meet", port, 0, 4));
+    assert_eq!(all_words(ranks), ["ran 3 iterations", "ran", "ran", "ran"]);
+}
+
+/// Runs that have no name differ by it.
+fn a_rank_without_the_secret() {
+    let port = free_port();
+    let start = |case, rank, secret| start_with(case, port, rank, 4, ("ZIPWIRE_MEET_SECRET", secret));
+    let mut ranks = vec![start("meet", 0, "ours")];
+    let others = [start("stops", 1, "theirs"), start("stops", 2, "")];
+    for other in others.map(words) {
+        assert!(other.ends_with(UNKNOWN), "{other}");
+    }
+    ranks.extend((1..4).map(|rank| start("meet", rank, "ours")));
     assert_eq!(all_words(ranks), ["ran 3 iterations", "ran", "ran", "ran"]);
 }
 

@@ -7,12 +7,16 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use super::proof::{Introduction, Key, random};
+
 /// First bytes of everything that is said at a door; the last one is the version of how it is said.
-const MAGIC: [u8; 8] = *b"zipwire\x01";
+const MAGIC: [u8; 8] = *b"zipwire\x02";
 /// Bytes of the length behind that.
 const LENGTH: usize = 4;
 /// Longest thing that is said: addresses of as many processes as there can be.
 const LONGEST: usize = 1 << 22;
+/// Longest introduction.
+const LONGEST_HELLO: usize = 1 << 12;
 /// How long somebody who has connected may take to say who it is.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
 /// How long somebody may take to take in what is said to it.
@@ -28,7 +32,6 @@ const KEPT: usize = 8;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Hello {
     pub(super) version: String,
-    pub(super) run: String,
     pub(super) rank: u32,
     pub(super) size: u32,
     pub(super) host: String,
@@ -36,17 +39,17 @@ pub(super) struct Hello {
     /// Address of this process on the interface that reaches rank 0, and the port of its door.
     pub(super) address: IpAddr,
     pub(super) port: u16,
-    /// Number that the processes of this meeting know, if it is known yet.
-    pub(super) secret: u64,
 }
 
 /// Answer to it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Reply {
-    /// Rank 0's, when all have come: the number that all know, and their doors, by rank. A door without an address is on rank 0's host.
-    Welcome { secret: u64, doors: Vec<(Option<IpAddr>, u16)> },
-    /// Why the process is not let in.
+    /// Rank 0's, when all have come: the number of the meeting, and the doors, by rank. A door without an address is on rank 0's host.
+    Welcome { number: u64, doors: Vec<(Option<IpAddr>, u16)> },
+    /// Why the process, which is one of the job, is not let in. It need not come again.
     Refused(String),
+    /// The process has not proven that it is one of the job. The place may have been another job's only for now.
+    Unknown,
 }
 
 /// Says something, to somebody who need not listen: an error if it has not been taken in after [`HEARD_WITHIN`].
@@ -80,13 +83,13 @@ pub(super) fn say<T: Serialize>(stream: &mut TcpStream, what: &T) -> io::Result<
 pub(super) fn hear<T: DeserializeOwned>(stream: &mut TcpStream) -> io::Result<T> {
     let mut head = [0; MAGIC.len() + LENGTH];
     stream.read_exact(&mut head)?;
-    let mut bytes = vec![0; length(&head).map_err(io::Error::other)?];
+    let mut bytes = vec![0; length(&head, LONGEST).map_err(io::Error::other)?];
     stream.read_exact(&mut bytes)?;
     postcard::from_bytes(&bytes).map_err(io::Error::other)
 }
 
 /// Length of what follows this head.
-fn length(head: &[u8]) -> Result<usize, String> {
+fn length(head: &[u8], longest: usize) -> Result<usize, String> {
     let (magic, length) = head.split_at(MAGIC.len());
     let ours = MAGIC.split_last().expect("it is not empty").1;
     if !magic.starts_with(ours) {
@@ -96,7 +99,7 @@ fn length(head: &[u8]) -> Result<usize, String> {
         return Err("is a process of another version of zipwire".to_owned());
     }
     let length = u32::from_le_bytes(length.try_into().expect("the head is as long as that")) as usize;
-    if length > LONGEST { Err(format!("announces {length} bytes")) } else { Ok(length) }
+    if length > longest { Err(format!("announces {length} bytes")) } else { Ok(length) }
 }
 
 /// A listening socket, and those who have connected and not said yet who they are.
@@ -110,6 +113,8 @@ pub(super) struct Door {
 struct Stranger {
     stream: TcpStream,
     from: SocketAddr,
+    /// Number that it was greeted with, and answers.
+    nonce: u64,
     said: Vec<u8>,
     since: Instant,
 }
@@ -133,11 +138,14 @@ impl Door {
         Ok(self.listener.local_addr()?.port())
     }
 
-    /// Processes that have said who they are since the last time, whose sockets block again.
-    pub(super) fn come_in(&mut self) -> Vec<(TcpStream, Hello)> {
-        while let Ok((stream, from)) = self.listener.accept() {
-            if stream.set_nonblocking(true).is_ok() {
-                self.strangers.push_back(Stranger { stream, from, said: Vec::new(), since: Instant::now() });
+    /// Processes that have said who they are since the last time, and proven that they know the key. Their sockets block again.
+    pub(super) fn come_in(&mut self, key: &Key) -> Vec<(TcpStream, Hello)> {
+        while let Ok((mut stream, from)) = self.listener.accept() {
+            let nonce = random();
+            // It is short, and goes out at once.
+            if stream.set_nonblocking(true).and_then(|()| say(&mut stream, &nonce)).is_ok() {
+                let (said, since) = (Vec::new(), Instant::now());
+                self.strangers.push_back(Stranger { stream, from, nonce, said, since });
             }
             if self.strangers.len() > STRANGERS {
                 self.strangers.pop_front();
@@ -146,8 +154,13 @@ impl Door {
         let mut known = Vec::new();
         for mut stranger in std::mem::take(&mut self.strangers) {
             match stranger.listen() {
-                Ok(Some(hello)) if stranger.stream.set_nonblocking(false).is_ok() => {
-                    known.push((stranger.stream, hello));
+                Ok(Some(introduction)) if stranger.stream.set_nonblocking(false).is_ok() => {
+                    match introduction.check(key, stranger.nonce) {
+                        (hello, true) => known.push((stranger.stream, hello)),
+                        (hello, false) => {
+                            self.answer(stranger.stream, &hello, &Reply::Unknown, "it is of another run");
+                        }
+                    }
                 }
                 Ok(None) if stranger.since.elapsed() < HELLO_WITHIN => self.strangers.push_back(stranger),
                 Ok(_) => self.turn_away(format!("{} said nothing", stranger.from)),
@@ -158,15 +171,20 @@ impl Door {
     }
 
     /// Tells a process why it is not let in, and keeps that.
-    pub(super) fn refuse(&mut self, mut stream: TcpStream, hello: &Hello, why: &str) {
+    pub(super) fn refuse(&mut self, stream: TcpStream, hello: &Hello, why: &str) {
+        self.answer(stream, hello, &Reply::Refused(why.to_owned()), why);
+    }
+
+    fn answer(&mut self, mut stream: TcpStream, hello: &Hello, reply: &Reply, why: &str) {
         // Whether it still listens does not matter.
-        let _ = say(&mut stream, &Reply::Refused(why.to_owned()));
+        let _ = say(&mut stream, reply);
         let Hello { rank, host, process, .. } = hello;
         self.turn_away(format!("rank {rank} (process {process} on `{host}`): {why}"));
     }
 
     fn turn_away(&mut self, who: String) {
-        if self.turned_away.len() < KEPT {
+        // Some come again and again.
+        if self.turned_away.len() < KEPT && !self.turned_away.contains(&who) {
             self.turned_away.push(who);
         }
     }
@@ -179,13 +197,16 @@ impl Door {
 
 impl Stranger {
     /// Who it is, if it has said all of it; an error if it is none of ours.
-    fn listen(&mut self) -> Result<Option<Hello>, String> {
+    fn listen(&mut self) -> Result<Option<Introduction>, String> {
         loop {
             let head = MAGIC.len() + LENGTH;
-            let wanted = if self.said.len() < head { head } else { head + length(&self.said[..head])? };
+            let wanted =
+                if self.said.len() < head { head } else { head + length(&self.said[..head], LONGEST_HELLO)? };
             if self.said.len() == wanted {
-                let hello = postcard::from_bytes(&self.said[head..]);
-                return hello.map(Some).map_err(|_| "is a process of another version of zipwire".to_owned());
+                let introduction = postcard::from_bytes(&self.said[head..]);
+                return introduction
+                    .map(Some)
+                    .map_err(|_| "is a process of another version of zipwire".to_owned());
             }
             let mut bytes = vec![0; (wanted - self.said.len()).min(1 << 12)];
             match self.stream.read(&mut bytes) {
@@ -203,6 +224,7 @@ impl Stranger {
 mod tests {
     use std::sync::mpsc;
 
+    use super::super::place::TcpMeeting;
     use super::*;
 
     #[test]
@@ -217,5 +239,21 @@ mod tests {
         let error = said.recv_timeout(4 * HEARD_WITHIN).expect("it ends").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
         drop(silent);
+    }
+
+    #[test]
+    fn introductions_are_short() {
+        let mut door = Door::open(0).unwrap();
+        let key = TcpMeeting::at("127.0.0.1", 1, 0, 2, "a-run").key(0);
+        let mut stranger = TcpStream::connect(("127.0.0.1", door.port().unwrap())).unwrap();
+        stranger.write_all(&[&MAGIC[..], &(1_u32 << 20).to_le_bytes()].concat()).unwrap();
+        let begin = Instant::now();
+        while door.turned_away().is_empty() {
+            assert!(begin.elapsed() < 2 * HELLO_WITHIN, "somebody is waited for");
+            assert!(door.come_in(&key).is_empty());
+            std::thread::sleep(PAUSE);
+        }
+        let said = &door.turned_away()[0];
+        assert!(said.ends_with(" announces 1048576 bytes"), "{said}");
     }
 }

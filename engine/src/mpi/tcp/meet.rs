@@ -1,20 +1,24 @@
 //! Meeting of processes: all come to rank 0, which says where each one listens, and each connects with those of lower ranks.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use serde::de::DeserializeOwned;
+
 use super::Sockets;
 use super::door::{Door, Hello, Reply, hear, say};
-use super::place::{MEET_VARIABLE, Place, TcpMeeting};
+use super::place::{MEET_VARIABLE, Place, SECRET_VARIABLE, TcpMeeting};
+use super::proof::{Introduction, Key, random};
 use super::store::Store;
 use crate::mpi::watch::host;
 
 /// Pause between two looks or tries.
 const PAUSE: Duration = Duration::from_millis(5);
 const RETRY: Duration = Duration::from_millis(100);
+/// Longest pause between two tries to come to rank 0, which doubles: the place may be another job's for long.
+const LONGEST_RETRY: Duration = Duration::from_millis(500);
 /// How long one try to connect may take.
 const TRY: Duration = Duration::from_secs(5);
 /// How much longer other ranks wait than rank 0, which knows who is missing and says so.
@@ -109,14 +113,10 @@ impl TcpMeeting {
         self.size as usize
     }
 
-    fn key(&self) -> String {
+    /// Key of the launcher's store at which rank 0 says where it is.
+    fn entry(&self) -> String {
         format!("/zipwire/{}/meet", self.run)
     }
-}
-
-fn random() -> u64 {
-    // Zero means that the number is not known.
-    RandomState::new().build_hasher().finish().max(1)
 }
 
 impl Guest<'_> {
@@ -128,34 +128,32 @@ impl Guest<'_> {
         }
     }
 
-    fn hello(&self, address: IpAddr, secret: u64) -> io::Result<Hello> {
+    fn hello(&self, address: IpAddr) -> io::Result<Hello> {
         Ok(Hello {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            run: self.meeting.run.clone(),
             rank: self.meeting.rank,
             size: self.meeting.size,
             host: host(),
             process: std::process::id(),
             address,
             port: self.door.port()?,
-            secret,
         })
     }
 
     /// Rank 0's part: waits for all others, and tells each where the others are.
     fn receive_all(&mut self) -> Result<Vec<Option<TcpStream>>, MeetError> {
-        let secret = random();
-        let store = self.publish(secret)?;
-        let own = self.hello(IpAddr::from([0; 4]), secret)?;
+        let number = random();
+        let store = self.publish(number)?;
+        // The others know the number if they have found it in the store.
+        let key = self.meeting.key(if store.is_some() { number } else { 0 });
+        let own = self.hello(IpAddr::from([0; 4]))?;
         let mut guests: Vec<Option<(TcpStream, Hello)>> = (0..self.meeting.size).map(|_| None).collect();
         while guests.iter().skip(1).any(Option::is_none) {
             if !self.check_time(self.within)? {
                 return Err(self.say_who_is_missing(&mut guests));
             }
-            for (stream, hello) in self.door.come_in() {
-                if let Some((stream, hello)) =
-                    self.check_guest(stream, hello, &own, &guests, store.is_some())?
-                {
+            for (stream, hello) in self.door.come_in(&key) {
+                if let Some((stream, hello)) = self.check_guest(stream, hello, &own, &guests)? {
                     let place = hello.rank as usize;
                     guests[place] = Some((stream, hello));
                 }
@@ -166,7 +164,7 @@ impl Guest<'_> {
             let Some((_, Hello { address, port, .. })) = guest else { return (None, 0) };
             (Some(address.to_canonical()).filter(|address| !address.is_loopback()), *port)
         };
-        let welcome = Reply::Welcome { secret, doors: guests.iter().map(door).collect() };
+        let welcome = Reply::Welcome { number, doors: guests.iter().map(door).collect() };
         let mut streams = Vec::new();
         for (rank, guest) in (0..).zip(guests) {
             let Some((mut stream, _)) = guest else {
@@ -186,8 +184,8 @@ impl Guest<'_> {
         Ok(streams)
     }
 
-    /// Rank 0's part: says in the launcher's store where it listens, if that is how the others find it.
-    fn publish(&self, secret: u64) -> Result<Option<Store>, MeetError> {
+    /// Rank 0's part: says in the launcher's store where it listens, and the meeting's number; if that is how the others find it.
+    fn publish(&self, number: u64) -> Result<Option<Store>, MeetError> {
         let Place::Store { host, port } = &self.meeting.place else { return Ok(None) };
         let at = format!("{host}:{port}");
         let failed = |why: &dyn std::fmt::Display| MeetError::Store { at: at.clone(), why: why.to_string() };
@@ -203,26 +201,19 @@ impl Guest<'_> {
         let own = store.local_address().map_err(|error| failed(&error))?.ip().to_canonical();
         // Rank 0 is on the host of the store then, and others know that by its name.
         let own = if own.is_loopback() { host.clone() } else { own.to_string() };
-        let value = format!("{} {secret:016x} {own}", self.door.port()?);
-        store.set(&self.meeting.key(), value.as_bytes()).map_err(|error| failed(&error))?;
+        let value = format!("{} {number:016x} {own}", self.door.port()?);
+        store.set(&self.meeting.entry(), value.as_bytes()).map_err(|error| failed(&error))?;
         Ok(Some(store))
     }
 
-    /// Rank 0's part: lets a process in, or refuses it. One that can only be of this job and does not fit ends the meeting.
+    /// Rank 0's part: lets a process of the job in, or refuses it. One that does not fit ends the meeting.
     fn check_guest(
         &mut self,
         stream: TcpStream,
         hello: Hello,
         own: &Hello,
         guests: &[Option<(TcpStream, Hello)>],
-        knows_secret: bool,
     ) -> Result<Option<(TcpStream, Hello)>, MeetError> {
-        if hello.run != own.run || knows_secret && hello.secret != own.secret {
-            let why =
-                format!("rank 0 at this place is of run `{}`, and it is of run `{}`", own.run, hello.run);
-            self.door.refuse(stream, &hello, &why);
-            return Ok(None);
-        }
         let misfit = if hello.version != own.version {
             Some(format!(
                 "it is version {} of zipwire, and rank 0 is {}; one version is needed on all hosts",
@@ -262,6 +253,9 @@ impl Guest<'_> {
         };
         let error = MeetError::Missing { ranks, within: self.within, turned_away };
         for (stream, _) in guests.iter_mut().flatten() {
+            if self.begin.elapsed() > self.within + GRACE {
+                break;
+            }
             // It gives up by itself if it does not hear it.
             let _ = say(stream, &Reply::Refused(error.to_string()));
         }
@@ -273,20 +267,23 @@ impl Guest<'_> {
         let limit = self.within + GRACE;
         let mut why = String::new();
         let rank = self.meeting.rank;
-        let (stream, secret, doors) = loop {
+        let mut pause = RETRY;
+        let (stream, number, doors) = loop {
             if !self.check_time(limit)? {
                 return Err(MeetError::NoRank0 { rank, within: self.within, why });
             }
             match self.come_once(limit) {
-                Ok((stream, Reply::Welcome { secret, doors })) if doors.len() == self.meeting.size() => {
-                    break (stream, secret, doors);
+                Ok((stream, Reply::Welcome { number, doors })) if doors.len() == self.meeting.size() => {
+                    break (stream, number, doors);
                 }
                 Ok((_, Reply::Refused(why))) => return Err(MeetError::Refused { rank, why }),
                 Ok(_) => "rank 0 has welcomed another number of ranks".clone_into(&mut why),
                 Err(error) => why = error,
             }
-            std::thread::sleep(RETRY);
+            std::thread::sleep(pause);
+            pause = LONGEST_RETRY.min(2 * pause);
         };
+        let key = self.meeting.key(number);
         let rank_0 = stream.peer_addr()?.ip();
         let first = stream.try_clone()?;
         let mut streams: Vec<Option<TcpStream>> = (0..self.meeting.size).map(|_| None).collect();
@@ -294,7 +291,7 @@ impl Guest<'_> {
         let limit = limit.max(self.begin.elapsed() + CONNECT_WITHIN);
         for (peer, (address, port)) in (0..).zip(doors).take(rank as usize).skip(1) {
             let at = SocketAddr::new(address.unwrap_or(rank_0), port);
-            let stream = self.connect_with(peer, at, secret, limit, &first)?;
+            let stream = self.connect_with(peer, at, (number, &key), limit, &first)?;
             streams[peer as usize] = Some(stream);
         }
         while let Some(peer) = streams.iter().skip(rank as usize + 1).position(Option::is_none) {
@@ -307,11 +304,11 @@ impl Guest<'_> {
                     turned_away: String::new(),
                 });
             }
-            for (mut stream, hello) in self.door.come_in() {
+            for (mut stream, hello) in self.door.come_in(&key) {
                 let place = hello.rank as usize;
-                if hello.secret != secret || hello.rank <= rank || place >= streams.len() {
-                    self.door.refuse(stream, &hello, "this rank is of another run");
-                } else if say(&mut stream, &Reply::Welcome { secret, doors: Vec::new() }).is_ok() {
+                if hello.rank <= rank || place >= streams.len() {
+                    self.door.refuse(stream, &hello, "ranks connect with lower ones only");
+                } else if say(&mut stream, &Reply::Welcome { number, doors: Vec::new() }).is_ok() {
                     streams[place] = Some(stream);
                 }
             }
@@ -332,7 +329,7 @@ impl Guest<'_> {
 
     /// One try to come to rank 0, and the wait for its answer.
     fn come_once(&self, limit: Duration) -> Result<(TcpStream, Reply), String> {
-        let (host, port, secret) = match &self.meeting.place {
+        let (host, port, number) = match &self.meeting.place {
             Place::Rank0 { host, port } => (host.clone(), *port, 0),
             Place::Store { host, port } => self.look_up(host, *port)?,
         };
@@ -340,29 +337,49 @@ impl Guest<'_> {
             io::ErrorKind::UnexpectedEof => format!("{host}:{port}: it has hung up without an answer"),
             _ => format!("{host}:{port}: {why}"),
         };
-        let left = || limit.saturating_sub(self.begin.elapsed()).max(PAUSE);
+        let key = self.meeting.key(number);
         let came = addresses(&host, port).and_then(|addresses| {
-            first_of(&addresses, |address| {
-                let mut stream = TcpStream::connect_timeout(&address, TRY.min(left()))?;
-                let hello = self.hello(stream.local_addr()?.ip(), secret)?;
-                say(&mut stream, &hello)?;
-                let reply = self.wait_for(&mut stream, left())?;
-                Ok((stream, reply))
+            first_of(&addresses, |address| match self.introduce(address, &key, TRY, limit)? {
+                (_, Reply::Unknown) => Err(io::Error::other(format!(
+                    "rank 0 there is of another run, or has another `{SECRET_VARIABLE}`"
+                ))),
+                answered => Ok(answered),
             })
         });
         came.map_err(|error| failed(&error))
     }
 
+    /// One try to connect with a process that greets `within` some time, and the wait for its answer until `limit`.
+    fn introduce(
+        &self,
+        at: SocketAddr,
+        key: &Key,
+        within: Duration,
+        limit: Duration,
+    ) -> io::Result<(TcpStream, Reply)> {
+        let left = || limit.saturating_sub(self.begin.elapsed()).max(PAUSE);
+        let mut stream = TcpStream::connect_timeout(&at, TRY.min(left()))?;
+        let nonce = self.wait_for(&mut stream, within.min(left()))?;
+        let hello = self.hello(stream.local_addr()?.ip())?;
+        say(&mut stream, &Introduction::new(hello, key, nonce))?;
+        let reply = self.wait_for(&mut stream, left())?;
+        Ok((stream, reply))
+    }
+
     /// Waits for an answer, also to the user's wish to end.
-    fn wait_for(&self, stream: &mut TcpStream, limit: Duration) -> io::Result<Reply> {
+    fn wait_for<T: DeserializeOwned>(&self, stream: &mut TcpStream, limit: Duration) -> io::Result<T> {
         stream.set_read_timeout(Some(RETRY))?;
         let begin = Instant::now();
         let mut byte = [0];
         // It is looked at, so nothing is lost.
         while let Err(error) = stream.peek(&mut byte) {
             let is_quiet = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
-            if !is_quiet || begin.elapsed() > limit || self.cancel.load(Ordering::Relaxed) {
+            if !is_quiet {
                 return Err(error);
+            }
+            if begin.elapsed() > limit || self.cancel.load(Ordering::Relaxed) {
+                let why = format!("it has said nothing for {:.1} s", begin.elapsed().as_secs_f64());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
         }
         stream.set_read_timeout(Some(TRY))?;
@@ -371,19 +388,19 @@ impl Guest<'_> {
         Ok(reply)
     }
 
-    /// Where rank 0 is, as the launcher's store says, and the number that it knows.
+    /// Where rank 0 is, as the launcher's store says, and the number of the meeting.
     fn look_up(&self, host: &str, port: u16) -> Result<(String, u16, u64), String> {
         let failed = |why: &dyn std::fmt::Display| format!("the store of `torchrun` at {host}:{port}: {why}");
         let value = addresses(host, port).and_then(|addresses| {
-            first_of(&addresses, |address| Store::connect(address, TRY)?.get(&self.meeting.key()))
+            first_of(&addresses, |address| Store::connect(address, TRY)?.get(&self.meeting.entry()))
         });
         let value = value.map_err(|error| failed(&error))?;
         let value = value.ok_or_else(|| failed(&"rank 0 has not said there where it is"))?;
         let text = String::from_utf8_lossy(&value);
         let parts = || {
             let mut parts = text.splitn(3, ' ');
-            let (port, secret) = (parts.next()?.parse().ok()?, parts.next()?);
-            Some((parts.next()?.to_owned(), port, u64::from_str_radix(secret, 16).ok()?))
+            let (port, number) = (parts.next()?.parse().ok()?, parts.next()?);
+            Some((parts.next()?.to_owned(), port, u64::from_str_radix(number, 16).ok()?))
         };
         parts().ok_or_else(|| failed(&format!("it says `{text}`")))
     }
@@ -393,26 +410,23 @@ impl Guest<'_> {
         &self,
         peer: u32,
         at: SocketAddr,
-        secret: u64,
+        (number, key): (u64, &Key),
         limit: Duration,
         first: &TcpStream,
     ) -> Result<TcpStream, MeetError> {
         let failed = |why: String| MeetError::Peer { rank: self.meeting.rank, peer, at: at.to_string(), why };
         loop {
             self.check_first(first)?;
-            let connected = TcpStream::connect_timeout(&at, TRY).and_then(|mut stream| {
-                let hello = self.hello(at.ip(), secret)?;
-                say(&mut stream, &hello)?;
-                let left = limit.saturating_sub(self.begin.elapsed()).max(PAUSE);
-                self.wait_for(&mut stream, left).map(|reply| (stream, reply))
-            });
-            match connected {
-                Ok((stream, Reply::Welcome { secret: theirs, .. })) if theirs == secret => return Ok(stream),
+            let error = match self.introduce(at, key, limit, limit) {
+                Ok((stream, Reply::Welcome { number: theirs, .. })) if theirs == number => return Ok(stream),
                 Ok((_, Reply::Refused(why))) => return Err(failed(why)),
-                Ok(_) => return Err(failed("it is of another run".to_owned())),
-                Err(error) if !self.check_time(limit)? => return Err(failed(error.to_string())),
-                Err(_) => std::thread::sleep(RETRY),
+                Ok(_) => "it is of another run".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            if !self.check_time(limit)? {
+                return Err(failed(error));
             }
+            std::thread::sleep(RETRY);
         }
     }
 }
@@ -475,7 +489,7 @@ mod tests {
             let door = Door::open(0).unwrap();
             let guest =
                 Guest { meeting: &meeting, door, within: free, begin: Instant::now(), cancel: &cancel };
-            let mut hello = guest.hello(IpAddr::from([127, 0, 0, 1]), 0).unwrap();
+            let mut hello = guest.hello(IpAddr::from([127, 0, 0, 1])).unwrap();
             change(&mut hello);
             let mut stream = loop {
                 match TcpStream::connect(("127.0.0.1", port)) {
@@ -483,7 +497,8 @@ mod tests {
                     Err(_) => std::thread::sleep(PAUSE),
                 }
             };
-            say(&mut stream, &hello).unwrap();
+            let nonce = guest.wait_for(&mut stream, free).unwrap();
+            say(&mut stream, &Introduction::new(hello, &meeting.key(0), nonce)).unwrap();
             let Reply::Refused(why) = guest.wait_for(&mut stream, free).unwrap() else {
                 panic!("it does not fit")
             };
@@ -513,13 +528,13 @@ mod tests {
             let begin = Instant::now();
             let other = scope.spawn(|| meeting.meet(Duration::from_secs(60), &cancel).map(drop));
             let mut stream = loop {
-                match door.come_in().pop() {
+                match door.come_in(&meeting.key(0)).pop() {
                     Some((stream, _)) => break stream,
                     None => std::thread::sleep(PAUSE),
                 }
             };
             // Rank 1 waits for rank 2 to connect with it.
-            say(&mut stream, &Reply::Welcome { secret: 1, doors: vec![(None, 0); 3] }).unwrap();
+            say(&mut stream, &Reply::Welcome { number: 1, doors: vec![(None, 0); 3] }).unwrap();
             drop(stream);
             let error = other.join().unwrap().unwrap_err().to_string();
             assert!(error.starts_with("rank 1 cannot connect with rank 0 at 127.0.0.1:"), "{error}");

@@ -3,6 +3,7 @@
 mod door;
 mod meet;
 mod place;
+mod proof;
 mod store;
 
 pub use meet::MeetError;

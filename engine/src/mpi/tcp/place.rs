@@ -3,9 +3,13 @@
 use std::env;
 
 use super::meet::MeetError;
+use super::proof::{Key, Secret};
 
 /// Names the place where processes meet, `HOST:PORT` of rank 0, before what launchers say.
 pub const MEET_VARIABLE: &str = "ZIPWIRE_MEET";
+
+/// Holds a secret that all processes of a job share.
+pub(super) const SECRET_VARIABLE: &str = "ZIPWIRE_MEET_SECRET";
 
 /// Variable that is there whenever `torchrun` has started a process.
 const TORCH_RUN: &str = "TORCHELASTIC_RUN_ID";
@@ -22,6 +26,7 @@ pub struct TcpMeeting {
     pub(super) place: Place,
     /// Name of the run, which all share and no other run has.
     pub(super) run: String,
+    secret: Secret,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,26 +43,28 @@ impl TcpMeeting {
     /// Rank and number of ranks are `RANK` and `WORLD_SIZE`, as `torchrun` sets them, else `SLURM_PROCID` and `SLURM_STEP_NUM_TASKS` or
     /// `SLURM_NTASKS`. The place is what [`MEET_VARIABLE`] says, else the store of `torchrun` at `MASTER_ADDR` and `MASTER_PORT`, or rank 0 at
     /// that address where the launcher keeps no store; else a port of the first host of the SLURM step, which its job and number give.
+    /// Processes with another `ZIPWIRE_MEET_SECRET` are of another job.
     ///
     /// # Errors
     /// If variables lack or contradict one another.
     pub fn from_environment() -> Result<Option<Self>, MeetError> {
-        Self::of(|name| env::var(name).ok())
+        Self::of(variable)
     }
 
     /// Whether this process is to meet by TCP where a launcher of MPI seems to have started it, too: if [`MEET_VARIABLE`] says so, and under
     /// `torchrun`, whose processes inherit the variables of the `srun` or `mpirun` around it, all with the same rank.
     pub fn is_preferred() -> bool {
-        Variables(|name: &str| env::var(name).ok()).prefer_tcp()
+        Variables(variable).prefer_tcp()
     }
 
-    /// A meeting at a port that rank 0 listens on; all name the same `run`.
+    /// A meeting at a port that rank 0 listens on; all name the same `run`, and share no secret.
     ///
     /// # Panics
     /// If `rank` is not below `size`.
     pub fn at(host: &str, port: u16, rank: u32, size: u32, run: &str) -> Self {
         assert!(rank < size, "rank {rank} of {size}");
-        Self { rank, size, place: Place::Rank0 { host: host.to_owned(), port }, run: run.to_owned() }
+        let place = Place::Rank0 { host: host.to_owned(), port };
+        Self { rank, size, place, run: run.to_owned(), secret: Secret::default() }
     }
 
     fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, MeetError> {
@@ -81,8 +88,19 @@ impl TcpMeeting {
             None if by_torch => (variables.of_torch()?, variables.run()),
             None => (variables.of_slurm()?, variables.run()),
         };
-        Ok(Some(Self { rank, size, place, run }))
+        let secret = Secret(variables.get(SECRET_VARIABLE).unwrap_or_default());
+        Ok(Some(Self { rank, size, place, run, secret }))
     }
+
+    /// Key of the job at the meeting with this number; 0 where a process does not know that yet.
+    pub(super) fn key(&self, number: u64) -> Key {
+        Key::new(&self.secret, &self.run, number)
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    // A value that is no text is not taken for none.
+    env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
 struct Variables<F>(F);
@@ -162,7 +180,7 @@ mod tests {
     }
 
     fn found(variables: &[(&str, &str)]) -> (u32, u32, Place, String) {
-        let TcpMeeting { rank, size, place, run } = of(variables).unwrap().unwrap();
+        let TcpMeeting { rank, size, place, run, .. } = of(variables).unwrap().unwrap();
         (rank, size, place, run)
     }
 
