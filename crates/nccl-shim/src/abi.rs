@@ -14,6 +14,8 @@ pub(crate) const SUCCESS: c_int = 0;
 pub(crate) const SYSTEM_ERROR: c_int = 2;
 pub(crate) const INTERNAL_ERROR: c_int = 3;
 pub(crate) const INVALID_USAGE: c_int = 5;
+/// `ncclInProgress`: the call goes on beside the program.
+pub(crate) const IN_PROGRESS: c_int = 7;
 
 /// `ncclUniqueId`, which calls take by value.
 #[repr(C)]

@@ -11,13 +11,12 @@ use crate::real::real;
 use crate::sync::Link;
 
 /// A communicator of this process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Communicator {
     /// Hash of what it was made of, the same on all ranks; 0 if that is not known.
     pub(crate) id: u64,
-    /// Rank in it and number of ranks; -1 if NCCL cannot say yet.
-    pub(crate) rank: i32,
-    pub(crate) rank_count: i32,
+    /// Rank in it and number of ranks, when NCCL has said them.
+    ranks: OnceLock<(i32, i32)>,
     /// Communicators that were made of it so far.
     children: AtomicU64,
     /// GPU and memory for its messages, if they are compressed.
@@ -29,36 +28,47 @@ pub(crate) struct Communicator {
 pub(crate) struct Communicators(RwLock<HashMap<usize, Arc<Communicator>>>);
 
 impl Communicators {
-    /// The communicator of a handle. One that is new here, or was not ready, is asked for its ranks.
+    /// The communicator of a handle that the program uses, so that NCCL can say its ranks.
     pub(crate) fn get(&self, comm: Comm) -> Arc<Communicator> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&(comm as usize)).cloned();
-        match known {
-            Some(known) if known.rank_count >= 0 => known,
-            known => self.insert(comm, known.map_or(0, |known| known.id)),
-        }
+        let known = known.unwrap_or_else(|| self.insert(comm, 0));
+        known.ask(comm);
+        known
     }
 
-    /// Notes a communicator that was made.
+    /// Notes a communicator that was made. NCCL is not asked: it may still be at work on it.
     pub(crate) fn insert(&self, comm: Comm, id: u64) -> Arc<Communicator> {
-        let (rank, rank_count) = ranks_of(comm);
-        let made = Arc::new(Communicator {
-            id,
-            rank,
-            rank_count,
-            children: AtomicU64::new(0),
-            link: OnceLock::new(),
-        });
+        let made = Arc::new(Communicator { id, ..Communicator::default() });
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(comm as usize, made.clone());
         made
     }
 
-    /// Forgets a communicator that ends. Its handle may come again.
-    pub(crate) fn remove(&self, comm: Comm) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(&(comm as usize));
+    /// Forgets a communicator that ends, if it is known. Its handle may come again.
+    pub(crate) fn remove(&self, comm: Comm) -> Option<Arc<Communicator>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(&(comm as usize))
     }
 }
 
 impl Communicator {
+    /// Rank in it; -1 while it is not known.
+    pub(crate) fn rank(&self) -> i32 {
+        self.ranks.get().map_or(-1, |(rank, _)| *rank)
+    }
+
+    /// Number of ranks; -1 while it is not known.
+    pub(crate) fn rank_count(&self) -> i32 {
+        self.ranks.get().map_or(-1, |(_, count)| *count)
+    }
+
+    /// Asks NCCL for the ranks, unless they are known. The communicator must be ready.
+    pub(crate) fn ask(&self, comm: Comm) {
+        if self.ranks.get().is_none()
+            && let (Some(rank), Some(count)) = (number_of(comm, true), number_of(comm, false))
+        {
+            _ = self.ranks.set((rank, count));
+        }
+    }
+
     /// Name for the next communicator that is made of this one: the same on all ranks that make it.
     pub(crate) fn child(&self, distinction: &[u8]) -> u64 {
         let number = self.children.fetch_add(1, Ordering::Relaxed);
@@ -73,13 +83,9 @@ pub(crate) fn id_of(parts: &[&[u8]]) -> u64 {
     hash.digest().max(1)
 }
 
-/// Rank in a communicator and its number of ranks; -1 where NCCL cannot say.
-fn ranks_of(comm: Comm) -> (i32, i32) {
-    (number_of(comm, true), number_of(comm, false))
-}
-
+/// Rank in a communicator, or its number of ranks; `None` where NCCL cannot say.
 #[allow(unsafe_code, reason = "NCCL is asked")]
-fn number_of(comm: Comm, is_rank: bool) -> i32 {
+fn number_of(comm: Comm, is_rank: bool) -> Option<i32> {
     let ask = |number: *mut i32| {
         let function = if is_rank {
             real!(c"ncclCommUserRank", fn(Comm, *mut i32))
@@ -90,5 +96,5 @@ fn number_of(comm: Comm, is_rank: bool) -> i32 {
         unsafe { function(comm, number) }
     };
     let mut number = -1;
-    if ask(&raw mut number) == SUCCESS { number } else { -1 }
+    (ask(&raw mut number) == SUCCESS).then_some(number)
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use crate::abi::{Comm, CudaStream, INTERNAL_ERROR, SUCCESS, UniqueId, coded_type, type_of};
+use crate::abi::{Comm, CudaStream, IN_PROGRESS, INTERNAL_ERROR, SUCCESS, UniqueId, coded_type, type_of};
 use crate::communicators::{Communicator, id_of};
 use crate::driver::Driver;
 use crate::journal::{Entry, Life, Record};
@@ -258,7 +258,8 @@ fn note(call: Call) {
     let is_eligible = call.is_eligible();
     let communicator = process.communicators.get(call.comm as Comm);
     // Ranks that are not the root send nothing, whatever they give.
-    let sends = !matches!(call.op, Op::Broadcast | Op::Bcast | Op::Scatter) || call.peer == communicator.rank;
+    let sends =
+        !matches!(call.op, Op::Broadcast | Op::Bcast | Op::Scatter) || call.peer == communicator.rank();
     let sample = if is_eligible && !is_capturing && sends && call.send != 0 {
         let dtype = coded_type(call.dtype, settings().assume).expect("eligible calls have such a type");
         process.sampler.take(call.send as u64, call.bytes(), dtype, stream)
@@ -293,9 +294,9 @@ fn note_outcomes(group: u64, outcomes: Vec<Outcome>) {
     }
 }
 
-/// Notes a communicator that a call is making. [`settle`] goes on with it.
-fn born(name: &'static str, handle: *const Comm, (id, parent): (u64, u64)) {
-    if settings().mode != Mode::Off && !handle.is_null() {
+/// Notes a communicator that a call is making, unless `result` says that it has failed. [`settle`] goes on with it.
+fn born(result: c_int, name: &'static str, handle: *const Comm, (id, parent): (u64, u64)) {
+    if settings().mode != Mode::Off && !handle.is_null() && matches!(result, SUCCESS | IN_PROGRESS) {
         let birth = Birth { name, handle, id, parent };
         _ = THREAD.try_with(|thread| thread.births.borrow_mut().push(birth));
     }
@@ -307,7 +308,6 @@ fn born(name: &'static str, handle: *const Comm, (id, parent): (u64, u64)) {
 /// # Safety
 /// NCCL has written the handles of all communicators that it has made.
 unsafe fn settle(result: c_int) -> c_int {
-    const IN_PROGRESS: c_int = 7;
     if settings().mode == Mode::Off || group() != 0 {
         return result;
     }
@@ -317,7 +317,7 @@ unsafe fn settle(result: c_int) -> c_int {
     }
     let asked = guarded(|| {
         // SAFETY: as the caller promises.
-        let made = births.iter().filter_map(|birth| unsafe { register(birth) });
+        let made = births.iter().filter_map(|birth| unsafe { register(birth, result == SUCCESS) });
         let made: Vec<(Comm, Arc<Communicator>)> = made.collect();
         let is_asked = settings().mode == Mode::Sync && result == SUCCESS && !made.is_empty();
         if !is_asked || !made.iter().all(|(comm, _)| sync::is_ready(*comm)) {
@@ -332,9 +332,11 @@ unsafe fn settle(result: c_int) -> c_int {
     }
 }
 
+/// Notes a communicator of a group that has ended. Its ranks are asked for if it is ready, and else when it is first used.
+///
 /// # Safety
 /// The handle can be read.
-unsafe fn register(birth: &Birth) -> Option<(Comm, Arc<Communicator>)> {
+unsafe fn register(birth: &Birth, is_ready: bool) -> Option<(Comm, Arc<Communicator>)> {
     // SAFETY: as the caller promises.
     let comm = unsafe { birth.handle.read_volatile() };
     // A rank of no part in a split gets none.
@@ -343,6 +345,9 @@ unsafe fn register(birth: &Birth) -> Option<(Comm, Arc<Communicator>)> {
     }
     let process = Process::get();
     let communicator = process.communicators.insert(comm, birth.id);
+    if is_ready {
+        communicator.ask(comm);
+    }
     let (time, name, parent) = (SystemTime::now(), birth.name, birth.parent);
     process.journal.push(Entry::Life(Life { time, name, communicator: communicator.clone(), parent }));
     Some((comm, communicator))
@@ -355,8 +360,8 @@ fn dies(name: &'static str, comm: Comm) {
     }
     guarded(|| {
         let process = Process::get();
-        let (time, communicator) = (SystemTime::now(), process.communicators.get(comm));
-        process.communicators.remove(comm);
+        let time = SystemTime::now();
+        let communicator = process.communicators.remove(comm).unwrap_or_default();
         if let Some(link) = communicator.link.get() {
             link.retire();
         }
@@ -678,6 +683,7 @@ pub(crate) unsafe extern "C" fn ncclGroupSimulateEnd(info: *mut c_void) -> c_int
     let function = real!(c"ncclGroupSimulateEnd", fn(*mut c_void));
     if let Some((_, messages)) = leave_group() {
         messages.give_back();
+        _ = THREAD.try_with(|thread| thread.births.take());
     }
     // SAFETY: NCCL's for this call.
     unsafe { function(info) }
@@ -744,7 +750,7 @@ pub(crate) unsafe extern "C" fn ncclCommInitRank(
     // SAFETY: NCCL's for this call.
     unsafe {
         let result = function(made, ranks, id, rank);
-        born("comm_init_rank", made, (id_of_ids(&raw const id, 1), 0));
+        born(result, "comm_init_rank", made, (id_of_ids(&raw const id, 1), 0));
         settle(result)
     }
 }
@@ -762,7 +768,7 @@ pub(crate) unsafe extern "C" fn ncclCommInitRankConfig(
     // SAFETY: NCCL's for this call.
     unsafe {
         let result = function(made, ranks, id, rank, config);
-        born("comm_init_rank_config", made, (id_of_ids(&raw const id, 1), 0));
+        born(result, "comm_init_rank_config", made, (id_of_ids(&raw const id, 1), 0));
         settle(result)
     }
 }
@@ -782,7 +788,7 @@ pub(crate) unsafe extern "C" fn ncclCommInitRankScalable(
     // SAFETY: NCCL's for this call.
     unsafe {
         let result = function(made, ranks, rank, id_count, ids, config);
-        born("comm_init_rank_scalable", made, (id_of_ids(ids, id_count), 0));
+        born(result, "comm_init_rank_scalable", made, (id_of_ids(ids, id_count), 0));
         settle(result)
     }
 }
@@ -803,7 +809,7 @@ pub(crate) unsafe extern "C" fn ncclCommInitAll(
         let number = ALL.fetch_add(1, Ordering::Relaxed);
         let id = id_of(&[&std::process::id().to_le_bytes(), &number.to_le_bytes()]);
         for index in 0..usize::try_from(count).unwrap_or(0) {
-            born("comm_init_all", made.wrapping_add(index), (id, 0));
+            born(result, "comm_init_all", made.wrapping_add(index), (id, 0));
         }
         settle(result)
     }
@@ -823,7 +829,7 @@ pub(crate) unsafe extern "C" fn ncclCommSplit(
     // SAFETY: NCCL's for this call.
     unsafe {
         let result = function(comm, color, key, made, config);
-        born("comm_split", made, (id, parent));
+        born(result, "comm_split", made, (id, parent));
         settle(result)
     }
 }
@@ -843,7 +849,7 @@ pub(crate) unsafe extern "C" fn ncclCommShrink(
     // SAFETY: NCCL's for this call.
     unsafe {
         let result = function(comm, excluded, excluded_count, made, config, flags);
-        born("comm_shrink", made, (id, parent));
+        born(result, "comm_shrink", made, (id, parent));
         settle(result)
     }
 }
@@ -863,7 +869,7 @@ pub(crate) unsafe extern "C" fn ncclCommGrow(
     unsafe {
         let (_, parent) = child_of(comm, b"grow");
         let result = function(comm, ranks, ids, rank, made, config);
-        born("comm_grow", made, (0, parent));
+        born(result, "comm_grow", made, (0, parent));
         settle(result)
     }
 }

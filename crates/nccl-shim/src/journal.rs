@@ -286,12 +286,17 @@ impl Writer {
     }
 
     fn communicator(&mut self, communicator: &Communicator) {
-        let Communicator { id, rank, rank_count, .. } = communicator;
+        let id = communicator.id;
         _ = match id {
             0 => write!(self.line, r#","comm":null"#),
             _ => write!(self.line, r#","comm":"{id:016x}""#),
         };
-        _ = write!(self.line, r#","rank":{},"nranks":{}"#, Number(*rank), Number(*rank_count));
+        _ = write!(
+            self.line,
+            r#","rank":{},"nranks":{}"#,
+            Number(communicator.rank()),
+            Number(communicator.rank_count())
+        );
     }
 
     /// Writes the line that has been made.

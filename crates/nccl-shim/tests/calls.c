@@ -1,10 +1,12 @@
 /* Calls every function that the library in front of NCCL defines, with arguments that are all different.
    `calls COUNT` measures so many calls of ncclAllReduce instead; `calls fork` lets a child make some as well; `calls threads` calls in
-   four threads. */
+   four threads; `calls simulated` and `calls failed` leave groups whose communicators are never made, and take the memory of their handles
+   away; `calls progress` makes communicators that do not block. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -37,6 +39,7 @@ int ncclCommShrink(ptr, int*, int, ptr*, ptr, int);
 int ncclCommGrow(ptr, int, const id*, int, ptr*, ptr);
 int ncclCommDestroy(ptr);
 int ncclCommAbort(ptr);
+int ncclCommGetAsyncError(ptr, int*);
 int ncclOfTheFuture(int);
 
 #define P(x) ((ptr)(x))
@@ -80,10 +83,40 @@ static void* many(void* comm) {
     return 0;
 }
 
+/* Groups that make no communicator: later ones must not look where its handle would have been. */
+static void unmade(int simulated) {
+    id i;
+    memset(&i, 7, sizeof i);
+    ptr* handle = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ncclGroupStart();
+    ncclCommInitRank(handle, 4, i, 1);
+    if (simulated) ncclGroupSimulateEnd(0);
+    munmap(handle, 4096);
+    if (simulated) ncclGroupStart();
+    ncclGroupEnd();
+}
+
+static void in_progress(void) {
+    id i;
+    ptr comm = 0;
+    memset(&i, 7, sizeof i);
+    ncclCommInitRankConfig(&comm, 4, i, 1, P(8));
+    ncclCommAbort(comm);
+    ncclCommInitRankConfig(&comm, 4, i, 1, P(8));
+    int state;
+    ncclCommGetAsyncError(comm, &state);
+    ncclAllReduce(P(1), P(2), 3, 7, 0, comm, P(4));
+    ncclAllReduce(P(1), P(2), 3, 7, 0, comm, P(4));
+}
+
 int main(int argc, char** argv) {
     const char* what = argc > 1 ? argv[1] : "all";
     if (!strcmp(what, "all")) {
         all_of_them();
+    } else if (!strcmp(what, "simulated") || !strcmp(what, "failed")) {
+        unmade(!strcmp(what, "simulated"));
+    } else if (!strcmp(what, "progress")) {
+        in_progress();
     } else if (!strcmp(what, "fork")) {
         many(P(1));
         fflush(stdout);

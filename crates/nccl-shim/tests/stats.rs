@@ -146,6 +146,30 @@ fn each_call_is_a_line() {
 }
 
 #[test]
+fn communicators_that_are_not_made_are_not_looked_for() {
+    let bench = Bench::new();
+    run(&mut bench.with_library("simulated", "stats"));
+    run(bench.with_library("failed", "stats").env("RECORDER_RESULT", "CommInitRank:4"));
+    assert!(bench.journals().is_empty(), "nothing was made or called");
+}
+
+#[test]
+fn communicators_that_do_not_block_are_asked_when_they_are_used() {
+    let bench = Bench::new();
+    let output = run(bench.with_library("progress", "stats").env("RECORDER_RESULT", "CommInitRankConfig:7"));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(!told.contains("before it is made") && told.lines().count() == 1, "{told}");
+    let journals = bench.journals();
+    let lines: Vec<&Value> = journals[0].iter().filter(|line| line.get("comm").is_some()).collect();
+    let ops: Vec<&str> = lines.iter().map(|line| line["op"].as_str().unwrap()).collect();
+    assert_eq!(ops.join(" "), "comm_init_rank_config comm_abort comm_init_rank_config all_reduce all_reduce");
+    assert!(lines.iter().all(|line| line["comm"] == lines[0]["comm"] && !line["comm"].is_null()));
+    // The writer may come to the line of a beginning when the first call has been made.
+    assert!(lines[1]["rank"].is_null());
+    assert_eq!((&lines[4]["rank"], &lines[4]["nranks"]), (&1.into(), &4.into()));
+}
+
+#[test]
 fn children_and_threads_have_their_lines() {
     let bench = Bench::new();
     let path = "journal.jsonl";

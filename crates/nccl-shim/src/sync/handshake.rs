@@ -75,8 +75,8 @@ pub(crate) fn ask(comms: &[(Comm, Arc<Communicator>)]) -> c_int {
 fn question(comm: Comm, communicator: &Communicator) -> Result<Question<'_>, GpuError> {
     let ordinal = device_of(comm);
     let device = Device::open(usize::try_from(ordinal).unwrap_or(0))?;
-    let ranks = u64::try_from(communicator.rank_count).unwrap_or(0);
-    let rank = u64::try_from(communicator.rank).unwrap_or(0);
+    let ranks = u64::try_from(communicator.rank_count()).unwrap_or(0);
+    let rank = u64::try_from(communicator.rank()).unwrap_or(0);
     let answers = DeviceRegion::allocate(&device, ANSWER_BYTES * ranks)?;
     let link = link(&device, ranks);
     let answer = [settings_hash(), u64::from(link.is_ok())].map(u64::to_le_bytes).concat();
@@ -99,7 +99,7 @@ fn exchange(questions: &[Question<'_>]) -> c_int {
     unsafe {
         let mut result = start();
         for Question { comm, communicator, stream, answers, .. } in questions {
-            let rank = u64::try_from(communicator.rank).unwrap_or(0);
+            let rank = u64::try_from(communicator.rank()).unwrap_or(0);
             let call = Call {
                 op: Op::AllGather,
                 send: (answers.address() + ANSWER_BYTES * rank) as usize,
@@ -138,12 +138,12 @@ impl Question<'_> {
         let own = link.as_ref().err().map(one_line);
         match (differs, unready, link) {
             (None, None, Ok(link)) => _ = communicator.link.set(link),
-            (Some(other), _, _) if communicator.rank == 0 => tell(&format!(
+            (Some(other), _, _) if communicator.rank() == 0 => tell(&format!(
                 "communicator {:016x} is not compressed: ranks 0 and {} have different ZIPWIRE_NCCL_* or different versions of this library",
                 communicator.id,
                 other + 1
             )),
-            (None, Some(rank), _) if communicator.rank as usize == rank => tell(&format!(
+            (None, Some(rank), _) if communicator.rank() as usize == rank => tell(&format!(
                 "communicator {:016x} is not compressed: rank {rank} cannot: {}",
                 communicator.id,
                 own.unwrap_or_default()

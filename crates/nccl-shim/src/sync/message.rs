@@ -72,7 +72,7 @@ impl Message {
         let mut message =
             Self { call, communicator, wire, lane, places, first_place, encoded, decoded, kept };
         let (send, recv) = (call.send as u64, call.recv as u64);
-        let is_root = call.peer == message.communicator.rank;
+        let is_root = call.peer == message.communicator.rank();
         match call.op {
             Op::Send => message.encoded = message.coded(device, desk, send, 0),
             Op::Recv => message.decoded.extend(message.received(device, desk, recv)),
@@ -87,7 +87,7 @@ impl Message {
     /// Places that a call needs.
     pub(super) fn place_count(call: &Call, communicator: &Communicator) -> u64 {
         match call.op {
-            Op::AllGather => 1 + u64::try_from(communicator.rank_count).unwrap_or(0),
+            Op::AllGather => 1 + u64::try_from(communicator.rank_count()).unwrap_or(0),
             _ => 1,
         }
     }
@@ -131,7 +131,7 @@ impl Message {
 
     /// An all-gather: one frame out, one in for each other rank. All or none of them have memory.
     fn gathered(&mut self, device: &Device, desk: &mut Desk) {
-        let (rank, ranks) = (self.communicator.rank as u64, self.communicator.rank_count as u64);
+        let (rank, ranks) = (self.communicator.rank() as u64, self.communicator.rank_count() as u64);
         let Wire { values_len, room, .. } = self.wire;
         let Some(encoded) = self.coded(device, desk, self.call.send as u64, 0) else { return };
         let Some(all) = desk.take(device, (ranks - 1) * self.wire.len() + room) else { return };
@@ -176,8 +176,8 @@ impl Message {
     pub(super) fn copy_own(&self, device: &Device, stream: &Stream) -> Result<(), GpuError> {
         let Self { call, communicator, wire, .. } = self;
         let to = match call.op {
-            Op::AllGather => call.recv + communicator.rank as usize * wire.values_len as usize,
-            Op::Broadcast if call.peer == communicator.rank => call.recv,
+            Op::AllGather => call.recv + communicator.rank() as usize * wire.values_len as usize,
+            Op::Broadcast if call.peer == communicator.rank() => call.recv,
             _ => call.send,
         };
         if to == call.send {

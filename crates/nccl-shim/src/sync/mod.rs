@@ -42,12 +42,13 @@ const WIRE_VERSION: u8 = 1;
 /// is captured, which has to be so on all.
 pub(crate) fn wire_of(call: &Call, communicator: &Communicator) -> Option<Wire> {
     let is_coded = coded_type(call.dtype, settings().assume) == Some(DType::Bf16);
-    if !call.is_eligible() || !is_coded || communicator.link.get().is_none() || communicator.rank_count < 2 {
+    if !call.is_eligible() || !is_coded || communicator.link.get().is_none() || communicator.rank_count() < 2
+    {
         return None;
     }
     // A message to itself moves over no wire.
-    let is_own = matches!(call.op, Op::Send | Op::Recv) && call.peer == communicator.rank;
-    let is_known = call.peer < communicator.rank_count;
+    let is_own = matches!(call.op, Op::Send | Op::Recv) && call.peer == communicator.rank();
+    let is_known = call.peer < communicator.rank_count();
     let count = usize::try_from(call.bytes() / DType::Bf16.width() as u64).ok()?;
     let is_whole = call.bytes().is_multiple_of(DType::Bf16.width() as u64);
     if is_own || !is_known || !is_whole {
@@ -62,13 +63,13 @@ pub(crate) fn add(group: &mut Group, call: Call, communicator: &Arc<Communicator
         return group.add(call, communicator, wire);
     }
     let len = call.bytes() as usize;
-    for peer in 0..communicator.rank_count {
+    for peer in 0..communicator.rank_count() {
         let at = len * peer as usize;
         let send = Call { op: Op::Send, send: call.send + at, recv: 0, peer, ..call };
         let recv = Call { op: Op::Recv, send: 0, recv: call.recv + at, peer, ..call };
         for part in [send, recv] {
             let result =
-                if peer == communicator.rank { part.made() } else { group.add(part, communicator, wire) };
+                if peer == communicator.rank() { part.made() } else { group.add(part, communicator, wire) };
             if result != SUCCESS {
                 return result;
             }
