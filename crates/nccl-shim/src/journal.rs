@@ -8,6 +8,7 @@
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -166,7 +167,9 @@ impl Writer {
 
     fn open(process: &'static Process) -> Result<Self, String> {
         let path = path(process).ok_or("no journal")?;
-        let file = OpenOptions::new().create(true).append(true).open(&path);
+        // A name that others can guess leads to no other file, and values are for the user alone.
+        let mut options = OpenOptions::new();
+        let file = options.create(true).append(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(&path);
         let file = file.map_err(|why| format!("no journal: ZIPWIRE_NCCL_LOG: `{path}`: {why}"))?;
         if settings().mode == Mode::Stats {
             tell(&format!("a line for each call is written to `{path}`"));
@@ -350,9 +353,18 @@ fn path(process: &Process) -> Option<String> {
     let pid = std::process::id().to_string();
     let rank = rank_of_environment().map_or_else(|| "-".to_owned(), |rank| rank.to_string());
     let pattern = settings().log.as_deref()?;
-    let path = pattern.replace("%p", &pid).replace("%r", &rank);
+    let path = pattern.replace("%h", &host()).replace("%p", &pid).replace("%r", &rank);
     let is_shared = !pattern.contains("%p") && (process.is_forked || !pattern.contains("%r"));
     Some(if is_shared { format!("{path}.{pid}") } else { path })
+}
+
+/// Name of the host, up to its first dot.
+fn host() -> String {
+    let mut name = [0_u8; 256];
+    // SAFETY: there is room for one byte more than it writes, which stays zero.
+    unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
+    let name = name.split(|byte| matches!(byte, 0 | b'.' | b'/')).next().unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
 }
 
 /// Rank of the process, as launchers tell it: torchrun, SLURM, Open MPI, PMI.

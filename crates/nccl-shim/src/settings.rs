@@ -11,7 +11,7 @@ use crate::exports::Op;
 use crate::process::tell;
 
 /// Path of the journal in mode `stats`, if the environment has none.
-const LOG: &str = "zipwire-nccl.%r.%p.jsonl";
+const LOG: &str = "zipwire-nccl.%h.%r.%p.jsonl";
 
 /// Mode of the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Mode {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) mode: Mode,
-    /// Path of the journal, with `%p` and `%r` in it; none if there is no journal.
+    /// Path of the journal, with `%h`, `%p` and `%r` in it; none if there is no journal.
     pub(crate) log: Option<String>,
     /// Codec that compresses, or that the journal's ratios are of.
     pub(crate) spec: Spec,
