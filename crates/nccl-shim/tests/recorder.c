@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef PREFIX
+#define PREFIX ""
+#endif
+
 typedef void* ptr;
 typedef struct {
     char bytes[128];
@@ -31,7 +35,7 @@ int ncclCommGetAsyncError(ptr c, int* state) {
 
 static int record(const char* name, long a, long b, long c, long d, long e, long f, long g, long h) {
     if (!getenv("RECORDER_QUIET")) {
-        printf("%s %ld %ld %ld %ld %ld %ld %ld %ld\n", name, a, b, c, d, e, f, g, h);
+        printf(PREFIX "%s %ld %ld %ld %ld %ld %ld %ld %ld\n", name, a, b, c, d, e, f, g, h);
         fflush(stdout);
     }
     int result = result_of(name);
@@ -45,7 +49,9 @@ CALL(ReduceScatter, (ptr s, ptr r, size_t n, int d, int o, ptr c, ptr t), L(s), 
 CALL(Reduce, (ptr s, ptr r, size_t n, int d, int o, int p, ptr c, ptr t), L(s), L(r), L(n), d, o, p, L(c), L(t))
 CALL(Broadcast, (ptr s, ptr r, size_t n, int d, int p, ptr c, ptr t), L(s), L(r), L(n), d, p, L(c), L(t), 0)
 CALL(Bcast, (ptr b, size_t n, int d, int p, ptr c, ptr t), L(b), L(n), d, p, L(c), L(t), 0, 0)
+#ifndef OLD
 CALL(AlltoAll, (ptr s, ptr r, size_t n, int d, ptr c, ptr t), L(s), L(r), L(n), d, L(c), L(t), 0, 0)
+#endif
 CALL(Gather, (ptr s, ptr r, size_t n, int d, int p, ptr c, ptr t), L(s), L(r), L(n), d, p, L(c), L(t), 0)
 CALL(Scatter, (ptr s, ptr r, size_t n, int d, int p, ptr c, ptr t), L(s), L(r), L(n), d, p, L(c), L(t), 0)
 CALL(Send, (ptr b, size_t n, int d, int p, ptr c, ptr t), L(b), L(n), d, p, L(c), L(t), 0, 0)

@@ -5,6 +5,7 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -187,6 +188,28 @@ fn children_and_threads_have_their_lines() {
 }
 
 #[test]
+fn journals_are_files_of_their_own() {
+    let bench = Bench::new();
+    run(bench.with_library("1", "stats").env("RANK", "3"));
+    let names = fs::read_dir(bench.path()).unwrap().map(|entry| entry.unwrap());
+    let journal =
+        names.into_iter().find(|entry| entry.file_name().to_string_lossy().contains("jsonl")).unwrap();
+    let host = String::from_utf8(run(Command::new("uname").arg("-n")).stdout).unwrap();
+    let host = host.trim().split('.').next().unwrap();
+    let name = journal.file_name().into_string().unwrap();
+    assert!(name.starts_with(&format!("zipwire-nccl.{host}.3.")), "{name}");
+    assert_eq!(journal.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    // A link that somebody has laid is not followed.
+    let victim = bench.path().join("victim");
+    fs::write(&victim, "text").unwrap();
+    symlink(&victim, bench.path().join("link3")).unwrap();
+    let output = run(bench.with_library("1", "stats").env("ZIPWIRE_NCCL_LOG", "link%r").env("RANK", "3"));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("no journal"), "{told}");
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "text");
+}
+
+#[test]
 fn a_journal_that_cannot_be_written_stops_nothing() {
     let bench = Bench::new();
     let output = run(bench.with_library("all", "stats").env("ZIPWIRE_NCCL_LOG", "missing/journal"));
@@ -200,6 +223,43 @@ fn a_journal_that_cannot_be_written_stops_nothing() {
     assert_eq!(last["ops"]["all_reduce"]["calls"], 200_000);
     let written = journal.iter().filter(|line| line["kind"] == "op").count() as u64;
     assert_eq!(written + last["lost"].as_u64().unwrap(), 200_000);
+}
+
+/// A second NCCL would not know the communicators of the first one: what the process has loaded is used, whatever its file is called, and functions
+/// that it lacks are not taken from elsewhere.
+#[test]
+fn a_nccl_that_is_loaded_goes_before_one_that_can_be() {
+    let bench = Bench::new();
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let whole = bench.path().join("libwhole.so");
+    let flags = ["-O1", "-shared", "-fPIC", "-DOLD", "-DPREFIX=\"whole \"", "-Wl,-soname,libwhole.so", "-o"];
+    run(compiler().args(flags).arg(&whole).arg(sources.join("recorder.c")));
+    let program = bench.path().join("opened");
+    run(compiler().arg("-o").arg(&program).arg(sources.join("opened.c")).arg("-ldl"));
+    let opened = |library: &Path, names: &[&str]| {
+        let mut command = Command::new(&program);
+        command.arg(library).args(names).env("LD_PRELOAD", self::library()).current_dir(bench.path());
+        command.env("LD_LIBRARY_PATH", bench.path());
+        String::from_utf8(run(&mut command).stdout).unwrap()
+    };
+    let names = ["ncclAllReduce", "ncclAlltoAll"];
+    assert_eq!(opened(&whole, &names), "whole AllReduce 1 2 3 4 5 6 7 0\n0\n5\n");
+    // Without one, the usual one is loaded.
+    let other = opened(Path::new("libm.so.6"), &names[..1]);
+    assert_eq!(other, "AllReduce 1 2 3 4 5 6 7 0\n0\n");
+}
+
+/// Another library in front of NCCL, behind this one, gets its calls.
+#[test]
+fn a_second_library_in_front_of_nccl_is_not_left_out() {
+    let bench = Bench::new();
+    let second = bench.path().join("libsecond.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/second.c");
+    run(compiler().args(["-shared", "-fPIC", "-o"]).arg(&second).arg(source).arg("-ldl"));
+    let both = format!("{}:{}", library().display(), second.display());
+    let output = run(bench.with_library("progress", "off").env("LD_PRELOAD", both));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.matches("second\nAllReduce").count(), 2, "{text}");
 }
 
 /// vLLM opens NCCL with `ctypes.CDLL(VLLM_NCCL_SO_PATH)` and asks this handle for functions: then NCCL's own must be found in it as well, and
