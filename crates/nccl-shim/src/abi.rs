@@ -1,6 +1,6 @@
 //! Types of NCCL's interface, as far as the library looks at them.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use zipwire_codec::DType;
 
@@ -9,8 +9,9 @@ pub(crate) type Comm = *mut c_void;
 /// A stream of CUDA (`cudaStream_t`, which is `CUstream`).
 pub(crate) type CudaStream = *mut c_void;
 
-/// `ncclSuccess`, `ncclSystemError`, `ncclInternalError`, `ncclInvalidUsage`.
+/// `ncclSuccess`, `ncclUnhandledCudaError`, `ncclSystemError`, `ncclInternalError`, `ncclInvalidUsage`.
 pub(crate) const SUCCESS: c_int = 0;
+pub(crate) const CUDA_ERROR: c_int = 1;
 pub(crate) const SYSTEM_ERROR: c_int = 2;
 pub(crate) const INTERNAL_ERROR: c_int = 3;
 pub(crate) const INVALID_USAGE: c_int = 5;
@@ -22,6 +23,25 @@ pub(crate) const IN_PROGRESS: c_int = 7;
 #[derive(Clone, Copy)]
 pub(crate) struct UniqueId {
     pub(crate) bytes: [c_char; 128],
+}
+
+/// Beginning of `ncclConfig_t`, the same in all versions.
+#[repr(C)]
+pub(crate) struct Config {
+    size: usize,
+    magic: c_uint,
+    version: c_uint,
+    blocking: c_int,
+}
+
+impl Config {
+    /// Whether it asks for calls that block; `None` if it leaves that open.
+    pub(crate) fn blocking(&self) -> Option<bool> {
+        match self.blocking {
+            c_int::MIN => None,
+            blocking => Some(blocking != 0),
+        }
+    }
 }
 
 /// Name and width in bytes of a `ncclDataType_t`; `None` for such as this build does not know.

@@ -33,10 +33,11 @@ pub(crate) struct Driver {
     copy: unsafe extern "C" fn(*mut c_void, u64, usize, *mut c_void) -> c_int,
 }
 
+static DRIVER: OnceLock<Driver> = OnceLock::new();
+
 impl Driver {
     /// The driver that the process has loaded.
     pub(crate) fn get() -> Option<&'static Self> {
-        static DRIVER: OnceLock<Driver> = OnceLock::new();
         static LOOKS: AtomicU32 = AtomicU32::new(0);
         // Not there yet may be there later; a look takes many microseconds, so there are fewer and fewer.
         DRIVER.get().or_else(|| {
@@ -44,6 +45,11 @@ impl Driver {
             let found = (looks & looks.wrapping_sub(1) == 0).then(Self::find)??;
             Some(DRIVER.get_or_init(|| found))
         })
+    }
+
+    /// The same, looked for however often it was not there.
+    pub(crate) fn find_now() -> Option<&'static Self> {
+        Self::get().or_else(|| Self::find().map(|found| DRIVER.get_or_init(|| found)))
     }
 
     #[allow(clippy::missing_transmute_annotations, reason = "the fields have the types")]
@@ -80,12 +86,12 @@ impl Driver {
         })
     }
 
-    /// The calling thread's context, if it has one.
+    /// The calling thread's context, which is null if it has none; `None` if the driver cannot say.
     pub(crate) fn context(&self) -> Option<Context> {
         let mut context = null_mut();
         // SAFETY: there is room for the result.
         let result = unsafe { (self.context)(&raw mut context) };
-        (result == 0 && !context.is_null()).then_some(context)
+        (result == 0).then_some(context)
     }
 
     /// Makes a context the calling thread's.
@@ -94,21 +100,26 @@ impl Driver {
         unsafe { (self.set_context)(context) == 0 }
     }
 
-    /// Whether the stream is captured into a graph, or the driver cannot say: then nothing may be put into it either.
-    pub(crate) fn is_capturing(&self, stream: *mut c_void) -> bool {
+    /// Whether the stream is captured into a graph; `None` if the driver cannot say. The default stream is that of the calling thread's context.
+    pub(crate) fn is_capturing(&self, stream: *mut c_void) -> Option<bool> {
         let mut status = 0;
         // SAFETY: the stream is one that the program gives to NCCL.
         let result = unsafe { (self.is_capturing)(stream, &raw mut status) };
-        result != 0 || status != 0
+        (result == 0).then_some(status != 0)
     }
 
-    /// Lets the calling thread allocate and ask for events while other threads capture.
-    pub(crate) fn relax(&self) {
-        let mut mode = RELAXED;
+    /// Lets the calling thread allocate and ask for events while this or another one captures. Returns the mode that it had.
+    pub(crate) fn relax(&self) -> c_int {
+        self.exchange_mode(RELAXED)
+    }
+
+    /// Gives the calling thread a mode of capturing. Returns the one that it had.
+    pub(crate) fn exchange_mode(&self, mut mode: c_int) -> c_int {
         if let Some(exchange) = self.exchange_mode {
-            // SAFETY: it is a mode of this thread only.
+            // SAFETY: it is a mode of this thread only; the driver writes the other one in its place.
             unsafe { exchange(&raw mut mode) };
         }
+        mode
     }
 
     /// Page-locked memory that is never freed, and an event, both of the calling thread's context.

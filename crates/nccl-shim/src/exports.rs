@@ -6,18 +6,21 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
+use std::ptr::null;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use crate::abi::{Comm, CudaStream, IN_PROGRESS, INTERNAL_ERROR, SUCCESS, UniqueId, coded_type, type_of};
+use crate::abi::{
+    Comm, Config, CudaStream, IN_PROGRESS, INTERNAL_ERROR, SUCCESS, UniqueId, coded_type, type_of,
+};
 use crate::communicators::{Communicator, id_of};
 use crate::driver::Driver;
 use crate::journal::{Entry, Life, Record};
 use crate::process::{Process, guarded};
 use crate::real::real;
 use crate::settings::{Mode, settings};
-use crate::sync::{self, Contexts, Group, Outcome};
+use crate::sync::{self, Group, Outcome};
 
 /// Calls that move data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,8 +185,38 @@ impl Call {
 struct Birth {
     name: &'static str,
     handle: *const Comm,
+    origin: Origin,
+}
+
+/// Names of a communicator that is made and of its parent, 0 where there is none, and whether its calls block.
+#[derive(Clone, Copy, Default)]
+struct Origin {
     id: u64,
     parent: u64,
+    is_blocking: bool,
+}
+
+impl Origin {
+    /// Origin of a communicator without a parent.
+    fn root(id: u64) -> Self {
+        Self { id, parent: 0, is_blocking: true }
+    }
+
+    /// The same with what a configuration and NCCL's environment say of blocking, which all ranks must have alike. What NCCL's call returns says
+    /// nothing of it: one that does not block can be done when it returns.
+    ///
+    /// # Safety
+    /// The configuration is null or one that NCCL has accepted.
+    unsafe fn configured(mut self, config: *const c_void) -> Self {
+        if settings().mode == Mode::Sync {
+            // SAFETY: as the caller promises; all versions begin alike.
+            let asked = unsafe { config.cast::<Config>().as_ref() }.and_then(Config::blocking);
+            let forced = std::env::var("NCCL_COMM_BLOCKING").ok().and_then(|value| value.parse::<i64>().ok());
+            let forced = forced.filter(|value| [0, 1].contains(value)).map(|value| value == 1);
+            self.is_blocking = forced.or(asked).unwrap_or(self.is_blocking);
+        }
+        self
+    }
 }
 
 /// State of a thread: groups are a thread's own.
@@ -229,10 +262,11 @@ fn compress(call: Call) -> Option<c_int> {
     let process = Process::get();
     let communicator = process.communicators.get(call.comm as Comm);
     let wire = sync::wire_of(&call, &communicator)?;
-    if Driver::get().is_none_or(|driver| driver.is_capturing(call.stream as CudaStream)) {
-        return None;
+    match sync::is_capturing(&call, &communicator) {
+        Ok(false) => {}
+        Ok(true) => return None,
+        Err(failed) => return Some(failed),
     }
-    let _contexts = Contexts::keep();
     let add =
         || THREAD.with(|thread| sync::add(&mut thread.messages.borrow_mut(), call, &communicator, wire));
     if group() != 0 {
@@ -254,7 +288,8 @@ fn note(call: Call) {
         return;
     }
     let stream = call.stream as CudaStream;
-    let is_capturing = Driver::get().is_some_and(|driver| driver.is_capturing(stream));
+    // Where the driver cannot say, nothing may be put into it either.
+    let is_capturing = Driver::get().is_some_and(|driver| driver.is_capturing(stream).unwrap_or(true));
     let is_eligible = call.is_eligible();
     let communicator = process.communicators.get(call.comm as Comm);
     // Ranks that are not the root send nothing, whatever they give.
@@ -295,9 +330,9 @@ fn note_outcomes(group: u64, outcomes: Vec<Outcome>) {
 }
 
 /// Notes a communicator that a call is making, unless `result` says that it has failed. [`settle`] goes on with it.
-fn born(result: c_int, name: &'static str, handle: *const Comm, (id, parent): (u64, u64)) {
+fn born(result: c_int, name: &'static str, handle: *const Comm, origin: Origin) {
     if settings().mode != Mode::Off && !handle.is_null() && matches!(result, SUCCESS | IN_PROGRESS) {
-        let birth = Birth { name, handle, id, parent };
+        let birth = Birth { name, handle, origin };
         _ = THREAD.try_with(|thread| thread.births.borrow_mut().push(birth));
     }
 }
@@ -318,13 +353,10 @@ unsafe fn settle(result: c_int) -> c_int {
     let asked = guarded(|| {
         // SAFETY: as the caller promises.
         let made = births.iter().filter_map(|birth| unsafe { register(birth, result == SUCCESS) });
-        let made: Vec<(Comm, Arc<Communicator>)> = made.collect();
+        let mut made: Vec<(Comm, Arc<Communicator>)> = made.collect();
+        made.retain(|(_, communicator)| communicator.is_blocking && communicator.rank_count() > 1);
         let is_asked = settings().mode == Mode::Sync && result == SUCCESS && !made.is_empty();
-        if !is_asked || !made.iter().all(|(comm, _)| sync::is_ready(*comm)) {
-            return SUCCESS;
-        }
-        let _contexts = Contexts::keep();
-        sync::ask(&made)
+        if is_asked { sync::ask(&made) } else { SUCCESS }
     });
     match asked {
         Some(SUCCESS) | None => result,
@@ -344,11 +376,11 @@ unsafe fn register(birth: &Birth, is_ready: bool) -> Option<(Comm, Arc<Communica
         return None;
     }
     let process = Process::get();
-    let communicator = process.communicators.insert(comm, birth.id);
+    let communicator = process.communicators.insert(comm, birth.origin.id, birth.origin.is_blocking);
     if is_ready {
         communicator.ask(comm);
     }
-    let (time, name, parent) = (SystemTime::now(), birth.name, birth.parent);
+    let (time, name, parent) = (SystemTime::now(), birth.name, birth.origin.parent);
     process.journal.push(Entry::Life(Life { time, name, communicator: communicator.clone(), parent }));
     Some((comm, communicator))
 }
@@ -362,6 +394,7 @@ fn dies(name: &'static str, comm: Comm) {
         let process = Process::get();
         let time = SystemTime::now();
         let communicator = process.communicators.remove(comm).unwrap_or_default();
+        communicator.end();
         if let Some(link) = communicator.link.get() {
             link.retire();
         }
@@ -369,14 +402,14 @@ fn dies(name: &'static str, comm: Comm) {
     });
 }
 
-/// Name for the next communicator of a parent, and that of the parent.
-fn child_of(parent: Comm, distinction: &[u8]) -> (u64, u64) {
+/// Origin of the next communicator of a parent.
+fn child_of(parent: Comm, distinction: &[u8]) -> Origin {
     if settings().mode == Mode::Off || parent.is_null() {
-        return (0, 0);
+        return Origin::default();
     }
     guarded(|| {
         let parent = Process::get().communicators.get(parent);
-        (parent.child(distinction), parent.id)
+        Origin { id: parent.child(distinction), parent: parent.id, is_blocking: parent.is_blocking }
     })
     .unwrap_or_default()
 }
@@ -727,9 +760,14 @@ fn group_end() -> c_int {
         // SAFETY: NCCL has just written the handles.
         return unsafe { settle(result) };
     }
-    let _contexts = Contexts::keep();
-    guarded(|| messages.encode());
-    let result = end();
+    let is_encoded = guarded(|| messages.encode()).unwrap_or(false);
+    if !is_encoded {
+        messages.spoil();
+    }
+    let result = match end() {
+        SUCCESS if !is_encoded => INTERNAL_ERROR,
+        result => result,
+    };
     // SAFETY: as above.
     let result = unsafe { settle(result) };
     let completed = guarded(|| messages.complete(result));
@@ -750,7 +788,7 @@ pub(crate) unsafe extern "C" fn ncclCommInitRank(
     // SAFETY: NCCL's for this call.
     unsafe {
         let result = function(made, ranks, id, rank);
-        born(result, "comm_init_rank", made, (id_of_ids(&raw const id, 1), 0));
+        born(result, "comm_init_rank", made, Origin::root(id_of_ids(&raw const id, 1)).configured(null()));
         settle(result)
     }
 }
@@ -768,7 +806,12 @@ pub(crate) unsafe extern "C" fn ncclCommInitRankConfig(
     // SAFETY: NCCL's for this call.
     unsafe {
         let result = function(made, ranks, id, rank, config);
-        born(result, "comm_init_rank_config", made, (id_of_ids(&raw const id, 1), 0));
+        born(
+            result,
+            "comm_init_rank_config",
+            made,
+            Origin::root(id_of_ids(&raw const id, 1)).configured(config),
+        );
         settle(result)
     }
 }
@@ -788,7 +831,12 @@ pub(crate) unsafe extern "C" fn ncclCommInitRankScalable(
     // SAFETY: NCCL's for this call.
     unsafe {
         let result = function(made, ranks, rank, id_count, ids, config);
-        born(result, "comm_init_rank_scalable", made, (id_of_ids(ids, id_count), 0));
+        born(
+            result,
+            "comm_init_rank_scalable",
+            made,
+            Origin::root(id_of_ids(ids, id_count)).configured(config),
+        );
         settle(result)
     }
 }
@@ -809,7 +857,7 @@ pub(crate) unsafe extern "C" fn ncclCommInitAll(
         let number = ALL.fetch_add(1, Ordering::Relaxed);
         let id = id_of(&[&std::process::id().to_le_bytes(), &number.to_le_bytes()]);
         for index in 0..usize::try_from(count).unwrap_or(0) {
-            born(result, "comm_init_all", made.wrapping_add(index), (id, 0));
+            born(result, "comm_init_all", made.wrapping_add(index), Origin::root(id).configured(null()));
         }
         settle(result)
     }
@@ -825,11 +873,11 @@ pub(crate) unsafe extern "C" fn ncclCommSplit(
     config: *mut c_void,
 ) -> c_int {
     let function = real!(c"ncclCommSplit", fn(Comm, c_int, c_int, *mut Comm, *mut c_void));
-    let (id, parent) = child_of(comm, &color.to_le_bytes());
+    let origin = child_of(comm, &color.to_le_bytes());
     // SAFETY: NCCL's for this call.
     unsafe {
         let result = function(comm, color, key, made, config);
-        born(result, "comm_split", made, (id, parent));
+        born(result, "comm_split", made, origin.configured(config));
         settle(result)
     }
 }
@@ -845,11 +893,11 @@ pub(crate) unsafe extern "C" fn ncclCommShrink(
     flags: c_int,
 ) -> c_int {
     let function = real!(c"ncclCommShrink", fn(Comm, *mut c_int, c_int, *mut Comm, *mut c_void, c_int));
-    let (id, parent) = child_of(comm, b"shrink");
+    let origin = child_of(comm, b"shrink");
     // SAFETY: NCCL's for this call.
     unsafe {
         let result = function(comm, excluded, excluded_count, made, config, flags);
-        born(result, "comm_shrink", made, (id, parent));
+        born(result, "comm_shrink", made, origin.configured(config));
         settle(result)
     }
 }
@@ -865,11 +913,12 @@ pub(crate) unsafe extern "C" fn ncclCommGrow(
     config: *mut c_void,
 ) -> c_int {
     let function = real!(c"ncclCommGrow", fn(Comm, c_int, *const UniqueId, c_int, *mut Comm, *mut c_void));
-    // SAFETY: NCCL's for this call. New ranks have no parent, so nothing but the number of ranks is known to all.
+    // SAFETY: NCCL's for this call. New ranks have no parent, so nothing but the number of ranks is known to all, and none of
+    // them compresses.
     unsafe {
-        let (_, parent) = child_of(comm, b"grow");
+        let parent = child_of(comm, b"grow").parent;
         let result = function(comm, ranks, ids, rank, made, config);
-        born(result, "comm_grow", made, (0, parent));
+        born(result, "comm_grow", made, Origin { id: 0, parent, is_blocking: false });
         settle(result)
     }
 }

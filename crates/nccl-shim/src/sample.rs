@@ -68,7 +68,7 @@ impl Sampler {
             return None;
         }
         let driver = Driver::get()?;
-        let context = driver.context()? as usize;
+        let context = driver.context().filter(|context| !context.is_null())? as usize;
         let landing = self.free.try_lock().ok()?.remove(&context);
         let Some(landing) = landing else {
             self.asked.store(context, Ordering::Relaxed);

@@ -1,5 +1,6 @@
 /* A rank of a job that exchanges messages of many kinds and looks at every byte that comes.
    `exchange WHAT RANK RANKS ID_FILE SEED ROUNDS`. What each rank sends in each round follows from the seed, so that receivers know it. */
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ int cuInit(unsigned);
 void fakecuda_set_memory(uint64_t);
 int cuDevicePrimaryCtxRetain(ptr*, int);
 int cuCtxSetCurrent(ptr);
+int fakenccl_async_fail(uint64_t);
 int cuCtxGetCurrent(ptr*);
 int cuStreamCreate(ptr*, unsigned);
 int cuStreamSynchronize(ptr);
@@ -30,6 +32,9 @@ int ncclGetUniqueId(id*);
 int ncclCommInitRank(ptr*, int, id, int);
 int ncclCommSplit(ptr, int, int, ptr*, ptr);
 int ncclCommDestroy(ptr);
+int ncclCommAbort(ptr);
+int ncclCommGetAsyncError(ptr, int*);
+int ncclCommInitRankConfig(ptr*, int, id, int, ptr);
 int ncclGroupStart(void);
 int ncclGroupEnd(void);
 int ncclSend(u64, size_t, int, int, ptr, ptr);
@@ -285,6 +290,112 @@ static void captured(void) {
     look();
 }
 
+/* Peers that know one another, so that the end of a group does not wait for them. */
+static void acquaint(int comm) {
+    MUST(ncclGroupStart());
+    for (int from = 0; from < 2; from++) move((message){from, 1 - from, INT, 0, comm, 0, 10, {0, 0}, 3});
+    MUST(ncclGroupEnd());
+    MUST(cuStreamSynchronize(streams[0]));
+    look();
+}
+
+static void* abort_soon(void* comm) {
+    usleep(300000);
+    MUST(ncclCommAbort(comm));
+    return 0;
+}
+
+/* Messages whose other end never comes, on a communicator that another thread aborts, or whose work fails: calls that wait return an error. */
+static void unanswered(int aborted) {
+    for (int comm = 0; comm < 2; comm++) {
+        int result;
+        pthread_t thread;
+        u64 at = filled(4 << 20, 0, WEIGHTS, 5);
+        acquaint(comm);
+        if (!aborted) fakenccl_async_fail(1);
+        if (aborted) pthread_create(&thread, 0, abort_soon, comms[comm]);
+        if (comm == 0) result = ncclSend(at, 2 << 20, BF16, 1 - rank, comms[comm], streams[0]);
+        else result = ncclRecv(at, 2 << 20, BF16, 1 - rank, comms[comm], streams[0]);
+        if (aborted) pthread_join(thread, 0);
+        else MUST(ncclCommAbort(comms[comm]));
+        fprintf(stderr, "%s returns %d\n", comm == 0 ? "send" : "recv", result);
+        comms[comm] = 0;
+    }
+}
+
+static void* capture(void* stream) {
+    ptr graph;
+    MUST(cuStreamBeginCapture_v2(stream, 0));
+    usleep(500000);
+    MUST(cuStreamEndCapture(stream, &graph));
+    return 0;
+}
+
+/* Messages while another thread captures a stream in the mode in which nobody may allocate or ask for events. */
+static void beside_a_capture(void) {
+    pthread_t thread;
+    u64 in = filled(32768, 0, rank, 1 + rank), out = take(32768, 0);
+    pthread_create(&thread, 0, capture, streams[1]);
+    usleep(100000);
+    MUST(ncclGroupStart());
+    MUST(ncclSend(in, 16384, BF16, 1 - rank, comms[0], streams[0]));
+    MUST(ncclRecv(out, 16384, BF16, 1 - rank, comms[0], streams[0]));
+    MUST(ncclGroupEnd());
+    pthread_join(thread, 0);
+    MUST(cuStreamSynchronize(streams[0]));
+    expect(out, 32768, 1 - rank, 2 - rank);
+    look();
+}
+
+/* Messages of the default stream, on one rank from a thread without a context. */
+static void without_context(void) {
+    u64 in = filled(32768, 0, WEIGHTS, 1 + rank), out = take(32768, 0);
+    ptr context, now;
+    MUST(cuCtxGetCurrent(&context));
+    if (rank == 0) MUST(cuCtxSetCurrent(0));
+    MUST(ncclGroupStart());
+    MUST(ncclSend(in, 16384, BF16, 1 - rank, comms[0], 0));
+    MUST(ncclRecv(out, 16384, BF16, 1 - rank, comms[0], 0));
+    MUST(ncclGroupEnd());
+    MUST(cuCtxGetCurrent(&now));
+    must(now != (rank == 0 ? 0 : context), "the context has changed");
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuStreamSynchronize(0));
+    expect(out, 32768, WEIGHTS, 2 - rank);
+    look();
+}
+
+/* More messages in a group than there is memory for: its end says so, and none of them is sent. */
+static void too_many(void) {
+    int failed = 0;
+    u64 at = filled(32768, 0, WEIGHTS, 1);
+    if (rank > 0) return;
+    MUST(ncclGroupStart());
+    for (int k = 0; k < 9000 && !failed; k++) failed = ncclSend(at, 16384, BF16, 1, comms[0], streams[0]);
+    fprintf(stderr, "send returns %d\n", failed);
+    fprintf(stderr, "the group returns %d\n", ncclGroupEnd());
+}
+
+/* A communicator that does not block. */
+static void nonblocking(id i) {
+    struct {
+        size_t size;
+        unsigned magic, version;
+        int blocking, others[15];
+    } config = {sizeof config, 0xcafebeef, 23007, 0, {0}};
+    int state = 7, result = ncclCommInitRankConfig(&comms[0], ranks, i, rank, &config);
+    fprintf(stderr, "rank %d gets %d\n", rank, result);
+    while (state == 7) MUST(ncclCommGetAsyncError(comms[0], &state));
+    must(state, "a communicator that does not block");
+    u64 in = filled(2000, 0, WEIGHTS, rank), out = take(4000, 0);
+    ncclAllGather(in, out, 1000, BF16, comms[0], streams[0]);
+    for (state = 7; state == 7;) MUST(ncclCommGetAsyncError(comms[0], &state));
+    must(state, "a collective that does not block");
+    MUST(cuStreamSynchronize(streams[0]));
+    for (int r = 0; r < 2; r++) expect(out + 2000 * r, 2000, WEIGHTS, r);
+    look();
+}
+
 static void meet(const char* file, id* i) {
     char name[512];
     snprintf(name, sizeof name, "%s.part", file);
@@ -318,14 +429,25 @@ int main(int argc, char** argv) {
     MUST(cuMemAlloc_v2(&memory, MEMORY));
     host = malloc(MEMORY);
     meet(argv[4], &i);
-    MUST(ncclCommInitRank(&comms[0], ranks, i, rank));
-    MUST(ncclCommSplit(comms[0], 0, rank, &comms[1], 0));
+    if (!strcmp(argv[1], "nonblocking")) {
+        nonblocking(i);
+    } else {
+        MUST(ncclCommInitRank(&comms[0], ranks, i, rank));
+        MUST(ncclCommSplit(comms[0], 0, rank, &comms[1], 0));
+    }
     if (!strcmp(argv[1], "crossed")) crossed();
     else if (!strcmp(argv[1], "captured")) captured();
-    else rounds(strtoull(argv[5], 0, 10), atoi(argv[6]));
+    else if (!strcmp(argv[1], "aborted")) unanswered(1);
+    else if (!strcmp(argv[1], "failed")) unanswered(0);
+    else if (!strcmp(argv[1], "beside")) beside_a_capture();
+    else if (!strcmp(argv[1], "contextless")) without_context();
+    else if (!strcmp(argv[1], "many")) too_many();
+    else if (strcmp(argv[1], "nonblocking")) rounds(strtoull(argv[5], 0, 10), atoi(argv[6]));
     MUST(cuCtxGetCurrent(&now));
     must(now != context, "the context has changed");
-    for (int k = 1; k >= 0; k--) MUST(ncclCommDestroy(comms[k]));
+    for (int k = 1; k >= 0; k--) {
+        if (comms[k]) MUST(ncclCommDestroy(comms[k]));
+    }
     printf("%016llx\n", (u64)digest);
     return 0;
 }

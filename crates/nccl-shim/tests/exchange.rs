@@ -56,7 +56,7 @@ impl Job {
             (emulation()?, tempfile::tempdir().expect("there is a folder for temporary files"));
         let libraries = libraries(emulation);
         run(compiler()
-            .args(["-O2", "-o"])
+            .args(["-O2", "-pthread", "-o"])
             .arg(folder.path().join("exchange"))
             .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exchange.c"))
             .args([libraries.join("libcuda.so.1"), libraries.join("libnccl.so.2")]));
@@ -244,6 +244,57 @@ fn captured_messages_are_not_compressed() {
         // Those before the capture are.
         assert_eq!(compressed(&end).0, if mode.len() == SYNC.len() { 4 } else { 0 });
     }
+}
+
+/// A call that waits for what never comes ends when its communicator is aborted or fails: with an error, and without a call of the communicator that
+/// is gone.
+#[test]
+fn waits_end_with_their_communicator() {
+    let Some(job) = Job::new() else { return };
+    for (what, result, cause) in [("aborted", 3, "(ncclResult_t 3)"), ("failed", 2, "(ncclResult_t 2)")] {
+        let end = job.run(&[what, "1", "1"], &[&SYNC, &SYNC]);
+        for call in ["send", "recv"] {
+            let line = format!("{call} returns {result}\n");
+            assert_eq!(end.told.matches(&line).count(), 2, "{what}, {call}: {}", end.told);
+        }
+        assert_eq!(end.told.matches(cause).count(), 4, "{what}: {}", end.told);
+        assert!(!end.told.contains("unknown communicator"), "{}", end.told);
+    }
+}
+
+/// Communicators that do not block take no part in the exchange of settings, also where one is done when its call returns.
+#[test]
+fn communicators_that_do_not_block_are_not_asked() {
+    let Some(job) = Job::new() else { return };
+    let slow = [&SYNC[..], &[("FAKENCCL_LINGER_MS", "300")]].concat();
+    let end = job.run(&["nonblocking", "1", "1"], &[&slow, &SYNC]);
+    assert!(end.told.contains("rank 0 gets 0\n") && end.told.contains("rank 1 gets 7\n"), "{}", end.told);
+    assert_eq!(compressed(&end).0, 0);
+}
+
+#[test]
+fn messages_are_compressed_beside_a_capture_and_without_a_context() {
+    let Some(job) = Job::new() else { return };
+    for what in ["beside", "contextless"] {
+        let plain = job.run(&[what, "1", "1"], &[&[], &[]]);
+        let end = job.run(&[what, "1", "1"], &[&SYNC, &SYNC]);
+        assert_eq!(end.digests, plain.digests, "{what}");
+        assert_eq!(compressed(&end).0, 4, "{what}");
+    }
+}
+
+/// A rank that cannot say of a message that it is not coded sends none of its group, and says so.
+#[test]
+fn a_group_without_memory_for_lengths_fails() {
+    let Some(job) = Job::new() else { return };
+    // As much memory as that of the messages and of the lengths of two communicators takes.
+    let poor = [&SYNC[..], &[("EXCHANGE_MEMORY", "65700")]].concat();
+    let end = job.run(&["many", "1", "1"], &[&poor, &SYNC]);
+    assert!(
+        end.told.contains("send returns 2\n") && end.told.contains("the group returns 4\n"),
+        "{}",
+        end.told
+    );
 }
 
 /// Calls wait in mode `sync`, so ranks that only go on when others do hang in it. They say so, once, and hang on; without it they do not.

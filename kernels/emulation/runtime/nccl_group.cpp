@@ -1,6 +1,7 @@
 #include "nccl_group.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <thread>
 
@@ -47,7 +48,12 @@ ncclResult_t make(const std::vector<NewComm>& new_comms) {
     std::vector<std::thread> threads = start(new_comms);
     if (!blocking) {
         for (std::thread& thread : threads) thread.detach();
-        return ncclInProgress;
+        // The call tells how far it is, which may be done.
+        const auto comm = new_comms[0].comm;
+        for (uint64_t ms = 0; comm && comm->async_error() == ncclInProgress && ms < settings().linger_ms; ++ms) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        return comm && settings().linger_ms ? comm->async_error() : ncclInProgress;
     }
     ncclResult_t result = ncclSuccess;
     for (std::thread& thread : threads) thread.join();

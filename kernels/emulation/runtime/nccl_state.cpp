@@ -32,7 +32,8 @@ Settings::Settings()
     : version(static_cast<int>(environment("FAKENCCL_VERSION", DEFAULT_VERSION))),
       async_fail(environment("FAKENCCL_ASYNC_FAIL", 0)),
       corrupt(environment("FAKENCCL_CORRUPT", 0)),
-      out_of_memory(environment("FAKENCCL_OOM", 0)) {
+      out_of_memory(environment("FAKENCCL_OOM", 0)),
+      linger_ms(environment("FAKENCCL_LINGER_MS", 0)) {
     if (const char* planted = getenv("FAKENCCL_FAIL")) plant(planted);
 }
 Settings& settings() {

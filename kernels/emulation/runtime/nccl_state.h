@@ -14,6 +14,8 @@ struct Settings {
     // Which group from now on is the last one before an asynchronous error, which received message has a wrong byte, and which
     // allocation fails: 1 is the next, 0 none.
     std::atomic<uint64_t> async_fail, corrupt, out_of_memory;
+    // How long calls that do not block wait at most for the communicator that they make.
+    const uint64_t linger_ms;
     // Messages and their bytes that came whole.
     std::atomic<uint64_t> messages{0}, bytes{0}, groups{0};
 

@@ -16,7 +16,8 @@
 //! Settings are read from the environment as well, so that programs in other languages can be tested: `FAKECUDA_SEED`, `FAKECUDA_DELAY_US`,
 //! `FAKECUDA_WORKERS`, `FAKECUDA_DEVICES`, `FAKECUDA_MEMORY`, `FAKECUDA_DEADLINE_MS` and `FAKECUDA_DROP_WAIT`; `FAKENCCL_VERSION` (such as
 //! 21907), `FAKENCCL_FAIL` (such as `ncclSend:3,ncclRecv:1`), `FAKENCCL_ASYNC_FAIL`, `FAKENCCL_CORRUPT` and `FAKENCCL_OOM`. They mean what the
-//! methods of [`Controls`] say; of NCCL's own, `NCCL_HOSTID` and `NCCL_MULTI_RANK_GPU_ENABLE` decide which ranks may share a device.
+//! methods of [`Controls`] say. With `FAKENCCL_LINGER_MS`, a call that makes a communicator that does not block returns when that is done, or after so
+//! many milliseconds; of NCCL's own, `NCCL_HOSTID` and `NCCL_MULTI_RANK_GPU_ENABLE` decide which ranks may share a device.
 //!
 //! It is no model of a GPU: no timing, no weak memory order, no inline PTX. What runs here can still be slow or wrong there.
 

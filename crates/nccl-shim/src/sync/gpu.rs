@@ -8,6 +8,7 @@ use zipwire_kernels::{
     Block, Coder, Decoder, Device, DeviceRegion, Encoder, Event, GpuError, HostBuffer, Stream,
 };
 
+use super::handshake::one_line;
 use super::wire::ALIGN;
 
 /// Bytes of the least piece of memory that is allocated for messages.
@@ -21,7 +22,8 @@ const LEAST_PLACES: u64 = 8192;
 #[derive(Debug)]
 pub(crate) struct Gpu {
     pub(super) device: Device,
-    pub(super) coder: Coder,
+    /// Kernels of the codec, or why there are none.
+    pub(super) coder: Result<Coder, String>,
     desks: Mutex<Vec<Desk>>,
     /// Places of communicators that have ended.
     places: Mutex<Vec<Places>>,
@@ -35,14 +37,14 @@ impl Gpus {
     /// The GPU of this number.
     ///
     /// # Errors
-    /// If it cannot be used, or its kernels cannot be compiled.
+    /// If it cannot be used.
     pub(super) fn get(&self, ordinal: usize, spec: &Spec) -> Result<Arc<Gpu>, GpuError> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(gpu) = known.get(&ordinal) {
             return Ok(gpu.clone());
         }
         let device = Device::open(ordinal)?;
-        let coder = Coder::new(&device, spec, DType::Bf16)?;
+        let coder = Coder::new(&device, spec, DType::Bf16).map_err(|why| one_line(&why));
         let gpu = Arc::new(Gpu { device, coder, desks: Mutex::default(), places: Mutex::default() });
         known.insert(ordinal, gpu.clone());
         Ok(gpu)
@@ -50,6 +52,11 @@ impl Gpus {
 }
 
 impl Gpu {
+    /// Kernels of the codec.
+    pub(super) fn coder(&self) -> &Coder {
+        self.coder.as_ref().expect("ranks without kernels compress nothing")
+    }
+
     /// A desk that nobody else has, from those that have been given back.
     pub(super) fn desk(&self) -> Desk {
         self.desks.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
@@ -89,6 +96,8 @@ pub(super) struct Desk {
     states: Option<HostBuffer>,
     states_len: u64,
     event: Option<Arc<Event>>,
+    /// Memory of the host for copies of values.
+    kept: Vec<HostBuffer>,
     encoders: HashMap<Vec<[u64; 4]>, Encoder>,
     decoders: HashMap<Vec<[u64; 4]>, Decoder>,
 }
@@ -116,6 +125,19 @@ impl Desk {
         Some(chunk.region.part(begin..begin + exact))
     }
 
+    /// Memory of the host, from what has been kept.
+    pub(super) fn host_buffer(&mut self, device: &Device, len: u64) -> Result<HostBuffer, GpuError> {
+        match self.kept.iter().position(|known| known.len() >= len) {
+            Some(found) => Ok(self.kept.swap_remove(found)),
+            None => HostBuffer::new(device, len),
+        }
+    }
+
+    /// Keeps memory of the host for later.
+    pub(super) fn keep(&mut self, buffer: HostBuffer) {
+        self.kept.push(buffer);
+    }
+
     /// An event of this desk's own.
     pub(super) fn event(&mut self, device: &Device) -> Result<Arc<Event>, GpuError> {
         if self.event.is_none() {
@@ -126,7 +148,7 @@ impl Desk {
 
     /// Queues a decoder of these blocks, and a copy of its findings to the host.
     pub(super) fn decode(&mut self, gpu: &Gpu, stream: &Stream, blocks: &[Block]) -> Result<(), GpuError> {
-        self.prepare_decoder(&gpu.coder, blocks)?;
+        self.prepare_decoder(gpu.coder(), blocks)?;
         let decoder = &self.decoders[&key(blocks)];
         let states = decoder.states();
         if self.states.as_ref().is_none_or(|known| known.len() < states.len()) {

@@ -9,12 +9,13 @@ use std::sync::{Arc, PoisonError};
 use zipwire_codec::DType;
 use zipwire_kernels::{Block, DeviceRegion, Event, GpuError, Stream};
 
+use super::Contexts;
 use super::gpu::{Desk, Gpu, Places};
-use super::handshake::one_line;
+use super::handshake::{BYTES, one_line};
 use super::message::{Coded, Message};
-use super::wait::wait_for;
+use super::wait::{Failure, wait_for};
 use super::wire::Wire;
-use crate::abi::{INTERNAL_ERROR, SUCCESS, SYSTEM_ERROR};
+use crate::abi::{Comm, INTERNAL_ERROR, SUCCESS, SYSTEM_ERROR};
 use crate::communicators::Communicator;
 use crate::exports::{Call, Op};
 use crate::process::tell;
@@ -65,17 +66,20 @@ impl Group {
 
     /// Adds a message, and asks NCCL for its wire.
     pub(super) fn add(&mut self, call: Call, communicator: &Arc<Communicator>, wire: Wire) -> c_int {
+        let contexts = Contexts::keep();
         let count = Message::place_count(&call, communicator);
         let places = match self.places(communicator, count) {
             Ok(places) => places,
             Err(why) => {
                 tell(&format!("no memory for the lengths of messages: {}", one_line(&why)));
+                spoil(&call);
                 return SYSTEM_ERROR;
             }
         };
         let lane = self.lane(communicator, call.stream);
         let Lane { gpu, desk, .. } = &mut self.lanes[lane];
         let message = Message::new((call, communicator.clone(), wire), (lane, &gpu.device, desk), places);
+        drop(contexts);
         let result = message.issue();
         self.messages.push(message);
         result
@@ -124,17 +128,33 @@ impl Group {
         })
     }
 
-    /// Queues encoders, before the group of NCCL ends. A message without one has a length that says so.
-    pub(crate) fn encode(&mut self) {
-        for number in 0..self.lanes.len() {
-            if self.clear(number).and_then(|()| self.encode_lane(number)).is_err() {
-                // Whatever an encoder has got done is void.
-                _ = self.clear(number);
-            }
+    /// Queues encoders, before the group of NCCL ends. A message without one has a length that says so. Returns whether the group can go on: not
+    /// if that length cannot be written, because the one that is there may be an older message's.
+    pub(crate) fn encode(&mut self) -> bool {
+        let _contexts = Contexts::keep();
+        let encoded = (0..self.lanes.len()).try_for_each(|number| {
+            self.clear(number)?;
+            // Whatever a failing encoder has got done is void.
+            self.encode_lane(number).or_else(|_| self.clear(number))
+        });
+        let kept = encoded.and_then(|()| self.keep_own_parts());
+        kept.inspect_err(|why| tell(&format!("messages cannot be sent: {}", one_line(why)))).is_ok()
+    }
+
+    /// Makes NCCL do nothing of the group that is open.
+    pub(crate) fn spoil(&self) {
+        self.messages.iter().take(1).for_each(|message| spoil(&message.call));
+    }
+
+    /// Queues copies of what all-gathers without memory receive their wires over: this rank's part, where it lies in the result.
+    fn keep_own_parts(&mut self) -> Result<(), GpuError> {
+        for message in self.messages.iter_mut().filter(|message| message.is_received_over_own()) {
+            let Lane { gpu, stream, desk, .. } = &mut self.lanes[message.lane];
+            let kept = desk.host_buffer(&gpu.device, message.wire.values_len)?;
+            stream.download(&message.own_part(&gpu.device), &kept, 0)?;
+            message.kept = Some(kept);
         }
-        for message in self.messages.iter_mut().filter(|message| message.encoded.is_none()) {
-            message.kept = keep(message, &self.lanes[message.lane]);
-        }
+        Ok(())
     }
 
     /// Says of all messages of a lane that they are not coded.
@@ -158,7 +178,7 @@ impl Group {
             return Ok(());
         }
         let blocks = coded.into_iter().map(|(_, block)| block).collect();
-        desk.encoder(&gpu.coder, blocks)?.launch(stream)
+        desk.encoder(gpu.coder(), blocks)?.launch(stream)
     }
 
     /// Queues decoders behind the group of NCCL, waits for all, and sends once more what did not fit. `result` is that of NCCL.
@@ -168,19 +188,14 @@ impl Group {
             std::mem::forget(self);
             return (result, Vec::new());
         }
-        let waited = self.decode().and_then(|events| self.wait(&events));
-        if let Err(why) = waited {
-            tell(&format!("messages cannot be waited for: {}", one_line(&why)));
-            std::mem::forget(self);
-            return (INTERNAL_ERROR, Vec::new());
-        }
-        let resent: Vec<bool> = self.messages.iter().map(|message| self.is_raw(message)).collect();
-        let mut result = SUCCESS;
-        for (message, is_resent) in self.messages.iter().zip(&resent) {
-            if !is_resent && !self.mend(message) {
-                result = INTERNAL_ERROR;
+        let (resent, mut result) = match self.receive() {
+            Ok(received) => received,
+            Err(Failure { result, why }) => {
+                tell(&format!("messages cannot be waited for: {why}"));
+                std::mem::forget(self);
+                return (result, Vec::new());
             }
-        }
+        };
         if resent.contains(&true) {
             let again = self.send_again(&resent);
             result = if result == SUCCESS { again } else { result };
@@ -198,6 +213,27 @@ impl Group {
         let outcomes = self.messages.iter().zip(&resent).map(outcome).collect();
         self.give_back();
         (result, outcomes)
+    }
+
+    /// Waits for all messages, and decodes them. Returns which of them are to be sent once more, and whether all others are right.
+    fn receive(&mut self) -> Result<(Vec<bool>, c_int), Failure> {
+        let _contexts = Contexts::keep();
+        let events = self.decode()?;
+        self.wait(&events)?;
+        let resent: Vec<bool> = self.messages.iter().map(|message| self.is_raw(message)).collect();
+        let mut result = SUCCESS;
+        for (message, is_resent) in self.messages.iter().zip(&resent) {
+            if !is_resent && !self.mend(message) {
+                result = INTERNAL_ERROR;
+            }
+        }
+        for message in &self.messages {
+            let Some(kept) = &message.kept else { continue };
+            let mut own = vec![0; message.wire.values_len as usize];
+            kept.read(0, &mut own);
+            message.own_part(&self.lanes[message.lane].gpu.device).write(&own)?;
+        }
+        Ok((resent, result))
     }
 
     /// Queues decoders and what is copied to the host, and an event behind for each lane.
@@ -234,9 +270,15 @@ impl Group {
     }
 
     /// Waits for the lanes, and reads the findings of their decoders.
-    fn wait(&mut self, events: &[Arc<Event>]) -> Result<(), GpuError> {
+    fn wait(&mut self, events: &[Arc<Event>]) -> Result<(), Failure> {
         for (number, event) in events.iter().enumerate() {
-            wait_for(event, || self.waits_for(number))?;
+            let mut communicators: Vec<(Comm, &Communicator)> = self
+                .messages
+                .iter()
+                .map(|message| (message.call.comm as Comm, &*message.communicator))
+                .collect();
+            communicators.dedup_by_key(|(comm, _)| *comm);
+            wait_for(event, &communicators, || self.waits_for(number))?;
             let Lane { desk, faults, .. } = &mut self.lanes[number];
             if !faults.is_empty() {
                 *faults = desk.faults();
@@ -335,14 +377,21 @@ impl Group {
     fn send_again(&self, resent: &[bool]) -> c_int {
         let start = real!(c"ncclGroupStart", fn());
         let end = real!(c"ncclGroupEnd", fn());
+        let resent = || self.messages.iter().zip(resent).filter(|(_, is)| **is).map(|(message, _)| message);
+        let mut communicators: Vec<&Arc<Communicator>> =
+            resent().map(|message| &message.communicator).collect();
+        // In one order, as other threads may hold some of them.
+        communicators.sort_by_key(|communicator| Arc::as_ptr(communicator));
+        communicators.dedup_by_key(|communicator| Arc::as_ptr(communicator));
+        let held: Option<Vec<_>> = communicators.iter().map(|communicator| communicator.hold()).collect();
+        if held.is_none() {
+            tell("messages cannot be sent once more: their communicator has ended");
+            return INTERNAL_ERROR;
+        }
         // SAFETY: they take nothing.
         let mut result = unsafe { start() };
-        for (message, _) in self.messages.iter().zip(resent).filter(|(_, is_resent)| **is_resent) {
-            let restored = match &message.kept {
-                Some(kept) => own_part(message, &self.lanes[message.lane]).write(kept).is_ok(),
-                None => true,
-            };
-            let issued = if restored { message.call.made() } else { INTERNAL_ERROR };
+        for message in resent() {
+            let issued = message.call.made();
             result = if result == SUCCESS { issued } else { result };
         }
         // SAFETY: as above.
@@ -352,7 +401,10 @@ impl Group {
 
     /// Gives memory back: nothing uses it any more.
     pub(crate) fn give_back(self) {
-        for Lane { gpu, desk, .. } in self.lanes {
+        let kept = self.messages.into_iter().filter_map(|message| Some((message.lane, message.kept?)));
+        let mut lanes = self.lanes;
+        kept.for_each(|(lane, kept)| lanes[lane].desk.keep(kept));
+        for Lane { gpu, desk, .. } in lanes {
             gpu.give_back(desk);
         }
         for Taken { communicator, places, .. } in self.places {
@@ -365,17 +417,17 @@ impl Group {
     }
 }
 
-/// This rank's part in the result of an all-gather.
-fn own_part(message: &Message, lane: &Lane) -> DeviceRegion {
-    // SAFETY: the program gives NCCL these values for this call.
-    unsafe { DeviceRegion::foreign(&lane.gpu.device, message.call.send as u64, message.wire.values_len) }
-}
-
-/// Copy of this rank's part of an all-gather that has no memory, and so receives the wires over it.
-fn keep(message: &Message, lane: &Lane) -> Option<Vec<u8>> {
-    if message.call.op != Op::AllGather {
-        return None;
-    }
-    lane.stream.synchronize().ok()?;
-    own_part(message, lane).read().ok()
+/// Makes NCCL do nothing of the group that is open, by a call that it refuses: as when a call of the program's own is wrong, the group's end
+/// returns an error. What has been asked for cannot be taken back otherwise.
+pub(super) fn spoil(call: &Call) {
+    let refused = Call {
+        op: Op::Recv,
+        send: 0,
+        recv: call.send | call.recv,
+        count: 1,
+        dtype: BYTES,
+        peer: c_int::MAX,
+        ..*call
+    };
+    refused.made();
 }

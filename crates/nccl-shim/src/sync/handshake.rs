@@ -6,12 +6,14 @@
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use zipwire_kernels::{Device, DeviceRegion, Event, GpuError, Stream};
+use zipwire_kernels::{Event, GpuError, Stream};
 
+use super::Contexts;
 use super::gpu::{Gpu, Places};
-use super::wait::wait_for;
-use crate::abi::{Comm, INTERNAL_ERROR, SUCCESS, SYSTEM_ERROR};
+use super::wait::{Failure, wait_for};
+use crate::abi::{Comm, SUCCESS, SYSTEM_ERROR};
 use crate::communicators::{Communicator, id_of};
+use crate::driver::Driver;
 use crate::exports::{Call, NONE, Op};
 use crate::process::{Process, tell};
 use crate::real::real;
@@ -43,53 +45,50 @@ impl Link {
 struct Question<'a> {
     comm: Comm,
     communicator: &'a Communicator,
-    link: Result<Link, GpuError>,
+    gpu: Arc<Gpu>,
+    /// Memory of the answers, and later of the communicator's messages.
+    places: Places,
+    /// Reason for which this rank cannot compress.
+    lack: Option<String>,
     stream: Stream,
     event: Event,
-    answers: DeviceRegion,
 }
 
 /// Asks the ranks of new communicators, all at once: ranks of several may be in this process. Waits for all of them.
 pub(crate) fn ask(comms: &[(Comm, Arc<Communicator>)]) -> c_int {
-    let questions = comms.iter().map(|(comm, communicator)| question(*comm, communicator));
-    let questions = match questions.collect::<Result<Vec<Question<'_>>, GpuError>>() {
-        Ok(questions) => questions,
-        Err(why) => {
-            tell(&format!("a new communicator cannot be used: {}", one_line(&why)));
-            return SYSTEM_ERROR;
+    let contexts = Contexts::keep();
+    let mut questions = Vec::new();
+    for (comm, communicator) in comms {
+        match Question::new(*comm, communicator) {
+            Ok(question) => questions.push(question),
+            Err(why) => {
+                tell(&format!("a new communicator cannot be used: {}", one_line(&why)));
+                // The answers of others are still on their way to the GPU.
+                std::mem::forget(questions);
+                return SYSTEM_ERROR;
+            }
         }
-    };
+    }
+    drop(contexts);
     let result = exchange(&questions);
     if result != SUCCESS {
+        // NCCL may still use the memory.
+        std::mem::forget(questions);
         return result;
     }
+    let _contexts = Contexts::keep();
+    let mut result = SUCCESS;
     for question in questions {
-        if let Err(why) = question.conclude() {
-            tell(&format!("the ranks of a new communicator cannot be asked: {}", one_line(&why)));
-            return INTERNAL_ERROR;
+        match question.wait() {
+            Ok(()) => question.conclude(),
+            Err(Failure { result: failed, why }) => {
+                tell(&format!("the ranks of a new communicator cannot be asked: {why}"));
+                std::mem::forget(question);
+                result = failed;
+            }
         }
     }
-    SUCCESS
-}
-
-fn question(comm: Comm, communicator: &Communicator) -> Result<Question<'_>, GpuError> {
-    let ordinal = device_of(comm);
-    let device = Device::open(usize::try_from(ordinal).unwrap_or(0))?;
-    let ranks = u64::try_from(communicator.rank_count()).unwrap_or(0);
-    let rank = u64::try_from(communicator.rank()).unwrap_or(0);
-    let answers = DeviceRegion::allocate(&device, ANSWER_BYTES * ranks)?;
-    let link = link(&device, ranks);
-    let answer = [settings_hash(), u64::from(link.is_ok())].map(u64::to_le_bytes).concat();
-    answers.part(ANSWER_BYTES * rank..ANSWER_BYTES * (rank + 1)).write(&answer)?;
-    let (stream, event) = (Stream::new(&device)?, Event::new(&device)?);
-    Ok(Question { comm, communicator, link, stream, event, answers })
-}
-
-/// GPU and memory that a communicator needs to compress.
-fn link(device: &Device, ranks: u64) -> Result<Link, GpuError> {
-    let gpu = Process::get().gpus.get(device.ordinal(), &settings().spec)?;
-    let places = Mutex::new(Some(gpu.places(ranks)?));
-    Ok(Link { gpu, places })
+    result
 }
 
 fn exchange(questions: &[Question<'_>]) -> c_int {
@@ -98,11 +97,11 @@ fn exchange(questions: &[Question<'_>]) -> c_int {
     // SAFETY: buffers and streams are those of the questions, which live until all is done.
     unsafe {
         let mut result = start();
-        for Question { comm, communicator, stream, answers, .. } in questions {
-            let rank = u64::try_from(communicator.rank()).unwrap_or(0);
+        for Question { comm, communicator, stream, places, .. } in questions {
+            let answers = &places.region;
             let call = Call {
                 op: Op::AllGather,
-                send: (answers.address() + ANSWER_BYTES * rank) as usize,
+                send: (answers.address() + ANSWER_BYTES * communicator.rank() as u64) as usize,
                 recv: answers.address() as usize,
                 count: ANSWER_BYTES as usize,
                 dtype: BYTES,
@@ -117,40 +116,67 @@ fn exchange(questions: &[Question<'_>]) -> c_int {
     }
 }
 
-impl Question<'_> {
-    /// Waits for the answers. The communicator compresses if they are all as this rank's.
-    fn conclude(self) -> Result<(), GpuError> {
-        let Self { communicator, link, stream, event, answers, .. } = self;
-        stream.record(&event)?;
-        wait_for(&event, || {
+impl<'a> Question<'a> {
+    /// Queues this rank's answer in a stream of its own: nothing that other streams do is waited for.
+    fn new(comm: Comm, communicator: &'a Communicator) -> Result<Self, GpuError> {
+        let gpu = Process::get().gpus.get(device_of(comm), &settings().spec)?;
+        let (stream, event) = (Stream::new(&gpu.device)?, Event::new(&gpu.device)?);
+        let driver = || Driver::find_now().is_none().then(|| "the driver lacks functions".to_owned());
+        let lack = gpu.coder.as_ref().err().cloned().or_else(driver);
+        let (ranks, rank) = (communicator.rank_count() as u64, communicator.rank() as u64);
+        let places = gpu.places(ranks)?;
+        let question = Self { comm, communicator, gpu, places, lack, stream, event };
+        let answer = [settings_hash(), u64::from(question.lack.is_none())].map(u64::to_le_bytes).concat();
+        let Places { region, host } = &question.places;
+        let own = ANSWER_BYTES * rank..ANSWER_BYTES * (rank + 1);
+        host.write(own.start, &answer);
+        match question.stream.upload(host, own.start, &region.part(own)) {
+            Ok(()) => Ok(question),
+            Err(why) => {
+                question.gpu.keep(question.places);
+                Err(why)
+            }
+        }
+    }
+
+    /// Waits for the answers.
+    fn wait(&self) -> Result<(), Failure> {
+        let Self { comm, communicator, places: Places { region, host }, stream, event, .. } = self;
+        let all = region.part(0..ANSWER_BYTES * communicator.rank_count() as u64);
+        stream.download(&all, host, 0)?;
+        stream.record(event)?;
+        wait_for(event, &[(*comm, *communicator)], || {
             format!(
                 "the other ranks of communicator {:016x} to say that ZIPWIRE_NCCL=sync is set there as well",
                 communicator.id
             )
-        })?;
-        // Kept: memory is freed only when all streams of the device are done, and ranks may wait for one another in these.
-        let answers = std::mem::ManuallyDrop::new(answers).read()?;
-        let (first, others) =
-            answers.as_chunks::<{ ANSWER_BYTES as usize }>().0.split_first().expect("there is a rank");
-        let differs = others.iter().position(|answer| answer[..8] != first[..8]);
-        let is_unready = |answer: &[u8; ANSWER_BYTES as usize]| answer[8..] == [0; 8];
-        let unready = answers.as_chunks().0.iter().position(is_unready);
-        let own = link.as_ref().err().map(one_line);
-        match (differs, unready, link) {
-            (None, None, Ok(link)) => _ = communicator.link.set(link),
-            (Some(other), _, _) if communicator.rank() == 0 => tell(&format!(
-                "communicator {:016x} is not compressed: ranks 0 and {} have different ZIPWIRE_NCCL_* or different versions of this library",
-                communicator.id,
-                other + 1
+        })
+    }
+
+    /// Looks at the answers. The communicator compresses if they are all as this rank's.
+    fn conclude(self) {
+        let Self { communicator, gpu, places, lack, .. } = self;
+        let mut answers = vec![[0_u8; ANSWER_BYTES as usize]; communicator.rank_count() as usize];
+        places.host.read(0, answers.as_flattened_mut());
+        let differs = answers.iter().position(|answer| answer[..8] != answers[0][..8]);
+        let unready = answers.iter().position(|answer| answer[8..] == [0; 8]);
+        match (differs, unready) {
+            (None, None) => {
+                _ = communicator.link.set(Link { gpu, places: Mutex::new(Some(places)) });
+                return;
+            }
+            (Some(other), _) if communicator.rank() == 0 => tell(&format!(
+                "communicator {:016x} is not compressed: ranks 0 and {other} have different ZIPWIRE_NCCL_* or different versions of this library",
+                communicator.id
             )),
-            (None, Some(rank), _) if communicator.rank() as usize == rank => tell(&format!(
+            (None, Some(rank)) if communicator.rank() as usize == rank => tell(&format!(
                 "communicator {:016x} is not compressed: rank {rank} cannot: {}",
                 communicator.id,
-                own.unwrap_or_default()
+                lack.unwrap_or_default()
             )),
             _ => {}
         }
-        Ok(())
+        gpu.keep(places);
     }
 }
 
@@ -168,25 +194,14 @@ fn settings_hash() -> u64 {
     ])
 }
 
-fn device_of(comm: Comm) -> c_int {
+fn device_of(comm: Comm) -> usize {
     let ask = |number: *mut c_int| {
         let function = real!(c"ncclCommCuDevice", fn(Comm, *mut c_int));
         // SAFETY: NCCL has just made the communicator, and there is room for the result.
         unsafe { function(comm, number) }
     };
     let mut number = 0;
-    if ask(&raw mut number) == SUCCESS { number } else { 0 }
-}
-
-/// Whether a communicator can be asked now: one that does not block is made while the program goes on, and is not compressed.
-pub(crate) fn is_ready(comm: Comm) -> bool {
-    let ask = |state: *mut c_int| {
-        let function = real!(c"ncclCommGetAsyncError", fn(Comm, *mut c_int));
-        // SAFETY: NCCL has just made the communicator, and there is room for the result.
-        unsafe { function(comm, state) }
-    };
-    let mut state = SUCCESS;
-    ask(&raw mut state) == SUCCESS && state == SUCCESS
+    if ask(&raw mut number) == SUCCESS { usize::try_from(number).unwrap_or(0) } else { 0 }
 }
 
 pub(super) fn one_line(error: &GpuError) -> String {

@@ -5,7 +5,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use zipwire_kernels::{Block, Device, DeviceRegion, GpuError, Stream};
+use zipwire_kernels::{Block, Device, DeviceRegion, GpuError, HostBuffer, Stream};
 
 use super::gpu::Desk;
 use super::handshake::BYTES;
@@ -31,7 +31,7 @@ pub(super) struct Message {
     pub(super) encoded: Option<Coded>,
     pub(super) decoded: Vec<Coded>,
     /// Part of this rank, kept while an all-gather without memory receives over it.
-    pub(super) kept: Option<Vec<u8>>,
+    pub(super) kept: Option<HostBuffer>,
 }
 
 /// Values and their frame.
@@ -170,6 +170,19 @@ impl Message {
             SUCCESS => bytes(out, into, wire.len()),
             failed => failed,
         }
+    }
+
+    /// Whether it is an all-gather whose wires are received over the values that this rank sends.
+    pub(super) fn is_received_over_own(&self) -> bool {
+        let Self { call, communicator, wire, .. } = self;
+        let own = call.recv + communicator.rank() as usize * wire.values_len as usize;
+        call.op == Op::AllGather && self.encoded.is_none() && call.send == own
+    }
+
+    /// Values that this rank sends.
+    pub(super) fn own_part(&self, device: &Device) -> DeviceRegion {
+        // SAFETY: the program gives NCCL these values for this call.
+        unsafe { DeviceRegion::foreign(device, self.call.send as u64, self.wire.values_len) }
     }
 
     /// Queues this rank's own part of what a call leaves in the memory of the program.

@@ -20,17 +20,18 @@ mod wire;
 
 pub(crate) use gpu::Gpus;
 pub(crate) use group::{Group, Outcome};
-pub(crate) use handshake::{Link, ask, is_ready};
+pub(crate) use handshake::{Link, ask};
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use zipwire_codec::DType;
 
-use crate::abi::{SUCCESS, coded_type};
+use crate::abi::{CUDA_ERROR, SUCCESS, coded_type};
 use crate::communicators::Communicator;
 use crate::driver::{Context, Driver};
 use crate::exports::{Call, Op};
+use crate::process::tell;
 use crate::settings::settings;
 
 pub(crate) use wire::Wire;
@@ -57,6 +58,23 @@ pub(crate) fn wire_of(call: &Call, communicator: &Communicator) -> Option<Wire> 
     Wire::of(&*settings().spec.codec(), DType::Bf16, count)
 }
 
+/// Whether the stream of a call is captured.
+///
+/// # Errors
+/// `ncclUnhandledCudaError` if the driver cannot say: other ranks may be told, and would then wait for what this one does not send. The group that
+/// is open does nothing then.
+pub(crate) fn is_capturing(call: &Call, communicator: &Communicator) -> Result<bool, c_int> {
+    let _contexts = Contexts::keep();
+    let link = communicator.link.get().expect("messages of others are not compressed");
+    // The default stream is that of the communicator's device.
+    let driver = link.gpu.device.bind().ok().and_then(|()| Driver::get());
+    driver.and_then(|driver| driver.is_capturing(call.stream as *mut c_void)).ok_or_else(|| {
+        tell(&format!("{}: the driver cannot say whether its stream is captured", call.op.name()));
+        group::spoil(call);
+        CUDA_ERROR
+    })
+}
+
 /// Adds the messages of a call to the group of this thread, and asks NCCL for them. The group of NCCL must be open.
 pub(crate) fn add(group: &mut Group, call: Call, communicator: &Arc<Communicator>, wire: Wire) -> c_int {
     if call.op != Op::AlltoAll {
@@ -78,19 +96,22 @@ pub(crate) fn add(group: &mut Group, call: Call, communicator: &Arc<Communicator
     SUCCESS
 }
 
-/// Puts the thread's context back when it ends: whatever works on a GPU makes that of its own current.
-pub(crate) struct Contexts(Option<Context>);
+/// Context and mode of capturing of the calling thread, which are put back when it ends: whatever works on a GPU makes a context of its own current,
+/// and allocates and asks for events while this or another thread may capture. NCCL is called without it.
+struct Contexts(Option<(&'static Driver, Context, c_int)>);
 
 impl Contexts {
-    pub(crate) fn keep() -> Self {
-        Self(Driver::get().and_then(Driver::context))
+    fn keep() -> Self {
+        let kept = |driver: &'static Driver| Some((driver, driver.context()?, driver.relax()));
+        Self(Driver::get().and_then(kept))
     }
 }
 
 impl Drop for Contexts {
     fn drop(&mut self) {
-        if let (Some(context), Some(driver)) = (self.0, Driver::get()) {
+        if let Some((driver, context, mode)) = self.0 {
             driver.set_context(context);
+            driver.exchange_mode(mode);
         }
     }
 }
