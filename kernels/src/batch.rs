@@ -62,8 +62,10 @@ pub(crate) struct Batch {
     /// Tiles of all frames, and of the one that has most.
     pub(crate) tile_count: u32,
     pub(crate) most_tiles: u32,
+    /// Descriptions, states, and what tiles keep; longer than these frames need where other ones were there before.
+    memory: [DeviceRegion; 3],
     /// Regions that the descriptions point to.
-    _kept: (Vec<Described>, DeviceRegion),
+    _kept: Vec<Described>,
 }
 
 /// Regions of a frame, as the kernels need them. A compact frame is both sections.
@@ -84,17 +86,48 @@ impl Batch {
         frames: Vec<Described>,
         has_work: bool,
     ) -> Result<Self, GpuError> {
+        let lens = Lens::of(module, &frames, has_work);
+        let allocate = |len: u64| DeviceRegion::allocate(device, len);
+        let [described, states, tiles] =
+            [allocate(lens.frames)?, allocate(lens.states)?, allocate(lens.tiles)?];
+        Self::within([described, states, tiles], module, frames, has_work)
+    }
+
+    /// Describes other frames in the memory of this batch, of which no launch may be under way. `None` if it is too small: then nothing is changed.
+    pub(crate) fn reused(
+        &self,
+        module: Module,
+        frames: Vec<Described>,
+        has_work: bool,
+    ) -> Option<Result<Self, GpuError>> {
+        let lens = Lens::of(module, &frames, has_work);
+        let fits = |region: &DeviceRegion, len: u64| (region.len() >= len).then(|| region.clone());
+        let memory = [
+            fits(&self.memory[0], lens.frames)?,
+            fits(&self.memory[1], lens.states)?,
+            fits(&self.memory[2], lens.tiles)?,
+        ];
+        Some(Self::within(memory, module, frames, has_work))
+    }
+
+    /// Describes frames in memory that has room for them: that of descriptions, of states, and of what tiles keep.
+    fn within(
+        memory: [DeviceRegion; 3],
+        module: Module,
+        frames: Vec<Described>,
+        has_work: bool,
+    ) -> Result<Self, GpuError> {
         let tiles = |frame: &Described| frame.count.div_ceil(module.tile) as u64;
         let most_tiles = frames.iter().map(tiles).max().unwrap_or(0);
         let kept = |frame: &Described| module.kept_len(frame.count as u64);
-        let described = DeviceRegion::allocate(device, (FRAME_LEN * frames.len()) as u64)?;
-        let states = DeviceRegion::allocate(device, (STATE_LEN * frames.len()) as u64)?;
+        let lens = Lens::of(module, &frames, has_work);
+        let described = memory[0].part(0..lens.frames);
+        let states = memory[1].part(0..lens.states);
         clear(&states)?;
         let work = |frame: &Described| if has_work { module.work_len(frame.count as u64) } else { 0 };
-        let kept_len: u64 = frames.iter().map(kept).sum();
-        let mut work_at = kept_len.next_multiple_of(WORK_ALIGN);
-        let tile_states = DeviceRegion::allocate(device, work_at + frames.iter().map(work).sum::<u64>())?;
-        clear(&tile_states.part(0..kept_len))?;
+        let tile_states = &memory[2];
+        clear(&tile_states.part(0..lens.kept))?;
+        let mut work_at = lens.kept.next_multiple_of(WORK_ALIGN);
         let (mut bytes, mut first_tile, mut kept_at) = (Vec::new(), 0, 0);
         for (number, frame) in frames.iter().enumerate() {
             let fields = [
@@ -121,8 +154,30 @@ impl Batch {
             frame_count: u32::try_from(frames.len()).expect("frames are counted in 32 bits"),
             tile_count: u32::try_from(first_tile).expect("tiles are counted in 32 bits"),
             most_tiles: u32::try_from(most_tiles).expect("they are some of these"),
-            _kept: (frames, tile_states),
+            memory,
+            _kept: frames,
         })
+    }
+}
+
+/// Lengths of the memory of a batch.
+struct Lens {
+    frames: u64,
+    states: u64,
+    /// Bytes that tiles keep, and the same with the work of encoders.
+    kept: u64,
+    tiles: u64,
+}
+
+impl Lens {
+    fn of(module: Module, frames: &[Described], has_work: bool) -> Self {
+        let sum = |of: fn(&Module, u64) -> u64| -> u64 {
+            frames.iter().map(|frame| of(&module, frame.count as u64)).sum()
+        };
+        let kept = sum(|module, count| module.kept_len(count));
+        let work = if has_work { sum(|module, count| module.work_len(count)) } else { 0 };
+        let [frame_len, state_len] = [FRAME_LEN, STATE_LEN].map(|len| (len * frames.len()) as u64);
+        Self { frames: frame_len, states: state_len, kept, tiles: kept.next_multiple_of(WORK_ALIGN) + work }
     }
 }
 

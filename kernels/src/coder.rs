@@ -234,11 +234,14 @@ impl Coder {
 
     /// Frames in the split layout, to be encoded or not.
     fn batch(&self, blocks: Vec<Block>, is_encoded: bool) -> Result<Batch, GpuError> {
-        let Kernels { device, module, codec, dtype, encode, .. } = &*self.0;
+        let Kernels { device, module, encode, .. } = &*self.0;
+        Batch::new(device, *module, self.described(blocks)?, is_encoded && !encode.passes.is_empty())
+    }
+
+    fn described(&self, blocks: Vec<Block>) -> Result<Vec<Described>, GpuError> {
+        let Kernels { codec, dtype, .. } = &*self.0;
         let needs = Needs { codec: &**codec, dtype: *dtype };
-        let frames =
-            blocks.into_iter().map(|block| needs.block(block)).collect::<Result<Vec<Described>, _>>()?;
-        Batch::new(device, *module, frames, is_encoded && !encode.passes.is_empty())
+        blocks.into_iter().map(|block| needs.block(block)).collect()
     }
 
     /// Compact frames, each of which has room for as many bytes as `least` says.
@@ -255,6 +258,18 @@ impl Coder {
 }
 
 impl Encoder {
+    /// Prepares the launch for other blocks, in the memory that it has: nothing is allocated or freed. No launch of it may be under way. Returns whether
+    /// they have room there; if not, it is what it was. After an error it must not be launched.
+    ///
+    /// # Errors
+    /// If a region is not as [`Block`] says, or the driver fails.
+    pub fn reuse(&mut self, blocks: Vec<Block>) -> Result<bool, GpuError> {
+        let Kernels { module, encode, .. } = &*self.coder.0;
+        let reused = self.batch.reused(*module, self.coder.described(blocks)?, !encode.passes.is_empty());
+        let is_reused = reused.transpose()?.map(|batch| self.batch = batch).is_some();
+        Ok(is_reused)
+    }
+
     /// Queues the encoding of all blocks: values are read, sections and sizes written. One launch at a time.
     ///
     /// # Errors
@@ -289,6 +304,16 @@ impl Encoder {
 }
 
 impl Decoder {
+    /// The same as [`Encoder::reuse`].
+    ///
+    /// # Errors
+    /// Errors of [`Encoder::reuse`].
+    pub fn reuse(&mut self, blocks: Vec<Block>) -> Result<bool, GpuError> {
+        let reused = self.batch.reused(self.coder.0.module, self.coder.described(blocks)?, false);
+        let is_reused = reused.transpose()?.map(|batch| self.batch = batch).is_some();
+        Ok(is_reused)
+    }
+
     /// Queues the decoding of all blocks: sizes and sections are read, values written. What is wrong is in
     /// [`Self::states`] afterwards; values of wrong frames are anything.
     ///

@@ -376,6 +376,24 @@ static void too_many(void) {
     fprintf(stderr, "the group returns %d\n", ncclGroupEnd());
 }
 
+/* More groups than the library prepares launches for, all of other memory, while another stream waits for what the peer sends at the end. */
+static void full(void) {
+    enum { VALUES = 8192 };
+    u64 last;
+    acquaint(1);
+    last = take(40, 0);
+    if (rank == 0) MUST(ncclRecv(last, 10, INT, 1, comms[1], streams[1]));
+    for (int k = 0; k < 1100; k++) move((message){0, 1, BF16, 0, 0, 0, VALUES, {0, 0}, k});
+    for (int k = 0; k < 20; k++) {
+        MUST(ncclGroupStart());
+        for (int n = 0; n < 4; n++) move((message){0, 1, BF16, 0, 0, 0, VALUES << k % 3, {0, 0}, 5000 + 4 * k + n});
+        MUST(ncclGroupEnd());
+    }
+    if (rank == 1) MUST(ncclSend(last, 10, INT, 0, comms[1], streams[1]));
+    for (int k = 0; k < 2; k++) MUST(cuStreamSynchronize(streams[k]));
+    look();
+}
+
 /* A communicator that does not block. */
 static void nonblocking(id i) {
     struct {
@@ -442,6 +460,7 @@ int main(int argc, char** argv) {
     else if (!strcmp(argv[1], "beside")) beside_a_capture();
     else if (!strcmp(argv[1], "contextless")) without_context();
     else if (!strcmp(argv[1], "many")) too_many();
+    else if (!strcmp(argv[1], "full")) full();
     else if (strcmp(argv[1], "nonblocking")) rounds(strtoull(argv[5], 0, 10), atoi(argv[6]));
     MUST(cuCtxGetCurrent(&now));
     must(now != context, "the context has changed");

@@ -297,6 +297,16 @@ fn a_group_without_memory_for_lengths_fails() {
     );
 }
 
+/// Nothing is freed while a program runs: that would wait for all streams, of which one waits for the rank's next message.
+#[test]
+fn many_different_messages_wait_for_no_other_stream() {
+    let Some(job) = Job::new() else { return };
+    let plain = job.run(&["full", "1", "1"], &[&[], &[]]);
+    let end = job.run(&["full", "1", "1"], &[&SYNC, &SYNC]);
+    assert_eq!(end.digests, plain.digests);
+    assert_eq!(compressed(&end), (2 * (1100 + 80), 0));
+}
+
 /// Calls wait in mode `sync`, so ranks that only go on when others do hang in it. They say so, once, and hang on; without it they do not.
 #[test]
 fn a_rank_that_waits_too_long_says_for_what() {

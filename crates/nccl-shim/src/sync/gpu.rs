@@ -92,14 +92,14 @@ impl Gpu {
 #[derive(Debug, Default)]
 pub(super) struct Desk {
     chunks: Vec<Chunk>,
-    /// Findings of decoders.
-    states: Option<HostBuffer>,
+    /// Findings of decoders, in the last one; those that were too short are kept.
+    states: Vec<HostBuffer>,
     states_len: u64,
     event: Option<Arc<Event>>,
     /// Memory of the host for copies of values.
     kept: Vec<HostBuffer>,
-    encoders: HashMap<Vec<[u64; 4]>, Encoder>,
-    decoders: HashMap<Vec<[u64; 4]>, Decoder>,
+    encoders: Launches<Encoder>,
+    decoders: Launches<Decoder>,
 }
 
 #[derive(Debug)]
@@ -148,50 +148,74 @@ impl Desk {
 
     /// Queues a decoder of these blocks, and a copy of its findings to the host.
     pub(super) fn decode(&mut self, gpu: &Gpu, stream: &Stream, blocks: &[Block]) -> Result<(), GpuError> {
-        self.prepare_decoder(gpu.coder(), blocks)?;
-        let decoder = &self.decoders[&key(blocks)];
+        let decoder = Self::decoder(&mut self.decoders, gpu.coder(), blocks)?;
         let states = decoder.states();
-        if self.states.as_ref().is_none_or(|known| known.len() < states.len()) {
-            self.states = Some(HostBuffer::new(&gpu.device, states.len().next_multiple_of(4096))?);
+        if self.states.last().is_none_or(|known| known.len() < states.len()) {
+            self.states.push(HostBuffer::new(&gpu.device, states.len().next_power_of_two().max(4096))?);
         }
         decoder.launch(stream)?;
         self.states_len = states.len();
-        stream.download(states, self.states.as_ref().expect("it has just been made"), 0)
+        stream.download(states, self.states.last().expect("it has just been made"), 0)
     }
 
     /// Whether each frame of the last decoder was wrong, when it is done.
     pub(super) fn faults(&self) -> Vec<bool> {
         let mut states = vec![0; self.states_len as usize];
-        if let Some(host) = &self.states {
+        if let Some(host) = self.states.last() {
             host.read(0, &mut states);
         }
         Decoder::faults(&states).iter().map(Option::is_some).collect()
     }
 
     /// The launch that encodes these blocks.
-    pub(super) fn encoder(&mut self, coder: &Coder, blocks: Vec<Block>) -> Result<&Encoder, GpuError> {
-        let key = key(&blocks);
-        if self.encoders.len() >= LAUNCHES && !self.encoders.contains_key(&key) {
-            self.encoders.clear();
-        }
-        if !self.encoders.contains_key(&key) {
-            self.encoders.insert(key.clone(), coder.encoder(blocks)?);
-        }
-        Ok(&self.encoders[&key])
+    pub(super) fn encoder(&mut self, coder: &Coder, blocks: &[Block]) -> Result<&Encoder, GpuError> {
+        let prepare = || coder.encoder(blocks.to_vec());
+        launch(&mut self.encoders, blocks, prepare, |known| known.reuse(blocks.to_vec()))
     }
 
-    /// Prepares the launch that decodes these blocks, unless it is known.
-    fn prepare_decoder(&mut self, coder: &Coder, blocks: &[Block]) -> Result<(), GpuError> {
-        let key = key(blocks);
-        if self.decoders.contains_key(&key) {
-            return Ok(());
-        }
-        if self.decoders.len() >= LAUNCHES {
-            self.decoders.clear();
-        }
-        self.decoders.insert(key, coder.decoder(blocks.to_vec())?);
-        Ok(())
+    /// The launch that decodes these blocks.
+    fn decoder<'a>(
+        decoders: &'a mut Launches<Decoder>,
+        coder: &Coder,
+        blocks: &[Block],
+    ) -> Result<&'a Decoder, GpuError> {
+        let prepare = || coder.decoder(blocks.to_vec());
+        launch(decoders, blocks, prepare, |known| known.reuse(blocks.to_vec()))
     }
+}
+
+/// Launches that have been prepared, by all that they know of their blocks.
+type Launches<T> = HashMap<Vec<[u64; 4]>, T>;
+
+/// The launch of these blocks. Where there are many, one whose memory has room for them takes the place of another: none is dropped, because that
+/// would wait for all streams of the device. None of them is under way.
+fn launch<'a, T>(
+    launches: &'a mut Launches<T>,
+    blocks: &[Block],
+    prepare: impl FnOnce() -> Result<T, GpuError>,
+    mut reuse: impl FnMut(&mut T) -> Result<bool, GpuError>,
+) -> Result<&'a T, GpuError> {
+    let key = key(blocks);
+    if !launches.contains_key(&key) {
+        let most = if launches.len() < LAUNCHES { 0 } else { usize::MAX };
+        let others = launches.iter_mut().take(most);
+        let mut reused = others.map(|(other, known)| (other, reuse(known)));
+        let found = reused.find(|(_, is_reused)| !matches!(is_reused, Ok(false)));
+        let found = found.map(|(other, is_reused)| (other.clone(), is_reused));
+        let launch = match found {
+            None => prepare()?,
+            Some((other, is_reused)) => {
+                let launch = launches.remove(&other).expect("it is one of these");
+                if let Err(why) = is_reused {
+                    std::mem::forget(launch);
+                    return Err(why);
+                }
+                launch
+            }
+        };
+        launches.insert(key.clone(), launch);
+    }
+    Ok(&launches[&key])
 }
 
 /// All that a launch knows of its blocks.

@@ -177,8 +177,8 @@ impl Group {
         if coded.is_empty() {
             return Ok(());
         }
-        let blocks = coded.into_iter().map(|(_, block)| block).collect();
-        desk.encoder(gpu.coder(), blocks)?.launch(stream)
+        let blocks: Vec<Block> = coded.into_iter().map(|(_, block)| block).collect();
+        desk.encoder(gpu.coder(), &blocks)?.launch(stream)
     }
 
     /// Queues decoders behind the group of NCCL, waits for all, and sends once more what did not fit. `result` is that of NCCL.
