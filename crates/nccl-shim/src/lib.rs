@@ -4,7 +4,8 @@
 //! will have, are NCCL's own. `ZIPWIRE_NCCL` chooses what it does (`settings`): nothing, a line of JSON for each call (`journal`,
 //! `sample`), or messages compressed on the GPU (`sync`). docs/nccl.md is its page for users.
 //!
-//! Nothing in here ends the process: what fails on the library's own side is a line on stderr, and NCCL gets the call as it came.
+//! Nothing in here ends the process: what fails on the library's own side is a line on stderr. NCCL gets the call as it came, or, where other ranks could
+//! not know of that, none, and the program an error.
 
 #![cfg(target_os = "linux")]
 
