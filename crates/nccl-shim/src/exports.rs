@@ -124,61 +124,6 @@ impl Call {
         // SAFETY: as the caller promises; NCCL checks the rest.
         unsafe { self.issue() }
     }
-
-    /// Makes the call.
-    ///
-    /// # Safety
-    /// NCCL's for this call.
-    pub(crate) unsafe fn issue(&self) -> c_int {
-        let Self { op, count, dtype, redop, peer, .. } = *self;
-        let (send, recv) = (self.send as *const c_void, self.recv as *mut c_void);
-        let (comm, stream) = (self.comm as Comm, self.stream as CudaStream);
-        /// Calls a function with these arguments.
-        macro_rules! call {
-            ($name:literal, $($value:ident: $type:ty),*) => {{
-                let function = real!($name, fn($($type),*));
-                // SAFETY: the arguments are those of the program, or of messages that the library has made.
-                unsafe { function($($value),*) }
-            }};
-        }
-        type Src = *const c_void;
-        type Dst = *mut c_void;
-        match op {
-            Op::AllGather => {
-                call!(c"ncclAllGather", send: Src, recv: Dst, count: usize, dtype: c_int, comm: Comm, stream: CudaStream)
-            }
-            Op::AllReduce => {
-                call!(c"ncclAllReduce", send: Src, recv: Dst, count: usize, dtype: c_int, redop: c_int, comm: Comm, stream: CudaStream)
-            }
-            Op::ReduceScatter => {
-                call!(c"ncclReduceScatter", send: Src, recv: Dst, count: usize, dtype: c_int, redop: c_int, comm: Comm, stream: CudaStream)
-            }
-            Op::Reduce => {
-                call!(c"ncclReduce", send: Src, recv: Dst, count: usize, dtype: c_int, redop: c_int, peer: c_int, comm: Comm, stream: CudaStream)
-            }
-            Op::Broadcast => {
-                call!(c"ncclBroadcast", send: Src, recv: Dst, count: usize, dtype: c_int, peer: c_int, comm: Comm, stream: CudaStream)
-            }
-            Op::Bcast => {
-                call!(c"ncclBcast", recv: Dst, count: usize, dtype: c_int, peer: c_int, comm: Comm, stream: CudaStream)
-            }
-            Op::AlltoAll => {
-                call!(c"ncclAlltoAll", send: Src, recv: Dst, count: usize, dtype: c_int, comm: Comm, stream: CudaStream)
-            }
-            Op::Gather => {
-                call!(c"ncclGather", send: Src, recv: Dst, count: usize, dtype: c_int, peer: c_int, comm: Comm, stream: CudaStream)
-            }
-            Op::Scatter => {
-                call!(c"ncclScatter", send: Src, recv: Dst, count: usize, dtype: c_int, peer: c_int, comm: Comm, stream: CudaStream)
-            }
-            Op::Send => {
-                call!(c"ncclSend", send: Src, count: usize, dtype: c_int, peer: c_int, comm: Comm, stream: CudaStream)
-            }
-            Op::Recv => {
-                call!(c"ncclRecv", recv: Dst, count: usize, dtype: c_int, peer: c_int, comm: Comm, stream: CudaStream)
-            }
-        }
-    }
 }
 
 /// A communicator that is made: if by a group, its handle is there when the group has ended.
@@ -243,7 +188,11 @@ fn group() -> u64 {
 }
 
 /// Looks at a call, and makes it.
-fn pass(call: Call) -> c_int {
+fn pass(mut call: Call) -> c_int {
+    // The root sends from where the others receive.
+    if call.op == Op::Bcast {
+        call.send = call.recv;
+    }
     match settings().mode {
         Mode::Off => call.made(),
         Mode::Stats => {
@@ -431,271 +380,59 @@ unsafe fn id_of_ids(ids: *const UniqueId, count: c_int) -> u64 {
 pub(crate) const NONE: Call =
     Call { op: Op::Send, send: 0, recv: 0, count: 0, dtype: 0, redop: 0, peer: -1, comm: 0, stream: 0 };
 
-/// `ncclAllGather`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ncclAllGather(
-    send: *const c_void,
-    recv: *mut c_void,
-    count: usize,
-    dtype: c_int,
-    comm: Comm,
-    stream: CudaStream,
-) -> c_int {
-    let call = Call {
-        op: Op::AllGather,
-        send: send as usize,
-        recv: recv as usize,
-        count,
-        dtype,
-        comm: comm as usize,
-        stream: stream as usize,
-        ..NONE
-    };
-    pass(call)
+/// Type of an argument, by its name.
+macro_rules! argument {
+    (send) => { *const c_void };
+    (recv) => { *mut c_void };
+    (count) => { usize };
+    (comm) => { Comm };
+    (stream) => { CudaStream };
+    // The type of the values, the operation of a reduction, the peer or the root.
+    ($number:ident) => { c_int };
 }
 
-/// `ncclAllReduce`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ncclAllReduce(
-    send: *const c_void,
-    recv: *mut c_void,
-    count: usize,
-    dtype: c_int,
-    redop: c_int,
-    comm: Comm,
-    stream: CudaStream,
-) -> c_int {
-    let call = Call {
-        op: Op::AllReduce,
-        send: send as usize,
-        recv: recv as usize,
-        count,
-        dtype,
-        redop,
-        comm: comm as usize,
-        stream: stream as usize,
-        ..NONE
+/// Defines the calls that move data, and what makes the real ones, from the arguments of each in their order.
+macro_rules! calls {
+    ($($op:ident $name:ident $real:literal($($argument:ident),*);)*) => {
+        $(
+            #[doc = concat!("`", stringify!($name), "`.")]
+            #[unsafe(no_mangle)]
+            #[allow(clippy::needless_update, reason = "one of them has all arguments")]
+            pub(crate) unsafe extern "C" fn $name($($argument: argument!($argument)),*) -> c_int {
+                pass(Call { op: Op::$op, $($argument: $argument as _,)* ..NONE })
+            }
+        )*
+
+        impl Call {
+            /// Makes the call.
+            ///
+            /// # Safety
+            /// NCCL's for this call.
+            pub(crate) unsafe fn issue(&self) -> c_int {
+                match self.op {
+                    $(Op::$op => {
+                        let function = real!($real, fn($(argument!($argument)),*));
+                        // SAFETY: the arguments are those of the program, or of messages that the library has made.
+                        unsafe { function($(self.$argument as _),*) }
+                    })*
+                }
+            }
+        }
     };
-    pass(call)
 }
 
-/// `ncclReduceScatter`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ncclReduceScatter(
-    send: *const c_void,
-    recv: *mut c_void,
-    count: usize,
-    dtype: c_int,
-    redop: c_int,
-    comm: Comm,
-    stream: CudaStream,
-) -> c_int {
-    let call = Call {
-        op: Op::ReduceScatter,
-        send: send as usize,
-        recv: recv as usize,
-        count,
-        dtype,
-        redop,
-        comm: comm as usize,
-        stream: stream as usize,
-        ..NONE
-    };
-    pass(call)
-}
-
-/// `ncclReduce`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ncclReduce(
-    send: *const c_void,
-    recv: *mut c_void,
-    count: usize,
-    dtype: c_int,
-    redop: c_int,
-    peer: c_int,
-    comm: Comm,
-    stream: CudaStream,
-) -> c_int {
-    let call = Call {
-        op: Op::Reduce,
-        send: send as usize,
-        recv: recv as usize,
-        count,
-        dtype,
-        redop,
-        peer,
-        comm: comm as usize,
-        stream: stream as usize,
-    };
-    pass(call)
-}
-
-/// `ncclBroadcast`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ncclBroadcast(
-    send: *const c_void,
-    recv: *mut c_void,
-    count: usize,
-    dtype: c_int,
-    peer: c_int,
-    comm: Comm,
-    stream: CudaStream,
-) -> c_int {
-    let call = Call {
-        op: Op::Broadcast,
-        send: send as usize,
-        recv: recv as usize,
-        count,
-        dtype,
-        peer,
-        comm: comm as usize,
-        stream: stream as usize,
-        ..NONE
-    };
-    pass(call)
-}
-
-/// `ncclBcast`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ncclBcast(
-    recv: *mut c_void,
-    count: usize,
-    dtype: c_int,
-    peer: c_int,
-    comm: Comm,
-    stream: CudaStream,
-) -> c_int {
-    let call = Call {
-        op: Op::Bcast,
-        send: recv as usize,
-        recv: recv as usize,
-        count,
-        dtype,
-        peer,
-        comm: comm as usize,
-        stream: stream as usize,
-        ..NONE
-    };
-    pass(call)
-}
-
-/// `ncclAlltoAll`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ncclAlltoAll(
-    send: *const c_void,
-    recv: *mut c_void,
-    count: usize,
-    dtype: c_int,
-    comm: Comm,
-    stream: CudaStream,
-) -> c_int {
-    let call = Call {
-        op: Op::AlltoAll,
-        send: send as usize,
-        recv: recv as usize,
-        count,
-        dtype,
-        comm: comm as usize,
-        stream: stream as usize,
-        ..NONE
-    };
-    pass(call)
-}
-
-/// `ncclGather`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ncclGather(
-    send: *const c_void,
-    recv: *mut c_void,
-    count: usize,
-    dtype: c_int,
-    peer: c_int,
-    comm: Comm,
-    stream: CudaStream,
-) -> c_int {
-    let call = Call {
-        op: Op::Gather,
-        send: send as usize,
-        recv: recv as usize,
-        count,
-        dtype,
-        peer,
-        comm: comm as usize,
-        stream: stream as usize,
-        ..NONE
-    };
-    pass(call)
-}
-
-/// `ncclScatter`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ncclScatter(
-    send: *const c_void,
-    recv: *mut c_void,
-    count: usize,
-    dtype: c_int,
-    peer: c_int,
-    comm: Comm,
-    stream: CudaStream,
-) -> c_int {
-    let call = Call {
-        op: Op::Scatter,
-        send: send as usize,
-        recv: recv as usize,
-        count,
-        dtype,
-        peer,
-        comm: comm as usize,
-        stream: stream as usize,
-        ..NONE
-    };
-    pass(call)
-}
-
-/// `ncclSend`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ncclSend(
-    send: *const c_void,
-    count: usize,
-    dtype: c_int,
-    peer: c_int,
-    comm: Comm,
-    stream: CudaStream,
-) -> c_int {
-    let call = Call {
-        op: Op::Send,
-        send: send as usize,
-        count,
-        dtype,
-        peer,
-        comm: comm as usize,
-        stream: stream as usize,
-        ..NONE
-    };
-    pass(call)
-}
-
-/// `ncclRecv`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ncclRecv(
-    recv: *mut c_void,
-    count: usize,
-    dtype: c_int,
-    peer: c_int,
-    comm: Comm,
-    stream: CudaStream,
-) -> c_int {
-    let call = Call {
-        op: Op::Recv,
-        recv: recv as usize,
-        count,
-        dtype,
-        peer,
-        comm: comm as usize,
-        stream: stream as usize,
-        ..NONE
-    };
-    pass(call)
+calls! {
+    AllGather ncclAllGather c"ncclAllGather"(send, recv, count, dtype, comm, stream);
+    AllReduce ncclAllReduce c"ncclAllReduce"(send, recv, count, dtype, redop, comm, stream);
+    ReduceScatter ncclReduceScatter c"ncclReduceScatter"(send, recv, count, dtype, redop, comm, stream);
+    Reduce ncclReduce c"ncclReduce"(send, recv, count, dtype, redop, peer, comm, stream);
+    Broadcast ncclBroadcast c"ncclBroadcast"(send, recv, count, dtype, peer, comm, stream);
+    Bcast ncclBcast c"ncclBcast"(recv, count, dtype, peer, comm, stream);
+    AlltoAll ncclAlltoAll c"ncclAlltoAll"(send, recv, count, dtype, comm, stream);
+    Gather ncclGather c"ncclGather"(send, recv, count, dtype, peer, comm, stream);
+    Scatter ncclScatter c"ncclScatter"(send, recv, count, dtype, peer, comm, stream);
+    Send ncclSend c"ncclSend"(send, count, dtype, peer, comm, stream);
+    Recv ncclRecv c"ncclRecv"(recv, count, dtype, peer, comm, stream);
 }
 
 /// `ncclGroupStart`.
