@@ -304,7 +304,7 @@ impl Encoder {
 }
 
 impl Decoder {
-    /// The same as [`Encoder::reuse`].
+    /// Prepares the launch for other blocks, as [`Encoder::reuse`] does.
     ///
     /// # Errors
     /// Errors of [`Encoder::reuse`].

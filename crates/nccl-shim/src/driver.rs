@@ -47,7 +47,7 @@ impl Driver {
         })
     }
 
-    /// The same, looked for however often it was not there.
+    /// The driver that the process has loaded, looked for however often it was not there.
     pub(crate) fn find_now() -> Option<&'static Self> {
         Self::get().or_else(|| Self::find().map(|found| DRIVER.get_or_init(|| found)))
     }

@@ -33,6 +33,7 @@ int ncclCommInitRank(ptr*, int, id, int);
 int ncclCommSplit(ptr, int, int, ptr*, ptr);
 int ncclCommDestroy(ptr);
 int ncclCommAbort(ptr);
+int ncclCommInitAll(ptr*, int, const int*);
 int ncclCommGetAsyncError(ptr, int*);
 int ncclCommInitRankConfig(ptr*, int, id, int, ptr);
 int ncclGroupStart(void);
@@ -394,6 +395,41 @@ static void full(void) {
     look();
 }
 
+/* Two ranks of one thread, each with a device of its own. */
+static void devices(void) {
+    enum { VALUES = 16384 };
+    static uint8_t right[2 * VALUES];
+    ptr before, contexts[2], queues[2], all[2];
+    u64 in[2], out[2];
+    MUST(cuCtxGetCurrent(&before));
+    MUST(ncclCommInitAll(all, 2, 0));
+    for (int d = 0; d < 2; d++) {
+        MUST(cuDevicePrimaryCtxRetain(&contexts[d], d));
+        MUST(cuCtxSetCurrent(contexts[d]));
+        MUST(cuStreamCreate(&queues[d], 1));
+        MUST(cuMemAlloc_v2(&in[d], sizeof right));
+        MUST(cuMemAlloc_v2(&out[d], sizeof right));
+        fill(host, sizeof right, d ? NOISE : WEIGHTS, 1 + d);
+        MUST(cuMemcpyHtoD_v2(in[d], host, sizeof right));
+    }
+    MUST(cuCtxSetCurrent(before));
+    MUST(ncclGroupStart());
+    for (int d = 0; d < 2; d++) {
+        MUST(ncclSend(in[d], VALUES, BF16, 1 - d, all[d], queues[d]));
+        MUST(ncclRecv(out[d], VALUES, BF16, 1 - d, all[d], queues[d]));
+    }
+    MUST(ncclGroupEnd());
+    for (int d = 0; d < 2; d++) {
+        MUST(cuCtxSetCurrent(contexts[d]));
+        MUST(cuStreamSynchronize(queues[d]));
+        fill(right, sizeof right, d ? WEIGHTS : NOISE, 2 - d);
+        MUST(cuMemcpyDtoH_v2(host, out[d], sizeof right));
+        must(memcmp(host, right, sizeof right), "bytes of another device");
+        MUST(ncclCommDestroy(all[d]));
+    }
+    MUST(cuCtxSetCurrent(before));
+}
+
 /* A communicator that does not block. */
 static void nonblocking(id i) {
     struct {
@@ -461,6 +497,7 @@ int main(int argc, char** argv) {
     else if (!strcmp(argv[1], "contextless")) without_context();
     else if (!strcmp(argv[1], "many")) too_many();
     else if (!strcmp(argv[1], "full")) full();
+    else if (!strcmp(argv[1], "devices")) devices();
     else if (strcmp(argv[1], "nonblocking")) rounds(strtoull(argv[5], 0, 10), atoi(argv[6]));
     MUST(cuCtxGetCurrent(&now));
     must(now != context, "the context has changed");

@@ -55,6 +55,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         messages_are_compressed_beside_a_capture_and_without_a_context,
         a_group_without_memory_for_lengths_fails,
         many_different_messages_wait_for_no_other_stream,
+        devices_of_one_process_exchange_messages,
+        a_damaged_frame_is_an_error,
         a_rank_that_waits_too_long_says_for_what,
         bytes_are_the_same_in_ten_thousand_groups,
     ];
@@ -316,6 +318,29 @@ fn a_group_without_memory_for_lengths_fails() {
         "{}",
         end.told
     );
+}
+
+/// Values of a frame that has come damaged are not handed over: the call fails.
+fn a_damaged_frame_is_an_error() {
+    let job = Job::new();
+    // In front of it are the answers of two communicators and the length.
+    let damaged = [&SYNC[..], &[("FAKENCCL_CORRUPT", "4")]].concat();
+    let ranks = job.start(&["contextless", "1", "1"], &[&SYNC, &damaged]);
+    let ends = ranks.into_iter().map(|rank| rank.wait_with_output().expect("it has been started"));
+    let ends: Vec<(bool, String)> = ends
+        .map(|output| (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
+        .collect();
+    assert!(ends[0].0, "{ends:?}");
+    assert!(!ends[1].0 && ends[1].1.contains("has come damaged"), "{ends:?}");
+    assert!(ends[1].1.contains("ncclGroupEnd(): 3"), "{ends:?}");
+}
+
+/// Ranks of one thread, with a device for each.
+fn devices_of_one_process_exchange_messages() {
+    let job = Job::new();
+    let sync = [&SYNC[..], &[("FAKECUDA_DEVICES", "2")]].concat();
+    let end = job.run(&["devices", "1", "1"], &[&sync]);
+    assert_eq!(compressed(&end), (4, 2), "one of two messages does not fit: {}", end.told);
 }
 
 /// Nothing is freed while a program runs: that would wait for all streams, of which one waits for the rank's next message.
