@@ -64,7 +64,7 @@ fn assign(words: &[Vec<u8>]) -> Vec<Taken<'_>> {
 /// Whether so many ranks can share a GPU, with communicators for so many lanes each; `in_one_process` if they are threads.
 ///
 /// # Errors
-/// What NCCL or the GPU lacks, and a remedy.
+/// If NCCL or the GPU lacks something: what, and a remedy.
 pub(super) fn check_sharing(
     library: &Library,
     device: &Device,

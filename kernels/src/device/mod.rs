@@ -50,7 +50,7 @@ impl Device {
     /// Ids of the GPUs that this process sees, in their order; another process that sees one of them finds the same id. Opens none.
     ///
     /// # Errors
-    /// As [`Self::count`].
+    /// Errors of [`Self::count`].
     pub fn ids() -> Result<Vec<[u8; 16]>, GpuError> {
         let id = |ordinal: usize| {
             let ordinal = i32::try_from(ordinal).expect("devices are few");
