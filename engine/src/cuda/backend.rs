@@ -268,8 +268,11 @@ impl<'a, W: Wire> CudaBackend<'a, W> {
         let (begin_s, end_s) = times.map_err(|error| self.own.broken(Some(op), &error))?;
         self.wire.count_progress();
         let outcome = match kind {
-            OpKind::Library(_) => Outcome::Call(Call { op, sizes, met_s: begin_s, moved_s: end_s }),
-            OpKind::Exchange(_) | OpKind::Local(_) | OpKind::Compute(_) => Outcome::Op(op, sizes),
+            // All ranks know of a call that moves nothing: nobody calls.
+            OpKind::Library(_) if machine.ring_bytes(op) > 0 => {
+                Outcome::Call(Call { op, sizes, met_s: begin_s, moved_s: end_s })
+            }
+            _ => Outcome::Op(op, sizes),
         };
         self.events.push_back(Event::Ended(Completion { outcome, begin_s, end_s }));
         Ok(())
