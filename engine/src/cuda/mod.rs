@@ -51,6 +51,26 @@ pub struct CudaSetup<'a> {
 }
 
 impl<'a> CudaSetup<'a> {
+    /// A rank that is a thread of this process, as all others are.
+    pub(crate) fn rank(
+        &self,
+        rank: Rank,
+        iterations: &'a Iterations<'a>,
+        hello: &'a Hello,
+        device_states: &'a [DeviceState],
+    ) -> GpuRank<'a> {
+        GpuRank {
+            iterations,
+            hello,
+            program: &self.plan.programs[rank.index()],
+            device: &self.devices[rank.index() % self.devices.len()],
+            device_state: &device_states[rank.index()],
+            payload: self.payload,
+            stuck_after: self.stuck_after,
+            ranks_here: self.plan.programs.len(),
+        }
+    }
+
     pub(crate) fn iterations(&self) -> Iterations<'a> {
         Iterations { plan: self.plan, deadlines: None, faults: 0, iterations: self.iterations.clone() }
     }
@@ -81,16 +101,7 @@ pub fn run(setup: &CudaSetup<'_>, cancel: &AtomicBool) -> Result<RunReport, Box<
     let clocks: Vec<ClockSlot> = devices.iter().take(ranks).map(|_| Mutex::default()).collect();
     let iterations = setup.iterations();
     let results = run_all(&control, inboxes, |rank, inbox| {
-        let gpu_rank = GpuRank {
-            iterations: &iterations,
-            hello: &hello,
-            program: &plan.programs[rank.index()],
-            device: &devices[rank.index() % devices.len()],
-            device_state: &device_states[rank.index()],
-            payload: setup.payload,
-            stuck_after: setup.stuck_after,
-            ranks_here: ranks,
-        };
+        let gpu_rank = setup.rank(rank, &iterations, &hello, &device_states);
         gpu_rank.run(&mut Copies::new(Seat { control: &control, rank, inbox }, &device_states, &clocks))
     });
     of_first(results, &iterations, || control.collect()).inspect_err(|_| abandon_if_busy(&mut device_states))

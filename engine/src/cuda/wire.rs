@@ -115,15 +115,16 @@ pub(crate) struct End {
 
 impl End {
     pub(crate) fn of(machine: &Machine, id: TransferId) -> Self {
-        let transfer = machine.transfer(id).0;
-        let bytes = match transfer.content {
-            Content::Values(region) | Content::Whole(region) | Content::Announced(region, _) => Some(region),
-            Content::Prefix(region, _) | Content::Overflow { region, .. } => {
-                Some(Region { len: machine.transfer_bytes(transfer), ..region })
-            }
-            Content::Size(_) => None,
-        };
-        Self { bytes, size: transfer.content.brings() }
+        Self::of_content(machine, &machine.transfer(id).0.content)
+    }
+
+    /// The bytes of a content whose sizes are known: of a region that is measured the live ones.
+    pub(crate) fn of_content(machine: &Machine, content: &Content) -> Self {
+        let bytes = content.region().map(|region| match content.measured_by() {
+            Some(_) => Region { len: machine.content_bytes(content), ..region },
+            None => region,
+        });
+        Self { bytes, size: content.brings() }
     }
 
     /// Places of the bytes on the GPU of a rank, in the order in which they move.

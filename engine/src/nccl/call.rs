@@ -4,7 +4,7 @@ use zipwire_codec::DType;
 use zipwire_kernels::{DeviceRegion, GpuError, Stream};
 use zipwire_nccl::{Communicator, Element, NcclError};
 use zipwire_schedule::machine::Machine;
-use zipwire_schedule::plan::{Content, Library, OpKind, Region, Shares};
+use zipwire_schedule::plan::{Content, Library, OpKind, Shares};
 use zipwire_schedule::{Collective, OpId, Rank};
 
 use crate::cuda::device_state::Launch;
@@ -105,12 +105,8 @@ fn element(library: &Library) -> Option<Element> {
 
 /// Copies between the places of a content and the beginning of a part.
 fn copies(own: &Own<'_>, machine: &Machine, content: &Content, part: &DeviceRegion) -> Vec<Copy> {
-    let bytes = content.region().map(|region| match content.measured_by() {
-        Some(_) => Region { len: machine.content_bytes(content), ..region },
-        None => region,
-    });
     let mut offset = 0;
-    let places = End { bytes, size: content.brings() }.places(own.device_state).into_iter();
+    let places = End::of_content(machine, content).places(own.device_state).into_iter();
     let pairs = places.map(|place| {
         let range = offset..offset + place.len();
         offset = range.end;

@@ -95,16 +95,8 @@ pub fn run_with_hellos(
     let connections = Connections { library, plan, shares_gpus: ranks > devices.len() };
     let results = run_all(&control, inboxes, |rank, inbox| {
         let mut seat = Seat { control: &control, rank, inbox };
-        let gpu_rank = GpuRank {
-            iterations: &iterations,
-            hello: &hello(rank),
-            program: &plan.programs[rank.index()],
-            device: &devices[rank.index() % devices.len()],
-            device_state: &device_states[rank.index()],
-            payload: setup.payload,
-            stuck_after: setup.stuck_after,
-            ranks_here: ranks,
-        };
+        let hello = hello(rank);
+        let gpu_rank = setup.rank(rank, &iterations, &hello, &device_states);
         run_connected(&gpu_rank, Nccl::new(&mut seat, &connections, has_rounds))
     });
     of_first(results, &iterations, || control.collect()).inspect_err(|_| abandon_if_busy(&mut device_states))

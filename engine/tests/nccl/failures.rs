@@ -1,16 +1,19 @@
-//! Runs over NCCL that must fail: every rank ends with a typed error, soon, and the culprit is named; and plans that take NCCL's own collectives.
+//! Runs over NCCL that must fail: every rank ends with a typed error, soon, and what has failed is named.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use zipwire_codec::DType;
 use zipwire_engine::Hello;
 use zipwire_engine::cuda::{CudaSetup, STUCK_AFTER, devices};
 use zipwire_engine::nccl::{self, Timed, Timing};
 use zipwire_schedule::plan::Plan;
-use zipwire_schedule::{FailureKind, Protocol, RunFailure, SegmentId};
+use zipwire_schedule::{
+    Algorithm, CallKind, Choice, FailureKind, Protocol, RunFailure, SegmentId, Slot, Work,
+};
 
-use crate::common::{exchange, payload, tamper};
-use crate::jobs::{ON_GPUS, controls, layer, run_well, run_with, with_delays};
+use crate::common::{CHUNK, RANKS, exchange, payload, payload_of, tamper, twice};
+use crate::jobs::{ON_GPUS, choice, controls, layer, run_payload, run_well, run_with, with_delays};
 use crate::{Test, run_on};
 
 pub(crate) const TESTS: &[Test] = &[
@@ -153,16 +156,31 @@ fn communicators_are_kept() {
     all_is_well();
 }
 
-/// Ends may list the transfers of an exchange differently.
+/// Ends may list the transfers of an exchange differently, also where two ranks exchange several.
 fn the_order_of_lists_has_no_part() {
-    for protocol in ON_GPUS {
-        let mut plan = layer(protocol);
+    let bytes = vec![CHUNK; RANKS as usize];
+    let work = Work::of_call(DType::Bf16, [Slot(0), Slot(1)], CallKind::AllGather { bytes });
+    let algorithm = Some(Algorithm::Hierarchical);
+    let (mut most, mut plans) = (0, ON_GPUS.map(layer).to_vec());
+    plans.extend(
+        ON_GPUS.map(|protocol| {
+            twice(RANKS, &work, &Choice { algorithm, ranks_per_node: 2, ..choice(protocol) })
+        }),
+    );
+    for mut plan in plans {
         let ops = plan.programs[1].ops.iter().filter(|op| op.kind.exchange().is_some());
         for op in ops.map(|op| op.id.index()).collect::<Vec<_>>() {
-            tamper(&mut plan, 1, op, |kind| exchange(kind).receives.reverse());
+            tamper(&mut plan, 1, op, |kind| {
+                let receives = &mut exchange(kind).receives;
+                receives.reverse();
+                let same = |peer| receives.iter().filter(|receive| receive.peer == peer).count();
+                most = most.max(receives.iter().map(|receive| same(receive.peer)).max().unwrap_or(0));
+            });
         }
-        run_well(&plan);
+        let payload = payload_of(plan.segments.len());
+        run_payload(&plan, &payload, STUCK_AFTER).unwrap_or_else(|failure| panic!("{failure}"));
     }
+    assert!(most > 1, "some ranks exchange several transfers at a time");
 }
 
 /// Ranks in processes plan by themselves; one that has planned something else is told so, and not that it does not connect.

@@ -21,7 +21,7 @@ use std::ops::Range;
 
 use zipwire_cluster::library::Operation;
 use zipwire_codec::Table;
-use zipwire_engine::mpi::World;
+use zipwire_engine::mpi::{World, WorldError};
 use zipwire_engine::serving::Pace as ServingPace;
 use zipwire_engine::threads::{CodecWork, Pace, RunReport};
 use zipwire_payload::Payload;
@@ -167,6 +167,14 @@ pub trait Executor: Sync {
         _rounds: u32,
     ) -> Result<(), JobError> {
         Err(no_task(self.name()))
+    }
+}
+
+/// Whether a plan fits a job, in words of who started its processes.
+fn fits(checked: Result<(), WorldError>) -> Result<(), ExecuteError> {
+    match checked {
+        Err(WorldError::Ranks { ranks, processes }) => Err(ExecuteError::Processes { ranks, processes }),
+        checked => Ok(checked?),
     }
 }
 

@@ -10,7 +10,7 @@ use zipwire_schedule::Rank;
 
 use super::{
     Capabilities, Executor, FaultSupport, LibraryTime, PlanReport, PlanRun, Ranks, ServeReport, ServeRun,
-    ValidationSupport,
+    ValidationSupport, fits,
 };
 use crate::execute::{ExecuteError, Prepared};
 use crate::launch::{Follower, JobError, job};
@@ -55,10 +55,7 @@ impl Executor for Mpi {
     fn check(&self, prepared: &Prepared<'_>, index: usize) -> Result<(), ExecuteError> {
         let guard = job();
         let job = guard.as_ref().ok_or(ExecuteError::NoJob)?;
-        match job.world.check(&prepared.planned(index).plan) {
-            Err(WorldError::Ranks { ranks, processes }) => Err(ExecuteError::Processes { ranks, processes }),
-            checked => Ok(checked?),
-        }
+        fits(job.world.check(&prepared.planned(index).plan))
     }
 
     fn run_plan(

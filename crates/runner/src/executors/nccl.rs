@@ -11,10 +11,10 @@ use zipwire_engine::nccl::{self, ProcessSetup, Timed, Timing};
 use zipwire_kernels::{Device, GpuError};
 use zipwire_payload::Payload;
 use zipwire_scenarios::Experiment;
-use zipwire_schedule::{Failure, Plan};
+use zipwire_schedule::Failure;
 
 use super::cuda::{check_gpus, gpus, refused, with_written_layouts};
-use super::{Capabilities, Executor, LibraryTime, PlanReport, PlanRun, Ranks, ValidationSupport};
+use super::{Capabilities, Executor, LibraryTime, PlanReport, PlanRun, Ranks, ValidationSupport, fits};
 use crate::Cancel;
 use crate::execute::{ExecuteError, Prepared};
 use crate::launch::{Follower, JobError, job, launched};
@@ -65,7 +65,7 @@ impl Executor for Nccl {
         checked.map_err(|error| refused(self, prepared, index, error))?;
         if self.capabilities().ranks == Ranks::Processes {
             let guard = job();
-            check_ranks(&guard.as_ref().ok_or(ExecuteError::NoJob)?.world, plan)?;
+            fits(guard.as_ref().ok_or(ExecuteError::NoJob)?.world.check_ranks(plan))?;
         }
         Ok(())
     }
@@ -107,10 +107,7 @@ impl Executor for Nccl {
         let payload = run.payload.ok_or_else(|| JobError::task("a run without a payload"))?;
         let Follower { world, experiment, .. } = follower;
         let name = &experiment.variants[run.index].name;
-        let library = library().map_err(|error| {
-            world.refuse(&error.to_string());
-            JobError::Failed
-        })?;
+        let library = library_of(world)?;
         // Rank 0 has the reports of all, and says which failure came first.
         run_rank(world, name, run, payload, library)?.0.map(|_| ()).map_err(|_| JobError::Failed)
     }
@@ -152,12 +149,17 @@ impl Executor for Nccl {
     ) -> Result<(), JobError> {
         let timing = timing(operation, bytes, rounds, world.patience());
         let timing = timing.ok_or_else(|| JobError::task(operation.name()))?;
-        let library = library().map_err(|error| {
-            world.refuse(&error.to_string());
-            JobError::Failed
-        })?;
+        let library = library_of(world)?;
         time_rank(world, &timing, library).map(|_| ()).map_err(|_| JobError::Failed)
     }
+}
+
+/// NCCL for a process that follows rank 0, which is told where there is none.
+fn library_of(world: &mut World) -> Result<&'static Library, JobError> {
+    library().map_err(|error| {
+        world.refuse(&error.to_string());
+        JobError::Failed
+    })
 }
 
 /// The collective of NCCL that carries out an operation, if it is timed.
@@ -185,13 +187,6 @@ fn time_rank(world: &mut World, timing: &Timing, library: &'static Library) -> R
 impl Nccl {
     fn library(&self) -> Result<&'static Library, ExecuteError> {
         library().map_err(|error| ExecuteError::Unavailable(self.name(), error.to_string()))
-    }
-}
-
-fn check_ranks(world: &World, plan: &Plan) -> Result<(), ExecuteError> {
-    match world.check_ranks(plan) {
-        Err(WorldError::Ranks { ranks, processes }) => Err(ExecuteError::Processes { ranks, processes }),
-        checked => Ok(checked?),
     }
 }
 
