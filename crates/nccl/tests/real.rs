@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 use libtest_mimic::{Arguments, Failed, Trial};
 use zipwire_emulation::Emulation;
 use zipwire_kernels::Device;
-use zipwire_nccl::{Communicator, Config, LIBRARY_VARIABLE, UniqueId, Version, library};
+use zipwire_nccl_binding::{Communicator, Config, LIBRARY_VARIABLE, UniqueId, Version, library};
 
 /// Tells a process that it was started below the fake driver.
 const CHILD: &str = "ZIPWIRE_NCCL_CHILD";

@@ -2,7 +2,7 @@
 
 use zipwire_codec::DType;
 use zipwire_kernels::{DeviceRegion, GpuError, Stream};
-use zipwire_nccl::{Communicator, Element, NcclError};
+use zipwire_nccl_binding::{Communicator, Element, NcclError};
 use zipwire_schedule::machine::Machine;
 use zipwire_schedule::plan::{Content, Library, OpKind, Shares};
 use zipwire_schedule::{Collective, OpId, Rank};

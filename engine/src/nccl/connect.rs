@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use xxhash_rust::xxh3::xxh3_64;
 use zipwire_kernels::{Device, DeviceRegion, Event, GpuError, Stream};
-use zipwire_nccl::{Communicator, Config, Library, NcclError, State, UniqueId};
+use zipwire_nccl_binding::{Communicator, Config, Library, NcclError, State, UniqueId};
 use zipwire_schedule::plan::{Plan, Program};
 use zipwire_schedule::{Failure, FailureKind, Lane, Rank};
 

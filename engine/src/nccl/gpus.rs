@@ -1,7 +1,7 @@
 //! GPUs of ranks: which one a process takes, and whether ranks can share one.
 
 use zipwire_kernels::{Device, GpuError};
-use zipwire_nccl::{Library, Version};
+use zipwire_nccl_binding::{Library, Version};
 use zipwire_schedule::{Failure, FailureKind};
 
 use super::connect::CTAS_ON_SHARED;

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use zipwire_nccl::Communicator;
+use zipwire_nccl_binding::Communicator;
 use zipwire_schedule::{Lane, Rank};
 
 /// How long communicators may take to end.

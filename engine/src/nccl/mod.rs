@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use zipwire_kernels::Device;
-use zipwire_nccl::Library;
+use zipwire_nccl_binding::Library;
 use zipwire_payload::Payload;
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Failure, FailureKind, Rank, RankEnd, RunFailure};
@@ -35,7 +35,7 @@ use crate::transport::local::Seat;
 
 pub use self::kept::release;
 pub use self::timing::{Timed, Timing, time_collective, time_collective_of_process};
-pub use zipwire_nccl as library;
+pub use zipwire_nccl_binding as library;
 
 /// Whether ranks on GPUs can run a plan over NCCL, wherever there are GPUs.
 ///

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use zipwire_kernels::{Device, DeviceRegion, Event, GpuError, Stream};
-use zipwire_nccl::{Communicator, Element, Library, NcclError, State};
+use zipwire_nccl_binding::{Communicator, Element, Library, NcclError, State};
 use zipwire_schedule::{Failure, FailureKind, Rank, RankEnd};
 
 use super::connect::{Connecting, abort, failed};

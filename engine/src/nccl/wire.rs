@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zipwire_kernels::{Device, Event, GpuError, Stream};
-use zipwire_nccl::{Communicator, Library, NcclError, State};
+use zipwire_nccl_binding::{Communicator, Library, NcclError, State};
 use zipwire_schedule::machine::{Direction, Machine, TransferId};
 use zipwire_schedule::plan::{Exchange, OpKind, Plan, TransferKey};
 use zipwire_schedule::{Failure, Lane, OpId};

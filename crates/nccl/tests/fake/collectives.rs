@@ -1,6 +1,6 @@
 //! Collectives, from region to region and in place.
 
-use zipwire_nccl::Element;
+use zipwire_nccl_binding::Element;
 
 use crate::Test;
 use crate::ranks::{message, together};

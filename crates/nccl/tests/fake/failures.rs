@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use zipwire_emulation::{Scene, scene};
 use zipwire_kernels::Event;
-use zipwire_nccl::{NcclError, State};
+use zipwire_nccl_binding::{NcclError, State};
 
 use crate::Test;
 use crate::ranks::{Member, SOON, deadline, fake, message, together};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use zipwire_emulation::Controls;
 use zipwire_kernels::{Device, DeviceRegion, Stream};
-use zipwire_nccl::{Communicator, Config, Library, NcclError, UniqueId, library};
+use zipwire_nccl_binding::{Communicator, Config, Library, NcclError, UniqueId, library};
 
 /// Most ranks of a test.
 const DEVICES: u32 = 4;

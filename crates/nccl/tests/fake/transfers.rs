@@ -1,7 +1,7 @@
 //! Sends and receives, alone and in groups.
 
 use zipwire_kernels::Stream;
-use zipwire_nccl::NcclError;
+use zipwire_nccl_binding::NcclError;
 
 use crate::Test;
 use crate::ranks::{deadline, fake, message, together};

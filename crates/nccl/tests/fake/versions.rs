@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use zipwire_emulation::{Scene, scene};
-use zipwire_nccl::{NcclError, Version, library};
+use zipwire_nccl_binding::{NcclError, Version, library};
 
 use crate::Test;
 use crate::ranks::fake;
