@@ -25,7 +25,7 @@ struct DecodeShared {
     u32 columns[ROWS + 2][THREADS]; // by thread; the first row and the last one have nothing
     u64 parts[WARPS];
     u32 totals[WARPS];
-    u32 positions[2]; // of a block and of the next one
+    u32 positions[3]; // of the block before, of a block and of the next one
 };
 
 // Symbols that a thread has decoded.
@@ -259,12 +259,13 @@ template <class Layout> DEVICE void decode_block(const Frame* frame, u32 block, 
     if (warp_id() == WARPS - 1) {
         // The warp with the fewest symbols.
         add_to_index(frame, coded, block);
-        const u32 number = block + lane_id();
-        if (lane_id() < 2) shared->positions[lane_id()] = number < coded.blocks ? position(coded, number) : (u32)frame->count;
+        const u32 lane = lane_id(), number = block + lane - 1;
+        if (lane < 3) shared->positions[lane] = block + lane == 0 ? 0u : number < coded.blocks ? position(coded, number) : (u32)frame->count;
     }
     __syncthreads();
-    const u32 first = shared->positions[0], end = shared->positions[1], count = (u32)frame->count;
-    if (first > end || end > count || (block == 0 && first != 0)) {
+    const u32 first = shared->positions[1], end = shared->positions[2], count = (u32)frame->count;
+    // The block before is wrong, too, where it ends behind this one's beginning: both say so, in whatever order they come.
+    if (shared->positions[0] > first || first > end || end > count || (block == 0 && first != 0)) {
         if (threadIdx.x == 0) report(frame, FAULT_POSITIONS);
         return;
     }
