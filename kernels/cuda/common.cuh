@@ -194,15 +194,9 @@ DEVICE u32 own_number() { return blockIdx.x; }
 #define PUBLISHED_SUM (2ull << 62)
 #define PUBLISHED_VALUE ((1ull << 62) - 1)
 
-// A word says all by itself, so nothing else has to be visible before it.
-DEVICE void publish(u64* slot, u64 value) {
-#ifdef OLD_PUBLISH
-    __threadfence();
-    atomicExch(slot, value);
-#else
-    *(volatile u64*)slot = value;
-#endif
-}
+// Publishes a word, which says all by itself, so nothing else has to be visible before it. An exchange: encoders are up to 1.32 times as fast
+// as with a store, of any scope (measured on an H100, docs/benchmarks/gpu.md).
+DEVICE void publish(u64* slot, u64 value) { atomicExch(slot, value); }
 
 // Publishes the own length of tile `tile` of a frame, by one thread.
 DEVICE void publish_length(u64* slots, u32 tile, u64 length) {

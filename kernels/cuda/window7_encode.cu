@@ -297,6 +297,19 @@ DEVICE u64 take_values(const u8* values, u8* body, bool coded, u32 count, const 
     return sum;
 }
 
+// Sets the place of a tile in the dynamic section and writes its entry, by the first warp.
+template <class Format>
+DEVICE void find_place(const Frame* frame, u32 tile, u32 length, bool stored, u32 escapes, EncodeShared* shared) {
+    if (warp_id() != 0) return;
+    const u64 offset = sum_before(at<u64>(frame->tiles_state), tile, length);
+    if (lane_id() != 0) return;
+    shared->offset = offset;
+    if (tile == frame->tile_count - 1) *at<u64>(frame->size) = offset + length;
+    u16* entry = (u16*)(at<u8>(frame->fixed) + Format::table_at() + (u64)tile * Format::ENTRY);
+    entry[0] = (u16)(stored ? MODE_STORED << 8 : shared->start | MODE_CODED << 8);
+    entry[1] = (u16)(stored ? 0 : escapes);
+}
+
 template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u32 tile, u32 count, EncodeShared* shared) {
     State* state = state_of(frame);
     const Pieces pieces = Pieces::of(count);
@@ -331,16 +344,8 @@ template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u
     const u32 in_body = Format::static_body(count);
     const bool stored = !coded || in_body + own + escapes >= Format::WIDTH * count;
     const u32 length = stored ? Format::WIDTH * count - in_body : own + escapes;
-    if (warp_id() == 0) {
-        const u64 offset = look_back(at<u64>(frame->tiles_state), tile, length);
-        if (lane_id() == 0) {
-            shared->offset = offset;
-            if (tile == frame->tile_count - 1) *at<u64>(frame->size) = offset + length;
-            u16* entry = (u16*)(fixed + Format::table_at() + (u64)tile * Format::ENTRY);
-            entry[0] = (u16)(stored ? MODE_STORED << 8 : shared->start | MODE_CODED << 8);
-            entry[1] = (u16)(stored ? 0 : escapes);
-        }
-    }
+    // Others wait for the length, so it comes first; values are stored while theirs come.
+    if (threadIdx.x == 0) publish_length(at<u64>(frame->tiles_state), tile, length);
     // The escape index: what is before each 512 values.
     u16* index = (u16*)(fixed + Format::index_at(frame->count)) + (u64)tile * (TILE_VALUES / 512) + 2 * warp_id();
     if (pieces.count > 0 && lane_id() == 0) index[0] = (u16)(stored ? 0 : packed.before);
@@ -352,6 +357,7 @@ template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u
     }
     u8 *coded_body = body + Format::LOWER * count, *to = FULL ? coded_body : stage;
     if (!stored) store_coded<FULL>(v, pieces, packed, to + warp_id() * GROUP, to + (FULL ? count : CODES_AT) + warp_id() * 384);
+    find_place<Format>(frame, tile, length, stored, escapes, shared);
     __syncthreads();
     u8* dynamic = at<u8>(frame->dynamic) + shared->offset;
     if (!stored) {

@@ -1,6 +1,6 @@
 //! Variants of kernels, for measuring: constants of the sources, so that two forms of one idea are timed in one run.
 //!
-//! `ZIPWIRE_KERNELS` names some, with commas between them, such as `old:publish,old:open`; `old` stands for all old forms. Frames are the same
+//! `ZIPWIRE_KERNELS` names some, with commas between them, such as `old:close,old:open`; `old` stands for all old forms. Frames are the same
 //! with each of them. kernels/DESIGN.md says what each one is.
 
 use std::env;
@@ -10,8 +10,7 @@ use crate::GpuError;
 /// The variable of the environment that names variants.
 const VARIABLE: &str = "ZIPWIRE_KERNELS";
 /// Name of each variant, and the constant that it defines in the sources.
-const NAMES: [(&str, &str); 8] = [
-    ("old:publish", "OLD_PUBLISH"),
+const NAMES: [(&str, &str); 7] = [
     ("old:before", "OLD_BEFORE"),
     ("old:close", "OLD_CLOSE"),
     ("old:open", "OLD_OPEN"),
@@ -84,11 +83,11 @@ mod tests {
     fn names_are_constants_of_the_sources() {
         let constants = |names: &str| Variant::parse(names).map(Variant::constants);
         assert_eq!(constants("").unwrap(), "");
-        assert_eq!(constants("unchecked,old:publish").unwrap(), "#define OLD_PUBLISH\n#define UNCHECKED\n");
+        assert_eq!(constants("unchecked,old:open").unwrap(), "#define OLD_OPEN\n#define UNCHECKED\n");
         let old = Variant::parse("old").unwrap();
         assert!(NAMES.iter().all(|(name, _)| old.has(name) == name.starts_with("old:")));
-        let error = constants("old:publish,oldest").unwrap_err().to_string();
-        assert!(error.contains("`oldest`") && error.contains("`old:publish`"), "{error}");
+        let error = constants("old:open,oldest").unwrap_err().to_string();
+        assert!(error.contains("`oldest`") && error.contains("`old:open`"), "{error}");
     }
 
     #[test]
