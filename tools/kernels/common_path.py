@@ -14,6 +14,7 @@ RARE = {
             ("if (!is_final)", "if (false)"),
             # The first warp of eight only.
             ("look_back(at<u64>(frame->tiles_state), tile, length)", "0"),
+            ("sum_before(at<u64>(frame->tiles_state), tile, length)", "0"),
             ("    if (warp_id() == 0) close_tile<Format>(frame, tile, of_values);\n", "    if (of_values == 1) *at<u32>(frame->state) = 0;\n"),
             ("const bool stored = !coded || in_body + own + escapes >= Format::WIDTH * count;", "const bool stored = false;"),
             ("if (mode == MODE_STORED)", "if (false)"),
