@@ -22,11 +22,7 @@ DEVICE u64 sampled(u64 piece, u64 count) {
 DEVICE u32* counts_of(const Frame* frame) { return (u32*)(at<u64>(frame->tiles_state) + frame->tile_count); }
 
 // Pieces that a thread loads at once.
-#ifdef OLD_BEFORE
-#define SAMPLED_AT_ONCE 1u
-#else
 #define SAMPLED_AT_ONCE 4u
-#endif
 
 template <class Type> DEVICE void count_piece(const typename Type::Piece& v, u32* counts) {
 #pragma unroll

@@ -361,11 +361,7 @@ DEVICE void open_state(const Frame* frame, const u8* front, u32 values, u32 faul
 }
 
 // Tiles of a thread that are placed at once: what it reads of them is on its way together.
-#ifdef OLD_OPEN
-#define PLACED_AT_ONCE 1u
-#else
 #define PLACED_AT_ONCE 8u
-#endif
 
 // An entry of a tile as it is in a table that begins at a multiple of two bytes, or of four if entries are such multiples.
 template <u32 LEN> struct Raw {
@@ -471,9 +467,6 @@ template <class Format, u32 LAYOUT = LAYOUT_SPLIT> DEVICE void close_share(const
     if (lane_id() != 0) return;
     atomicAdd(&state->front, sum);
     atomicAdd(&state->values, values);
-#ifdef OLD_CLOSE
-    if (is_last_block(state, frame->tile_count)) compare_sums<Format, LAYOUT>(frame);
-#endif
 }
 
 // Work of the first warp of every decoding block besides its tile: the tile's share of the front matter's checksum.

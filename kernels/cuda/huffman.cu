@@ -46,8 +46,7 @@ struct Scratch {
 // A part of the values that is folded at once.
 struct Part {
     u64 sum;
-    u32 done; // in the variant `old:close`: values that are in the sum
-    u32 unused;
+    u64 unused;
 };
 
 DEVICE Scratch* scratch_of(const Frame* frame) { return at<Scratch>(frame->tiles_state); }

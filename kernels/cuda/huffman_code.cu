@@ -115,11 +115,7 @@ DEVICE u32 canonical_word(u32 length, const CodeShared* shared) {
 }
 
 // Octets that a thread loads at once where it counts.
-#ifdef OLD_BEFORE
-#define COUNTED_AT_ONCE 1u
-#else
 #define COUNTED_AT_ONCE 4u
-#endif
 
 // Counts the exponents of an octet.
 DEVICE void count_octet(u32* counts, const uint4& v) {

@@ -165,18 +165,9 @@ template <bool IS_ALIGNED> DEVICE u64 write_values(const Frame* frame, const u8*
 }
 
 // Adds the sum over some values of a tile, by one thread.
-DEVICE void add_to_part(const Frame* frame, u32 tile, u64 sum, u32 values) {
+DEVICE void add_to_part(const Frame* frame, u32 tile, u64 sum) {
     if (!CHECKED) return;
-    Part* part = parts_of(frame) + tile;
-    atomicAdd(&part->sum, sum);
-#ifdef OLD_CLOSE
-    // What completes the tile folds it.
-    const u64 left = frame->count - (u64)tile * TILE;
-    __threadfence();
-    if (atomicAdd(&part->done, values) + values != (left < TILE ? (u32)left : TILE)) return;
-    __threadfence();
-    atomicAdd(&state_of(frame)->values, fold(*(volatile u64*)&part->sum));
-#endif
+    atomicAdd(&parts_of(frame)[tile].sum, sum);
 }
 
 // Number `number` of the positions.
@@ -293,7 +284,7 @@ template <class Layout> DEVICE void decode_block(const Frame* frame, u32 block, 
         place_symbols(column, (int)(first + before - start), (int)found.count, low, high, shared->exponents);
         __syncthreads();
         const u64 sum = write_values<true>(frame, (const u8*)shared->exponents + low, start + low, start + high, shared->parts);
-        if (threadIdx.x == 0) add_to_part(frame, tile, sum, high - low);
+        if (threadIdx.x == 0) add_to_part(frame, tile, sum);
     }
 }
 
@@ -330,9 +321,6 @@ template <class Layout> DEVICE void decode_frames(const Frame* frames, u32 frame
     } else {
         decode_coded<Layout>(frame, tile, &shared);
     }
-#ifdef OLD_CLOSE
-    if (CHECKED && threadIdx.x == 0 && is_last_block(state_of(frame), frame->tile_count)) compare_coded<Layout>(frame);
-#endif
 }
 
 // Runs after the decoder: folds the sums over the tiles, which blocks of a frame straddle. A grid of (any, frames) blocks, the last one of which has

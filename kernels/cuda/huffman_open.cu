@@ -78,10 +78,7 @@ template <class Layout> DEVICE void open_coded(const Frame* frames) {
     const Coded<Layout> coded = Coded<Layout>::of(frame);
     Part* parts = parts_of(frame);
 #pragma unroll 1
-    for (u32 tile = threadIdx.x; tile < frame->tile_count; tile += blockDim.x) {
-        parts[tile].sum = 0;
-        parts[tile].done = 0;
-    }
+    for (u32 tile = threadIdx.x; tile < frame->tile_count; tile += blockDim.x) parts[tile].sum = 0;
     u32 length = threadIdx.x < 256 ? length_of(fixed, threadIdx.x) : 0;
     const bool is_too_long = __syncthreads_or(length > LONGEST), has_words = __syncthreads_or(length != 0);
     const bool is_stored = coded.threads == 0 && !has_words;

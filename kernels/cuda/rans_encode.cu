@@ -471,24 +471,6 @@ template <class Format> DEVICE void encode_blocks(const Frame* frames, u32 frame
 // Whether a frame for which a table was made has it.
 DEVICE bool has_kept_table(const Scratch* scratch) { return !scratch->failed && scratch->coded; }
 
-#ifdef OLD_AGAIN
-// Writes the tables of frames, and the blocks that could not know whether there is one: hardly ever any. As many blocks of threads as encoders have.
-template <class Format> DEVICE void encode_again(const Frame* frames, u32 frame_count) {
-    __shared__ RansEncodeShared shared;
-    const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
-    const Scratch* scratch = scratch_of(frame);
-    if (!scratch->has_table) return;
-    const u32 tile = blockIdx.x - frame->first_tile, count = values_of_tile<Format>(frame->count, tile);
-    const bool has_table = has_kept_table(scratch);
-    if (has_table && tile == 0 && warp_id() == 0) {
-        const u32 sum = table_sum<Format>(scratch->table, frame->count);
-        if (lane_id() == 0) atomicAdd(&state_of(frame)->values, sum);
-        if (lane_id() < TABLE_LEN / 8) at<u64>(frame->dynamic)[lane_id()] = scratch->table[lane_id()];
-    }
-    if (has_table && is_settled<Format>(at<const u64>(frame->tiles_state)[tile] & PUBLISHED_VALUE, tile, count)) return;
-    encode_block_of<Format>(frame, tile, has_table, true, false, &shared);
-}
-#else
 // Writes the table of a frame, by one thread.
 template <class Format> DEVICE void write_table(const Frame* frame) {
     const u64* table = scratch_of(frame)->table;
@@ -562,7 +544,6 @@ template <class Format> DEVICE void encode_again(const Frame* frames, u32 frame_
         }
     }
 }
-#endif
 
 template <class Format> DEVICE void seal_blocks(const Frame* frames) {
     const Frame* frame = frames + blockIdx.y;

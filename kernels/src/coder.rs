@@ -27,8 +27,6 @@ const CLOSE_THREADS: u32 = 32;
 const MOST_FRAMES: u32 = 65_535;
 /// Threads of a block that looks at a frame before it is encoded.
 const BEFORE_THREADS: u32 = 256;
-/// Tiles that such a block looked at in the variant `old:before`, and how many blocks a frame had at most.
-const OLD_BEFORE: (u32, u32) = (16, 128);
 /// Blocks of threads that look for what is to be coded once more: one for each of 132 multiprocessors.
 const AGAIN_BLOCKS: u32 = 132;
 /// Threads of the block that opens a frame.
@@ -41,7 +39,6 @@ pub struct Coder(Arc<Kernels>);
 struct Kernels {
     device: Device,
     module: Module,
-    variant: Variant,
     codec: Box<dyn Codec>,
     dtype: DType,
     /// Kernel before encoders of either layout.
@@ -153,7 +150,7 @@ impl Coder {
         let code = load(device, &module.source(dtype, variant))?;
         let function = |work: &str| code.function(&module.kernel(work, dtype));
         let encoding = |layout: &str| -> Result<Encoding, GpuError> {
-            let passes = if layout.is_empty() && !variant.has("old:rans") { module.passes } else { &[] };
+            let passes = if layout.is_empty() { module.passes } else { &[] };
             let passes = passes.iter().map(|pass| Ok((function(pass.name)?, *pass)));
             let function = |work: &str| function(&format!("{work}{layout}"));
             Ok(Encoding {
@@ -163,21 +160,19 @@ impl Coder {
                 seal: function("seal")?,
             })
         };
-        let closes = !variant.has("old:close") && !variant.has("unchecked");
+        let closes = !variant.has("unchecked");
         let decoding = |layout: &str| -> Result<Decoding, GpuError> {
             let function = |work: &str| function(&format!("{work}{layout}"));
             let close = closes.then(|| function("close")).transpose()?;
             Ok(Decoding { open: function("open")?, decode: function("decode")?, close })
         };
         let before = |before: Before| -> Result<Look, GpuError> {
-            let shape = (before.tiles, before.most_blocks);
-            let (tiles, most_blocks) = if variant.has("old:before") { OLD_BEFORE } else { shape };
-            Ok(Look { function: function(before.name)?, tiles, most_blocks })
+            let Before { name, tiles, most_blocks } = before;
+            Ok(Look { function: function(name)?, tiles, most_blocks })
         };
         Ok(Self(Arc::new(Kernels {
             device: device.clone(),
             module,
-            variant,
             codec: spec.codec(),
             dtype,
             before: module.before.map(before).transpose()?,
@@ -295,8 +290,8 @@ impl Encoder {
             }
             encode.launch(stream, (batch.tile_count, 1), kernels.module.threads, &mut params)?;
             if let Some(again) = again {
-                let most = if kernels.variant.has("old:again") { u32::MAX } else { AGAIN_BLOCKS };
-                again.launch(stream, (batch.tile_count.min(most), 1), kernels.module.threads, &mut params)?;
+                let blocks = batch.tile_count.min(AGAIN_BLOCKS);
+                again.launch(stream, (blocks, 1), kernels.module.threads, &mut params)?;
             }
             launch_for_frames(seal, stream, batch, fold_blocks(batch), FOLD_THREADS)
         }

@@ -58,9 +58,7 @@ pub enum GpuError {
     )]
     Term { dtype: DType, len: u64, address: u64, needed: String },
     /// No variant of the kernels has this name.
-    #[error(
-        "`ZIPWIRE_KERNELS` names no variant of the kernels with `{name}`\nhelp: there are `{known}`, and `old` for all old forms"
-    )]
+    #[error("`ZIPWIRE_KERNELS` names no variant of the kernels with `{name}`\nhelp: there are `{known}`")]
     Variant { name: String, known: String },
     /// Kernels that do not check frames are for measuring only.
     #[error(

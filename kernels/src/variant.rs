@@ -1,7 +1,6 @@
 //! Variants of kernels, for measuring: constants of the sources, so that two forms of one idea are timed in one run.
 //!
-//! `ZIPWIRE_KERNELS` names some, with commas between them, such as `old:close,old:open`; `old` stands for all old forms. Frames are the same
-//! with each of them. kernels/DESIGN.md says what each one is.
+//! `ZIPWIRE_KERNELS` names some, with commas between them. Frames are the same with each of them. kernels/DESIGN.md says what each one is.
 
 use std::env;
 
@@ -10,16 +9,7 @@ use crate::GpuError;
 /// The variable of the environment that names variants.
 const VARIABLE: &str = "ZIPWIRE_KERNELS";
 /// Name of each variant, and the constant that it defines in the sources.
-const NAMES: [(&str, &str); 7] = [
-    ("old:before", "OLD_BEFORE"),
-    ("old:close", "OLD_CLOSE"),
-    ("old:open", "OLD_OPEN"),
-    ("old:again", "OLD_AGAIN"),
-    // Known to the launcher only.
-    ("old:rans", "OLD_RANS"),
-    ("tickets", "TICKETS"),
-    UNCHECKED,
-];
+const NAMES: [(&str, &str); 2] = [("tickets", "TICKETS"), UNCHECKED];
 /// Decoders that compare no checksums.
 const UNCHECKED: (&str, &str) = ("unchecked", "UNCHECKED");
 
@@ -42,14 +32,11 @@ impl Variant {
     fn parse(names: &str) -> Result<Self, GpuError> {
         let mut named = 0;
         for name in names.split(',').filter(|name| !name.is_empty()) {
-            let is_meant = |known: &str| known == name || (name == "old" && known.starts_with("old:"));
-            let bits = NAMES.iter().enumerate().filter(|(_, (known, _))| is_meant(known));
-            let bits = bits.fold(0, |bits, (place, _)| bits | 1 << place);
-            if bits == 0 {
+            let Some(place) = NAMES.iter().position(|(known, _)| *known == name) else {
                 let known = NAMES.map(|(known, _)| known).join("`, `");
                 return Err(GpuError::Variant { name: name.to_owned(), known });
-            }
-            named |= bits;
+            };
+            named |= 1 << place;
         }
         Ok(Self { named })
     }
@@ -83,16 +70,14 @@ mod tests {
     fn names_are_constants_of_the_sources() {
         let constants = |names: &str| Variant::parse(names).map(Variant::constants);
         assert_eq!(constants("").unwrap(), "");
-        assert_eq!(constants("unchecked,old:open").unwrap(), "#define OLD_OPEN\n#define UNCHECKED\n");
-        let old = Variant::parse("old").unwrap();
-        assert!(NAMES.iter().all(|(name, _)| old.has(name) == name.starts_with("old:")));
-        let error = constants("old:open,oldest").unwrap_err().to_string();
-        assert!(error.contains("`oldest`") && error.contains("`old:open`"), "{error}");
+        assert_eq!(constants("unchecked,tickets").unwrap(), "#define TICKETS\n#define UNCHECKED\n");
+        let error = constants("tickets,ticket").unwrap_err().to_string();
+        assert!(error.contains("`ticket`") && error.contains("`tickets`"), "{error}");
     }
 
     #[test]
     fn decoders_without_checksums_are_for_measuring_only() {
         assert!(matches!(Variant::parse("unchecked").unwrap().checked(), Err(GpuError::Unchecked)));
-        assert!(Variant::parse("old").unwrap().checked().is_ok());
+        assert!(Variant::parse("tickets").unwrap().checked().is_ok());
     }
 }

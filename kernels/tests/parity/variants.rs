@@ -46,12 +46,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             Box::new(move || is_aligned(place)),
         )
     });
-    let variants = [
-        ("old_forms", "old", "BF16::"),
-        ("tickets", "tickets", "BF16::"),
-        ("no_checksums", "unchecked", "unchecked_decoders"),
-        ("no_checksums_of_old_forms", "old,unchecked", "unchecked_decoders"),
-    ];
+    let variants = [("tickets", "tickets", "BF16::"), ("no_checksums", "unchecked", "unchecked_decoders")];
     let variants = variants.map(|(name, variant, filter)| {
         ignored(
             format!("wide::{name}"),
