@@ -157,7 +157,7 @@ RARE = {
             # Once for each frame of a launch, by one thread, or by the last warp only.
             ("const Frame* frame = frame_of(frames, frame_count, blockIdx.x);", "const Frame* frame = frames;"),
             ("const Frame* frame = frame_of(frames, frame_count, take_number(frames));", "const Frame* frame = frames;"),
-            ("        if (threadIdx.x == 0) add_to_part(frame, tile, sum, high - low);\n", "        if (sum == 1) *at<u32>(frame->state) = 0;\n"),
+            ("        if (threadIdx.x == 0) add_to_part(frame, tile, sum);\n", "        if (sum == 1) *at<u32>(frame->state) = 0;\n"),
             ("if (warp_id() == WARPS - 1) {", "if (false) {"),
             ("else if (before < len) is_wrong |= !is_end<Layout>(frame, thread, column, len - before);", ""),
             # Pairs of words with more than eleven bits, one in a hundred.
