@@ -380,7 +380,7 @@ template <u32 LEN> struct Raw {
 // threads, each of which has AT_ONCE tiles in a row: half as many where what is loaded of a tile takes four registers.
 template <class Read, class LenOf>
 DEVICE u64 scan_tiles(u64* offsets, u32 tile_count, u64 before, u32* totals, const Read& read, const LenOf& len_of) {
-    const u32 AT_ONCE = sizeof(decltype(read(0u))) > 12 ? (PLACED_AT_ONCE + 1) / 2 : PLACED_AT_ONCE;
+    const u32 AT_ONCE = sizeof(decltype(read(0u))) > 12 ? PLACED_AT_ONCE / 2 : PLACED_AT_ONCE;
 #pragma unroll 1
     for (u32 first = 0; first < tile_count; first += AT_ONCE * blockDim.x) {
         const u32 tile = first + AT_ONCE * threadIdx.x;

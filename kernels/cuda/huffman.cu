@@ -36,21 +36,16 @@ struct Code {
 };
 
 // State beside State that the blocks of a frame share (kernels/src/module.rs has its size): behind it there is a
-// Part for each tile.
+// pair of words for each tile.
 struct Scratch {
     u64 index; // sum over the words of gaps and positions
     u64 unused;
     Code code;
 };
 
-// A part of the values that is folded at once.
-struct Part {
-    u64 sum;
-    u64 unused;
-};
-
 DEVICE Scratch* scratch_of(const Frame* frame) { return at<Scratch>(frame->tiles_state); }
-DEVICE Part* parts_of(const Frame* frame) { return (Part*)(scratch_of(frame) + 1); }
+// Words of the tiles. A decoder has the sum over the values of each in front.
+DEVICE u64* words_of_tiles(const Frame* frame) { return (u64*)(scratch_of(frame) + 1); }
 
 // Where a frame has what is coded. In `compact`, static and dynamic section of a description are both the frame, which has front matter and rests at
 // the same places as a static section in `split`, and behind them what is coded, at any byte.

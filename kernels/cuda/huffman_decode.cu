@@ -167,7 +167,7 @@ template <bool IS_ALIGNED> DEVICE u64 write_values(const Frame* frame, const u8*
 // Adds the sum over some values of a tile, by one thread.
 DEVICE void add_to_part(const Frame* frame, u32 tile, u64 sum) {
     if (!CHECKED) return;
-    atomicAdd(&parts_of(frame)[tile].sum, sum);
+    atomicAdd(&words_of_tiles(frame)[tile], sum);
 }
 
 // Number `number` of the positions.
@@ -331,7 +331,7 @@ template <class Layout> DEVICE void close_coded(const Frame* frames) {
     u64 folded = 0;
 #pragma unroll 1
     for (u32 tile = blockIdx.x * blockDim.x + threadIdx.x; tile < frame->tile_count; tile += gridDim.x * blockDim.x)
-        folded += fold(parts_of(frame)[tile].sum);
+        folded += fold(words_of_tiles(frame)[tile]);
     folded = block_sum(folded, parts);
     if (threadIdx.x != 0) return;
     atomicAdd(&state_of(frame)->values, (u32)folded);

@@ -24,7 +24,7 @@ struct EncodeShared {
 };
 
 // Sum of bits of each tile, or up to it; behind the sums of all tiles, the words that they hand on.
-DEVICE u64* bits_of_tiles(const Frame* frame) { return (u64*)parts_of(frame); }
+DEVICE u64* bits_of_tiles(const Frame* frame) { return words_of_tiles(frame); }
 DEVICE u64* handed_on(const Frame* frame) { return bits_of_tiles(frame) + frame->tile_count; }
 
 DEVICE u32 byte_at(const u32* bytes, u32 i) { return bytes[i / 4] >> 8 * (i & 3) & 0xffu; }

@@ -76,9 +76,9 @@ template <class Layout> DEVICE void open_coded(const Frame* frames) {
     const u8* fixed = at<const u8>(frame->fixed);
     const u64 dynamic_len = *at<const u64>(frame->size), count = frame->count, coded_at = Layout::coded_at(count);
     const Coded<Layout> coded = Coded<Layout>::of(frame);
-    Part* parts = parts_of(frame);
+    u64* sums = words_of_tiles(frame);
 #pragma unroll 1
-    for (u32 tile = threadIdx.x; tile < frame->tile_count; tile += blockDim.x) parts[tile].sum = 0;
+    for (u32 tile = threadIdx.x; tile < frame->tile_count; tile += blockDim.x) sums[tile] = 0;
     u32 length = threadIdx.x < 256 ? length_of(fixed, threadIdx.x) : 0;
     const bool is_too_long = __syncthreads_or(length > LONGEST), has_words = __syncthreads_or(length != 0);
     const bool is_stored = coded.threads == 0 && !has_words;

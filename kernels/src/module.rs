@@ -193,7 +193,7 @@ const HUFFMAN: Module = Module {
     tile: 8192,
     // A block of a frame has 256; a warp more reads on behind it, or looks at the tiles before.
     threads: 288,
-    // `Scratch`, and a `Part` of each tile.
+    // `Scratch`, and two words of each tile.
     kept: (1094, 2),
     before: Some(Before { name: "code", tiles: 4, most_blocks: 1056 }),
     passes: &[],
