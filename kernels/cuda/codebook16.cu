@@ -44,7 +44,7 @@ struct E4m3 {
 
 // The codec with a type. A tile of common.cuh is the work of a block of threads: TILES tiles of the format.
 template <class Type> struct Codebook16 : Type {
-    static const u32 TILES = 2 / Type::WIDTH, TILE = TILES * TILE_VALUES, ENTRY = TILES * ENTRY_LEN, CODEC = 3;
+    static const u32 TILES = 2 / Type::WIDTH, TILE = TILES * TILE_VALUES, ENTRY = TILES * ENTRY_LEN, CODEC = 3, COMMON_LEN = 0;
     static const u32 THREADS = TILES * TILE_THREADS, WARPS = TILES * TILE_WARPS;
     // Bytes of a full tile: rests, rests and codes, and the longest list of escapes that pays.
     static const u32 FULL_REST = Type::PLANES ? Type::PLANES * TILE_VALUES / 8 : TILE_VALUES;
@@ -57,6 +57,9 @@ template <class Type> struct Codebook16 : Type {
     DEVICE u32 coded_len(u32 count) { return rest_len(count) + (count + 1) / 2; }
     DEVICE bool has_codes(u32 count) { return Type::CODED && coded_len(count) < Type::WIDTH * count; }
     DEVICE u32 static_body(u32 count) { return has_codes(count) ? coded_len(count) : Type::WIDTH * count; }
+    DEVICE u32 rests_at(u32) { return 0; }
+    DEVICE bool is_stored(const u8* entry) { return entry[0] == MODE_STORED; }
+    DEVICE bool needs_common(const u8*) { return false; }
     DEVICE u32 stored_rest(u32 count) { return Type::WIDTH * count - static_body(count); }
     DEVICE u32 list_len(u32 form, u32 count, u32 escapes) {
         return form == WIDE ? 3 * escapes : (count + CHUNK - 1) / CHUNK + 2 * escapes;

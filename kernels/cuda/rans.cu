@@ -51,6 +51,9 @@ DEVICE u32 rans_len(u32 words, u32 escapes) { return STATES_LEN + round8(2 * wor
 template <u32 TYPE, u32 UPPER_BYTES, u32 MANTISSA_BITS, u32 LOWER_BYTES = 0>
 struct Rans : Tiered<TYPE, UPPER_BYTES, MANTISSA_BITS, LOWER_BYTES, 5> {
     typedef Tiered<TYPE, UPPER_BYTES, MANTISSA_BITS, LOWER_BYTES, 5> InTiers;
+    // What is in front of the dynamic section if a block needs it.
+    static const u32 COMMON_LEN = TABLE_LEN;
+    DEVICE bool needs_common(const u8* entry) { return is_rans(entry); }
     DEVICE u32 dynamic_len(const u8* bytes, u32 count, u32* fault) {
         if (!is_rans(bytes)) return InTiers::dynamic_len(bytes, count, fault);
         const Entry entry = Entry::read(bytes);

@@ -2,6 +2,8 @@
 // but for BF16: lower bytes and bit planes take more than 64 registers, and two blocks would put them into memory. The same holds for F32 that is decoded
 // in the layout compact.
 
+typedef RansDtype OwnFormat;
+
 extern "C" __global__ void __launch_bounds__(256) rans_table_dtype(const Frame* frames) { make_tables<RansDtype>(frames); }
 extern "C" __global__ void __launch_bounds__(512, RansDtype::DTYPE == RansBf16::DTYPE ? 2 : 1)
 rans_encode_dtype(const Frame* frames, u32 frame_count) { encode_blocks<RansDtype>(frames, frame_count); }

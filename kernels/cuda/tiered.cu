@@ -84,7 +84,7 @@ struct Entry {
 // have the codes of all tiers in the dynamic section.
 template <u32 TYPE, u32 UPPER_BYTES, u32 MANTISSA_BITS, u32 LOWER_BYTES = 0, u32 TAG = 2> struct Tiered {
     static const u32 TILE = 32768, ENTRY = 12, CODEC = TAG, DTYPE = TYPE, MANTISSA = MANTISSA_BITS;
-    static const u32 LOWER = LOWER_BYTES, UPPER = UPPER_BYTES, WIDTH = UPPER_BYTES + LOWER_BYTES;
+    static const u32 LOWER = LOWER_BYTES, UPPER = UPPER_BYTES, WIDTH = UPPER_BYTES + LOWER_BYTES, COMMON_LEN = 0;
     static const u32 PLANES = UPPER == 1 ? MANTISSA + 1 : 0;
     static const u32 PART_WARPS = 16384 / (ROWS * GROUP * WIDTH); // that share a part of the checksum
     DEVICE u64 tile_count(u64 count) { return (count + TILE - 1) / TILE; }
@@ -100,6 +100,8 @@ template <u32 TYPE, u32 UPPER_BYTES, u32 MANTISSA_BITS, u32 LOWER_BYTES = 0, u32
     DEVICE u32 head_len(u32 count) { return rests_at(count) + (PLANES ? (count + 63) / 64 * 8 * PLANES : round8(count)); }
     DEVICE bool has_codes(u32 count) { return head_len(count) < WIDTH * count; }
     DEVICE u32 static_body(u32 count) { return has_codes(count) ? head_len(count) : WIDTH * count; }
+    DEVICE bool is_stored(const u8* entry) { return Entry::read(entry).form == FORM_STORED; }
+    DEVICE bool needs_common(const u8*) { return false; }
 
     DEVICE u32 dynamic_len(const u8* bytes, u32 count, u32* fault) {
         const Entry entry = Entry::read(bytes);

@@ -17,6 +17,8 @@ template <class Format> DEVICE void decode_compact_frames(const Frame* frames, u
     if (warp_id() == 0) close_compact<Format>(frame, tile, compact_front_len(frame->tile_count), of_values);
 }
 
+typedef Dtype OwnFormat;
+
 extern "C" __global__ void __launch_bounds__(512, Dtype::WIDTH == 4 ? 1 : 2)
 tiered_encode_dtype(const Frame* frames, u32 frame_count) { encode_frames<Dtype>(frames, frame_count); }
 extern "C" __global__ void __launch_bounds__(256) tiered_seal_dtype(const Frame* frames) { seal_frames<Dtype>(frames); }

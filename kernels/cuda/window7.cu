@@ -28,13 +28,16 @@ DEVICE u32 windows_len(u32 start, u32 count) { return start == OWN_WINDOWS ? (co
 
 // The codec with a type. `LOWER` is the bytes of a lower half: none of BF16.
 template <u32 TYPE, u32 LOWER_BYTES> struct Window7 {
-    static const u32 TILE = TILE_VALUES, ENTRY = 4, CODEC = 1, DTYPE = TYPE, LOWER = LOWER_BYTES, WIDTH = 2 + LOWER_BYTES;
+    static const u32 TILE = TILE_VALUES, ENTRY = 4, CODEC = 1, DTYPE = TYPE, LOWER = LOWER_BYTES, WIDTH = 2 + LOWER_BYTES, COMMON_LEN = 0;
     DEVICE u64 tile_count(u64 count) { return (count + TILE - 1) / TILE; }
     DEVICE u64 table_at() { return HEADER_BYTES; }
     DEVICE u64 index_at(u64 count) { return table_at() + ENTRY * tile_count(count); }
     DEVICE u64 front_end(u64 count) { return index_at(count) + 2 * ((count + 511) / 512); }
     DEVICE bool has_codes(u32 count) { return codes_len(count) < count; }
     DEVICE u32 static_body(u32 count) { return has_codes(count) ? (LOWER + 1) * count + codes_len(count) : WIDTH * count; }
+    DEVICE u32 rests_at(u32) { return 0; }
+    DEVICE bool is_stored(const u8* entry) { return entry[1] == MODE_STORED; }
+    DEVICE bool needs_common(const u8*) { return false; }
 
     // Entry: start, mode, number of escapes.
     DEVICE u32 dynamic_len(const u8* entry, u32 count, u32* fault) {

@@ -222,7 +222,7 @@ impl Needs<'_> {
         Ok(Described { count, values, static_section: frame.clone(), dynamic_section: frame, size })
     }
 
-    fn count(&self, values: &DeviceRegion) -> Result<usize, GpuError> {
+    pub(crate) fn count(&self, values: &DeviceRegion) -> Result<usize, GpuError> {
         let width = self.dtype.width();
         let count = usize::try_from(values.len()).expect("it is in memory") / width;
         let fits = count > 0 && values.len() == (count * width) as u64;
@@ -231,7 +231,7 @@ impl Needs<'_> {
     }
 }
 
-fn need(
+pub(crate) fn need(
     what: &'static str,
     region: &DeviceRegion,
     values: usize,

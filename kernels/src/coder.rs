@@ -14,6 +14,7 @@ use crate::compile::load;
 use crate::device::{Code, Device, DeviceRegion, Function, Stream};
 use crate::error::{Fault, GpuError};
 use crate::module::{Before, Module, Pass};
+use crate::sign_mantissa::{Functions, Parts};
 use crate::variant::Variant;
 
 /// Threads of a block that seals a frame or folds sums over its tiles, and how many such blocks a frame has at most.
@@ -36,11 +37,11 @@ const OPEN_THREADS: u32 = 1024;
 #[derive(Clone, Debug)]
 pub struct Coder(Arc<Kernels>);
 
-struct Kernels {
-    device: Device,
-    module: Module,
-    codec: Box<dyn Codec>,
-    dtype: DType,
+pub(crate) struct Kernels {
+    pub(crate) device: Device,
+    pub(crate) module: Module,
+    pub(crate) codec: Box<dyn Codec>,
+    pub(crate) dtype: DType,
     /// Kernel before encoders of either layout.
     before: Option<Look>,
     encode: Encoding,
@@ -48,6 +49,8 @@ struct Kernels {
     encode_compact: Option<Encoding>,
     decode: Decoding,
     decode_compact: Decoding,
+    /// For frames whose signs and mantissas are apart, if they can be.
+    pub(crate) apart: Option<Functions>,
     /// The functions are in it.
     _code: Code,
 }
@@ -78,17 +81,21 @@ struct Decoding {
 /// Encodes the same blocks, again and again.
 #[derive(Debug)]
 pub struct Encoder {
-    coder: Coder,
-    batch: Batch,
-    is_compact: bool,
+    pub(crate) coder: Coder,
+    pub(crate) batch: Batch,
+    pub(crate) is_compact: bool,
+    /// What the frames are apart, if their signs and mantissas travel by themselves.
+    pub(crate) parts: Option<Parts>,
 }
 
 /// Decodes the same blocks, again and again.
 #[derive(Debug)]
 pub struct Decoder {
-    coder: Coder,
-    batch: Batch,
-    is_compact: bool,
+    pub(crate) coder: Coder,
+    pub(crate) batch: Batch,
+    pub(crate) is_compact: bool,
+    /// What the frames are apart, if their signs and mantissas travel by themselves.
+    pub(crate) parts: Option<Parts>,
 }
 
 impl Coder {
@@ -180,6 +187,7 @@ impl Coder {
             encode_compact: module.encodes_compact().then(|| encoding("_compact")).transpose()?,
             decode: decoding("")?,
             decode_compact: decoding("_compact")?,
+            apart: Functions::load(&code, module, dtype)?,
             _code: code,
         })))
     }
@@ -189,7 +197,7 @@ impl Coder {
     /// # Errors
     /// If a region is not as [`Block`] says, or the device has no room.
     pub fn encoder(&self, blocks: Vec<Block>) -> Result<Encoder, GpuError> {
-        Ok(Encoder { coder: self.clone(), batch: self.batch(blocks, true)?, is_compact: false })
+        Ok(Encoder { coder: self.clone(), batch: self.batch(blocks, true)?, is_compact: false, parts: None })
     }
 
     /// Prepares a launch that encodes values to compact frames, each of which has room for what [`Codec::bound`] says. The lengths of the frames are
@@ -207,6 +215,7 @@ impl Coder {
             coder: self.clone(),
             batch: self.compact_batch(blocks, |codec, shape| codec.bound(shape))?,
             is_compact: true,
+            parts: None,
         })
     }
 
@@ -215,7 +224,7 @@ impl Coder {
     /// # Errors
     /// If a region is not as [`Block`] says, or the device has no room.
     pub fn decoder(&self, blocks: Vec<Block>) -> Result<Decoder, GpuError> {
-        Ok(Decoder { coder: self.clone(), batch: self.batch(blocks, false)?, is_compact: false })
+        Ok(Decoder { coder: self.clone(), batch: self.batch(blocks, false)?, is_compact: false, parts: None })
     }
 
     /// Prepares a launch that decodes compact frames, any number of them. Waits for the device.
@@ -224,7 +233,11 @@ impl Coder {
     /// If a region is not as [`CompactBlock`] says, or the device has no room.
     pub fn compact_decoder(&self, blocks: Vec<CompactBlock>) -> Result<Decoder, GpuError> {
         let batch = self.compact_batch(blocks, |codec, shape| codec.min_len(shape))?;
-        Ok(Decoder { coder: self.clone(), batch, is_compact: true })
+        Ok(Decoder { coder: self.clone(), batch, is_compact: true, parts: None })
+    }
+
+    pub(crate) fn kernels(&self) -> &Kernels {
+        &self.0
     }
 
     /// Frames in the split layout, to be encoded or not.
@@ -254,11 +267,14 @@ impl Coder {
 
 impl Encoder {
     /// Prepares the launch for other blocks, in the memory that it has: nothing is allocated or freed. No launch of it may be under way. Returns whether
-    /// they have room there; if not, it is what it was. After an error it must not be launched.
+    /// they have room there; if not, it is what it was, as those of [`Coder::encoder_apart`] and [`Coder::decoder_apart`] always are. After an error it must not be launched.
     ///
     /// # Errors
     /// If a region is not as [`Block`] says, or the driver fails.
     pub fn reuse(&mut self, blocks: Vec<Block>) -> Result<bool, GpuError> {
+        if self.parts.is_some() {
+            return Ok(false);
+        }
         let Kernels { module, encode, .. } = &*self.coder.0;
         let reused = self.batch.reused(*module, self.coder.described(blocks)?, !encode.passes.is_empty());
         let is_reused = reused.transpose()?.map(|batch| self.batch = batch).is_some();
@@ -270,7 +286,8 @@ impl Encoder {
     /// # Errors
     /// If the driver fails.
     pub fn launch(&self, stream: &Stream) -> Result<(), GpuError> {
-        let Self { coder: Coder(kernels), batch, is_compact } = self;
+        let Self { coder, batch, is_compact, parts } = self;
+        let kernels = &coder.0;
         let compact = kernels.encode_compact.as_ref().filter(|_| *is_compact);
         let Encoding { passes, encode, again, seal } = compact.unwrap_or(&kernels.encode);
         if batch.tile_count == 0 {
@@ -293,8 +310,9 @@ impl Encoder {
                 let blocks = batch.tile_count.min(AGAIN_BLOCKS);
                 again.launch(stream, (blocks, 1), kernels.module.threads, &mut params)?;
             }
-            launch_for_frames(seal, stream, batch, fold_blocks(batch), FOLD_THREADS)
+            launch_for_frames(seal, stream, batch, fold_blocks(batch), FOLD_THREADS)?;
         }
+        parts.as_ref().map_or(Ok(()), |parts| parts.strip(coder, stream, batch))
     }
 }
 
@@ -304,6 +322,9 @@ impl Decoder {
     /// # Errors
     /// Errors of [`Encoder::reuse`].
     pub fn reuse(&mut self, blocks: Vec<Block>) -> Result<bool, GpuError> {
+        if self.parts.is_some() {
+            return Ok(false);
+        }
         let reused = self.batch.reused(self.coder.0.module, self.coder.described(blocks)?, false);
         let is_reused = reused.transpose()?.map(|batch| self.batch = batch).is_some();
         Ok(is_reused)
@@ -315,10 +336,12 @@ impl Decoder {
     /// # Errors
     /// If the driver fails.
     pub fn launch(&self, stream: &Stream) -> Result<(), GpuError> {
-        let Self { coder: Coder(kernels), batch, is_compact } = self;
+        let Self { coder, batch, is_compact, parts } = self;
+        let kernels = &coder.0;
         if batch.tile_count == 0 {
             return Ok(());
         }
+        parts.as_ref().map_or(Ok(()), |parts| parts.merge(coder, stream, batch))?;
         let Decoding { open, decode, close } =
             if *is_compact { &kernels.decode_compact } else { &kernels.decode };
         let (close_blocks, close_threads) =

@@ -17,6 +17,7 @@ mod compile;
 mod device;
 mod error;
 mod module;
+mod sign_mantissa;
 mod sum;
 mod variant;
 
@@ -26,4 +27,5 @@ pub use compile::{CompiledModule, check_code, compile_all, compiler};
 pub use device::{Device, DeviceBuffer, DeviceRegion, Event, HostBuffer, Stream, take_all_queues};
 pub use error::{Fault, GpuError};
 pub use module::{Source, sources};
+pub use sign_mantissa::{Apart, Splitter};
 pub use sum::{Addition, Summer, Sums, Values};

@@ -6,6 +6,7 @@ use crate::variant::Variant;
 
 const COMMON: &str = include_str!("../cuda/common.cuh");
 const SUM: &str = include_str!("../cuda/sum.cu");
+const SIGN_MANTISSA: &str = include_str!("../cuda/sign_mantissa.cu");
 
 /// The kernels of one codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,9 +247,17 @@ impl Module {
         self.compact_encoder.is_some()
     }
 
+    /// Whether kernels take signs and mantissas out of frames of this type, and put them in: wherever the codec has such.
+    pub(crate) fn has_sign_mantissa(self, dtype: DType) -> bool {
+        let spec: Spec = self.name.parse().expect("modules have names of codecs");
+        zipwire_codec::sign_mantissa_len(&*spec.codec(), dtype, self.tile).is_some()
+    }
+
     /// Translation unit with the kernels for this type.
     pub(crate) fn source(self, dtype: DType, variant: Variant) -> Source {
-        let own = [self.text, self.compact_encoder.unwrap_or("")].concat();
+        let apart = if self.has_sign_mantissa(dtype) { SIGN_MANTISSA } else { "" };
+        let apart = apart.replace("codec_", &format!("{}_", self.name));
+        let own = [self.text, self.compact_encoder.unwrap_or(""), &apart].concat();
         let own = own.replace("Dtype", &type_name(dtype)).replace("_dtype(", &format!("_{}(", suffix(dtype)));
         Source {
             name: self.name,
@@ -332,7 +341,10 @@ mod tests {
                     ["open_compact", "decode_compact", "close_compact", "encode_compact", "seal_compact"];
                 let compact = &compact[..if module.compact_encoder.is_some() { 5 } else { 3 }];
                 let passes = module.passes.iter().map(|pass| pass.name);
-                let works = works.into_iter().flatten().chain(passes).chain(compact.iter().copied());
+                let apart = ["rests", "strip", "merge", "merge_stored"];
+                let apart = &apart[..if module.has_sign_mantissa(dtype) { 4 } else { 0 }];
+                let works = works.into_iter().flatten().chain(passes);
+                let works = works.chain(compact.iter().chain(apart).copied());
                 let mut expected: Vec<String> = works.map(|work| module.kernel(work, dtype)).collect();
                 expected.sort();
                 let mut found = kernels.clone();

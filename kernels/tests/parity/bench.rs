@@ -6,7 +6,7 @@ use zipwire_codec::{Codec, DType, FrameShape, Layout, Spec, decode, encode_to_ve
 use zipwire_kernels::{Block, Coder, CompactBlock, Decoder, Device, DeviceRegion, Fault, GpuError, Stream};
 
 /// Fill byte of device memory before kernels write it.
-const POISON: u8 = 0xee;
+pub(crate) const POISON: u8 = 0xee;
 
 /// A frame in the split layout, in host memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,14 +18,14 @@ pub(crate) struct Frame {
 /// The kernels of a codec on the first device, beside the codec of the CPU.
 pub(crate) struct Bench {
     device: Device,
-    stream: Stream,
-    coder: Coder,
-    codec: Box<dyn Codec>,
-    dtype: DType,
+    pub(crate) stream: Stream,
+    pub(crate) coder: Coder,
+    pub(crate) codec: Box<dyn Codec>,
+    pub(crate) dtype: DType,
     /// Whether there are kernels that encode the layout `compact`.
     encodes_compact: bool,
     /// How often the same is done; what counts is what the last launch leaves.
-    launches: usize,
+    pub(crate) launches: usize,
 }
 
 impl Bench {
@@ -300,7 +300,7 @@ impl Bench {
         block
     }
 
-    fn block(&self, values_len: usize) -> Block {
+    pub(crate) fn block(&self, values_len: usize) -> Block {
         let count = values_len / self.dtype.width();
         let static_len = self.codec.static_len(FrameShape::new(Layout::Split, self.dtype, count));
         Block {
@@ -312,7 +312,7 @@ impl Bench {
         }
     }
 
-    fn region(&self, len: usize) -> DeviceRegion {
+    pub(crate) fn region(&self, len: usize) -> DeviceRegion {
         let region = DeviceRegion::allocate(&self.device, len as u64).unwrap();
         region.write(&vec![POISON; len]).unwrap();
         region
@@ -330,7 +330,7 @@ pub(crate) fn cpu_frame(codec: &dyn Codec, dtype: DType, values: &[u8]) -> Frame
     Frame { fixed, dynamic }
 }
 
-fn assert_same(found: &[u8], expected: &[u8], what: &str) {
+pub(crate) fn assert_same(found: &[u8], expected: &[u8], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}: another length");
     if let Some(at) = found.iter().zip(expected).position(|(a, b)| a != b) {
         let end = (at + 16).min(found.len());

@@ -22,6 +22,7 @@ mod planted;
 mod rans;
 mod rans_compact;
 mod samples;
+mod sign_mantissa;
 mod variants;
 mod window7;
 
@@ -191,6 +192,15 @@ impl Group {
             trials.extend(self.both("compact::encoded_in_any_order", compact_encode::any_order));
         } else {
             trials.push(self.trial("compact::encoders_are_refused", compact_encode::refused));
+        }
+        if sign_mantissa::is_in(spec, dtype) {
+            trials.extend(
+                self.both("apart::every_content_and_length", sign_mantissa::every_content_and_length),
+            );
+            trials.push(self.trial("apart::recorded_tensors", sign_mantissa::recorded_tensors));
+            trials.extend(self.both("apart::what_the_cpu_refuses_is_reported", sign_mantissa::flipped_bits));
+        } else {
+            trials.push(self.trial("apart::there_is_none", sign_mantissa::refused));
         }
         trials.extend(self.own_trials());
         trials

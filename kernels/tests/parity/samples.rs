@@ -11,8 +11,12 @@ use crate::bench::Bench;
 /// Bytes of each tensor that are coded: an emulation is not fast.
 const MOST: usize = 150_000;
 
-/// All recorded tensors of the type; those of BF16, cut to FP8 by their upper bytes, where there are none.
 pub(crate) fn recorded_tensors(spec: &'static str, dtype: DType) {
+    Bench::new(spec, dtype).check(&samples(dtype), "samples");
+}
+
+/// All recorded tensors of the type; those of BF16, cut to FP8 by their upper bytes, where there are none.
+pub(crate) fn samples(dtype: DType) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/samples");
     let mut all_values = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -32,5 +36,5 @@ pub(crate) fn recorded_tensors(spec: &'static str, dtype: DType) {
         }
     }
     assert!(all_values.len() > 5, "there are samples");
-    Bench::new(spec, dtype).check(&all_values, "samples");
+    all_values
 }
