@@ -63,7 +63,6 @@ pub enum EngineError {
 /// Alternative to an op for which there are no GPU kernels.
 fn instead(kind: LocalKind) -> &'static str {
     match kind {
-        LocalKind::Split => "`static-first` runs here; `split-send` runs on `sim`, `threads` and `mpi`",
         LocalKind::GatherRows => "leave out `dedup`, or run on `sim`, `threads` or `mpi`",
         _ => "run on `sim`, `threads` or `mpi`",
     }

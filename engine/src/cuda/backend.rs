@@ -168,6 +168,7 @@ impl<'a, W: Wire> CudaBackend<'a, W> {
             stream.record(&prepared.begin)?;
             match &prepared.launch {
                 Launch::None | Launch::Call(_) => self.device_state().samples.fill(op, stream),
+                Launch::Split(splitter) => splitter.launch(stream),
                 Launch::Encode(encoder) => encoder.launch(stream),
                 Launch::Decode(decoder) => decoder.launch(stream),
                 Launch::Add(sums) => sums.launch(stream),

@@ -32,7 +32,7 @@ pub(crate) fn check_ops(plan: &Plan, calls: impl Fn(&Library) -> bool) -> Result
     }
     for op in plan.programs.iter().flat_map(|program| &program.ops) {
         match &op.kind {
-            OpKind::Local(Local::Encode(batch) | Local::Decode(batch)) => {
+            OpKind::Local(Local::Split(batch) | Local::Encode(batch) | Local::Decode(batch)) => {
                 let spec = plan.codec.as_ref().expect("coded plans name their codec");
                 Coder::check(spec, batch.dtype)?;
                 if batch.layout == Layout::Compact && Coder::check_compact(spec, batch.dtype).is_err() {
@@ -40,7 +40,7 @@ pub(crate) fn check_ops(plan: &Plan, calls: impl Fn(&Library) -> bool) -> Result
                     return Err(EngineError::Layout(protocol.name(), Box::new(spec.clone()), batch.dtype));
                 }
             }
-            OpKind::Local(local @ (Local::Split(_) | Local::GatherRows(_))) => {
+            OpKind::Local(local @ Local::GatherRows(_)) => {
                 return Err(EngineError::NoKernel { segment: op.segment.0, kind: local.kind() });
             }
             OpKind::Local(Local::Reduce(_)) => {}
@@ -93,13 +93,17 @@ fn bytes(plan: &Plan, program: &Program) -> Result<u64, EngineError> {
     let mut of_kernels = 0;
     for local in program.ops.iter().filter_map(|op| op.kind.local()) {
         of_kernels += match local {
-            Local::Encode(batch) => of_frames(plan, batch, Coder::frame_len)?,
-            Local::Decode(batch) => of_frames(plan, batch, Coder::decoded_frame_len)?,
+            Local::Encode(batch) => of_frames(plan, batch, Coder::frame_len)? + of_parts(plan, batch)[0],
+            Local::Decode(batch) => {
+                of_frames(plan, batch, Coder::decoded_frame_len)? + of_parts(plan, batch)[1]
+            }
+            // It describes as much as a decoder does.
+            Local::Split(batch) => of_frames(plan, batch, Coder::decoded_frame_len)?,
             Local::Reduce(reduce) => {
                 let terms = reduce.additions.iter().map(|addition| addition.terms.len()).sum();
                 Summer::described_len(reduce.additions.len(), terms) + ROUNDING
             }
-            Local::Split(_) | Local::GatherRows(_) => unreachable!("refused by the check"),
+            Local::GatherRows(_) => unreachable!("refused by the check"),
         };
     }
     let calls = program.ops.iter().filter_map(|op| op.kind.library());
@@ -119,4 +123,16 @@ fn of_frames(
         Ok(frame_len(spec, batch.dtype, count)?)
     });
     Ok(lens.sum::<Result<u64, EngineError>>()? + 3 * ROUNDING)
+}
+
+/// Bytes that kernels take, if signs and mantissas are apart from the frames of an op: if it encodes and if it decodes them.
+fn of_parts(plan: &Plan, batch: &Batch) -> [u64; 2] {
+    let spec = plan.codec.as_ref().expect("coded plans name their codec");
+    let apart = batch.blocks.iter().filter(|block| block.sign_mantissa.len > 0);
+    let lens = apart.map(|block| {
+        let count = block.values.len / batch.dtype.width() as u64;
+        Coder::apart_lens(spec, batch.dtype, count)
+    });
+    lens.fold([0; 2], |[encode, decode], [more, most]| [encode + more, decode + most])
+        .map(|len| if len > 0 { len + 2 * ROUNDING } else { 0 })
 }

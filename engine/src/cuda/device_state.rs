@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use zipwire_codec::{DType, Layout};
 use zipwire_kernels::{
-    Addition, Block, Coder, CompactBlock, Decoder, Device, DeviceRegion, Encoder, Event, GpuError,
-    HostBuffer, Stream, Summer, Sums, Values,
+    Addition, Apart, Block, Coder, CompactBlock, Decoder, Device, DeviceRegion, Encoder, Event, GpuError,
+    HostBuffer, Splitter, Stream, Summer, Sums, Values,
 };
 use zipwire_payload::Payload;
 use zipwire_schedule::plan::{self, Batch, Content, Library, Local, OpKind, Plan, Program, Reduce, Region};
@@ -98,6 +98,7 @@ pub(crate) struct Prepared {
 #[derive(Debug)]
 pub(crate) enum Launch {
     None,
+    Split(Splitter),
     Encode(Encoder),
     Decode(Decoder),
     Add(Sums),
@@ -151,14 +152,16 @@ impl Kernels {
     pub(crate) fn load(&mut self, device: &Device, plan: &Plan, program: &Program) -> Result<(), GpuError> {
         for local in program.ops.iter().filter_map(|op| op.kind.local()) {
             match local {
-                Local::Encode(Batch { dtype, .. }) | Local::Decode(Batch { dtype, .. }) => {
+                Local::Split(Batch { dtype, .. })
+                | Local::Encode(Batch { dtype, .. })
+                | Local::Decode(Batch { dtype, .. }) => {
                     if let Entry::Vacant(coder) = self.coders.entry(*dtype) {
                         let spec = plan.codec.as_ref().expect("coded plans name their codec");
                         coder.insert(Coder::new(device, spec, *dtype)?);
                     }
                 }
                 Local::Reduce(_) if self.summer.is_none() => self.summer = Some(Summer::new(device)?),
-                Local::Reduce(_) | Local::Split(_) | Local::GatherRows(_) => {}
+                Local::Reduce(_) | Local::GatherRows(_) => {}
             }
         }
         Ok(())
@@ -314,14 +317,18 @@ fn launch(
     sizes: &DeviceRegion,
     kernels: &Kernels,
 ) -> Result<Launch, GpuError> {
-    let split = |batch: &Batch| -> Vec<Block> {
-        let block = |block: &plan::Block| Block {
-            values: place(&block.values),
-            static_section: place(&block.static_section),
-            dynamic_section: place(&block.dynamic_section),
-            size: slot(sizes, block.size),
-        };
-        batch.blocks.iter().map(block).collect()
+    let block = |block: &plan::Block| Block {
+        values: place(&block.values),
+        static_section: place(&block.static_section),
+        dynamic_section: place(&block.dynamic_section),
+        size: slot(sizes, block.size),
+    };
+    let split = |batch: &Batch| -> Vec<Block> { batch.blocks.iter().map(block).collect() };
+    // Frames whose signs and mantissas travel by themselves: all of a batch, or none.
+    let apart = |batch: &Batch| -> Vec<Apart> {
+        let frames = batch.blocks.iter().filter(|block| block.sign_mantissa.len > 0);
+        let apart = |of: &plan::Block| Apart { block: block(of), sign_mantissa: place(&of.sign_mantissa) };
+        frames.map(apart).collect()
     };
     // Frames without a static section.
     let compact = |batch: &Batch| -> Vec<CompactBlock> {
@@ -333,9 +340,13 @@ fn launch(
         batch.blocks.iter().map(block).collect()
     };
     Ok(match kind {
+        OpKind::Local(Local::Split(batch)) => {
+            Launch::Split(kernels.coders[&batch.dtype].splitter(&apart(batch))?)
+        }
         OpKind::Local(Local::Encode(batch)) => {
             let coder = &kernels.coders[&batch.dtype];
             Launch::Encode(match batch.layout {
+                Layout::Split if batch.is_apart() => coder.encoder_apart(apart(batch))?,
                 Layout::Split => coder.encoder(split(batch))?,
                 Layout::Compact => coder.compact_encoder(compact(batch))?,
             })
@@ -343,6 +354,7 @@ fn launch(
         OpKind::Local(Local::Decode(batch)) => {
             let coder = &kernels.coders[&batch.dtype];
             Launch::Decode(match batch.layout {
+                Layout::Split if batch.is_apart() => coder.decoder_apart(apart(batch))?,
                 Layout::Split => coder.decoder(split(batch))?,
                 Layout::Compact => coder.compact_decoder(compact(batch))?,
             })
@@ -356,7 +368,7 @@ fn launch(
             let [from, to] = staged(library).map(|len| DeviceRegion::allocate(device, len));
             Launch::Call(Staging { from: from?, to: to? })
         }
-        OpKind::Local(Local::Split(_) | Local::GatherRows(_)) => {
+        OpKind::Local(Local::GatherRows(_)) => {
             unreachable!("refused by the check")
         }
     })

@@ -130,6 +130,8 @@ fn cancelling_ends_all() {
 /// Before the run, with both numbers; and, should memory vanish in between, with the driver's error.
 fn too_little_memory_is_refused() {
     is_refused_for_memory(&layer(Protocol::StaticFirst));
+    // Frames are put together in memory of the decoder.
+    is_refused_for_memory(&layer(Protocol::SplitSend));
     // Its kernels keep more of a frame than others.
     let huffman = Choice { codec: Some("huffman".parse().unwrap()), ..choice(Protocol::StaticFirst) };
     is_refused_for_memory(&zipwire_schedule::plan(&job(), &huffman));
@@ -163,7 +165,6 @@ fn plans_without_kernels_are_refused() {
     said(&compact, &["`size-first`", "`compact`", "`rans` with `BF16`", "`layout = \"split\"`"]);
     let raw = Choice { codec: Some("raw".parse().unwrap()), ..choice(Protocol::StaticFirst) };
     said(&raw, &["`raw`", "BF16"]);
-    said(&choice(Protocol::SplitSend), &["`split`", "`static-first`", "`threads`"]);
     let order = Choice { order: Order::AnyReady, ..choice(Protocol::Native) };
     said(&order, &["`any-ready`", "`rotation`"]);
 }

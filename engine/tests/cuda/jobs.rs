@@ -61,16 +61,6 @@ pub(crate) fn with_delays<R>(seed: u64, run: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Protocols that the executor has.
-pub(crate) const ON_GPUS: [Protocol; 6] = [
-    Protocol::Native,
-    Protocol::SizeFirst,
-    Protocol::StaticFirst,
-    Protocol::OverlapSizes,
-    Protocol::InBand,
-    Protocol::Speculative,
-];
-
 /// Output of a scene with one kernel replaced.
 pub(crate) fn scene_with(name: &str, source: &str, variant: &str) -> String {
     let emulation = Emulation::build(&[source], variant).unwrap();

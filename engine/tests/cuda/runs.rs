@@ -8,7 +8,7 @@ use zipwire_timeline::Span;
 
 use crate::Test;
 use crate::common::RANKS;
-use crate::jobs::{ITERATIONS, ON_GPUS, controls, layer, run_well, with_delays};
+use crate::jobs::{ITERATIONS, controls, layer, run_well, with_delays};
 
 pub(crate) const TESTS: &[Test] = &[
     ("runs::every_protocol_delivers", every_protocol_delivers),
@@ -26,12 +26,12 @@ fn delivers(plan: &Plan) {
 }
 
 fn every_protocol_delivers() {
-    ON_GPUS.iter().for_each(|protocol| delivers(&layer(*protocol)));
+    Protocol::ALL.iter().for_each(|protocol| delivers(&layer(*protocol)));
 }
 
 fn delays_change_nothing(seeds: Range<u64>) {
     for seed in seeds {
-        with_delays(seed, || ON_GPUS.iter().for_each(|protocol| delivers(&layer(*protocol))));
+        with_delays(seed, || Protocol::ALL.iter().for_each(|protocol| delivers(&layer(*protocol))));
     }
 }
 
@@ -39,7 +39,7 @@ fn several_devices_deliver() {
     for count in [2, 3] {
         controls().set_devices(count);
         with_delays(u64::from(count), || {
-            ON_GPUS.iter().for_each(|protocol| delivers(&layer(*protocol)));
+            Protocol::ALL.iter().for_each(|protocol| delivers(&layer(*protocol)));
         });
         controls().set_devices(1);
     }
@@ -79,6 +79,6 @@ fn spans_are_in_order() {
 
 fn nothing_is_left_on_the_device() {
     let before = controls().live_allocations();
-    ON_GPUS.iter().for_each(|protocol| delivers(&layer(*protocol)));
+    Protocol::ALL.iter().for_each(|protocol| delivers(&layer(*protocol)));
     assert_eq!(controls().live_allocations(), before);
 }

@@ -13,7 +13,7 @@ use zipwire_schedule::{
 };
 
 use crate::common::{CHUNK, RANKS, exchange, payload, payload_of, tamper, twice};
-use crate::jobs::{ON_GPUS, choice, controls, layer, run_payload, run_well, run_with, with_delays};
+use crate::jobs::{choice, controls, layer, run_payload, run_well, run_with, with_delays};
 use crate::{Test, run_on};
 
 pub(crate) const TESTS: &[Test] = &[
@@ -161,9 +161,9 @@ fn the_order_of_lists_has_no_part() {
     let bytes = vec![CHUNK; RANKS as usize];
     let work = Work::of_call(DType::Bf16, [Slot(0), Slot(1)], CallKind::AllGather { bytes });
     let algorithm = Some(Algorithm::Hierarchical);
-    let (mut most, mut plans) = (0, ON_GPUS.map(layer).to_vec());
+    let (mut most, mut plans) = (0, Protocol::ALL.map(layer).to_vec());
     plans.extend(
-        ON_GPUS.map(|protocol| {
+        Protocol::ALL.map(|protocol| {
             twice(RANKS, &work, &Choice { algorithm, ranks_per_node: 2, ..choice(protocol) })
         }),
     );

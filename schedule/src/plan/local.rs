@@ -359,6 +359,11 @@ impl Batch {
         self.blocks.iter().map(|block| block.values.len).sum()
     }
 
+    /// Whether signs and mantissas are apart from its frames: from all or from none, because codec and type say so.
+    pub fn is_apart(&self) -> bool {
+        self.blocks.iter().any(|block| block.sign_mantissa.len > 0)
+    }
+
     pub(super) fn split_effects(&self) -> Effects {
         Effects { writes: self.sign_mantissa().collect(), ..self.sender_effects() }
     }
