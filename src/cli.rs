@@ -178,6 +178,9 @@ pub(crate) struct RunArgs {
     /// system could give].
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub(crate) memory: Option<u64>,
+    /// Plan and simulate every rank, where ranks of a large job that are alike would be planned and simulated once: timelines then have all of them.
+    #[arg(long)]
+    pub(crate) unfolded: bool,
     /// On `threads` and `mpi`: leave out checksums and the comparison of what is received with what was sent, for times without them.
     #[arg(long)]
     pub(crate) no_verify: bool,
@@ -219,6 +222,11 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
 }
 
 impl RunArgs {
+    /// Whether ranks that are alike may be planned and simulated once: real ones all have a part of their own.
+    pub(crate) fn folds(&self) -> bool {
+        !self.unfolded && self.on.iter().all(|executor| !executor.capabilities().is_real)
+    }
+
     /// The output folder of a scenario.
     pub(crate) fn folder(&self, scenario: &str) -> PathBuf {
         self.out.clone().unwrap_or_else(|| Path::new("out").join(scenario))
@@ -460,6 +468,9 @@ pub(crate) struct BenchCollectiveArgs {
     #[arg(long, value_name = "EXECUTOR", default_value = executors::SIM.name(),
           value_parser = executors::named, help = on_any("The executor that carries plans out"))]
     pub(crate) on: &'static dyn Executor,
+    /// Plan and simulate every rank, where ranks of a large job that are alike would be planned and simulated once: timelines then have all of them.
+    #[arg(long)]
+    pub(crate) unfolded: bool,
     /// On `threads` and `mpi`: leave out checksums and the comparison of what is received with what was sent.
     #[arg(long)]
     pub(crate) no_verify: bool,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use zipwire_codec::Spec;
 
-use crate::{BufferId, Lane, OpId, Protocol, Rank, SegmentId, SizeId, Stage, Sum};
+use crate::{BufferId, Lane, OpId, Protocol, Rank, SegmentId, SizeId, Stage, Sum, Symmetry};
 
 pub use self::local::{Addition, Batch, Block, Gather, GatherRows, Local, LocalKind, Reduce, Term};
 pub use self::shares::{Lens, Row, Share, Shares};
@@ -32,7 +32,9 @@ pub struct Plan {
     pub codec: Option<Spec>,
     /// Name of each segment, by [`SegmentId`].
     pub segments: Vec<Arc<str>>,
-    /// One program per rank.
+    /// The ranks that stand for others; each for itself, unless ranks are alike.
+    pub symmetry: Symmetry,
+    /// One program per rank, of those that stand for others.
     pub programs: Vec<Arc<Program>>,
 }
 
@@ -286,9 +288,14 @@ impl Compute {
 }
 
 impl Plan {
-    /// Number of ranks.
+    /// Number of ranks, those among them that others stand for.
     pub fn rank_count(&self) -> u32 {
-        u32::try_from(self.programs.len()).expect("ranks are counted in 32 bits")
+        self.symmetry.ranks()
+    }
+
+    /// What all ranks have, of what those have that stand for others.
+    fn of_all(&self, bytes: u64) -> u64 {
+        bytes * u64::from(self.symmetry.alike())
     }
 
     /// The protocol of all its collectives; native if it has none, `None` if they have different ones.
@@ -300,7 +307,9 @@ impl Plan {
 
     /// Bytes of all buffers of all ranks.
     pub fn buffer_bytes(&self) -> u64 {
-        self.programs.iter().flat_map(|program| &program.buffers).map(|buffer| buffer.capacity).sum()
+        self.of_all(
+            self.programs.iter().flat_map(|program| &program.buffers).map(|buffer| buffer.capacity).sum(),
+        )
     }
 
     /// Bytes of values that all ranks get in one iteration, uncompressed; what a rank has itself is excluded. On
@@ -309,7 +318,7 @@ impl Plan {
     /// are around a ring.
     pub fn bytes_raw(&self) -> u64 {
         let calls = self.ops().filter_map(|op| op.kind.library());
-        self.bytes_delivered() + calls.map(Library::reduction_bytes).sum::<u64>()
+        self.bytes_delivered() + self.of_all(calls.map(Library::reduction_bytes).sum::<u64>())
     }
 
     /// Bytes of values that executors compare with what they must be, in one iteration: what ranks get, and sums.
@@ -325,7 +334,7 @@ impl Plan {
         let of_rank = |program: &Arc<Program>| {
             program.ops.iter().map(|op| delivered(program.rank, &op.kind)).sum::<u64>()
         };
-        self.programs.iter().map(of_rank).sum()
+        self.of_all(self.programs.iter().map(of_rank).sum())
     }
 
     fn ops(&self) -> impl Iterator<Item = &Op> {
@@ -338,7 +347,7 @@ impl Plan {
             OpKind::Library(library) => library.bytes_reduced(),
             kind => kind.values().sums.iter().map(|(_, region)| region.len).sum(),
         };
-        self.ops().map(|op| reduced(&op.kind)).sum()
+        self.of_all(self.ops().map(|op| reduced(&op.kind)).sum())
     }
 }
 

@@ -39,9 +39,12 @@ struct Header<'a>(&'a Plan);
 
 impl Display for Header<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { job, protocols, codec, segments, programs } = self.0;
+        let Plan { job, protocols, codec, segments, symmetry, programs: _ } = self.0;
         let shared = self.0.protocol();
-        write!(f, "plan {job}, {}, {} ranks", shared.map_or("mixed", Protocol::name), programs.len())?;
+        write!(f, "plan {job}, {}, {} ranks", shared.map_or("mixed", Protocol::name), symmetry.ranks())?;
+        if symmetry.alike() > 1 {
+            write!(f, ", of which {} stand for all", symmetry.members())?;
+        }
         if let Some(codec) = codec {
             write!(f, ", codec {codec}")?;
         }

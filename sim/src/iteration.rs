@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use transfers::{Barriers, Transit, Transits};
 use zipwire_cluster::library::{Activity, Sends};
-use zipwire_cluster::{NetworkModel, Progress, TransferStart};
+use zipwire_cluster::{FoldedLinks, LinkId, NetworkModel, Progress, Route, TransferStart};
 use zipwire_schedule::machine::{Direction, Input, Machine, Readiness, Step, TransferId, TransferOrder};
-use zipwire_schedule::plan::{CallKey, Exchange, Local, Op, OpKind, Transfer, TransferKey};
+use zipwire_schedule::plan::{CallKey, Chunk, Exchange, Local, Op, OpKind, Transfer, TransferKey};
 use zipwire_schedule::{Failure, FailureKind, FaultPlan, Lane, OpId, Rank, RankEnd, RunFailure, SizeId};
 use zipwire_timeline::Span;
 
@@ -50,6 +50,8 @@ struct Host {
 
 pub(crate) struct Iteration<'a> {
     setup: &'a SimSetup<'a>,
+    /// Links of the network: those that stand for all.
+    links: &'a FoldedLinks,
     index: u32,
     hosts: Vec<Host>,
     network: Network,
@@ -61,6 +63,10 @@ pub(crate) struct Iteration<'a> {
     calls: Vec<MovingCall>,
     /// The call that the network carries out as each activity.
     moving_calls: HashMap<ActivityId, u32>,
+    /// A call under way that has not as many bytes on links that are one to the network: it must be alone.
+    lone_call: Option<u32>,
+    /// Whether it is not, so ranks are not alike.
+    are_unlike: bool,
     /// `None` where transfers wait for nobody but their ends.
     barriers: Option<Barriers>,
     /// Ranks whose machines may have something to do.
@@ -78,14 +84,15 @@ impl<'a> Iteration<'a> {
         setup: &'a SimSetup<'a>,
         index: u32,
         machines: Vec<Machine>,
+        links: &'a FoldedLinks,
         spans: &'a mut Vec<Span>,
         meter: &'a mut Meter,
     ) -> Self {
         let hosts: Vec<Host> = machines.into_iter().map(Host::new).collect();
         let faults = FaultPlan::new(setup.plan, setup.faults, index);
         Self {
-            dirty: RankSet::all(setup.plan.rank_count()),
-            network: Network::with_model(&setup.topology.capacities(), setup.model),
+            dirty: RankSet::all(setup.plan.symmetry.members()),
+            network: network(links, setup.model),
             queue: faulty_queue(setup, &faults, index),
             faults,
             first_failure: None,
@@ -93,12 +100,15 @@ impl<'a> Iteration<'a> {
             issued_calls: BTreeMap::new(),
             calls: Vec::new(),
             moving_calls: HashMap::new(),
+            lone_call: None,
+            are_unlike: false,
             barriers: match setup.start {
                 TransferStart::Rendezvous => None,
                 TransferStart::Barrier => Some(Barriers::new(setup.plan.programs.iter().map(|p| &**p))),
             },
             now_s: 0.0,
             setup,
+            links,
             index,
             hosts,
             spans,
@@ -119,6 +129,9 @@ impl<'a> Iteration<'a> {
             }
             while let Some(rank) = self.dirty.pop_first() {
                 self.drive(rank);
+            }
+            if self.are_unlike {
+                return Err(SimError::Unlike);
             }
             if let Some(first) = self.first_failure.take() {
                 return Err(SimError::Failed(Box::new(self.fail(&first))));
@@ -216,7 +229,7 @@ impl<'a> Iteration<'a> {
                 self.dirty.insert(rank);
             }
             Event::Moves { transit, .. } => {
-                let Transit { send: (src, _), receive: (dst, _), bytes, .. } = *self.transits.get(transit);
+                let Transit { send: (src, _), to: dst, bytes, .. } = *self.transits.get(transit);
                 if bytes == 0 {
                     self.deliver(transit);
                 } else {
@@ -228,15 +241,16 @@ impl<'a> Iteration<'a> {
                         .map_or(1.0, |sends| sends.loss(topology, src, dst));
                     let effective = bytes as f64 * loss;
                     let route = topology.route(src, dst);
-                    let flow = match model {
-                        NetworkModel::MaxMin | NetworkModel::AlphaBeta => {
-                            self.network.add_effective(route.links(), effective)
-                        }
-                        NetworkModel::Ports => {
-                            let ports = route.links().iter().copied().filter(|&link| topology.is_port(link));
-                            self.network.add_effective(&ports.collect::<Vec<_>>(), effective)
-                        }
-                    };
+                    let only_ports = *model == NetworkModel::Ports;
+                    let crossed = route.links().iter().filter(|&&link| !only_ports || topology.is_port(link));
+                    let mut places = [LinkId(0); Route::MAX_LINKS];
+                    let count = places
+                        .iter_mut()
+                        .zip(crossed)
+                        .map(|(place, &link)| *place = self.links.place(link))
+                        .count();
+                    let flow = self.network.add_effective(&places[..count], effective);
+                    self.are_unlike |= self.lone_call.is_some();
                     self.transits.move_as(transit, flow);
                     self.meter.change(self.now_s);
                 }
@@ -414,6 +428,13 @@ impl Host {
     }
 }
 
+/// The network of links that stand for all.
+fn network(links: &FoldedLinks, model: NetworkModel) -> Network {
+    let (capacities, crossed): (Vec<f64>, Vec<u32>) =
+        links.links().iter().map(|link| (link.bytes_per_s, link.crossed)).unzip();
+    Network::folded(&capacities, &crossed, model)
+}
+
 /// A queue that knows when ranks die.
 fn faulty_queue(setup: &SimSetup<'_>, faults: &FaultPlan, iteration: u32) -> Queue {
     let mut queue = Queue::default();
@@ -492,6 +513,12 @@ impl Iteration<'_> {
         if *model == NetworkModel::Ports {
             demand.retain(|&(link, _)| topology.is_port(link));
         }
+        let (demand, is_like) = self.links.demand(&demand);
+        self.are_unlike |= self.lone_call.is_some();
+        if !is_like {
+            self.are_unlike |= self.network.active() > 0 || !self.moving_calls.is_empty();
+            self.lone_call = Some(call);
+        }
         let activity = self.network.add_activity(&demand, *moving_s);
         self.moving_calls.insert(activity, call);
         self.meter.change(self.now_s);
@@ -499,12 +526,13 @@ impl Iteration<'_> {
 
     /// The last byte of a call has moved.
     fn end_call(&mut self, call: u32) {
+        self.lone_call.take_if(|lone| *lone == call);
         for (rank, op) in std::mem::take(&mut self.calls[call as usize].issued) {
             self.return_from_call(rank, op);
         }
     }
 
-    /// The sizes that a rank gets in a call, as those know them who give them.
+    /// The sizes that a rank gets in a call, as those know them who give them, or who stand for these.
     fn sizes_for(&self, (rank, op): (Rank, OpId), issued: &[(Rank, OpId)]) -> Vec<(SizeId, u64)> {
         let library = self.hosts[rank.index()].machine.library(op);
         let received = library.outputs.listed().iter();
@@ -512,11 +540,19 @@ impl Iteration<'_> {
         let sizes = received.filter_map(|(chunk, size)| {
             issued.iter().find_map(|&(origin, op)| {
                 let machine = &self.hosts[origin.index()].machine;
-                let given = machine.library(op).inputs.listed().iter().find(|share| share.chunk == chunk)?;
+                let given = machine.library(op).inputs.listed().iter();
+                let given = given.clone().find(|share| self.is_image(chunk, share.chunk))?;
                 Some((size, machine.size(given.content.brings()?)?))
             })
         });
         sizes.collect()
+    }
+
+    /// Whether a chunk is one of another rank's for all, translated.
+    fn is_image(&self, chunk: Chunk, of: Chunk) -> bool {
+        let symmetry = &self.setup.plan.symmetry;
+        let image = Chunk { origin: symmetry.member(chunk.origin), ..chunk };
+        chunk == of || symmetry.alike() > 1 && chunk.destination.is_none() && image == of
     }
 
     /// The library has done what it was called for; the host knows of sizes later.

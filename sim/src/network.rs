@@ -106,13 +106,23 @@ impl Network {
 
     /// A network like that of [`Network::new`], with rates after `model`.
     pub fn with_model(capacities: &[f64], model: NetworkModel) -> Self {
+        Self::folded(capacities, &vec![1; capacities.len()], model)
+    }
+
+    /// A network in which each flow stands for as many, on each link, as `crossed` says: all of them get the same rate. Activities are as they
+    /// are, with all their bytes.
+    pub fn folded(capacities: &[f64], crossed: &[u32], model: NetworkModel) -> Self {
+        let crossed: Vec<f64> = crossed.iter().map(|&count| f64::from(count)).collect();
+        let capacities: Vec<f64> =
+            capacities.iter().zip(&crossed).map(|(capacity, count)| capacity / count).collect();
+        let capacities = &capacities[..];
         for (link, &capacity) in capacities.iter().enumerate() {
             assert!(capacity > 0.0 && capacity.is_finite(), "link {link} has capacity {capacity}");
         }
         Self {
             clocks: Clocks::new(capacities.len()),
             bundles: Bundles::new(capacities.len()),
-            activities: Activities::default(),
+            activities: Activities::new(crossed),
             rule: match model {
                 NetworkModel::MaxMin => Rule::MaxMin(Box::new(Filling::new(capacities))),
                 NetworkModel::Ports | NetworkModel::AlphaBeta => Rule::Ports(Ports::new(capacities, model)),
@@ -306,6 +316,26 @@ impl Network {
                 }
                 Rule::Ports(ports) => ports.fill(&mut self.clocks, &mut self.bundles, &mut self.activities),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_that_stands_for_four_gets_what_each_of_four_gets() {
+        for (crossed, flows) in [(1, 4), (4, 1)] {
+            let mut network = Network::folded(&[10.0, 50.0], &[crossed, 1], NetworkModel::MaxMin);
+            let demand = [(LinkId(0), 90.0), (LinkId(1), 90.0)];
+            network.add_activity(&demand, 10.0);
+            assert_eq!(network.next_in_s(), 10.0);
+            network.advance(1.0);
+            network.add_activity(&demand, 10.0);
+            assert_eq!(network.next_in_s(), 81.0 / 5.0, "each has half of the first link");
+            let flows: Vec<FlowId> = (0..flows).map(|_| network.add(&[LinkId(0)], 4)).collect();
+            assert_eq!(network.rate(flows[0]), 10.0 / 6.0, "four flows and two activities");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use zipwire_cluster::{NetworkModel, Topology, TransferStart};
+use zipwire_cluster::{FoldedLinks, NetworkModel, Topology, TransferStart};
 use zipwire_schedule::machine::{Capabilities, Machine};
 use zipwire_schedule::plan::Program;
 use zipwire_schedule::{CostModel, Deadlines, Durations, Fault, FiredFaults, OpId, Plan, Rank, RunFailure};
@@ -53,6 +53,9 @@ pub enum SimError {
         /// Each waiting rank and the ops that it has in flight.
         waiting: Vec<(Rank, Vec<OpId>)>,
     },
+    /// Ranks that are alike by their programs are not while a call of the library moves something beside others.
+    #[error("ranks are not alike while a call of the library moves something beside others")]
+    Unlike,
     /// A rank failed, and with it the run.
     #[error(transparent)]
     Failed(#[from] Box<RunFailure>),
@@ -66,10 +69,15 @@ pub fn run(setup: &SimSetup<'_>, proceed: &dyn Fn() -> bool) -> Result<Timeline,
     let plan = setup.plan;
     let _span = tracing::info_span!("simulate", iterations = setup.iterations.len()).entered();
     assert_eq!(plan.rank_count(), setup.topology.ranks(), "the plan has as many ranks as the cluster");
-    let mut timeline =
-        Timeline { rank_count: plan.rank_count(), segments: plan.segments.clone(), ..Timeline::default() };
+    let mut timeline = Timeline {
+        rank_count: plan.rank_count(),
+        alike: plan.symmetry.alike(),
+        segments: plan.segments.clone(),
+        ..Timeline::default()
+    };
     let mut begin_s = 0.0;
-    let mut meter = Meter::new(setup.topology);
+    let links = setup.topology.folded(&plan.symmetry);
+    let mut meter = Meter::new(setup.topology, &links);
     for index in setup.iterations.clone() {
         let machine = |program: &Arc<Program>| {
             let machine = Machine::new(Arc::clone(program), setup.capabilities, 0.0);
@@ -81,7 +89,7 @@ pub fn run(setup: &SimSetup<'_>, proceed: &dyn Fn() -> bool) -> Result<Timeline,
         let machines = plan.programs.iter().map(machine).collect();
         meter.begin(begin_s);
         let spans = &mut timeline.spans;
-        let length_s = Iteration::new(setup, index, machines, spans, &mut meter).run(proceed)?;
+        let length_s = Iteration::new(setup, index, machines, &links, spans, &mut meter).run(proceed)?;
         timeline.iterations.push(IterationTime { begin_s, length_s });
         begin_s += length_s;
     }
@@ -100,6 +108,8 @@ fn waiting_text(waiting: &[(Rank, Vec<OpId>)]) -> String {
 /// The series of a run, and the state of the network that is not in it yet.
 pub(crate) struct Meter {
     usage: LinkUsage,
+    /// How many transfers cross each link for one that the network has.
+    crossed: Vec<f64>,
     /// Scratch space.
     rates: Vec<f64>,
     /// Seconds from the start of the run to the barrier before the iteration.
@@ -109,14 +119,21 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    pub(crate) fn new(topology: &Topology) -> Self {
-        let links = topology.links().zip(topology.capacities()).map(|(link, bytes_per_s)| {
-            let name = topology.link_name(link);
+    pub(crate) fn new(topology: &Topology, folded: &FoldedLinks) -> Self {
+        let links = folded.links().iter().map(|folded| {
+            let (name, bytes_per_s) = (topology.link_name(folded.link), folded.bytes_per_s);
             // `gpu 3 up`; in graphs `gpu 3 -> left` and `left -> gpu 3`.
             let is_of_gpu = name.split(" -> ").any(|end| end.starts_with("gpu "));
             Link { name, bytes_per_s, is_of_gpu }
         });
-        Self { usage: LinkUsage::new(links.collect()), rates: Vec::new(), barrier_s: 0.0, since_s: None }
+        let crossed = folded.links().iter().map(|folded| f64::from(folded.crossed)).collect();
+        Self {
+            usage: LinkUsage::new(links.collect()),
+            crossed,
+            rates: Vec::new(),
+            barrier_s: 0.0,
+            since_s: None,
+        }
     }
 
     /// An iteration begins, with no flows.
@@ -133,6 +150,7 @@ impl Meter {
         let Some(since_s) = self.since_s else { return };
         if until_s > since_s && self.usage.wants(self.barrier_s + until_s) {
             network.usage(&mut self.rates);
+            self.rates.iter_mut().zip(&self.crossed).for_each(|(rate, crossed)| *rate *= crossed);
             self.usage.add(self.barrier_s + since_s, &self.rates);
             self.since_s = None;
         }

@@ -159,7 +159,8 @@ fn check_sweep(swept: &Sweep, cancel: &Cancel) -> Result<SweepReport, CliError> 
 }
 
 fn report(experiment: &Experiment, memory: Option<u64>, cancel: &Cancel) -> Result<Report, CliError> {
-    let prepared = Prepared::planned_only(experiment, Arc::new(Shared::with_memory(memory)), cancel)?;
+    let prepared =
+        Prepared::planned_only(experiment, Arc::new(Shared::with_memory(memory).folding(true)), cancel)?;
     let variants = prepared.variants().map(|(variant, planned)| VariantReport {
         name: variant.name.clone(),
         plan_digest: planned.digest.clone(),

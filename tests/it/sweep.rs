@@ -105,6 +105,7 @@ impl Case {
             fresh: false,
             memory: None,
             verifies: true,
+            folds: false,
             shown: 0,
         };
         let (ended, begun) = (AtomicUsize::new(0), Mutex::new(None));
@@ -314,6 +315,7 @@ fn a_sweep_that_stops_before_its_first_point_leaves_nothing() {
         fresh: false,
         memory: None,
         verifies: true,
+        folds: false,
         shown: 0,
     };
     let stopped = zipwire::sweep::run(&setup, &cancel, &|_| {}).unwrap_err();

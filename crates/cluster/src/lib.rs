@@ -8,12 +8,14 @@ mod cost;
 pub mod library;
 mod network_model;
 mod slowdown;
+mod symmetry;
 mod topology;
 
 pub use cost::{CodecCost, HostCost};
 pub use library::{CallCost, Collective, DeclaredCost, LibraryCost};
 pub use network_model::{NetworkModel, TransferStart};
 pub use slowdown::{Progress, Slowdown};
+pub use symmetry::{FoldedLink, FoldedLinks, Symmetry};
 pub use topology::{
     CrossRail, Fabric, FatTree, Graph, GraphError, GraphLink, LinkId, Pods, Rail, Rank, Route, Topology,
     Uplink, Vertex,

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use zipwire_cluster::{LinkId, Topology, TransferStart};
+use zipwire_cluster::{FoldedLinks, LinkId, Topology, TransferStart};
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::plan::{CallKey, Library, LocalKind, Op, OpKind, Plan, Program, Transfer};
 use zipwire_schedule::{CostModel, Lane, OpId, Rank, SegmentId};
@@ -304,6 +304,8 @@ const ROUNDING: f64 = 1e-12;
 #[derive(Clone, Copy, Debug)]
 struct Moved {
     src: Rank,
+    /// The rank that the sender sends to, and the one that stands for it.
+    to: Rank,
     dst: Rank,
     send: OpId,
     receive: OpId,
@@ -336,7 +338,9 @@ struct Index<'a> {
     /// Transfers of each rank, by the lane of their exchange at that end, in the order of their ends.
     left: HashMap<(Rank, Lane), Vec<usize>>,
     of_exchange: HashMap<(Rank, OpId), Vec<usize>>,
-    /// Transfers over each link, in the order of their ends.
+    /// Links that stand for all.
+    links: FoldedLinks,
+    /// Transfers over each of them, in the order of their ends.
     on_link: Vec<Vec<usize>>,
     /// Calls of a library: from the last rank's coming to their end.
     calls: HashMap<(Rank, OpId), (f64, f64)>,
@@ -357,6 +361,7 @@ impl<'a> Index<'a> {
         computing: u32,
         barrier_s: f64,
     ) -> Self {
+        let links = topology.folded(&plan.symmetry);
         let last_s = spans.last().map_or(0.0, |span| span.end_s);
         let mut index = Self {
             plan,
@@ -369,7 +374,8 @@ impl<'a> Index<'a> {
             transfers: Vec::new(),
             left: HashMap::new(),
             of_exchange: HashMap::new(),
-            on_link: vec![Vec::new(); topology.links().count()],
+            on_link: vec![Vec::new(); links.links().len()],
+            links,
             calls: HashMap::new(),
             issuers: HashMap::new(),
             computing,
@@ -383,7 +389,9 @@ impl<'a> Index<'a> {
                     sends.insert((span.rank, peer, span.tag), span.op);
                 }
                 (Lane::Rx, Some(peer)) => {
-                    let send = sends.get(&(peer, span.rank, span.tag));
+                    // Those of a transfer that stands for the receiver's.
+                    let (src, dst) = plan.symmetry.pair(peer, span.rank);
+                    let send = sends.get(&(src, dst, span.tag));
                     let send = *send.expect("the sender's span is in front of the receiver's");
                     index.add_transfer(span, peer, send);
                 }
@@ -412,16 +420,18 @@ impl<'a> Index<'a> {
         }
     }
 
-    fn add_transfer(&mut self, span: &Span, src: Rank, send: OpId) {
+    fn add_transfer(&mut self, span: &Span, peer: Rank, send: OpId) {
         let number = self.transfers.len();
-        let route = self.topology.route(src, span.rank);
+        let (src, to) = self.plan.symmetry.pair(peer, span.rank);
+        let route = self.topology.route(src, to);
         // A group of sends has its latency when it is opened.
         let is_grouped = self.planned(src, send).kind.exchange().is_some_and(|exchange| exchange.grouped);
         let latency_s =
             if is_grouped && self.costs.host.library.model.is_some() { 0.0 } else { route.latency_s };
-        route.links().iter().for_each(|link| self.on_link[link.index()].push(number));
+        route.links().iter().for_each(|&link| self.on_link[self.links.place(link).index()].push(number));
         self.transfers.push(Moved {
             src,
+            to,
             dst: span.rank,
             send,
             receive: span.op,
@@ -443,7 +453,7 @@ impl<'a> Index<'a> {
         let of_exchange = self.of_exchange.get(&(rank, op)).into_iter().flatten();
         let moved = of_exchange.map(|&number| &self.transfers[number]);
         let sent = moved.filter(|moved| moved.src == rank);
-        sent.map(|moved| ((moved.dst, moved.number), moved.bytes)).collect()
+        sent.map(|moved| ((moved.to, moved.number), moved.bytes)).collect()
     }
 
     /// An op of the plan.
@@ -546,13 +556,13 @@ impl<'a> Index<'a> {
     /// Whether a transfer began no later than it might.
     fn starts_late(&self, moved: &Moved) -> bool {
         let sends = self.planned(moved.src, moved.send).kind.exchange().map(|exchange| &exchange.sends);
-        let planned = sends.into_iter().flatten().find(|t| (t.peer, t.number) == (moved.dst, moved.number));
+        let planned = sends.into_iter().flatten().find(|t| (t.peer, t.number) == (moved.to, moved.number));
         planned.is_some_and(|t| t.not_before_s > 0.0 && self.is_before(moved.begin_s, t.not_before_s))
     }
 
     /// The earliest transfer over a link that began before `moved` and ended after that began, until a time.
     fn shared_before(&self, link: LinkId, moved: &Moved, until_s: f64) -> Option<usize> {
-        let all = &self.on_link[link.index()];
+        let all = &self.on_link[self.links.place(link).index()];
         let ended = |time_s: f64| all.partition_point(|&other| self.transfers[other].end_s <= time_s);
         let shared = all[ended(moved.moves_s())..ended(until_s)].iter().copied();
         let begins = shared.map(|other| (self.transfers[other].moves_s(), other));
@@ -564,8 +574,11 @@ impl<'a> Index<'a> {
     fn busiest(&self, moved: &Moved) -> Option<LinkId> {
         let usage = self.usage?;
         let (begin_s, end_s) = (self.barrier_s + moved.moves_s(), self.barrier_s + moved.end_s);
-        let route = self.topology.route(moved.src, moved.dst);
-        let shares = route.links().iter().map(|&link| (usage.share(link.index(), begin_s, end_s), link));
+        let route = self.topology.route(moved.src, moved.to);
+        let shares = route
+            .links()
+            .iter()
+            .map(|&link| (usage.share(self.links.place(link).index(), begin_s, end_s), link));
         last(shares).map(|(_, link)| link)
     }
 }

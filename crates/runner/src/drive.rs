@@ -6,6 +6,7 @@ use zipwire_engine::threads::Pace;
 use zipwire_payload::Payload;
 use zipwire_scenarios::ExperimentWork;
 use zipwire_schedule::{Deadlines, Lane, OpId, Rank};
+use zipwire_sim::SimError;
 use zipwire_timeline::{Metrics, Timeline};
 
 use crate::choices::costs;
@@ -88,7 +89,14 @@ impl<'a> Prepared<'a> {
             iterations: 0..iterations,
             conditions,
         };
-        self.run_plan(executor, &run, cancel)
+        match self.run_plan(executor, &run, cancel) {
+            // With all of them it is another plan.
+            Err(ExecuteError::Sim(_, SimError::Unlike)) => {
+                self.unfold(index, cancel)?;
+                self.run_own_plan(index, executor, iterations, conditions, cancel)
+            }
+            ran => ran,
+        }
     }
 
     /// Runs the plan of a variant with the faults of the scenario. Where deadlines notice them, a simulation without faults sets these; real links

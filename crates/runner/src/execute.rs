@@ -9,9 +9,10 @@ use zipwire_cluster::TransferStart;
 use zipwire_engine::EngineError;
 use zipwire_kernels::Device;
 use zipwire_payload::Payload;
-use zipwire_scenarios::{Experiment, ExperimentWork, Variant};
+use zipwire_scenarios::{CodecChoice, Experiment, ExperimentWork, Variant};
 use zipwire_schedule::{
-    Capabilities, Checked, FailureKind, Fault, Job, Plan, Readiness, RunFailure, TransferOrder,
+    Capabilities, Checked, FailureKind, Fault, Job, Plan, Rank, Readiness, RunFailure, Symmetry,
+    TransferOrder,
 };
 use zipwire_sim::{Room, SizeCache, SizeTable};
 use zipwire_timeline::Timeline;
@@ -40,6 +41,36 @@ pub struct Planned {
     pub digest: String,
 }
 
+impl Planned {
+    fn new(
+        experiment: &Experiment,
+        variant: &Variant,
+        folds: bool,
+        cancel: &Cancel,
+    ) -> Result<Self, ExecuteError> {
+        if cancel.is_cancelled() {
+            return Err(ExecuteError::Cancelled);
+        }
+        let name = &variant.name;
+        let plan =
+            tracing::info_span!("plan", variant = %name).in_scope(|| plan_of(experiment, variant, folds));
+        let digest = match &experiment.work {
+            ExperimentWork::Serving(serving) => serving::digest(experiment, serving, variant),
+            ExperimentWork::Iterations(iterations) => {
+                let _span = tracing::info_span!("check plan", variant = %name).entered();
+                let evened = (plan.symmetry.alike() > 1).then(|| iterations.job.evened()).flatten();
+                let job = evened.as_ref().unwrap_or(&iterations.job);
+                let checked = plan.validate_while(job, &|| !cancel.is_cancelled());
+                match checked.map_err(|error| ExecuteError::Plan(name.clone(), error))? {
+                    Checked::Valid => plan.digest(),
+                    Checked::Stopped => return Err(ExecuteError::Cancelled),
+                }
+            }
+        };
+        Ok(Self { plan: Arc::new(plan), digest })
+    }
+}
+
 /// Result of one variant on one executor.
 #[derive(Debug)]
 pub struct Outcome {
@@ -65,7 +96,7 @@ pub struct Prepared<'a> {
     planned: Vec<Planned>,
     /// Lengths of frames by codec, measured once for all variants and iterations.
     sizes: BTreeMap<String, SizeTable>,
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     /// Bytes of all plans.
     plan_bytes: u64,
     /// The GPUs, once they are needed: opening one takes a while.
@@ -82,6 +113,8 @@ pub struct Shared {
     sharers: u64,
     /// Whether executors that move bytes compare them.
     verifies: bool,
+    /// Whether ranks that are alike are planned and simulated once.
+    pub(crate) folds: bool,
 }
 
 impl Default for Shared {
@@ -93,7 +126,13 @@ impl Default for Shared {
 impl Shared {
     /// For runs that take at most so many bytes of memory; by default what the system could give now.
     pub fn with_memory(bytes: Option<u64>) -> Self {
-        Self { sizes: SizeCache::default(), memory: MemoryLimit::new(bytes), sharers: 1, verifies: true }
+        Self {
+            sizes: SizeCache::default(),
+            memory: MemoryLimit::new(bytes),
+            sharers: 1,
+            verifies: true,
+            folds: false,
+        }
     }
 
     /// Turns verification of received bytes on or off, on host executors. It is on by default; off, times are those of a run that
@@ -101,6 +140,12 @@ impl Shared {
     #[must_use]
     pub fn verifying(self, verifies: bool) -> Self {
         Self { verifies, ..self }
+    }
+
+    /// For runs that are simulated only: in large jobs, ranks that are alike are planned and simulated once. Off by default.
+    #[must_use]
+    pub fn folding(self, folds: bool) -> Self {
+        Self { folds, ..self }
     }
 
     /// For so many runs at the same time.
@@ -127,7 +172,7 @@ impl<'a> Prepared<'a> {
         shared: Arc<Shared>,
         cancel: &Cancel,
     ) -> Result<Self, ExecuteError> {
-        let plan_bytes = check_memory(experiment, false, shared.memory)?;
+        let plan_bytes = check_memory(experiment, &shared, false)?;
         Self::plan(experiment, shared, plan_bytes, cancel)
     }
 
@@ -140,7 +185,7 @@ impl<'a> Prepared<'a> {
         shared: Arc<Shared>,
         cancel: &Cancel,
     ) -> Result<Self, ExecuteError> {
-        let plan_bytes = check_memory(experiment, true, shared.memory)?;
+        let plan_bytes = check_memory(experiment, &shared, true)?;
         Self::plan(experiment, shared, plan_bytes, cancel)
     }
 
@@ -150,25 +195,7 @@ impl<'a> Prepared<'a> {
         plan_bytes: u64,
         cancel: &Cancel,
     ) -> Result<Self, ExecuteError> {
-        let prepare = |variant: &Variant| {
-            if cancel.is_cancelled() {
-                return Err(ExecuteError::Cancelled);
-            }
-            let name = &variant.name;
-            let plan = tracing::info_span!("plan", variant = %name).in_scope(|| plan(experiment, variant));
-            let digest = match &experiment.work {
-                ExperimentWork::Serving(serving) => serving::digest(experiment, serving, variant),
-                ExperimentWork::Iterations(iterations) => {
-                    let _span = tracing::info_span!("check plan", variant = %name).entered();
-                    let checked = plan.validate_while(&iterations.job, &|| !cancel.is_cancelled());
-                    match checked.map_err(|error| ExecuteError::Plan(name.clone(), error))? {
-                        Checked::Valid => plan.digest(),
-                        Checked::Stopped => return Err(ExecuteError::Cancelled),
-                    }
-                }
-            };
-            Ok(Planned { plan: Arc::new(plan), digest })
-        };
+        let prepare = |variant: &Variant| Planned::new(experiment, variant, shared.folds, cancel);
         let planned = experiment.variants.iter().map(prepare).collect::<Result<_, ExecuteError>>()?;
         if cancel.is_cancelled() {
             return Err(ExecuteError::Cancelled);
@@ -180,6 +207,17 @@ impl<'a> Prepared<'a> {
             Some(index) => Err(ExecuteError::Fault { index }),
             None => Ok(prepared),
         }
+    }
+
+    /// Plans all ranks of a variant, whose ranks have turned out not to be alike.
+    ///
+    /// # Errors
+    /// If that takes too much memory.
+    pub(crate) fn unfold(&mut self, index: usize, cancel: &Cancel) -> Result<(), ExecuteError> {
+        let whole = Shared { folds: false, ..Shared::with_memory(self.shared.memory.bytes()) };
+        check_memory(self.experiment, &whole, true)?;
+        self.planned[index] = Planned::new(self.experiment, &self.experiment.variants[index], false, cancel)?;
+        Ok(())
     }
 
     /// Variants and their plans, in the scenario's order.
@@ -302,8 +340,9 @@ impl<'a> Prepared<'a> {
 }
 
 /// Refuses what does not fit into memory; bytes of the plans.
-fn check_memory(experiment: &Experiment, is_run: bool, limit: MemoryLimit) -> Result<u64, ExecuteError> {
-    let footprint = Footprint::of(experiment, is_run, limit);
+fn check_memory(experiment: &Experiment, shared: &Shared, is_run: bool) -> Result<u64, ExecuteError> {
+    let limit = shared.memory;
+    let footprint = Footprint::of(experiment, shared.folds, is_run, limit);
     if limit.allows(footprint.bytes()) {
         return Ok(footprint.plans);
     }
@@ -330,6 +369,44 @@ pub(crate) fn plan(experiment: &Experiment, variant: &Variant) -> Plan {
     }
     let choices = choices(experiment, variant);
     zipwire_schedule::plan_each(&iterations.job, &choices.iter().collect::<Vec<_>>())
+}
+
+/// The plan of a variant, not yet checked: folded, if that is wanted and ranks are alike.
+pub(crate) fn plan_of(experiment: &Experiment, variant: &Variant, folds: bool) -> Plan {
+    let folded = folds.then(|| folded(experiment, variant)).flatten();
+    folded.unwrap_or_else(|| plan(experiment, variant))
+}
+
+/// Ranks up to which a job is planned and simulated whole, and its timeline has all of them.
+const WHOLE_RANKS: u32 = 64;
+
+/// The plan of a variant with the programs of those ranks only that stand for others; `None` if ranks are not alike, or few, or it is not known that
+/// they stay so: then all of them are planned.
+pub(crate) fn folded(experiment: &Experiment, variant: &Variant) -> Option<Plan> {
+    let iterations = experiment.as_iterations().filter(|_| !variant.is_adaptive())?;
+    let job = &iterations.job;
+    let is_stated = |choice: &CodecChoice| choice.ratio.is_some();
+    let is_steady = job.rank_count > WHOLE_RANKS
+        && experiment.codec_of(variant).is_none_or(is_stated)
+        && experiment.faults().is_empty()
+        && experiment.drifts().is_empty()
+        && experiment.start == TransferStart::Rendezvous
+        && iterations.cycle.is_none();
+    let symmetries = is_steady.then(|| experiment.topology.symmetries())?;
+    let are_durations_alike = |symmetry: &Symmetry| {
+        (0..experiment.iterations).all(|iteration| {
+            let seconds = iterations.durations.of_iteration(iteration);
+            let segments = seconds.chunks(job.rank_count as usize);
+            let is_alike = |segment: &[f64]| {
+                let member = |rank: u32| symmetry.member(Rank(rank)).index();
+                (0..).zip(segment).all(|(rank, seconds)| *seconds == segment[member(rank)])
+            };
+            segments.clone().all(is_alike)
+        })
+    };
+    let symmetries: Vec<Symmetry> = symmetries.into_iter().filter(are_durations_alike).collect();
+    let choices = choices(experiment, variant);
+    zipwire_schedule::plan_folded(&job.evened()?, &choices.iter().collect::<Vec<_>>(), &symmetries)
 }
 
 /// A plan of all ranks in which they do nothing.

@@ -136,7 +136,8 @@ impl Metrics {
         let lengths: Vec<_> = iterations.iter().map(|iteration| iteration.length_s).collect();
         let sent =
             timeline.spans.iter().filter(|span| span.lane == Lane::Tx).map(|span| u128::from(span.bytes));
-        let bytes_wire = rounded_mean(sent.sum(), iterations.len());
+        let sent = sent.sum::<u128>() * u128::from(timeline.alike.max(1));
+        let bytes_wire = rounded_mean(sent, iterations.len());
         let metrics = Self {
             iteration_s: Spread::of(&lengths),
             comm_s: mean(|times| times.comm_s),
@@ -196,8 +197,9 @@ pub fn waits_s(timeline: &Timeline, iterations: &BTreeSet<u32>) -> Vec<f64> {
     waits_s
 }
 
+/// Ranks that have spans: others are like them.
 fn ranks(timeline: &Timeline) -> usize {
-    timeline.rank_count as usize
+    timeline.members() as usize
 }
 
 /// The spans of every rank in every iteration, iterations first.

@@ -167,8 +167,10 @@ impl Span {
 pub struct Timeline {
     /// Spans in the order in which they ended; ties in any order that is the same on every machine.
     pub spans: Vec<Span>,
-    /// Number of ranks; ranks without a span are idle, not absent.
+    /// Number of ranks; ranks without a span are idle, not absent, unless others stand for them.
     pub rank_count: u32,
+    /// Ranks that each of the first ones stands for, itself among them: these alone have spans. 0 and 1 are the same.
+    pub alike: u32,
     /// Name of each segment, by [`SegmentId`].
     pub segments: Vec<Arc<str>>,
     /// When each iteration began and how long it took.
@@ -180,6 +182,11 @@ pub struct Timeline {
 }
 
 impl Timeline {
+    /// Ranks that have spans: the first so many.
+    pub fn members(&self) -> u32 {
+        self.rank_count / self.alike.max(1)
+    }
+
     /// When the last iteration ended, in seconds from the start of the run.
     pub fn end_s(&self) -> f64 {
         self.iterations.last().map_or(0.0, |last| last.begin_s + last.length_s)

@@ -12,6 +12,7 @@ mod frames;
 mod protocols;
 mod reduction;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use zipwire_codec::{CHUNK_ALIGN, Codec, DType, Layout, Spec};
@@ -22,9 +23,12 @@ use self::flows::FlowsByRank;
 use self::frames::{FrameBuffers, Frames, Scratch, Shape};
 use self::reduction::Operands;
 use crate::builder::ProgramBuilder;
-use crate::plan::{Batch, Compute, Lens, Library, Local, OpKind, Plan, PlanSize, Reduce, Region};
+use crate::plan::{Batch, Compute, Lens, Library, Local, OpKind, Plan, PlanSize, Program, Reduce, Region};
 use crate::rank_order::Members;
-use crate::{Algorithm, BufferId, CallKind, Job, Order, Protocol, Rank, Segment, SegmentId, Slot, Work};
+use crate::{
+    Algorithm, BufferId, CallKind, Job, Order, Protocol, Rank, Segment, SegmentId, Slot, Symmetry, Work,
+    symmetry,
+};
 
 pub use self::call::part_count;
 pub(crate) use self::call::{PART_ALIGN, range};
@@ -46,23 +50,22 @@ pub fn plan(job: &Job, choice: &Choice) -> Plan {
 /// does not have ([`Work::algorithms`]; [`Algorithm::PaddedRing`] only with a coded protocol), if tokens are not
 /// those that the bytes of a call count, or if coded flows are no whole values: resolve scenarios first.
 pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
-    let planner = Planner::new(job, choices);
-    let program = |rank| {
-        let mut builder = ProgramBuilder::new(Rank(rank));
-        planner.build_program(&mut builder);
-        Arc::new(builder.finish())
-    };
-    let protocol = |(segment, choice): (&Segment, &&Choice)| {
-        let has_one = segment.work.is_collective() || is_coded(segment, choice);
-        has_one.then_some(choice.protocol)
-    };
-    Plan {
-        job: job.name,
-        protocols: job.segments.iter().zip(choices).map(protocol).collect(),
-        codec: planner.spec.cloned(),
-        segments: job.segments.iter().map(|segment| Arc::clone(&segment.name)).collect(),
-        programs: (0..job.rank_count).map(program).collect(),
+    Planner::new(job, choices).plan(Symmetry::none(job.rank_count))
+}
+
+/// [`plan_each`] with programs of the ranks that stand for others under the first of some symmetries under which ranks are alike, as far as a few of them
+/// show: in what they contribute and get, and in their programs. `None` if they are alike under none.
+///
+/// # Panics
+/// In the same cases as [`plan_each`], and if a symmetry is one of another number of ranks.
+pub fn plan_folded(job: &Job, choices: &[&Choice], symmetries: &[Symmetry]) -> Option<Plan> {
+    let follows = |choice: &&Choice| choice.order.reorders() || choice.order.follows_peers();
+    if choices.iter().any(follows) {
+        return None;
     }
+    let planner = Planner::new(job, choices);
+    let is_symmetry = |symmetry: &&Symmetry| job.is_alike(symmetry) && planner.treats_alike(symmetry);
+    Some(planner.plan(*symmetries.iter().find(is_symmetry)?))
 }
 
 struct Planner<'a> {
@@ -73,6 +76,39 @@ struct Planner<'a> {
     flows: Vec<FlowsByRank<'a>>,
     /// Bytes of each rank's block or shard, by segment; none where there are no such.
     lens: Vec<Arc<Lens>>,
+}
+
+impl Planner<'_> {
+    fn plan(&self, symmetry: Symmetry) -> Plan {
+        let Self { job, choices, .. } = self;
+        let protocol = |(segment, choice): (&Segment, &&Choice)| {
+            let has_one = segment.work.is_collective() || is_coded(segment, choice);
+            has_one.then_some(choice.protocol)
+        };
+        Plan {
+            job: job.name,
+            protocols: job.segments.iter().zip(*choices).map(protocol).collect(),
+            codec: self.spec.cloned(),
+            segments: job.segments.iter().map(|segment| Arc::clone(&segment.name)).collect(),
+            symmetry,
+            programs: (0..symmetry.members()).map(|rank| Arc::new(self.program(Rank(rank)))).collect(),
+        }
+    }
+
+    fn program(&self, rank: Rank) -> Program {
+        let mut builder = ProgramBuilder::new(rank);
+        self.build_program(&mut builder);
+        builder.finish()
+    }
+
+    /// Whether programs of some ranks are those of their members, translated.
+    fn treats_alike(&self, symmetry: &Symmetry) -> bool {
+        let is_image = |rank: Rank| {
+            let member = symmetry.member(rank);
+            symmetry::is_image(&self.program(rank), &self.program(member), symmetry)
+        };
+        symmetry::compared(symmetry).all(is_image)
+    }
 }
 
 /// Whether a codec may code what a segment moves.
@@ -236,15 +272,20 @@ impl<'a> Planner<'a> {
 }
 
 impl PlanSize {
-    /// Size of the plan of a job ([`plan_each`]), which is not made: the planners run, rank by rank, and nothing that they push is kept.
+    /// Size of the programs of some ranks of a job ([`plan_each`]), which are not made: the planners run, rank by rank, and nothing that they push is kept.
     /// `goes_on` is asked after each rank; after a no, the count so far is returned.
     ///
     /// # Panics
     /// In the same cases as [`plan_each`].
-    pub fn count(job: &Job, choices: &[&Choice], mut goes_on: impl FnMut(&Self) -> bool) -> Self {
+    pub fn count(
+        job: &Job,
+        choices: &[&Choice],
+        ranks: Range<u32>,
+        mut goes_on: impl FnMut(&Self) -> bool,
+    ) -> Self {
         let planner = Planner::new(job, choices);
         let mut size = Self::default();
-        for rank in (0..job.rank_count).map(Rank) {
+        for rank in ranks.map(Rank) {
             let mut builder = ProgramBuilder::counting(rank, size);
             planner.build_program(&mut builder);
             size = builder.counted();

@@ -35,7 +35,7 @@ pub enum Checked {
 
 impl Plan {
     /// Checks the plan: regions, frames, dependencies, sizes, peers, windows and numbers of transfers of every program; and,
-    /// up to 256 ranks, that every send has its receive under the same number, that all ranks call a library alike, and
+    /// up to 256 ranks of which each stands for itself, that every send has its receive under the same number, that all ranks call a library alike, and
     /// that all get to their ends.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Plan {
             }
             check_program(position, program, self.rank_count(), deliveries)?;
         }
-        if self.rank_count() <= WHOLE_PLAN_RANKS {
+        if self.rank_count() <= WHOLE_PLAN_RANKS && self.symmetry.alike() == 1 {
             let transfers = transfers::pair(self)?;
             let calls = library::pair(self)?;
             if !proceed() {

@@ -18,6 +18,8 @@ pub(super) type End = (Rank, TransferId);
 pub(super) struct Transit {
     pub(super) send: End,
     pub(super) receive: End,
+    /// The rank that the sender sends to, for which another one may stand.
+    pub(super) to: Rank,
     pub(super) bytes: u64,
     /// When its latency began, in seconds since the barrier.
     pub(super) begin_s: f64,
@@ -80,6 +82,10 @@ impl Iteration<'_> {
         let key = machine.key(id);
         let (&Transfer { peer, chunk: Chunk { part, .. }, .. }, exchange) = machine.transfer(id);
         let (follows_peers, is_flow) = (exchange.order.follows_peers(), exchange.channel.flow().is_some());
+        // Both ends are known by the transfer that stands for all that are alike, at the ranks that stand for those at its ends.
+        let symmetry = self.setup.plan.symmetry;
+        let (src, dst) = symmetry.pair(key.src, key.dst);
+        let (key, peer) = (TransferKey { src, dst, ..key }, symmetry.member(peer));
         let offers = &mut self.host(rank).offers;
         let other = offers.remove(&key);
         if offers.is_empty() && offers.capacity() > OFFERS_KEPT {
@@ -105,11 +111,12 @@ impl Iteration<'_> {
     pub(super) fn begin_transfer(&mut self, send: End, receive: End) {
         let (src, dst) = (send.0, receive.0);
         let sender = &self.host(src).machine;
-        let bytes = sender.transfer_bytes(sender.transfer(send.1).0);
+        let transfer = sender.transfer(send.1).0;
+        let (bytes, to) = (sender.transfer_bytes(transfer), transfer.peer);
         let grouped = self.host(src).grouped.get(&send.1.op).copied();
-        let transit = self.transits.begin(Transit { send, receive, bytes, begin_s: self.now_s, grouped });
+        let transit = self.transits.begin(Transit { send, receive, to, bytes, begin_s: self.now_s, grouped });
         // A group has had its latency when it was opened.
-        let latency_s = grouped.map_or_else(|| self.setup.topology.route(src, dst).latency_s, |_| 0.0);
+        let latency_s = grouped.map_or_else(|| self.setup.topology.route(src, to).latency_s, |_| 0.0);
         self.queue.push(self.now_s + latency_s, Event::Moves { rank: src, transfer: send.1, transit });
         for rank in [src, dst] {
             self.host(rank).moving += 1;

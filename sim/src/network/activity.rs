@@ -31,15 +31,18 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    fn new(demand: &[(LinkId, f64)], moving_s: f64, capacities: &[f64]) -> Self {
-        let fullness = |&(link, bytes): &(LinkId, f64)| bytes / capacities[link.index()];
+    /// Of each link, `capacities` are a part: one over what `crossed` says.
+    fn new(demand: &[(LinkId, f64)], moving_s: f64, capacities: &[f64], crossed: &[f64]) -> Self {
+        let share = |link: LinkId, bytes: f64| bytes / crossed[link.index()];
+        let fullness = |&(link, bytes): &(LinkId, f64)| share(link, bytes) / capacities[link.index()];
         let fullest = demand.iter().reduce(|best, other| {
             let order = fullness(other).total_cmp(&fullness(best)).then(best.1.total_cmp(&other.1));
             if order.is_gt() { other } else { best }
         });
         let bytes = fullest.expect("an activity crosses a link").1;
         let weight = |share: f64| (share * GRAIN).ceil() / GRAIN;
-        let weights = demand.iter().map(|&(link, other)| (link.0, weight(other / bytes))).collect();
+        let weights =
+            demand.iter().map(|&(link, other)| (link.0, weight(share(link, other) / bytes))).collect();
         Self { weights, bound: bytes / moving_s, bytes, left: bytes, level: 0.0, is_open: false }
     }
 
@@ -71,18 +74,23 @@ impl Activity {
 }
 
 /// All that have not ended.
-#[derive(Default)]
 pub(super) struct Activities {
     list: Vec<Option<Activity>>,
+    /// How many flows each one of a link stands for.
+    crossed: Vec<f64>,
 }
 
 impl Activities {
+    pub(super) fn new(crossed: Vec<f64>) -> Self {
+        Self { list: Vec::new(), crossed }
+    }
+
     pub(super) fn add(&mut self, demand: &[(LinkId, f64)], moving_s: f64, capacities: &[f64]) -> u32 {
         let number = self.list.iter().position(Option::is_none).unwrap_or(self.list.len());
         if number == self.list.len() {
             self.list.push(None);
         }
-        self.list[number] = Some(Activity::new(demand, moving_s, capacities));
+        self.list[number] = Some(Activity::new(demand, moving_s, capacities, &self.crossed));
         number as u32
     }
 

@@ -9,6 +9,7 @@ mod churn;
 mod closed_forms;
 mod coded_flows;
 mod common;
+mod folded;
 mod library;
 mod library_laws;
 mod network;

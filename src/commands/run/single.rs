@@ -37,7 +37,8 @@ pub(super) fn run(
     }
     let lacks_first = experiment.variants.iter().all(|variant| variant.name != first_variant);
     let settled = settle(&mut experiment, executors);
-    let shared = Arc::new(Shared::with_memory(args.memory).verifying(!args.no_verify));
+    let shared = Shared::with_memory(args.memory).verifying(!args.no_verify).folding(args.folds());
+    let shared = Arc::new(shared);
     let mut prepared = Prepared::with(&experiment, shared, cancel)?;
     executors.iter().try_for_each(|&executor| prepared.check(executor))?;
     settled.iter().for_each(|line| say!("{line}"));
@@ -66,6 +67,7 @@ pub(super) fn run(
     }
     let verdict =
         explains.then(|| explain(args, &mut compared.executors, &mut prepared, cancel)).transpose()?;
+    let folded = folded_text(&prepared);
     drop(prepared);
     let executors_run = compared.executors;
     let summary = Summary { verdict, ..Summary::new(&experiment.name, experiment.seed, executors_run) };
@@ -80,6 +82,9 @@ pub(super) fn run(
     let shown = Shown { args, experiment: &experiment, executors, first_variant: &first_variant, explains };
     shown.print(&summary)?;
     if !args.json {
+        if let Some(folded) = folded {
+            say!("{folded}");
+        }
         if lacks_first && !is_serving {
             say!("note: speedups are against the first variant: for them add `--variant {first_variant}`");
         }
@@ -145,6 +150,30 @@ impl Shown<'_> {
         }
         print(text)
     }
+}
+
+/// Which ranks stand for all, by variant, where ranks are alike.
+fn folded_text(prepared: &Prepared<'_>) -> Option<String> {
+    let mut variants: Vec<(u32, Vec<String>)> = Vec::new();
+    for (variant, planned) in prepared.variants().filter(|(_, planned)| planned.plan.symmetry.alike() > 1) {
+        let members = planned.plan.symmetry.members();
+        let name = format!("`{}`", variant.name);
+        match variants.iter_mut().find(|(other, _)| *other == members) {
+            Some((_, names)) => names.push(name),
+            None => variants.push((members, vec![name])),
+        }
+    }
+    let each = variants.iter().map(|(members, names)| {
+        let first = if *members == 1 { "rank 0".to_owned() } else { format!("ranks 0 to {}", members - 1) };
+        format!("{first} in {}", names.join(", "))
+    });
+    let each = each.collect::<Vec<_>>().join("; ");
+    let ranks = prepared.experiment().topology.ranks();
+    (!each.is_empty()).then(|| {
+        format!(
+            "note: ranks are alike, so some stand for all {ranks}: {each}; `--unfolded` simulates every rank"
+        )
+    })
 }
 
 /// Warnings of faults that had no effect: a line for each, with the runs that it did not touch.

@@ -47,6 +47,7 @@ pub(super) fn run(
         fresh: args.fresh,
         memory: args.memory,
         verifies: !args.no_verify,
+        folds: args.folds(),
         shown: SHOWN,
     };
     let count = sweep.point_count();

@@ -158,7 +158,7 @@ fn write_event(
             writer.counter(ns, pids.link(link), &link.name, &link.unit, value)
         }
         Event::RankStates { state, ranks } => {
-            let unit = format!("of {}", timeline.rank_count);
+            let unit = format!("of {}", timeline.members());
             writer.counter(ns, pids.states, selection::STATES[state], &unit, format_args!("{ranks}"))
         }
         Event::Note { note } => writer.note(ns, pids.notes, &selection.notes()[note]),

@@ -144,7 +144,7 @@ impl<'t> Sizes<'t> {
     /// All ranks and iterations, without spans, threads and calls.
     pub(super) fn frame(&self) -> u64 {
         ITERATION * self.timeline.iterations.len() as u64
-            + self.process() * u64::from(self.timeline.rank_count)
+            + self.process() * u64::from(self.timeline.members())
     }
 
     /// A rank with these spans.
@@ -193,7 +193,7 @@ pub(super) fn choose(
         [0, slowest, timeline.iterations.len().saturating_sub(1) as u32].into();
     iterations.retain(|&iteration| (iteration as usize) < timeline.iterations.len());
     if let Some(iterations) = with_all_ranks(sizes, iterations.clone(), bytes) {
-        return Choice { iterations, ranks: (0..timeline.rank_count).collect(), merged: Vec::new() };
+        return Choice { iterations, ranks: (0..timeline.members()).collect(), merged: Vec::new() };
     }
     bytes = bytes.saturating_sub(ITERATION * iterations.len() as u64);
     let spans = |rank: u32| {
@@ -201,7 +201,7 @@ pub(super) fn choose(
     };
     let size = |rank: u32| sizes.rank(spans(rank).map(|span| (span, 1)));
     let notable = notable_ranks(timeline, slowest, &iterations);
-    let (ranks, too_large) = choose_ranks(timeline.rank_count, size, &notable, bytes, ranks_per_node);
+    let (ranks, too_large) = choose_ranks(timeline.members(), size, &notable, bytes, ranks_per_node);
     let merged = too_large
         .into_iter()
         .filter_map(|(rank, bytes)| Some((rank, merge(spans(rank).cloned().collect(), sizes, bytes)?)))
@@ -218,7 +218,7 @@ fn with_all_ranks(sizes: &Sizes<'_>, mut kept: BTreeSet<u32>, bytes: u64) -> Opt
     timeline.spans.iter().for_each(|span| by_iteration[span.iteration as usize] += sizes.span(span, 1));
     calls_of(unplaced()).iter().for_each(|call| by_iteration[call.iteration as usize] += sizes.call(call));
     let spans: u64 = kept.iter().map(|&iteration| by_iteration[iteration as usize]).sum();
-    let mut left = bytes.checked_sub(u64::from(timeline.rank_count) * sizes.process() + spans)?;
+    let mut left = bytes.checked_sub(u64::from(timeline.members()) * sizes.process() + spans)?;
     // Where that is too much already, no threads need be counted.
     let Tracks { tracks, slices, .. } = Tracks::assign(timeline);
     left = left.checked_sub(sizes.tracks(&Tracks { tracks, slices, calls: Vec::new() }))?;
@@ -242,14 +242,14 @@ fn slowest_iteration(timeline: &Timeline) -> u32 {
 
 /// Rank 0, the one that ends last in the slowest iteration, and the one that waits most; of equal ones the first.
 fn notable_ranks(timeline: &Timeline, slowest: u32, iterations: &BTreeSet<u32>) -> Vec<u32> {
-    let mut ends_s = vec![0.0_f64; timeline.rank_count as usize];
+    let mut ends_s = vec![0.0_f64; timeline.members() as usize];
     for span in timeline.spans.iter().filter(|span| span.iteration == slowest) {
         let end_s = &mut ends_s[span.rank.index()];
         *end_s = end_s.max(span.end_s);
     }
     let mut notable = vec![0];
     for times in [ends_s, waits_s(timeline, iterations)] {
-        let first = (0..timeline.rank_count)
+        let first = (0..timeline.members())
             .reduce(|a, b| if times[b as usize].total_cmp(&times[a as usize]).is_gt() { b } else { a });
         notable.extend(first.filter(|rank| !notable.contains(rank)));
     }

@@ -81,10 +81,17 @@ impl<'t> Selection<'t> {
             spans: Cow::Borrowed(&timeline.spans),
             counts: Vec::new(),
             tracks,
-            ranks: (0..timeline.rank_count).collect(),
+            ranks: (0..timeline.members()).collect(),
             links: None,
             rank_states: Vec::new(),
-            sampling: None,
+            // Others are like those that have spans.
+            sampling: (timeline.members() < timeline.rank_count).then(|| Sampling {
+                rank_count: timeline.rank_count,
+                ranks: (0..timeline.members()).collect(),
+                merged: Vec::new(),
+                iteration_count: timeline.iterations.len() as u32,
+                iterations: (0..timeline.iterations.len() as u32).collect(),
+            }),
         }
     }
 
@@ -171,7 +178,7 @@ impl<'t> Selection<'t> {
 
 /// The spans of each rank in the order of the timeline.
 pub(super) fn by_rank(timeline: &Timeline) -> Vec<Vec<&Span>> {
-    let mut by_rank = vec![Vec::new(); timeline.rank_count as usize];
+    let mut by_rank = vec![Vec::new(); timeline.members() as usize];
     timeline.spans.iter().for_each(|span| by_rank[span.rank.index()].push(span));
     by_rank
 }

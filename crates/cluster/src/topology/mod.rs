@@ -222,7 +222,7 @@ impl Topology {
         [port("gpu", self.ranks()), port("nic", nics), lowest, switch("pod", pods)]
     }
 
-    fn family(&self, link: LinkId) -> (Family, u32) {
+    pub(crate) fn family(&self, link: LinkId) -> (Family, u32) {
         let mut index = link.0;
         for family in self.families() {
             if index < family.links() {
@@ -279,10 +279,10 @@ impl LinkId {
 
 /// Things of one kind that have a link up and a link down each.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Family {
+pub(crate) struct Family {
     /// Name of each: `gpu`, `nic`, `host`, `rail`, `leaf`, `pod`.
-    name: &'static str,
-    count: u32,
+    pub(crate) name: &'static str,
+    pub(crate) count: u32,
     /// Whether they are ports of ranks and nodes, and not switches between them.
     is_port: bool,
 }

@@ -49,6 +49,8 @@ pub struct SweepSetup<'a> {
     pub memory: Option<u64>,
     /// Whether executors that move bytes compare what they receive with what was sent.
     pub verifies: bool,
+    /// Whether ranks that are alike may be planned and simulated once; only where nothing but the simulator runs.
+    pub folds: bool,
     /// How many rows the report has.
     pub shown: usize,
 }
@@ -130,7 +132,8 @@ pub fn run(
     let count = setup.sweep.point_count();
     let stopped = |done| SweepError::Stopped { done, of: count, journal: path.clone() };
     check(setup.sweep, cancel)?;
-    let shared = Arc::new(Shared::with_memory(setup.memory).verifying(setup.verifies).among(setup.jobs));
+    let shared = Shared::with_memory(setup.memory).verifying(setup.verifies).among(setup.jobs);
+    let shared = Arc::new(shared.folding(setup.folds));
     let admission = Admission::new(shared.memory.bytes());
     let points = Points { setup, shared, admission };
     points.check_first(cancel).map_err(|error| match error {

@@ -53,6 +53,7 @@ impl Case {
             fresh: false,
             memory: None,
             verifies: true,
+            folds: false,
             shown: 0,
         };
         let header = Header::of(&setup, "swept");

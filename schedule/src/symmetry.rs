@@ -1,0 +1,216 @@
+//! Jobs in which ranks are alike: what translations of a cluster ([`Symmetry`]) leave as it is, and programs that are images of one another.
+//!
+//! The bytes of a job are compared for all ranks. That planners treat ranks alike is compared for a few, because planning all of them is what
+//! symmetry saves: the ranks to which the first one is moved by each way of translating, and the last one.
+
+use zipwire_cluster::Symmetry;
+
+use crate::plan::{
+    Batch, Content, Exchange, Library, Local, Op, OpKind, Program, Reduce, Region, Shares, Transfer,
+};
+use crate::{CallKind, Job, Rank, Segment, Work};
+
+impl Job {
+    /// Whether each rank contributes and gets what the rank that stands for it does, of as many bytes, from ranks that stand for the same.
+    ///
+    /// # Panics
+    /// If the symmetry is one of another number of ranks.
+    pub fn is_alike(&self, symmetry: &Symmetry) -> bool {
+        assert_eq!(symmetry.ranks(), self.rank_count, "the symmetry is one of the job's ranks");
+        self.segments.iter().all(|segment| is_segment_alike(segment, self.rank_count, symmetry))
+    }
+}
+
+impl Job {
+    /// The same job with shards that are all as long as the longest one, where shards of a call differ by a value, because so many ranks do not share
+    /// its values evenly; `None` where some differ by more.
+    pub fn evened(&self) -> Option<Self> {
+        let mut job = self.clone();
+        for Segment { work, .. } in &mut job.segments {
+            let ranks = u64::from(self.rank_count);
+            let Work::Call { dtype, kind, .. } = work else { continue };
+            let width = dtype.width() as u64;
+            match kind {
+                CallKind::AllGather { bytes } | CallKind::ReduceScatter { bytes } => {
+                    let most = bytes.iter().copied().max().unwrap_or(0);
+                    if bytes.iter().any(|&len| len + width < most) {
+                        return None;
+                    }
+                    bytes.fill(most);
+                }
+                CallKind::AllReduce { bytes } => *bytes = bytes.next_multiple_of(ranks * width),
+                CallKind::AllToAll { .. } | CallKind::Broadcast { .. } => {}
+            }
+        }
+        Some(job)
+    }
+}
+
+fn is_segment_alike(segment: &Segment, rank_count: u32, symmetry: &Symmetry) -> bool {
+    let by_rank = |bytes: &[u64]| {
+        (0..).map(Rank).zip(bytes).all(|(rank, len)| *len == bytes[symmetry.member(rank).index()])
+    };
+    match &segment.work {
+        Work::Compute { .. } => true,
+        Work::Transfers { .. } | Work::Call { kind: CallKind::Broadcast { .. }, .. } => false,
+        Work::Call { kind: CallKind::AllToAll { bytes, tokens }, .. } => {
+            let is_image = |((src, dst), &len): ((usize, usize), &u64)| {
+                let (first, second) = symmetry.pair(Rank(src as u32), Rank(dst as u32));
+                src == dst || len == bytes[[first.index(), second.index()]]
+            };
+            tokens.is_none() && bytes.indexed_iter().all(is_image)
+        }
+        Work::Call { kind: CallKind::AllGather { bytes }, .. } => by_rank(bytes),
+        Work::Call { kind: CallKind::ReduceScatter { .. } | CallKind::AllReduce { .. }, .. } => {
+            by_rank(&segment.work.shards(rank_count))
+        }
+    }
+}
+
+/// Ranks whose programs are compared with that of their member, but for the first one, which stands for all others.
+pub(crate) fn compared(symmetry: &Symmetry) -> impl Iterator<Item = Rank> + use<> {
+    let (members, ranks) = (symmetry.members(), symmetry.ranks());
+    // The next rank, the first and last of the next block, the first of the one behind, and the last of all.
+    let of_blocks = [1, 2 * members - 1, members, 2 * members, ranks - 1];
+    let mut all = of_blocks.to_vec();
+    all.retain(|&rank| rank >= members && rank < ranks);
+    all.sort_unstable();
+    all.dedup();
+    all.into_iter().map(Rank)
+}
+
+/// Whether a program is that of its rank's member, translated: the same ops, of as many bytes, with peers that are translated alike.
+pub(crate) fn is_image(program: &Program, of: &Program, symmetry: &Symmetry) -> bool {
+    let alike = Alike { symmetry, ranks: [program.rank, of.rank] };
+    program.size_count == of.size_count
+        && program.ops.len() == of.ops.len()
+        && program.ops.iter().zip(&of.ops).all(|(op, other)| alike.ops(op, other))
+        && wait_alike(&program.ops, &of.ops)
+}
+
+/// Ops of which it is looked up what they all wait for, at the most: that takes a bit for each pair of them.
+const MOST_OPS: usize = 1 << 14;
+
+/// Whether ops wait for the same others, at once or because those wait for them. Where regions of ranks lie otherwise in a buffer, they may meet
+/// those of others that are long over.
+fn wait_alike(ops: &[Op], others: &[Op]) -> bool {
+    let is_direct = ops.iter().zip(others).all(|(op, other)| op.deps == other.deps);
+    is_direct || ops.len() <= MOST_OPS && waits(ops) == waits(others)
+}
+
+/// For each op, a bit for each that it waits for.
+fn waits(ops: &[Op]) -> Vec<Vec<u64>> {
+    let mut all: Vec<Vec<u64>> = Vec::with_capacity(ops.len());
+    for op in ops {
+        let mut own = vec![0; ops.len().div_ceil(64)];
+        for dep in &op.deps {
+            own[dep.index() / 64] |= 1 << (dep.index() % 64);
+            own.iter_mut().zip(&all[dep.index()]).for_each(|(bits, of_dep)| *bits |= of_dep);
+        }
+        all.push(own);
+    }
+    all
+}
+
+struct Alike<'a> {
+    symmetry: &'a Symmetry,
+    /// Those whose programs are compared.
+    ranks: [Rank; 2],
+}
+
+impl Alike<'_> {
+    fn ops(&self, op: &Op, other: &Op) -> bool {
+        (op.segment, op.not_before_s) == (other.segment, other.not_before_s)
+            && match (&op.kind, &other.kind) {
+                (OpKind::Compute(one), OpKind::Compute(other)) => one.name == other.name,
+                (OpKind::Local(one), OpKind::Local(other)) => locals(one, other),
+                (OpKind::Exchange(one), OpKind::Exchange(other)) => self.exchanges(one, other),
+                (OpKind::Library(one), OpKind::Library(other)) => libraries(one, other),
+                _ => false,
+            }
+    }
+
+    fn exchanges(&self, one: &Exchange, other: &Exchange) -> bool {
+        let rest =
+            |exchange: &Exchange| Exchange { sends: Vec::new(), receives: Vec::new(), ..exchange.clone() };
+        let [rank, of] = self.ranks;
+        let listed = |rank: Rank, exchange: &Exchange| {
+            let Exchange { sends, receives, window, joins_previous, .. } = exchange;
+            let sends = sends.iter().map(|end| (self.symmetry.pair(rank, end.peer), described(end)));
+            let receives = receives.iter().map(|end| (self.symmetry.pair(end.peer, rank), described(end)));
+            let mut all: [Vec<_>; 2] = [sends.collect(), receives.collect()];
+            // Where all are open at once, they have no order.
+            let has_room = [window.sends, window.receives]
+                .iter()
+                .zip(&all)
+                .all(|(room, ends)| *room as usize >= ends.len());
+            if has_room && !joins_previous {
+                all.iter_mut().for_each(|ends| {
+                    ends.sort_by_key(|(pair, (_, number, content))| (*pair, *number, *content));
+                });
+            }
+            all
+        };
+        rest(one) == rest(other) && listed(rank, one) == listed(of, other)
+    }
+}
+
+/// When a transfer may start, its number, and its content.
+fn described(end: &Transfer) -> (f64, u32, (u8, u64, u64)) {
+    (end.not_before_s, end.number, content(end.content))
+}
+
+/// Kind of a content, its bytes, and those of the slot in front of it. Sizes are numbered in the order in which ranks meet them.
+fn content(content: Content) -> (u8, u64, u64) {
+    let len = |region: Region| region.len;
+    match content {
+        Content::Values(region) => (0, len(region), 0),
+        Content::Whole(region) => (1, len(region), 0),
+        Content::Prefix(region, _) => (2, len(region), 0),
+        Content::Size(_) => (3, 0, 0),
+        Content::Announced(region, _) => (4, len(region), 0),
+        Content::Overflow { region, slot, .. } => (5, len(region), slot),
+    }
+}
+
+fn locals(one: &Local, other: &Local) -> bool {
+    let batch = |batch: &Batch| {
+        let lens = batch.blocks.iter().map(|block| {
+            [block.values.len, block.sign_mantissa.len, block.static_section.len, block.dynamic_section.len]
+        });
+        let mut lens: Vec<_> = lens.collect();
+        lens.sort_unstable();
+        (batch.layout, batch.dtype, lens)
+    };
+    match (one, other) {
+        (Local::Split(one), Local::Split(other))
+        | (Local::Encode(one), Local::Encode(other))
+        | (Local::Decode(one), Local::Decode(other)) => batch(one) == batch(other),
+        (Local::Reduce(one), Local::Reduce(other)) => {
+            let lens = |reduce: &Reduce| {
+                let sum = |addition: &crate::plan::Addition| {
+                    let terms: Vec<u64> = addition.terms.iter().map(|term| term.values.len).collect();
+                    (addition.values.len, terms)
+                };
+                let mut lens: Vec<_> = reduce.additions.iter().map(sum).collect();
+                lens.sort_unstable();
+                (reduce.fused, lens)
+            };
+            lens(one) == lens(other)
+        }
+        // Rows are those of tokens, which no two ranks share.
+        _ => false,
+    }
+}
+
+fn libraries(one: &Library, other: &Library) -> bool {
+    let shares = |shares: &Shares| {
+        let mut lens: Vec<_> = shares.iter().map(|share| content(share.content)).collect();
+        lens.sort_unstable();
+        lens
+    };
+    (one.collective, one.ranks, one.channel, one.stage, one.part)
+        == (other.collective, other.ranks, other.channel, other.stage, other.part)
+        && shares(&one.inputs) == shares(&other.inputs)
+        && shares(&one.outputs) == shares(&other.outputs)
+}

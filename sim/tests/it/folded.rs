@@ -1,0 +1,159 @@
+//! Ranks that are alike, simulated once: what those do that stand for others is what they do among all.
+
+use std::collections::{BTreeMap, HashMap};
+
+use ndarray::Array2;
+use zipwire_cluster::{
+    CodecCost, CrossRail, DeclaredCost, Fabric, FatTree, HostCost, LibraryCost, Rail, Topology, Uplink,
+};
+use zipwire_schedule::plan::{Plan, PlanSize};
+use zipwire_schedule::{
+    Algorithm, Choice, CostModel, Durations, Job, Order, Protocol, Rank, Work, plan_each, plan_folded,
+};
+use zipwire_sim::{FrameSizes, SimSetup, run};
+use zipwire_timeline::{Metrics, Span, Timeline};
+
+use crate::common::{all_to_all, call, job, nodes, setup, start};
+use zipwire_schedule::CallKind;
+
+fn clusters() -> Vec<Topology> {
+    let plain = || nodes(4, 4, [50e9, 10e9], [2e-6, 5e-6]);
+    let rail = |cross_rail| Fabric::Rail(Rail { uplink: Uplink::Oversubscribed(2.0), cross_rail });
+    let tree =
+        Fabric::FatTree(FatTree { nodes_per_leaf: 2, uplink: Uplink::Oversubscribed(4.0), pods: None });
+    vec![
+        plain(),
+        Topology { nics_per_node: 4, ..plain() },
+        Topology { nics_per_node: 2, ..plain() },
+        Topology { nodes_per_domain: 2, ..plain() },
+        Topology { nics_per_node: 4, fabric: rail(CrossRail::Spine), ..plain() },
+        Topology { nics_per_node: 4, fabric: rail(CrossRail::Pxn), ..plain() },
+        Topology { fabric: tree, ..plain() },
+        Topology { fabric: Fabric::Host { bandwidth: 30e9 }, ..plain() },
+    ]
+}
+
+/// Two calls with a phase in front of each, the second one in the background.
+fn job_of(ranks: u32, work: &Work) -> Job {
+    let mut job = job(ranks, [("start", start()), ("first", work.clone()), ("second", work.clone())]);
+    job.segments[2] = job.segments[2].clone().in_background();
+    job
+}
+
+fn works(ranks: usize) -> Vec<Work> {
+    let bytes = 3 << 20;
+    // Unlike by distance, and alike for all.
+    let by_distance =
+        |(src, dst): (usize, usize)| ((dst + ranks - src) % ranks % 4) as u64 * 100_000 + 50_000;
+    vec![
+        call(CallKind::AllGather { bytes: vec![bytes; ranks] }),
+        call(CallKind::ReduceScatter { bytes: vec![bytes; ranks] }),
+        call(CallKind::AllReduce { bytes: bytes * ranks as u64 }),
+        all_to_all(Array2::from_elem((ranks, ranks), bytes)),
+        all_to_all(Array2::from_shape_fn((ranks, ranks), by_distance)),
+    ]
+}
+
+fn choices(work: &Work, ranks_per_node: u32) -> Vec<Choice> {
+    let codec = Some("window7".parse().unwrap());
+    let mut all = Vec::new();
+    let algorithms = if work.algorithms().is_empty() {
+        vec![None]
+    } else {
+        work.algorithms().iter().copied().map(Some).collect()
+    };
+    for (protocol, algorithm) in
+        Protocol::ALL.into_iter().flat_map(|p| algorithms.iter().map(move |a| (p, *a)))
+    {
+        let chosen = work.algorithm(protocol, algorithm);
+        let pads_values = algorithm == Some(Algorithm::PaddedRing) && !protocol.is_coded();
+        if algorithm.is_some() && chosen != algorithm || pads_values {
+            continue;
+        }
+        let speculative_capacity = (protocol == Protocol::Speculative).then_some(0.7);
+        let plain =
+            Choice { algorithm, ranks_per_node, speculative_capacity, ..Choice::of(protocol, codec.clone()) };
+        all.push(Choice { parts: if protocol.is_coded() { 2 } else { 1 }, ..plain.clone() });
+        if algorithm.is_none() {
+            all.push(Choice { window: Some(3), ..plain.clone() });
+            all.push(Choice { order: Order::ShiftedRounds, ..plain.clone() });
+        }
+        all.push(plain);
+    }
+    all
+}
+
+fn simulated(plan: &Plan, topology: &Topology, durations: &Durations) -> Timeline {
+    let ring = DeclaredCost { bytes_per_s: 9e9, latency_s: 1e-5, per_rank_s: 1e-6 };
+    let library = LibraryCost {
+        all_gather: Some(ring),
+        reduce_scatter: Some(ring),
+        all_reduce: Some(ring),
+        ..LibraryCost::default()
+    };
+    let host = HostCost { launch_s: 3e-6, sync_s: 4e-6, library, ..HostCost::default() };
+    let codec = CodecCost { encode_bytes_per_s: 180e9, decode_bytes_per_s: 260e9, launch_s: 2e-6 };
+    let costs = CostModel { host, codec: Some(codec) };
+    let sizes = if plan.codec.is_some() { FrameSizes::Ratio(1.4) } else { FrameSizes::None };
+    let setup = SimSetup { costs, sizes, ..setup(plan, topology, durations) };
+    run(&setup, &|| true).unwrap()
+}
+
+type Of = (Rank, zipwire_schedule::OpId, zipwire_schedule::Lane, Option<Rank>, u32);
+
+fn by_op(timeline: &Timeline, members: u32) -> HashMap<Of, &Span> {
+    let of = |span: &Span| (span.rank, span.op, span.lane, span.peer, span.tag);
+    timeline.spans.iter().filter(|span| span.rank.0 < members).map(|span| (of(span), span)).collect()
+}
+
+#[test]
+fn members_do_what_they_do_among_all() {
+    let mut folded_by: BTreeMap<u32, u32> = BTreeMap::new();
+    for topology in clusters() {
+        let (ranks, symmetries) = (topology.ranks(), topology.symmetries());
+        let durations = Durations::zeros(1, 3, ranks);
+        for work in works(ranks as usize) {
+            let job = job_of(ranks, &work);
+            for choice in choices(&work, topology.gpus_per_node) {
+                let each: Vec<&Choice> = vec![&choice; 3];
+                let whole = plan_each(&job, &each);
+                let Some(folded) = plan_folded(&job, &each, &symmetries) else {
+                    *folded_by.entry(1).or_default() += 1;
+                    continue;
+                };
+                let symmetry = folded.symmetry;
+                *folded_by.entry(symmetry.alike()).or_default() += 1;
+                let context = format!("{:?} {work:?} {choice:?}", topology.fabric);
+                folded.validate_for(&job).unwrap();
+                assert_eq!(folded.bytes_raw(), whole.bytes_raw(), "{context}");
+                assert_eq!(folded.bytes_verified(), whole.bytes_verified(), "{context}");
+                let (few, all) =
+                    (simulated(&folded, &topology, &durations), simulated(&whole, &topology, &durations));
+                let context = format!(
+                    "{symmetry:?} {} s of {} s: {context}",
+                    few.iterations[0].length_s, all.iterations[0].length_s
+                );
+                let is_near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * all.iterations[0].length_s;
+                assert!(is_near(few.iterations[0].length_s, all.iterations[0].length_s), "{context}");
+                let (members, among) = (by_op(&few, symmetry.members()), by_op(&all, symmetry.members()));
+                assert_eq!(members.len(), among.len(), "{context}");
+                assert_eq!(members.len(), few.spans.len(), "{context}");
+                for (of, span) in members {
+                    let other = among[&of];
+                    let is_same = is_near(span.begin_s, other.begin_s) && is_near(span.end_s, other.end_s);
+                    assert!(is_same && span.bytes == other.bytes, "{context}\n{span:?}\n{other:?}");
+                }
+                let [few, all] = [(&few, &folded), (&all, &whole)]
+                    .map(|(timeline, plan)| Metrics::of(timeline, plan.bytes_raw()));
+                assert_eq!((few.bytes_raw, few.bytes_wire), (all.bytes_raw, all.bytes_wire), "{context}");
+                assert!(is_near(few.comm_s, all.comm_s) && is_near(few.wait_s, all.wait_s), "{context}");
+                assert!(
+                    PlanSize::of(&folded).bytes() * 2 <= PlanSize::of(&whole).bytes().max(1),
+                    "{context}"
+                );
+            }
+        }
+    }
+    println!("{folded_by:?}");
+    assert!(folded_by[&16] > 100 && folded_by[&4] > 100, "{folded_by:?}");
+}
