@@ -1,7 +1,7 @@
 //! Jobs in which ranks are alike: what translations of a cluster ([`Symmetry`]) leave as it is, and programs that are images of one another.
 //!
 //! The bytes of a job are compared for all ranks. That planners treat ranks alike is compared for a few, because planning all of them is what
-//! symmetry saves: the ranks to which the first one is moved by each way of translating, and the last one.
+//! symmetry saves: the first one that others stand for, and the last one.
 
 use zipwire_cluster::Symmetry;
 
@@ -67,16 +67,11 @@ fn is_segment_alike(segment: &Segment, rank_count: u32, symmetry: &Symmetry) -> 
     }
 }
 
-/// Ranks whose programs are compared with that of their member, but for the first one, which stands for all others.
+/// Ranks whose programs are compared with those of their members: the first one that others stand for, and the last one, to which every way of
+/// translating leads.
 pub(crate) fn compared(symmetry: &Symmetry) -> impl Iterator<Item = Rank> + use<> {
-    let (members, ranks) = (symmetry.members(), symmetry.ranks());
-    // The next rank, the first and last of the next block, the first of the one behind, and the last of all.
-    let of_blocks = [1, 2 * members - 1, members, 2 * members, ranks - 1];
-    let mut all = of_blocks.to_vec();
-    all.retain(|&rank| rank >= members && rank < ranks);
-    all.sort_unstable();
-    all.dedup();
-    all.into_iter().map(Rank)
+    let (first, last) = (symmetry.members(), symmetry.ranks() - 1);
+    [first, last].into_iter().take(if first < last { 2 } else { 1 }).filter(move |_| first <= last).map(Rank)
 }
 
 /// Whether a program is that of its rank's member, translated: the same ops, of as many bytes, with peers that are translated alike.

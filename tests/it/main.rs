@@ -14,6 +14,7 @@ mod diff;
 mod executors;
 mod faults;
 mod files;
+mod folded;
 mod inspect;
 mod order;
 mod pipes;

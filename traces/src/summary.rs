@@ -85,6 +85,9 @@ pub struct VariantSummary {
     /// The waiting of each rank, and how uneven ranks are.
     #[serde(flatten)]
     pub by_rank: Option<ByRank>,
+    /// Ranks that each of the first ones stands for, itself among them; the key is absent where each stands for itself.
+    #[serde(rename = "ranks_alike", skip_serializing_if = "Option::is_none")]
+    pub alike: Option<u32>,
     /// Bandwidths of a collective call; its keys are absent for other workloads and where the executor's times mean nothing.
     #[serde(flatten)]
     pub bandwidths: Option<Bandwidths>,

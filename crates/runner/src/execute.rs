@@ -45,15 +45,15 @@ impl Planned {
     fn new(
         experiment: &Experiment,
         variant: &Variant,
-        folds: bool,
+        folded: Option<Plan>,
         cancel: &Cancel,
     ) -> Result<Self, ExecuteError> {
         if cancel.is_cancelled() {
             return Err(ExecuteError::Cancelled);
         }
         let name = &variant.name;
-        let plan =
-            tracing::info_span!("plan", variant = %name).in_scope(|| plan_of(experiment, variant, folds));
+        let plan = tracing::info_span!("plan", variant = %name)
+            .in_scope(|| folded.unwrap_or_else(|| plan(experiment, variant)));
         let digest = match &experiment.work {
             ExperimentWork::Serving(serving) => serving::digest(experiment, serving, variant),
             ExperimentWork::Iterations(iterations) => {
@@ -172,8 +172,7 @@ impl<'a> Prepared<'a> {
         shared: Arc<Shared>,
         cancel: &Cancel,
     ) -> Result<Self, ExecuteError> {
-        let plan_bytes = check_memory(experiment, &shared, false)?;
-        Self::plan(experiment, shared, plan_bytes, cancel)
+        Self::plan(experiment, shared, false, cancel)
     }
 
     /// [`planned_only`](Self::planned_only) for an experiment that will be run, so that timelines must fit into memory, too.
@@ -185,18 +184,23 @@ impl<'a> Prepared<'a> {
         shared: Arc<Shared>,
         cancel: &Cancel,
     ) -> Result<Self, ExecuteError> {
-        let plan_bytes = check_memory(experiment, &shared, true)?;
-        Self::plan(experiment, shared, plan_bytes, cancel)
+        Self::plan(experiment, shared, true, cancel)
     }
 
     fn plan(
         experiment: &'a Experiment,
         shared: Arc<Shared>,
-        plan_bytes: u64,
+        is_run: bool,
         cancel: &Cancel,
     ) -> Result<Self, ExecuteError> {
-        let prepare = |variant: &Variant| Planned::new(experiment, variant, shared.folds, cancel);
-        let planned = experiment.variants.iter().map(prepare).collect::<Result<_, ExecuteError>>()?;
+        // Those are small, so their memory is known when they are there.
+        let folds = |variant: &Variant| shared.folds.then(|| folded(experiment, variant)).flatten();
+        let folded: Vec<Option<Plan>> =
+            tracing::info_span!("plan folded").in_scope(|| experiment.variants.iter().map(folds).collect());
+        let plan_bytes = check_memory(experiment, &folded, is_run, shared.memory)?;
+        let prepare = |(variant, folded)| Planned::new(experiment, variant, folded, cancel);
+        let variants = experiment.variants.iter().zip(folded);
+        let planned = variants.map(prepare).collect::<Result<_, ExecuteError>>()?;
         if cancel.is_cancelled() {
             return Err(ExecuteError::Cancelled);
         }
@@ -214,9 +218,8 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// If that takes too much memory.
     pub(crate) fn unfold(&mut self, index: usize, cancel: &Cancel) -> Result<(), ExecuteError> {
-        let whole = Shared { folds: false, ..Shared::with_memory(self.shared.memory.bytes()) };
-        check_memory(self.experiment, &whole, true)?;
-        self.planned[index] = Planned::new(self.experiment, &self.experiment.variants[index], false, cancel)?;
+        check_memory(self.experiment, &[], true, self.shared.memory)?;
+        self.planned[index] = Planned::new(self.experiment, &self.experiment.variants[index], None, cancel)?;
         Ok(())
     }
 
@@ -340,9 +343,13 @@ impl<'a> Prepared<'a> {
 }
 
 /// Refuses what does not fit into memory; bytes of the plans.
-fn check_memory(experiment: &Experiment, shared: &Shared, is_run: bool) -> Result<u64, ExecuteError> {
-    let limit = shared.memory;
-    let footprint = Footprint::of(experiment, shared.folds, is_run, limit);
+fn check_memory(
+    experiment: &Experiment,
+    folded: &[Option<Plan>],
+    is_run: bool,
+    limit: MemoryLimit,
+) -> Result<u64, ExecuteError> {
+    let footprint = Footprint::of(experiment, folded, is_run, limit);
     if limit.allows(footprint.bytes()) {
         return Ok(footprint.plans);
     }

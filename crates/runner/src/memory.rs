@@ -8,7 +8,7 @@ use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::{Choice, Plan, PlanSize, WHOLE_PLAN_RANKS};
 
 use crate::choices::choices;
-use crate::execute::{folded, plan};
+use crate::execute::plan;
 
 /// Bytes that a span takes until it is written, with what a simulation keeps of its transfer: an All-to-All of 1024 ranks peaks at
 /// 195 for each beside the plan, in one burst, and at 110 in rounds.
@@ -178,15 +178,23 @@ pub(crate) struct Footprint {
 const CHECK_BYTES: u64 = 600;
 
 impl Footprint {
-    /// That of an experiment, as far as it fits into the limit: what does not is counted no further.
-    pub(crate) fn of(experiment: &Experiment, folds: bool, is_run: bool, limit: MemoryLimit) -> Self {
+    /// That of an experiment, as far as it fits into the limit: what does not is counted no further. `folded` are the plans of variants that are made
+    /// already, because they have few programs.
+    pub(crate) fn of(
+        experiment: &Experiment,
+        folded: &[Option<Plan>],
+        is_run: bool,
+        limit: MemoryLimit,
+    ) -> Self {
         let mut all = Self::default();
-        for variant in &experiment.variants {
+        let none = std::iter::repeat(&None);
+        for (variant, folded) in experiment.variants.iter().zip(folded.iter().chain(none)) {
             let arms = if variant.is_adaptive() { &variant.arms[..] } else { std::slice::from_ref(variant) };
             let before = all;
             for arm in arms {
                 let with = |size: &PlanSize| all.max(before.and(experiment, is_run, size));
-                let size = count(experiment, arm, folds, |size| limit.allows(with(size).bytes()));
+                let goes_on = |size: &PlanSize| limit.allows(with(size).bytes());
+                let size = folded.as_ref().map_or_else(|| count(experiment, arm, goes_on), PlanSize::of);
                 all = with(&size);
                 if !limit.allows(all.bytes()) {
                     return all;
@@ -222,22 +230,12 @@ impl Footprint {
     }
 }
 
-fn count(
-    experiment: &Experiment,
-    variant: &Variant,
-    folds: bool,
-    goes_on: impl FnMut(&PlanSize) -> bool,
-) -> PlanSize {
+fn count(experiment: &Experiment, variant: &Variant, goes_on: impl FnMut(&PlanSize) -> bool) -> PlanSize {
     let Some(iterations) = experiment.as_iterations() else {
         return PlanSize::of(&plan(experiment, variant));
     };
-    // Few programs are made then.
-    if let Some(plan) = folds.then(|| folded(experiment, variant)).flatten() {
-        return PlanSize::of(&plan);
-    }
-    let job = &iterations.job;
-    let choices = choices(experiment, variant);
-    PlanSize::count(job, &choices.iter().collect::<Vec<&Choice>>(), 0..job.rank_count, goes_on)
+    let (job, choices) = (&iterations.job, choices(experiment, variant));
+    PlanSize::count(job, &choices.iter().collect::<Vec<&Choice>>(), goes_on)
 }
 
 #[cfg(test)]
@@ -318,7 +316,7 @@ mod tests {
             let experiment = load(&file);
             let prepared = Prepared::new(&experiment, &Cancel::default()).unwrap();
             for (variant, planned) in prepared.variants().filter(|(variant, _)| !variant.is_adaptive()) {
-                let counted = count(&experiment, variant, false, |_| true);
+                let counted = count(&experiment, variant, |_| true);
                 assert_eq!(counted, PlanSize::of(&planned.plan), "{}: {}", file.display(), variant.name);
             }
         }
@@ -327,9 +325,9 @@ mod tests {
     #[test]
     fn nothing_is_counted_beyond_the_limit() {
         let experiment = load(std::path::Path::new("../../scenarios/smoke/moe-dirichlet-2x2.toml"));
-        let whole = Footprint::of(&experiment, false, true, MemoryLimit::Unknown);
+        let whole = Footprint::of(&experiment, &[], true, MemoryLimit::Unknown);
         let limit = MemoryLimit::Stated(whole.bytes() / 4);
-        let part = Footprint::of(&experiment, false, true, limit);
+        let part = Footprint::of(&experiment, &[], true, limit);
         assert!(!limit.allows(part.bytes()) && part.bytes() < whole.bytes(), "{part:?} of {whole:?}");
         assert!(MemoryLimit::Stated(whole.bytes()).allows(whole.bytes()));
     }

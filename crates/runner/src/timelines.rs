@@ -7,7 +7,8 @@ use zipwire_scenarios::Experiment;
 use zipwire_schedule::{Flow, Lane, Plan, Rank, SegmentId, Work};
 use zipwire_timeline::Timeline;
 use zipwire_traces::{
-    Limit, TraceMeta, TransferRow, write_chrome, write_request_tracks, write_requests, write_transfers,
+    Limit, Sampling, TraceMeta, TransferRow, write_chrome, write_request_tracks, write_requests,
+    write_transfers,
 };
 
 use crate::{Executor, Output, OutputError, Planned, RunResult, Served};
@@ -136,7 +137,12 @@ pub fn write_trace(
         sampling = write_chrome(timeline, &meta, &limit, out)?;
         Ok(())
     })?;
-    if let Some(sampling) = sampling {
+    // Ranks that others stand for are not left out.
+    let has_members = |sampling: &Sampling| {
+        let iterations = sampling.iterations.len() == timeline.iterations.len();
+        sampling.ranks.len() == timeline.members() as usize && iterations
+    };
+    if let Some(sampling) = sampling.filter(|sampling| !has_members(sampling)) {
         let megabytes = Limit::BYTES / 1_000_000;
         // Whether anybody reads it does not matter.
         let _ = writeln!(

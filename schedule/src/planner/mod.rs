@@ -12,7 +12,7 @@ mod frames;
 mod protocols;
 mod reduction;
 
-use std::ops::Range;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use zipwire_codec::{CHUNK_ALIGN, Codec, DType, Layout, Spec};
@@ -50,7 +50,7 @@ pub fn plan(job: &Job, choice: &Choice) -> Plan {
 /// does not have ([`Work::algorithms`]; [`Algorithm::PaddedRing`] only with a coded protocol), if tokens are not
 /// those that the bytes of a call count, or if coded flows are no whole values: resolve scenarios first.
 pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
-    Planner::new(job, choices).plan(Symmetry::none(job.rank_count))
+    Planner::new(job, choices).plan(Symmetry::none(job.rank_count), BTreeMap::new())
 }
 
 /// [`plan_each`] with programs of the ranks that stand for others under the first of some symmetries under which ranks are alike, as far as a few of them
@@ -64,8 +64,11 @@ pub fn plan_folded(job: &Job, choices: &[&Choice], symmetries: &[Symmetry]) -> O
         return None;
     }
     let planner = Planner::new(job, choices);
-    let is_symmetry = |symmetry: &&Symmetry| job.is_alike(symmetry) && planner.treats_alike(symmetry);
-    Some(planner.plan(*symmetries.iter().find(is_symmetry)?))
+    let symmetries = symmetries.iter().filter(|symmetry| job.is_alike(symmetry));
+    symmetries.copied().find_map(|symmetry| {
+        let mut known = BTreeMap::new();
+        planner.treats_alike(&symmetry, &mut known).then(|| planner.plan(symmetry, known))
+    })
 }
 
 struct Planner<'a> {
@@ -79,8 +82,10 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn plan(&self, symmetry: Symmetry) -> Plan {
+    /// The plan, of programs that are known already and new ones.
+    fn plan(&self, symmetry: Symmetry, mut known: BTreeMap<Rank, Program>) -> Plan {
         let Self { job, choices, .. } = self;
+        let program = |rank| Arc::new(known.remove(&rank).unwrap_or_else(|| self.program(rank)));
         let protocol = |(segment, choice): (&Segment, &&Choice)| {
             let has_one = segment.work.is_collective() || is_coded(segment, choice);
             has_one.then_some(choice.protocol)
@@ -91,7 +96,7 @@ impl Planner<'_> {
             codec: self.spec.cloned(),
             segments: job.segments.iter().map(|segment| Arc::clone(&segment.name)).collect(),
             symmetry,
-            programs: (0..symmetry.members()).map(|rank| Arc::new(self.program(Rank(rank)))).collect(),
+            programs: (0..symmetry.members()).map(Rank).map(program).collect(),
         }
     }
 
@@ -101,13 +106,13 @@ impl Planner<'_> {
         builder.finish()
     }
 
-    /// Whether programs of some ranks are those of their members, translated.
-    fn treats_alike(&self, symmetry: &Symmetry) -> bool {
-        let is_image = |rank: Rank| {
+    /// Whether programs of some ranks are those of their members, translated; these are then known.
+    fn treats_alike(&self, symmetry: &Symmetry, known: &mut BTreeMap<Rank, Program>) -> bool {
+        symmetry::compared(symmetry).all(|rank| {
             let member = symmetry.member(rank);
-            symmetry::is_image(&self.program(rank), &self.program(member), symmetry)
-        };
-        symmetry::compared(symmetry).all(is_image)
+            let of = known.entry(member).or_insert_with(|| self.program(member));
+            symmetry::is_image(&self.program(rank), of, symmetry)
+        })
     }
 }
 
@@ -272,20 +277,15 @@ impl<'a> Planner<'a> {
 }
 
 impl PlanSize {
-    /// Size of the programs of some ranks of a job ([`plan_each`]), which are not made: the planners run, rank by rank, and nothing that they push is kept.
+    /// Size of the plan of a job ([`plan_each`]), which is not made: the planners run, rank by rank, and nothing that they push is kept.
     /// `goes_on` is asked after each rank; after a no, the count so far is returned.
     ///
     /// # Panics
     /// In the same cases as [`plan_each`].
-    pub fn count(
-        job: &Job,
-        choices: &[&Choice],
-        ranks: Range<u32>,
-        mut goes_on: impl FnMut(&Self) -> bool,
-    ) -> Self {
+    pub fn count(job: &Job, choices: &[&Choice], mut goes_on: impl FnMut(&Self) -> bool) -> Self {
         let planner = Planner::new(job, choices);
         let mut size = Self::default();
-        for rank in ranks.map(Rank) {
+        for rank in (0..job.rank_count).map(Rank) {
             let mut builder = ProgramBuilder::counting(rank, size);
             planner.build_program(&mut builder);
             size = builder.counted();

@@ -1,0 +1,118 @@
+//! Large jobs whose ranks are alike: some stand for all, with the numbers that all would have.
+
+use std::fs;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::common::process::output;
+
+/// A layer of `fsdp`, or gradients of `dp`, on so many nodes of eight GPUs.
+fn scenario(kind: &str, nodes: u32, more: &str) -> String {
+    format!(
+        r#"name = "alike"
+iterations = 2
+cluster = {{ preset = "h100-8x", nodes = {nodes} }}
+[workload]
+kind = "{kind}"
+model = {{ layers = 1, hidden = 1024, heads = 8, intermediate = 2730 }}
+sequence = 1024
+gradient_dtype = "BF16"
+{more}
+[compute]
+dense = "400 TFLOP/s"
+[codec]
+id = "window7"
+ratio = 1.4
+[[variant]]
+name = "native"
+[[variant]]
+name = "static-first"
+protocol = "static-first"
+"#
+    )
+}
+
+struct Ran {
+    summary: Value,
+    text: String,
+}
+
+impl Ran {
+    fn variant(&self, variant: &str) -> &Value {
+        &self.summary["executors"]["sim"][variant]
+    }
+}
+
+fn ran(scenario: &str, args: &[&str]) -> Ran {
+    let folder = TempDir::new().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::write(at("alike.toml"), scenario).unwrap();
+    let (file, out) = (at("alike.toml"), at("out"));
+    let output = output(&[&["run", &file, "--out", &out][..], args].concat());
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "{text}");
+    let summary = serde_json::from_slice(&fs::read(at("out/summary.json")).unwrap()).unwrap();
+    Ran { summary, text }
+}
+
+fn near(found: &Value, expected: &Value) {
+    let (found, expected) = (found.as_f64().unwrap(), expected.as_f64().unwrap());
+    assert!((found - expected).abs() <= 1e-9 * expected.abs(), "{found} instead of {expected}");
+}
+
+#[test]
+fn numbers_are_those_of_all_ranks() {
+    for kind in ["fsdp", "dp"] {
+        let text = scenario(kind, 16, "");
+        let (folded, whole) = (ran(&text, &[]), ran(&text, &["--unfolded"]));
+        assert!(
+            folded.text.contains("some stand for all 128: rank 0 in `native`, `static-first`"),
+            "{}",
+            folded.text
+        );
+        assert!(!whole.text.contains("stand for all"), "{}", whole.text);
+        for variant in ["native", "static-first"] {
+            let (found, expected) = (folded.variant(variant), whole.variant(variant));
+            near(&found["iteration_s"]["mean"], &expected["iteration_s"]["mean"]);
+            for key in ["comm_s", "wait_s", "codec_s", "reduce_s", "compute_s", "bytes_raw", "bytes_wire"] {
+                near(&found[key], &expected[key]);
+            }
+            let members = found["wait_s_by_rank"].as_array().unwrap().len() as u64;
+            assert_eq!(found["ranks_alike"].as_u64().unwrap() * members, 128);
+            assert_eq!(
+                (&expected["ranks_alike"], expected["wait_s_by_rank"].as_array().unwrap().len()),
+                (&Value::Null, 128)
+            );
+            for (cause, seconds) in found["critical_path_s"].as_object().unwrap() {
+                near(seconds, &expected["critical_path_s"][cause]);
+            }
+        }
+        let [found, expected] = [&folded, &whole].map(|ran| &ran.summary["verdict"]["best"]);
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn shards_that_differ_by_a_value_are_alike() {
+    // 9 nodes: no shard of 1024 values is a whole number of them.
+    let text = scenario("fsdp", 9, "");
+    let (folded, whole) = (ran(&text, &["--no-verdict"]), ran(&text, &["--no-verdict", "--unfolded"]));
+    assert!(folded.text.contains("some stand for all 72"), "{}", folded.text);
+    let [found, expected] = [&folded, &whole].map(|ran| &ran.variant("static-first")["iteration_s"]["mean"]);
+    let (found, expected) = (found.as_f64().unwrap(), expected.as_f64().unwrap());
+    assert!((found / expected - 1.0).abs() < 1e-5, "{found} instead of {expected}");
+}
+
+#[test]
+fn ranks_that_are_not_alike_are_all_simulated() {
+    let noise = scenario("dp", 10, "skew = { base = \"1 ms\" }");
+    let link =
+        scenario("dp", 10, "").replace("nodes = 10", "nodes = 10, links = { \"nic 3 up\" = \"10 GB/s\" }");
+    let few = scenario("dp", 8, "");
+    for text in [noise, link, few] {
+        let ran = ran(&text, &["--no-verdict", "--variant", "native"]);
+        assert!(!ran.text.contains("stand for all"), "{}", ran.text);
+        assert_eq!(ran.variant("native")["ranks_alike"], Value::Null);
+    }
+}
