@@ -200,7 +200,9 @@ impl Call<'_> {
         cancel: &Cancel,
     ) -> Result<Prepared<'e>, CollectiveBenchError> {
         executors::settle(experiment, &[self.bench.executor]);
-        let shared = Arc::new(Shared::with_memory(self.bench.memory).verifying(self.bench.verifies));
+        let is_simulated = !self.bench.executor.capabilities().is_real;
+        let shared = Shared::with_memory(self.bench.memory).verifying(self.bench.verifies);
+        let shared = Arc::new(shared.folding(is_simulated));
         Prepared::with(experiment, shared, cancel).map_err(|error| self.failed(error))
     }
 
