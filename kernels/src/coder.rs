@@ -84,7 +84,7 @@ pub struct Encoder {
     pub(crate) coder: Coder,
     pub(crate) batch: Batch,
     pub(crate) is_compact: bool,
-    /// What the frames are apart, if their signs and mantissas travel by themselves.
+    /// Parts of the frames, if signs and mantissas travel by themselves.
     pub(crate) parts: Option<Parts>,
 }
 
@@ -94,7 +94,7 @@ pub struct Decoder {
     pub(crate) coder: Coder,
     pub(crate) batch: Batch,
     pub(crate) is_compact: bool,
-    /// What the frames are apart, if their signs and mantissas travel by themselves.
+    /// Parts of the frames, if signs and mantissas travel by themselves.
     pub(crate) parts: Option<Parts>,
 }
 

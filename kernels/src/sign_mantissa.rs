@@ -70,7 +70,7 @@ impl Splitter {
     }
 }
 
-/// What the frames of a batch are apart. The batch has whole frames, in memory of its own where they are not in regions of the caller.
+/// Parts of the frames of a batch. The batch has whole frames, in memory of its own where they are not in regions of the caller.
 #[derive(Debug)]
 pub(crate) struct Parts {
     described: DeviceRegion,
@@ -131,7 +131,7 @@ impl Coder {
     /// Prepares a launch that encodes these frames without their signs and mantissas, which a [`Splitter`] writes. Waits for the device.
     ///
     /// # Errors
-    /// Those of [`Self::splitter`].
+    /// Errors of [`Self::splitter`].
     pub fn encoder_apart(&self, frames: Vec<Apart>) -> Result<Encoder, GpuError> {
         let whole = self.whole(&frames, false)?;
         Ok(Encoder { parts: Some(self.parts(frames)?), ..self.encoder(whole)? })
@@ -140,7 +140,7 @@ impl Coder {
     /// Prepares a launch that decodes such frames, which are put together in memory of their own. Waits for the device.
     ///
     /// # Errors
-    /// Those of [`Self::splitter`].
+    /// Errors of [`Self::splitter`].
     pub fn decoder_apart(&self, frames: Vec<Apart>) -> Result<Decoder, GpuError> {
         let whole = self.whole(&frames, true)?;
         Ok(Decoder { parts: Some(self.parts(frames)?), ..self.decoder(whole)? })

@@ -293,7 +293,7 @@ impl Plan {
         self.symmetry.ranks()
     }
 
-    /// What all ranks have, of what those have that stand for others.
+    /// Bytes of all ranks, of those that the members have.
     fn of_all(&self, bytes: u64) -> u64 {
         bytes * u64::from(self.symmetry.alike())
     }

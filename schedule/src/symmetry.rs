@@ -109,7 +109,7 @@ fn waits(ops: &[Op]) -> Vec<Vec<u64>> {
 
 struct Alike<'a> {
     symmetry: &'a Symmetry,
-    /// Those whose programs are compared.
+    /// Ranks whose programs are compared.
     ranks: [Rank; 2],
 }
 

@@ -194,9 +194,13 @@ impl<'a> Prepared<'a> {
         cancel: &Cancel,
     ) -> Result<Self, ExecuteError> {
         // Those are small, so their memory is known when they are there.
-        let folds = |variant: &Variant| shared.folds.then(|| folded(experiment, variant)).flatten();
+        let folds = |variant: &Variant| {
+            let _span = tracing::info_span!("plan", variant = %variant.name).entered();
+            folded(experiment, variant)
+        };
+        let variants = experiment.variants.iter();
         let folded: Vec<Option<Plan>> =
-            tracing::info_span!("plan folded").in_scope(|| experiment.variants.iter().map(folds).collect());
+            variants.map(|variant| shared.folds.then(|| folds(variant)).flatten()).collect();
         let plan_bytes = check_memory(experiment, &folded, is_run, shared.memory)?;
         let prepare = |(variant, folded)| Planned::new(experiment, variant, folded, cancel);
         let variants = experiment.variants.iter().zip(folded);

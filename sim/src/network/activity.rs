@@ -31,7 +31,7 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    /// Of each link, `capacities` are a part: one over what `crossed` says.
+    /// Capacities are those of a part of each link: one over what `crossed` says.
     fn new(demand: &[(LinkId, f64)], moving_s: f64, capacities: &[f64], crossed: &[f64]) -> Self {
         let share = |link: LinkId, bytes: f64| bytes / crossed[link.index()];
         let fullness = |&(link, bytes): &(LinkId, f64)| share(link, bytes) / capacities[link.index()];

@@ -82,12 +82,8 @@ pub(super) fn run(
     let shown = Shown { args, experiment: &experiment, executors, first_variant: &first_variant, explains };
     shown.print(&summary)?;
     if !args.json {
-        if let Some(folded) = folded {
-            say!("{folded}");
-        }
-        if lacks_first && !is_serving {
-            say!("note: speedups are against the first variant: for them add `--variant {first_variant}`");
-        }
+        let notes = [folded, (lacks_first && !is_serving).then(|| first_text(&first_variant))];
+        notes.into_iter().flatten().for_each(|note| say!("{note}"));
         let instead = if replaces { ", in place of the result that was there" } else { "" };
         let folder = folder.display();
         say!(
@@ -152,7 +148,12 @@ impl Shown<'_> {
     }
 }
 
-/// Which ranks stand for all, by variant, where ranks are alike.
+/// Note where the variant that speedups are against did not run.
+fn first_text(first_variant: &str) -> String {
+    format!("note: speedups are against the first variant: for them add `--variant {first_variant}`")
+}
+
+/// Note of the ranks that stand for all, by variant, where ranks are alike.
 fn folded_text(prepared: &Prepared<'_>) -> Option<String> {
     let mut variants: Vec<(u32, Vec<String>)> = Vec::new();
     for (variant, planned) in prepared.variants().filter(|(_, planned)| planned.plan.symmetry.alike() > 1) {
