@@ -101,6 +101,27 @@ fn print_json(value: &impl Serialize) -> Result<(), CliError> {
     Ok(out.flush()?)
 }
 
+/// Note of the ranks that stand for all `ranks`, by variant, of which it is given how many ranks each stands for.
+fn folded_note<'a>(ranks: u32, variants: impl Iterator<Item = (&'a str, u32)>) -> Option<String> {
+    let mut by_alike: Vec<(u32, Vec<String>)> = Vec::new();
+    for (name, alike) in variants.filter(|(_, alike)| *alike > 1) {
+        let name = format!("`{name}`");
+        match by_alike.iter_mut().find(|(other, _)| *other == alike) {
+            Some((_, names)) => names.push(name),
+            None => by_alike.push((alike, vec![name])),
+        }
+    }
+    let each = by_alike.iter().map(|(alike, names)| {
+        let last = ranks / alike - 1;
+        let members = if last == 0 { "rank 0".to_owned() } else { format!("ranks 0 to {last}") };
+        format!("{members} in {}", names.join(", "))
+    });
+    let each = each.collect::<Vec<_>>().join("; ");
+    (!each.is_empty()).then(|| {
+        format!("note: ranks are alike, so some stand for all {ranks}: {each}; `run --unfolded` simulates every rank")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use zipwire::executors::{SIM, THREADS};

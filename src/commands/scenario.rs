@@ -12,7 +12,7 @@ use zipwire::scenarios::{Experiment, Serving, Source, Sweep, Traffic, nearest, p
 use zipwire::schedule::Rank;
 use zipwire::{Cancel, ExecuteError, Prepared, Shared, sweep};
 
-use super::{load_file, open_scenario, print, print_json, say_warnings};
+use super::{folded_note, load_file, open_scenario, print, print_json, say_warnings};
 use crate::cli::{RoutesArgs, ScenarioArgs, ScenarioCommand};
 use crate::error::CliError;
 use crate::{shipped, table};
@@ -80,6 +80,9 @@ struct TokensReport {
 struct VariantReport {
     name: String,
     plan_digest: String,
+    /// Ranks that each of the first ones stands for, if some do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ranks_alike: Option<u32>,
     /// Bytes of all ranks' buffers: what a real run allocates.
     buffer_bytes: u64,
 }
@@ -94,6 +97,8 @@ fn check(args: &ScenarioArgs, memory: Option<u64>, json: bool, cancel: &Cancel) 
         return print_json(&report);
     }
     print(text(&report))?;
+    let members = report.variants.iter().map(|variant| (&*variant.name, variant.ranks_alike.unwrap_or(1)));
+    folded_note(report.ranks, members).into_iter().for_each(|note| say!("{note}"));
     say_warnings(&experiment);
     Ok(())
 }
@@ -116,18 +121,9 @@ fn text(report: &Report) -> String {
         &["segment", "raw bytes", "transfers", "sent max/mean", "Gini", "received max/mean", "Gini"],
         &[0],
     );
-    let share = |ratio: Option<f64>| table::or_dash(ratio, |ratio| format!("{ratio:.2}"));
-    for t in &report.traffic {
-        traffic.add_row(vec![
-            t.segment.to_string(),
-            table::bytes(t.bytes as f64),
-            t.transfers.to_string(),
-            share(t.sent_max_over_mean),
-            share(t.sent_gini),
-            share(t.received_max_over_mean),
-            share(t.received_gini),
-        ]);
-    }
+    traffic_rows(&report.traffic).into_iter().for_each(|row| {
+        traffic.add_row(row);
+    });
     let tokens: Vec<String> = report.traffic.iter().filter_map(tokens_line).collect();
     let mut variants = table::new(&["variant", "plan digest", "buffers of all ranks"], &[0, 1]);
     for v in &report.variants {
@@ -138,6 +134,45 @@ fn text(report: &Report) -> String {
         let _ = write!(text, "{}\n\n", tokens.join("\n"));
     }
     text + &table::text(&variants) + "\n"
+}
+
+/// Rows of segments; one for those that are alike but for numbers in their names, such as those of layers, with a star for the number.
+fn traffic_rows(traffic: &[TrafficReport]) -> Vec<Vec<String>> {
+    let share = |ratio: Option<f64>| table::or_dash(ratio, |ratio| format!("{ratio:.2}"));
+    let mut rows: Vec<(String, Vec<String>, u32)> = Vec::new();
+    for t in traffic {
+        let cells = vec![
+            t.segment.clone(),
+            table::bytes(t.bytes as f64),
+            t.transfers.to_string(),
+            share(t.sent_max_over_mean),
+            share(t.sent_gini),
+            share(t.received_max_over_mean),
+            share(t.received_gini),
+        ];
+        let name = without_numbers(&t.segment);
+        match rows.iter_mut().find(|(other, row, _)| *other == name && row[1..] == cells[1..]) {
+            Some((name, row, count)) => {
+                *count += 1;
+                row[0] = format!("{name} ({count})");
+            }
+            None => rows.push((name, cells, 1)),
+        }
+    }
+    rows.into_iter().map(|(_, row, _)| row).collect()
+}
+
+/// A name with a star in place of each number.
+fn without_numbers(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for character in name.chars() {
+        match character.is_ascii_digit() {
+            true if text.ends_with('*') => {}
+            true => text.push('*'),
+            false => text.push(character),
+        }
+    }
+    text
 }
 
 /// Savings of de-duplication between nodes, if it is known which tokens a segment sends.
@@ -164,6 +199,7 @@ fn report(experiment: &Experiment, memory: Option<u64>, cancel: &Cancel) -> Resu
     let variants = prepared.variants().map(|(variant, planned)| VariantReport {
         name: variant.name.clone(),
         plan_digest: planned.digest.clone(),
+        ranks_alike: Some(planned.plan.symmetry.alike()).filter(|&alike| alike > 1),
         buffer_bytes: planned.plan.buffer_bytes(),
     });
     Ok(Report {

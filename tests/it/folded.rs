@@ -116,3 +116,16 @@ fn ranks_that_are_not_alike_are_all_simulated() {
         assert_eq!(ran.variant("native")["ranks_alike"], Value::Null);
     }
 }
+
+#[test]
+fn a_check_says_the_same_before_a_run() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("alike.toml");
+    fs::write(&file, scenario("fsdp", 16, "").replace("layers = 1", "layers = 12")).unwrap();
+    let output = output(&["scenario", "check", file.to_str().unwrap()]);
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("rank 0 in `native`, `static-first`"), "{text}");
+    assert_eq!(text.lines().filter(|line| line.starts_with("L* all-gather (12) ")).count(), 1, "{text}");
+    assert!(!text.contains("L3 "), "{text}");
+}

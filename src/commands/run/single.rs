@@ -16,7 +16,7 @@ use zipwire::{
 
 use super::{tables, verdict};
 use crate::cli::RunArgs;
-use crate::commands::{print, refuse_store, say_warnings};
+use crate::commands::{folded_note, print, refuse_store, say_warnings};
 use crate::error::CliError;
 use crate::progress::Progress;
 
@@ -67,7 +67,8 @@ pub(super) fn run(
     }
     let verdict =
         explains.then(|| explain(args, &mut compared.executors, &mut prepared, cancel)).transpose()?;
-    let folded = folded_text(&prepared);
+    let plans = prepared.variants().map(|(variant, planned)| (&*variant.name, planned.plan.symmetry.alike()));
+    let folded = folded_note(experiment.topology.ranks(), plans);
     drop(prepared);
     let executors_run = compared.executors;
     let summary = Summary { verdict, ..Summary::new(&experiment.name, experiment.seed, executors_run) };
@@ -151,30 +152,6 @@ impl Shown<'_> {
 /// Note where the variant that speedups are against did not run.
 fn first_text(first_variant: &str) -> String {
     format!("note: speedups are against the first variant: for them add `--variant {first_variant}`")
-}
-
-/// Note of the ranks that stand for all, by variant, where ranks are alike.
-fn folded_text(prepared: &Prepared<'_>) -> Option<String> {
-    let mut variants: Vec<(u32, Vec<String>)> = Vec::new();
-    for (variant, planned) in prepared.variants().filter(|(_, planned)| planned.plan.symmetry.alike() > 1) {
-        let members = planned.plan.symmetry.members();
-        let name = format!("`{}`", variant.name);
-        match variants.iter_mut().find(|(other, _)| *other == members) {
-            Some((_, names)) => names.push(name),
-            None => variants.push((members, vec![name])),
-        }
-    }
-    let each = variants.iter().map(|(members, names)| {
-        let first = if *members == 1 { "rank 0".to_owned() } else { format!("ranks 0 to {}", members - 1) };
-        format!("{first} in {}", names.join(", "))
-    });
-    let each = each.collect::<Vec<_>>().join("; ");
-    let ranks = prepared.experiment().topology.ranks();
-    (!each.is_empty()).then(|| {
-        format!(
-            "note: ranks are alike, so some stand for all {ranks}: {each}; `--unfolded` simulates every rank"
-        )
-    })
 }
 
 /// Warnings of faults that had no effect: a line for each, with the runs that it did not touch.
