@@ -468,7 +468,7 @@ pub(crate) struct BenchCollectiveArgs {
     #[arg(long, value_name = "EXECUTOR", default_value = executors::SIM.name(),
           value_parser = executors::named, help = on_any("The executor that carries plans out"))]
     pub(crate) on: &'static dyn Executor,
-    /// Plan and simulate every rank, where ranks of a large job that are alike would be planned and simulated once: timelines then have all of them.
+    /// Plan and simulate every rank, where ranks of a large job that are alike would be planned and simulated once.
     #[arg(long)]
     pub(crate) unfolded: bool,
     /// On `threads` and `mpi`: leave out checksums and the comparison of what is received with what was sent.

@@ -21,9 +21,12 @@ impl Job {
     }
 }
 
+/// Values of the longest shard from which on one value more or less is no difference: a part in ten thousand.
+const LEAST_UNEVEN: u64 = 10_000;
+
 impl Job {
     /// The same job with shards that are all as long as the longest one, where shards of a call differ by a value, because so many ranks do not share
-    /// its values evenly; `None` where some differ by more.
+    /// its values evenly; `None` where some differ by more, or are so short that a value counts.
     pub fn evened(&self) -> Option<Self> {
         let mut job = self.clone();
         for Segment { work, .. } in &mut job.segments {
@@ -33,12 +36,21 @@ impl Job {
             match kind {
                 CallKind::AllGather { bytes } | CallKind::ReduceScatter { bytes } => {
                     let most = bytes.iter().copied().max().unwrap_or(0);
-                    if bytes.iter().any(|&len| len + width < most) {
+                    let is_even = bytes.iter().all(|&len| len == most);
+                    if !is_even
+                        && (most < LEAST_UNEVEN * width || bytes.iter().any(|&len| len + width < most))
+                    {
                         return None;
                     }
                     bytes.fill(most);
                 }
-                CallKind::AllReduce { bytes } => *bytes = bytes.next_multiple_of(ranks * width),
+                CallKind::AllReduce { bytes } => {
+                    let even = bytes.next_multiple_of(ranks * width);
+                    if *bytes != even && even / ranks < LEAST_UNEVEN * width {
+                        return None;
+                    }
+                    *bytes = even;
+                }
                 CallKind::AllToAll { .. } | CallKind::Broadcast { .. } => {}
             }
         }

@@ -52,6 +52,7 @@ fn bench(args: &BenchCollectiveArgs) -> Result<CollectiveBench, CliError> {
         protocols: distinct(args.variants.iter().copied()),
         executor: args.on,
         verifies: !args.no_verify,
+        folds: !args.unfolded,
         memory: args.memory,
     })
 }

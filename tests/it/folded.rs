@@ -129,3 +129,25 @@ fn a_check_says_the_same_before_a_run() {
     assert_eq!(text.lines().filter(|line| line.starts_with("L* all-gather (12) ")).count(), 1, "{text}");
     assert!(!text.contains("L3 "), "{text}");
 }
+
+#[test]
+fn flows_that_share_nothing_and_short_shards_are_not_folded() {
+    let of = |model: &str, collective: &str, bytes: u32| {
+        format!(
+            r#"name = "call"
+cluster = {{ nodes = 9, gpus_per_node = 8, gpu_bandwidth = "400 GB/s", nic_bandwidth = "25 GB/s", latency_intra = "3 us", latency_inter = "7 us", model = "{model}" }}
+[workload]
+kind = "collective"
+collective = "{collective}"
+bytes_per_rank = "{bytes} B"
+[[variant]]
+name = "native"
+"#
+        )
+    };
+    let is_folded = |text: &str| ran(text, &["--no-verdict"]).text.contains("stand for all 72");
+    assert!(is_folded(&of("max-min", "all-to-all", 720_000)));
+    assert!(!is_folded(&of("alpha-beta", "all-to-all", 720_000)), "a flow has a link to itself there");
+    assert!(!is_folded(&of("max-min", "all-reduce", 148)), "some shards have a value more, some none");
+    assert!(is_folded(&of("max-min", "all-reduce", 72 * 2 * 20_000 + 2)));
+}

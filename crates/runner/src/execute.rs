@@ -5,7 +5,7 @@ mod error;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use zipwire_cluster::TransferStart;
+use zipwire_cluster::{NetworkModel, TransferStart};
 use zipwire_engine::EngineError;
 use zipwire_kernels::Device;
 use zipwire_payload::Payload;
@@ -402,6 +402,8 @@ pub(crate) fn folded(experiment: &Experiment, variant: &Variant) -> Option<Plan>
         && experiment.faults().is_empty()
         && experiment.drifts().is_empty()
         && experiment.start == TransferStart::Rendezvous
+        // Flows there have whole links, whatever else crosses these.
+        && experiment.model != NetworkModel::AlphaBeta
         && iterations.cycle.is_none();
     let symmetries = is_steady.then(|| experiment.topology.symmetries())?;
     let are_durations_alike = |symmetry: &Symmetry| {

@@ -202,7 +202,7 @@ impl Call<'_> {
         executors::settle(experiment, &[self.bench.executor]);
         let is_simulated = !self.bench.executor.capabilities().is_real;
         let shared = Shared::with_memory(self.bench.memory).verifying(self.bench.verifies);
-        let shared = Arc::new(shared.folding(is_simulated));
+        let shared = Arc::new(shared.folding(is_simulated && self.bench.folds));
         Prepared::with(experiment, shared, cancel).map_err(|error| self.failed(error))
     }
 

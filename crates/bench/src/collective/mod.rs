@@ -39,6 +39,8 @@ pub struct CollectiveBench {
     pub executor: &'static dyn Executor,
     /// Whether real runs compare what they receive with what was sent.
     pub verifies: bool,
+    /// Whether the simulator may plan and simulate ranks that are alike once.
+    pub folds: bool,
     /// Bytes of memory that a run may take; what the system could give by default.
     pub memory: Option<u64>,
 }

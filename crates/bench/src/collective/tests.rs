@@ -19,6 +19,7 @@ fn bench(preset: &str, (nodes, gpus): (u32, u32), protocol: Protocol) -> Collect
         executor: SIM,
         memory: None,
         verifies: true,
+        folds: true,
     }
 }
 
