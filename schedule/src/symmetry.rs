@@ -10,17 +10,6 @@ use crate::plan::{
 };
 use crate::{CallKind, Job, Rank, Segment, Work};
 
-impl Job {
-    /// Whether each rank contributes and gets what the rank that stands for it does, of as many bytes, from ranks that stand for the same.
-    ///
-    /// # Panics
-    /// If the symmetry is one of another number of ranks.
-    pub fn is_alike(&self, symmetry: &Symmetry) -> bool {
-        assert_eq!(symmetry.ranks(), self.rank_count, "the symmetry is one of the job's ranks");
-        self.segments.iter().all(|segment| is_segment_alike(segment, self.rank_count, symmetry))
-    }
-}
-
 /// Values of the longest shard from which on one value more or less is no difference: a part in ten thousand.
 const LEAST_UNEVEN: u64 = 10_000;
 
@@ -55,6 +44,15 @@ impl Job {
             }
         }
         Some(job)
+    }
+
+    /// Whether each rank contributes and gets what the rank that stands for it does, of as many bytes, from ranks that stand for the same.
+    ///
+    /// # Panics
+    /// If the symmetry is one of another number of ranks.
+    pub fn is_alike(&self, symmetry: &Symmetry) -> bool {
+        assert_eq!(symmetry.ranks(), self.rank_count, "the symmetry is one of the job's ranks");
+        self.segments.iter().all(|segment| is_segment_alike(segment, self.rank_count, symmetry))
     }
 }
 

@@ -540,8 +540,8 @@ impl Iteration<'_> {
         let sizes = received.filter_map(|(chunk, size)| {
             issued.iter().find_map(|&(origin, op)| {
                 let machine = &self.hosts[origin.index()].machine;
-                let given = machine.library(op).inputs.listed().iter();
-                let given = given.clone().find(|share| self.is_image(chunk, share.chunk))?;
+                let mut given = machine.library(op).inputs.listed().iter();
+                let given = given.find(|share| self.is_image(chunk, share.chunk))?;
                 Some((size, machine.size(given.content.brings()?)?))
             })
         });
@@ -552,7 +552,7 @@ impl Iteration<'_> {
     fn is_image(&self, chunk: Chunk, of: Chunk) -> bool {
         let symmetry = &self.setup.plan.symmetry;
         let image = Chunk { origin: symmetry.member(chunk.origin), ..chunk };
-        chunk == of || symmetry.alike() > 1 && chunk.destination.is_none() && image == of
+        image == of && (chunk.destination.is_none() || symmetry.alike() == 1)
     }
 
     /// The library has done what it was called for; the host knows of sizes later.

@@ -54,7 +54,10 @@ pub enum SimError {
         waiting: Vec<(Rank, Vec<OpId>)>,
     },
     /// Ranks that are alike by their programs are not while a call of the library moves something beside others.
-    #[error("ranks are not alike while a call of the library moves something beside others")]
+    #[error(
+        "a moment in which ranks are not alike: a call of the library asks links that are alike for unlike amounts while something else moves\n\
+         help: `--unfolded` simulates every rank"
+    )]
     Unlike,
     /// A rank failed, and with it the run.
     #[error(transparent)]

@@ -23,6 +23,7 @@ use std::io::{Write, stdout};
 use std::path::Path;
 
 use serde::Serialize;
+use zipwire::Prepared;
 use zipwire::codec::DType;
 use zipwire::scenarios::{Experiment, Scenario, ScenarioError, Source, load, load_real, open};
 use zipwire::traces::escaped;
@@ -101,11 +102,13 @@ fn print_json(value: &impl Serialize) -> Result<(), CliError> {
     Ok(out.flush()?)
 }
 
-/// Note of the ranks that stand for all `ranks`, by variant, of which it is given how many ranks each stands for.
-fn folded_note<'a>(ranks: u32, variants: impl Iterator<Item = (&'a str, u32)>) -> Option<String> {
+/// Note of the ranks that stand for all, by variant, where some do.
+fn folded_note(prepared: &Prepared<'_>) -> Option<String> {
+    let ranks = prepared.experiment().topology.ranks();
     let mut by_alike: Vec<(u32, Vec<String>)> = Vec::new();
-    for (name, alike) in variants.filter(|(_, alike)| *alike > 1) {
-        let name = format!("`{name}`");
+    let folded = || prepared.variants().filter(|(_, planned)| planned.plan.symmetry.alike() > 1);
+    for (variant, planned) in folded() {
+        let (alike, name) = (planned.plan.symmetry.alike(), format!("`{}`", variant.name));
         match by_alike.iter_mut().find(|(other, _)| *other == alike) {
             Some((_, names)) => names.push(name),
             None => by_alike.push((alike, vec![name])),
@@ -117,8 +120,13 @@ fn folded_note<'a>(ranks: u32, variants: impl Iterator<Item = (&'a str, u32)>) -
         format!("{members} in {}", names.join(", "))
     });
     let each = each.collect::<Vec<_>>().join("; ");
+    let evened = if folded().any(|(_, planned)| planned.is_evened) {
+        ", with shards that differ by a value as equal"
+    } else {
+        ""
+    };
     (!each.is_empty()).then(|| {
-        format!("note: ranks are alike, so some stand for all {ranks}: {each}; `run --unfolded` simulates every rank")
+        format!("note: ranks are alike, so some stand for all {ranks}: {each}{evened}; `run --unfolded` simulates every rank")
     })
 }
 

@@ -42,6 +42,9 @@ struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     serving: Option<ServingReport>,
     variants: Vec<VariantReport>,
+    /// Which ranks stand for all; beside the tables only.
+    #[serde(skip)]
+    note: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sweep: Option<SweepReport>,
 }
@@ -97,8 +100,7 @@ fn check(args: &ScenarioArgs, memory: Option<u64>, json: bool, cancel: &Cancel) 
         return print_json(&report);
     }
     print(text(&report))?;
-    let members = report.variants.iter().map(|variant| (&*variant.name, variant.ranks_alike.unwrap_or(1)));
-    folded_note(report.ranks, members).into_iter().for_each(|note| say!("{note}"));
+    report.note.iter().for_each(|note| say!("{note}"));
     say_warnings(&experiment);
     Ok(())
 }
@@ -213,6 +215,7 @@ fn report(experiment: &Experiment, memory: Option<u64>, cancel: &Cancel) -> Resu
         traffic: experiment.traffic().iter().map(traffic_report).collect(),
         serving: experiment.as_serving().map(ServingReport::of),
         variants: variants.collect(),
+        note: folded_note(&prepared),
         sweep: None,
     })
 }

@@ -6,7 +6,6 @@ use zipwire_engine::threads::Pace;
 use zipwire_payload::Payload;
 use zipwire_scenarios::ExperimentWork;
 use zipwire_schedule::{Deadlines, Lane, OpId, Rank};
-use zipwire_sim::SimError;
 use zipwire_timeline::{Metrics, Timeline};
 
 use crate::choices::costs;
@@ -89,14 +88,7 @@ impl<'a> Prepared<'a> {
             iterations: 0..iterations,
             conditions,
         };
-        match self.run_plan(executor, &run, cancel) {
-            // With all of them it is another plan.
-            Err(ExecuteError::Sim(_, SimError::Unlike)) => {
-                self.unfold(index, cancel)?;
-                self.run_own_plan(index, executor, iterations, conditions, cancel)
-            }
-            ran => ran,
-        }
+        self.run_plan(executor, &run, cancel)
     }
 
     /// Runs the plan of a variant with the faults of the scenario. Where deadlines notice them, a simulation without faults sets these; real links

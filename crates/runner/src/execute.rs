@@ -5,14 +5,13 @@ mod error;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use zipwire_cluster::{NetworkModel, TransferStart};
+use zipwire_cluster::TransferStart;
 use zipwire_engine::EngineError;
 use zipwire_kernels::Device;
 use zipwire_payload::Payload;
-use zipwire_scenarios::{CodecChoice, Experiment, ExperimentWork, Variant};
+use zipwire_scenarios::{Experiment, ExperimentWork, Variant};
 use zipwire_schedule::{
-    Capabilities, Checked, FailureKind, Fault, Job, Plan, Rank, Readiness, RunFailure, Symmetry,
-    TransferOrder,
+    Capabilities, Checked, FailureKind, Fault, Job, Plan, Readiness, RunFailure, TransferOrder,
 };
 use zipwire_sim::{Room, SizeCache, SizeTable};
 use zipwire_timeline::Timeline;
@@ -23,6 +22,7 @@ pub use self::error::ExecuteError;
 use crate::adaptive::Arms;
 use crate::choices::choices;
 use crate::executors::{FaultSupport, SIM};
+use crate::folded::Folded;
 use crate::memory::{self, Footprint, MemoryLimit};
 use crate::serving::{self, Served};
 use crate::simulate::Simulator;
@@ -39,27 +39,34 @@ pub struct Planned {
     pub plan: Arc<Plan>,
     /// Its digest.
     pub digest: String,
+    /// Whether shards that differ by a value count as equal in it, because some ranks stand for all.
+    pub is_evened: bool,
 }
 
 impl Planned {
     fn new(
         experiment: &Experiment,
         variant: &Variant,
-        folded: Option<Plan>,
+        folded: Option<Folded>,
         cancel: &Cancel,
     ) -> Result<Self, ExecuteError> {
         if cancel.is_cancelled() {
             return Err(ExecuteError::Cancelled);
         }
         let name = &variant.name;
-        let plan = tracing::info_span!("plan", variant = %name)
-            .in_scope(|| folded.unwrap_or_else(|| plan(experiment, variant)));
+        let (plan, own_job) = match folded {
+            Some(Folded { plan, job }) => (plan, Some(job)),
+            None => {
+                (tracing::info_span!("plan", variant = %name).in_scope(|| plan(experiment, variant)), None)
+            }
+        };
+        let mut is_evened = false;
         let digest = match &experiment.work {
             ExperimentWork::Serving(serving) => serving::digest(experiment, serving, variant),
             ExperimentWork::Iterations(iterations) => {
                 let _span = tracing::info_span!("check plan", variant = %name).entered();
-                let evened = (plan.symmetry.alike() > 1).then(|| iterations.job.evened()).flatten();
-                let job = evened.as_ref().unwrap_or(&iterations.job);
+                let job = own_job.as_ref().unwrap_or(&iterations.job);
+                is_evened = *job != iterations.job;
                 let checked = plan.validate_while(job, &|| !cancel.is_cancelled());
                 match checked.map_err(|error| ExecuteError::Plan(name.clone(), error))? {
                     Checked::Valid => plan.digest(),
@@ -67,7 +74,7 @@ impl Planned {
                 }
             }
         };
-        Ok(Self { plan: Arc::new(plan), digest })
+        Ok(Self { plan: Arc::new(plan), digest, is_evened })
     }
 }
 
@@ -193,15 +200,7 @@ impl<'a> Prepared<'a> {
         is_run: bool,
         cancel: &Cancel,
     ) -> Result<Self, ExecuteError> {
-        // Those are small, so their memory is known when they are there.
-        let folds = |variant: &Variant| {
-            let _span = tracing::info_span!("plan", variant = %variant.name).entered();
-            folded(experiment, variant)
-        };
-        let variants = experiment.variants.iter();
-        let folded: Vec<Option<Plan>> =
-            variants.map(|variant| shared.folds.then(|| folds(variant)).flatten()).collect();
-        let plan_bytes = check_memory(experiment, &folded, is_run, shared.memory)?;
+        let (plan_bytes, folded) = check_memory(experiment, &shared, is_run, cancel)?;
         let prepare = |(variant, folded)| Planned::new(experiment, variant, folded, cancel);
         let variants = experiment.variants.iter().zip(folded);
         let planned = variants.map(prepare).collect::<Result<_, ExecuteError>>()?;
@@ -215,16 +214,6 @@ impl<'a> Prepared<'a> {
             Some(index) => Err(ExecuteError::Fault { index }),
             None => Ok(prepared),
         }
-    }
-
-    /// Plans all ranks of a variant, whose ranks have turned out not to be alike.
-    ///
-    /// # Errors
-    /// If that takes too much memory.
-    pub(crate) fn unfold(&mut self, index: usize, cancel: &Cancel) -> Result<(), ExecuteError> {
-        check_memory(self.experiment, &[], true, self.shared.memory)?;
-        self.planned[index] = Planned::new(self.experiment, &self.experiment.variants[index], None, cancel)?;
-        Ok(())
     }
 
     /// Variants and their plans, in the scenario's order.
@@ -346,16 +335,17 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Refuses what does not fit into memory; bytes of the plans.
+/// Refuses what does not fit into memory; bytes of the plans, and those that are made already because some ranks stand for all.
 fn check_memory(
     experiment: &Experiment,
-    folded: &[Option<Plan>],
+    shared: &Shared,
     is_run: bool,
-    limit: MemoryLimit,
-) -> Result<u64, ExecuteError> {
-    let footprint = Footprint::of(experiment, folded, is_run, limit);
+    cancel: &Cancel,
+) -> Result<(u64, Vec<Option<Folded>>), ExecuteError> {
+    let limit = shared.memory;
+    let (footprint, folded) = Footprint::of(experiment, shared.folds.then_some(cancel), is_run, limit);
     if limit.allows(footprint.bytes()) {
-        return Ok(footprint.plans);
+        return Ok((footprint.plans, folded));
     }
     let Footprint { plans, check, timeline } = footprint;
     let variants = experiment.variants.len();
@@ -380,46 +370,6 @@ pub(crate) fn plan(experiment: &Experiment, variant: &Variant) -> Plan {
     }
     let choices = choices(experiment, variant);
     zipwire_schedule::plan_each(&iterations.job, &choices.iter().collect::<Vec<_>>())
-}
-
-/// The plan of a variant, not yet checked: folded, if that is wanted and ranks are alike.
-pub(crate) fn plan_of(experiment: &Experiment, variant: &Variant, folds: bool) -> Plan {
-    let folded = folds.then(|| folded(experiment, variant)).flatten();
-    folded.unwrap_or_else(|| plan(experiment, variant))
-}
-
-/// Ranks up to which a job is planned and simulated whole, and its timeline has all of them.
-const WHOLE_RANKS: u32 = 64;
-
-/// The plan of a variant with the programs of those ranks only that stand for others; `None` if ranks are not alike, or few, or it is not known that
-/// they stay so: then all of them are planned.
-pub(crate) fn folded(experiment: &Experiment, variant: &Variant) -> Option<Plan> {
-    let iterations = experiment.as_iterations().filter(|_| !variant.is_adaptive())?;
-    let job = &iterations.job;
-    let is_stated = |choice: &CodecChoice| choice.ratio.is_some();
-    let is_steady = job.rank_count > WHOLE_RANKS
-        && experiment.codec_of(variant).is_none_or(is_stated)
-        && experiment.faults().is_empty()
-        && experiment.drifts().is_empty()
-        && experiment.start == TransferStart::Rendezvous
-        // Flows there have whole links, whatever else crosses these.
-        && experiment.model != NetworkModel::AlphaBeta
-        && iterations.cycle.is_none();
-    let symmetries = is_steady.then(|| experiment.topology.symmetries())?;
-    let are_durations_alike = |symmetry: &Symmetry| {
-        (0..experiment.iterations).all(|iteration| {
-            let seconds = iterations.durations.of_iteration(iteration);
-            let segments = seconds.chunks(job.rank_count as usize);
-            let is_alike = |segment: &[f64]| {
-                let member = |rank: u32| symmetry.member(Rank(rank)).index();
-                (0..).zip(segment).all(|(rank, seconds)| *seconds == segment[member(rank)])
-            };
-            segments.clone().all(is_alike)
-        })
-    };
-    let symmetries: Vec<Symmetry> = symmetries.into_iter().filter(are_durations_alike).collect();
-    let choices = choices(experiment, variant);
-    zipwire_schedule::plan_folded(&job.evened()?, &choices.iter().collect::<Vec<_>>(), &symmetries)
 }
 
 /// A plan of all ranks in which they do nothing.

@@ -14,6 +14,7 @@ pub mod critical_path;
 mod drive;
 mod execute;
 pub mod executors;
+mod folded;
 pub mod launch;
 mod memory;
 mod output;

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::{Choice, Plan, PlanSize, WHOLE_PLAN_RANKS};
 
+use crate::Cancel;
 use crate::choices::choices;
 use crate::execute::plan;
+use crate::folded::Folded;
 
 /// Bytes that a span takes until it is written, with what a simulation keeps of its transfer: an All-to-All of 1024 ranks peaks at
 /// 195 for each beside the plan, in one burst, and at 110 in rounds.
@@ -178,30 +180,36 @@ pub(crate) struct Footprint {
 const CHECK_BYTES: u64 = 600;
 
 impl Footprint {
-    /// That of an experiment, as far as it fits into the limit: what does not is counted no further. `folded` are the plans of variants that are made
-    /// already, because they have few programs.
+    /// That of an experiment, as far as it fits into the limit: what does not is counted no further. With `folding`, unless that is cancelled, plans in
+    /// which some ranks stand for all are made at once, within the limit, and returned by variant: to count them is to make them.
     pub(crate) fn of(
         experiment: &Experiment,
-        folded: &[Option<Plan>],
+        folding: Option<&Cancel>,
         is_run: bool,
         limit: MemoryLimit,
-    ) -> Self {
-        let mut all = Self::default();
-        let none = std::iter::repeat(&None);
-        for (variant, folded) in experiment.variants.iter().zip(folded.iter().chain(none)) {
-            let arms = if variant.is_adaptive() { &variant.arms[..] } else { std::slice::from_ref(variant) };
+    ) -> (Self, Vec<Option<Folded>>) {
+        let (mut all, mut plans) = (Self::default(), Vec::new());
+        for variant in &experiment.variants {
             let before = all;
+            let with = |all: Self, size: &PlanSize| all.max(before.and(experiment, is_run, size));
+            let folded = folding.and_then(|cancel| {
+                let _span = tracing::info_span!("plan", variant = %variant.name).entered();
+                let allows = |size: &PlanSize| limit.allows(with(all, size).bytes());
+                Folded::of(experiment, variant, |size| allows(size) && !cancel.is_cancelled())
+            });
+            let arms = if variant.is_adaptive() { &variant.arms[..] } else { std::slice::from_ref(variant) };
             for arm in arms {
-                let with = |size: &PlanSize| all.max(before.and(experiment, is_run, size));
-                let goes_on = |size: &PlanSize| limit.allows(with(size).bytes());
-                let size = folded.as_ref().map_or_else(|| count(experiment, arm, goes_on), PlanSize::of);
-                all = with(&size);
+                let allows = |size: &PlanSize| limit.allows(with(all, size).bytes());
+                let of_plan = |folded: &Folded| PlanSize::of(&folded.plan);
+                let size = folded.as_ref().map_or_else(|| count(experiment, arm, allows), of_plan);
+                all = with(all, &size);
                 if !limit.allows(all.bytes()) {
-                    return all;
+                    return (all, plans);
                 }
             }
+            plans.push(folded);
         }
-        all
+        (all, plans)
     }
 
     /// Bytes that are taken at the same time.
@@ -241,7 +249,7 @@ fn count(experiment: &Experiment, variant: &Variant, goes_on: impl FnMut(&PlanSi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cancel, Prepared};
+    use crate::Prepared;
 
     /// A machine with these files.
     fn machine_with(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -325,9 +333,9 @@ mod tests {
     #[test]
     fn nothing_is_counted_beyond_the_limit() {
         let experiment = load(std::path::Path::new("../../scenarios/smoke/moe-dirichlet-2x2.toml"));
-        let whole = Footprint::of(&experiment, &[], true, MemoryLimit::Unknown);
+        let whole = Footprint::of(&experiment, None, true, MemoryLimit::Unknown).0;
         let limit = MemoryLimit::Stated(whole.bytes() / 4);
-        let part = Footprint::of(&experiment, &[], true, limit);
+        let part = Footprint::of(&experiment, None, true, limit).0;
         assert!(!limit.allows(part.bytes()) && part.bytes() < whole.bytes(), "{part:?} of {whole:?}");
         assert!(MemoryLimit::Stated(whole.bytes()).allows(whole.bytes()));
     }

@@ -9,8 +9,9 @@ use zipwire_sim::{FrameSizes, Room, SimError, SizeCache, SizeTable};
 use zipwire_timeline::{Metrics, Timeline};
 
 use crate::choices::{costs, travel_alike};
-use crate::execute::plan_of;
+use crate::execute::plan;
 use crate::executors::RunConditions;
+use crate::folded::Folded;
 use crate::{Cancel, ExecuteError, Prepared, SIMULATED};
 
 /// Simulator of an experiment, shared by all of its simulations.
@@ -108,8 +109,10 @@ impl Prepared<'_> {
     ) -> Result<f64, ExecuteError> {
         let is_planned =
             travel_alike((self.experiment, &self.experiment.variants[index]), (changed, variant));
+        let folded = || Folded::of(changed, variant, |_| !cancel.is_cancelled()).map(|folded| folded.plan);
         let folds = self.shared.folds;
-        let anew = (!is_planned).then(|| plan_of(changed, variant, folds));
+        let anew =
+            (!is_planned).then(|| folds.then(folded).flatten().unwrap_or_else(|| plan(changed, variant)));
         let timeline = self.simulate_as(changed, variant, index, anew.as_ref(), cancel)?;
         Ok(Metrics::of(&timeline, self.planned(index).plan.bytes_raw()).iteration_s.mean)
     }
@@ -139,12 +142,6 @@ impl Prepared<'_> {
         let (simulator, planned) = self.simulator(cancel);
         let plan = anew.unwrap_or(&planned[index].plan);
         let mut simulator = Simulator { experiment, ..simulator };
-        let mut run = |plan: &Plan| {
-            simulator.run(variant, plan, 0..experiment.iterations, RunConditions::NONE, &FiredFaults::new(0))
-        };
-        match run(plan) {
-            Err(ExecuteError::Sim(_, SimError::Unlike)) => run(&crate::execute::plan(experiment, variant)),
-            ran => ran,
-        }
+        simulator.run(variant, plan, 0..experiment.iterations, RunConditions::NONE, &FiredFaults::new(0))
     }
 }

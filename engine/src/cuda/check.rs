@@ -128,11 +128,12 @@ fn of_frames(
 /// Bytes that kernels take, if signs and mantissas are apart from the frames of an op: if it encodes and if it decodes them.
 fn of_parts(plan: &Plan, batch: &Batch) -> [u64; 2] {
     let spec = plan.codec.as_ref().expect("coded plans name their codec");
-    let apart = batch.blocks.iter().filter(|block| block.sign_mantissa.len > 0);
-    let lens = apart.map(|block| {
+    if !batch.is_apart() {
+        return [0; 2];
+    }
+    let lens = batch.blocks.iter().map(|block| {
         let count = block.values.len / batch.dtype.width() as u64;
         Coder::apart_lens(spec, batch.dtype, count)
     });
-    lens.fold([0; 2], |[encode, decode], [more, most]| [encode + more, decode + most])
-        .map(|len| if len > 0 { len + 2 * ROUNDING } else { 0 })
+    lens.fold([2 * ROUNDING; 2], |[encode, decode], [more, most]| [encode + more, decode + most])
 }

@@ -326,9 +326,8 @@ fn launch(
     let split = |batch: &Batch| -> Vec<Block> { batch.blocks.iter().map(block).collect() };
     // Frames whose signs and mantissas travel by themselves: all of a batch, or none.
     let apart = |batch: &Batch| -> Vec<Apart> {
-        let frames = batch.blocks.iter().filter(|block| block.sign_mantissa.len > 0);
         let apart = |of: &plan::Block| Apart { block: block(of), sign_mantissa: place(&of.sign_mantissa) };
-        frames.map(apart).collect()
+        batch.blocks.iter().map(apart).collect()
     };
     // Frames without a static section.
     let compact = |batch: &Batch| -> Vec<CompactBlock> {

@@ -13,6 +13,7 @@ mod protocols;
 mod reduction;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use zipwire_codec::{CHUNK_ALIGN, Codec, DType, Layout, Spec};
@@ -50,24 +51,47 @@ pub fn plan(job: &Job, choice: &Choice) -> Plan {
 /// does not have ([`Work::algorithms`]; [`Algorithm::PaddedRing`] only with a coded protocol), if tokens are not
 /// those that the bytes of a call count, or if coded flows are no whole values: resolve scenarios first.
 pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
-    Planner::new(job, choices).plan(Symmetry::none(job.rank_count), BTreeMap::new())
+    let planner = Planner::new(job, choices);
+    let programs = (0..job.rank_count).map(|rank| Arc::new(planner.program(Rank(rank))));
+    planner.plan(Symmetry::none(job.rank_count), programs.collect())
 }
 
 /// [`plan_each`] with programs of the ranks that stand for others under the first of some symmetries under which ranks are alike, as far as a few of them
-/// show: in what they contribute and get, and in their programs. `None` if they are alike under none.
+/// show: in what they contribute and get, and in their programs. `None` if they are alike under none, or `goes_on`, which is asked after each program with
+/// the size so far, says no.
 ///
 /// # Panics
 /// In the same cases as [`plan_each`], and if a symmetry is one of another number of ranks.
-pub fn plan_folded(job: &Job, choices: &[&Choice], symmetries: &[Symmetry]) -> Option<Plan> {
-    let follows = |choice: &&Choice| choice.order.reorders() || choice.order.follows_peers();
-    if choices.iter().any(follows) {
+pub fn plan_folded(
+    job: &Job,
+    choices: &[&Choice],
+    symmetries: &[Symmetry],
+    mut goes_on: impl FnMut(&PlanSize) -> bool,
+) -> Option<Plan> {
+    if choices.iter().any(|choice| choice.order.reorders()) {
         return None;
     }
     let planner = Planner::new(job, choices);
-    let symmetries = symmetries.iter().filter(|symmetry| job.is_alike(symmetry));
-    symmetries.copied().find_map(|symmetry| {
-        let mut known = BTreeMap::new();
-        planner.treats_alike(&symmetry, &mut known).then(|| planner.plan(symmetry, known))
+    symmetries.iter().filter(|symmetry| job.is_alike(symmetry)).find_map(|symmetry| {
+        let (mut size, mut members) = (PlanSize::default(), BTreeMap::new());
+        let mut make = |rank: Rank| {
+            let program = planner.program(rank);
+            program.ops.iter().for_each(|op| size.add(&op.kind));
+            goes_on(&size).then(|| Arc::new(program))
+        };
+        for rank in symmetry::compared(symmetry) {
+            let member = symmetry.member(rank);
+            let of = match members.entry(member) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(unknown) => unknown.insert(make(member)?),
+            };
+            if !symmetry::is_image(&planner.program(rank), of, symmetry) {
+                return None;
+            }
+        }
+        let all = (0..symmetry.members()).map(Rank);
+        let programs = all.map(|rank| members.remove(&rank).or_else(|| make(rank)));
+        Some(planner.plan(*symmetry, programs.collect::<Option<_>>()?))
     })
 }
 
@@ -82,10 +106,8 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// The plan, of programs that are known already and new ones.
-    fn plan(&self, symmetry: Symmetry, mut known: BTreeMap<Rank, Program>) -> Plan {
+    fn plan(&self, symmetry: Symmetry, programs: Vec<Arc<Program>>) -> Plan {
         let Self { job, choices, .. } = self;
-        let program = |rank| Arc::new(known.remove(&rank).unwrap_or_else(|| self.program(rank)));
         let protocol = |(segment, choice): (&Segment, &&Choice)| {
             let has_one = segment.work.is_collective() || is_coded(segment, choice);
             has_one.then_some(choice.protocol)
@@ -96,7 +118,7 @@ impl Planner<'_> {
             codec: self.spec.cloned(),
             segments: job.segments.iter().map(|segment| Arc::clone(&segment.name)).collect(),
             symmetry,
-            programs: (0..symmetry.members()).map(Rank).map(program).collect(),
+            programs,
         }
     }
 
@@ -104,15 +126,6 @@ impl Planner<'_> {
         let mut builder = ProgramBuilder::new(rank);
         self.build_program(&mut builder);
         builder.finish()
-    }
-
-    /// Whether programs of some ranks are those of their members, translated; these are then known.
-    fn treats_alike(&self, symmetry: &Symmetry, known: &mut BTreeMap<Rank, Program>) -> bool {
-        symmetry::compared(symmetry).all(|rank| {
-            let member = symmetry.member(rank);
-            let of = known.entry(member).or_insert_with(|| self.program(member));
-            symmetry::is_image(&self.program(rank), of, symmetry)
-        })
     }
 }
 

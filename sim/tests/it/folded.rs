@@ -3,18 +3,20 @@
 use std::collections::{BTreeMap, HashMap};
 
 use ndarray::Array2;
+use zipwire_cluster::library::{Generation, LibraryModel};
 use zipwire_cluster::{
     CodecCost, CrossRail, DeclaredCost, Fabric, FatTree, HostCost, LibraryCost, Rail, Topology, Uplink,
 };
+use zipwire_codec::DType;
 use zipwire_schedule::plan::{Plan, PlanSize};
 use zipwire_schedule::{
-    Algorithm, Choice, CostModel, Durations, Job, Order, Protocol, Rank, Work, plan_each, plan_folded,
+    Algorithm, CallKind, Choice, CostModel, Durations, Job, Order, Protocol, Rank, Segment, Slot, Work,
+    plan_each, plan_folded,
 };
-use zipwire_sim::{FrameSizes, SimSetup, run};
+use zipwire_sim::{FrameSizes, SimError, SimSetup, run};
 use zipwire_timeline::{Metrics, Span, Timeline};
 
-use crate::common::{all_to_all, call, job, nodes, setup, start};
-use zipwire_schedule::CallKind;
+use crate::common::{all_to_all, assert_close, call, job, nodes, setup, start};
 
 fn clusters() -> Vec<Topology> {
     let plain = || nodes(4, 4, [50e9, 10e9], [2e-6, 5e-6]);
@@ -33,10 +35,15 @@ fn clusters() -> Vec<Topology> {
     ]
 }
 
-/// Two calls with a phase in front of each, the second one in the background.
+/// Two calls at a time, on either channel, of buffers of their own.
 fn job_of(ranks: u32, work: &Work) -> Job {
-    let mut job = job(ranks, [("start", start()), ("first", work.clone()), ("second", work.clone())]);
-    job.segments[2] = job.segments[2].clone().in_background();
+    let mut other = work.clone();
+    if let Work::Call { input, output, .. } = &mut other {
+        (*input, *output) = (Slot(2), Slot(3));
+    }
+    let mut job = job(ranks, [("start", start()), ("first", work.clone())]);
+    job.slots.extend(["other in", "other out"]);
+    job.segments.push(Segment::new("second", other).in_background());
     job
 }
 
@@ -117,7 +124,7 @@ fn members_do_what_they_do_among_all() {
             for choice in choices(&work, topology.gpus_per_node) {
                 let each: Vec<&Choice> = vec![&choice; 3];
                 let whole = plan_each(&job, &each);
-                let Some(folded) = plan_folded(&job, &each, &symmetries) else {
+                let Some(folded) = plan_folded(&job, &each, &symmetries, |_| true) else {
                     *folded_by.entry(1).or_default() += 1;
                     continue;
                 };
@@ -156,4 +163,61 @@ fn members_do_what_they_do_among_all() {
     }
     println!("{folded_by:?}");
     assert!(folded_by[&16] > 100 && folded_by[&4] > 100, "{folded_by:?}");
+}
+
+/// The leaves of a library's trees have less to do than their inner nodes. That is no matter while nothing else moves.
+#[test]
+fn a_call_of_unlike_links_is_alone_or_ends_the_run() {
+    let topology = Topology { nics_per_node: 4, ..nodes(4, 4, [400e9, 50e9], [2e-6, 5e-6]) };
+    let model = LibraryModel { hardware: topology.hardware(), constants: Generation::Hopper.constants() };
+    let library = LibraryCost { model: Some(model), ..LibraryCost::default() };
+    let durations = Durations::zeros(1, 3, topology.ranks());
+    let seconds = |with: Option<&Work>| {
+        let by_library = Choice { algorithm: Some(Algorithm::Library), ..Choice::of(Protocol::Native, None) };
+        let straight = Choice::of(Protocol::Native, None);
+        let reduced = call(CallKind::AllReduce { bytes: 1 << 20 });
+        let mut job = job(topology.ranks(), [("start", start()), ("sums", reduced)]);
+        let mut choices = vec![&straight, &by_library];
+        if let Some(work) = with {
+            job.slots.extend(["other in", "other out"]);
+            job.segments.push(Segment::new("others", work.clone()).in_background());
+            choices.push(&straight);
+        }
+        let [whole, folded] = [
+            plan_each(&job, &choices),
+            plan_folded(&job, &choices, &topology.symmetries(), |_| true).unwrap(),
+        ];
+        let costs = CostModel { host: HostCost { library, ..HostCost::default() }, codec: None };
+        let simulate = |plan: &Plan| run(&SimSetup { costs, ..setup(plan, &topology, &durations) }, &|| true);
+        (
+            simulate(&folded).map(|timeline| timeline.iterations[0].length_s),
+            simulate(&whole).unwrap().iterations[0].length_s,
+        )
+    };
+    let (folded_s, whole_s) = seconds(None);
+    assert_close(folded_s.unwrap(), whole_s);
+    // Of buffers of their own, so nothing waits.
+    let kind = CallKind::AllToAll { bytes: Array2::from_elem((16, 16), 1 << 20), tokens: None };
+    let beside = Work::of_call(DType::Bf16, [Slot(2), Slot(3)], kind);
+    let error = seconds(Some(&beside)).0.unwrap_err();
+    assert!(matches!(error, SimError::Unlike), "{error}");
+    assert!(error.to_string().contains("help: `--unfolded`"), "{error}");
+}
+
+#[test]
+fn a_plan_ends_with_the_first_program_that_is_too_much() {
+    let topology = Topology { nics_per_node: 2, ..nodes(4, 4, [50e9, 10e9], [2e-6, 5e-6]) };
+    let job = job_of(16, &call(CallKind::AllGather { bytes: vec![1 << 20; 16] }));
+    let choice = Choice::of(Protocol::StaticFirst, Some("window7".parse().unwrap()));
+    let planned = |most: u32| {
+        let mut asked = 0;
+        let plan = plan_folded(&job, &[&choice; 3], &topology.symmetries(), |size| {
+            asked += 1;
+            assert!(size.bytes() > 0);
+            asked <= most
+        });
+        (plan.map(|plan| plan.programs.len()), asked)
+    };
+    assert_eq!(planned(4), (Some(4), 4));
+    assert_eq!(planned(2), (None, 3));
 }

@@ -67,8 +67,7 @@ pub(super) fn run(
     }
     let verdict =
         explains.then(|| explain(args, &mut compared.executors, &mut prepared, cancel)).transpose()?;
-    let plans = prepared.variants().map(|(variant, planned)| (&*variant.name, planned.plan.symmetry.alike()));
-    let folded = folded_note(experiment.topology.ranks(), plans);
+    let folded = folded_note(&prepared);
     drop(prepared);
     let executors_run = compared.executors;
     let summary = Summary { verdict, ..Summary::new(&experiment.name, experiment.seed, executors_run) };

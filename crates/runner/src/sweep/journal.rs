@@ -25,7 +25,7 @@ pub(crate) const NAME: &str = "sweep.partial.jsonl";
 /// How the first line begins.
 const BEGIN: &[u8] = b"{\"sweep_journal\":";
 /// Version of the format.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 /// Time after which lines are on the device, if others follow.
 const SYNCED_AFTER: Duration = Duration::from_secs(1);
 /// Text before the checksum, between it and `line`, and behind that.
@@ -50,6 +50,9 @@ pub(crate) struct Header {
     timelines: bool,
     /// Whether rows say what explains them.
     explains: bool,
+    /// Whether ranks that are alike are simulated once.
+    #[serde(default)]
+    folds: bool,
 }
 
 /// The content of a line of a point.
@@ -125,6 +128,7 @@ impl Header {
             variants: setup.variants.to_vec(),
             timelines: setup.timelines,
             explains: setup.explains,
+            folds: setup.folds,
         }
     }
 
@@ -145,6 +149,7 @@ impl Header {
             ("the list of executors", self.executors == other.executors),
             ("the list of variants", self.variants == other.variants),
             ("`--timelines`", self.timelines == other.timelines),
+            ("`--unfolded`", self.folds == other.folds),
             ("`--no-verdict`", self.explains == other.explains),
             ("the scenario, or a file that it names,", self == other),
         ];

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::journal::Journal;
 
 /// Metrics: the column, which names the unit, and where `summary.json` has them.
-const COLUMNS: [(&str, &str); 47] = [
+const COLUMNS: [(&str, &str); 48] = [
     ("iteration_mean_s", "/iteration_s/mean"),
     ("iteration_sd_s", "/iteration_s/sd"),
     ("iteration_min_s", "/iteration_s/min"),
@@ -57,6 +57,7 @@ const COLUMNS: [(&str, &str); 47] = [
     ("is_overloaded", "/requests/is_overloaded"),
     ("verified", "/verified"),
     ("plan_digest", "/plan_digest"),
+    ("ranks_alike", "/ranks_alike"),
 ];
 
 #[derive(Serialize)]
