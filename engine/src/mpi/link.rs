@@ -71,7 +71,7 @@ pub(super) struct Link {
     /// A longer pause between two polls means that this process was suspended.
     stands_still_after: Duration,
     /// How long this process was suspended, if it was.
-    pub(super) stood_still: Option<Duration>,
+    stood_still: Option<Duration>,
     pub(super) ended: Option<Ended>,
     pub(super) is_over: bool,
 }
@@ -263,13 +263,20 @@ impl Link {
         (Channel::Calls, place * self.segments + key.segment.0)
     }
 
-    /// Polls the connection and handles completed messages; whether there were any.
-    pub(super) fn advance(&mut self) -> Result<bool, Ended> {
+    /// How long this process was suspended, if it was, up to this moment: whoever reports a failure asks, as a process that was stopped
+    /// inside a call of MPI goes on behind its last poll.
+    pub(super) fn suspension(&mut self) -> Option<Duration> {
         let since = self.looked.elapsed();
         self.looked += since;
         if since > self.stands_still_after {
             self.stood_still = Some(since);
         }
+        self.stood_still
+    }
+
+    /// Polls the connection and handles completed messages; whether there were any.
+    pub(super) fn advance(&mut self) -> Result<bool, Ended> {
+        self.suspension();
         self.stay_alive()?;
         let mut done = std::mem::take(&mut self.done);
         let tested = self.endpoint.test(&mut done);

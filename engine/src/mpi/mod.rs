@@ -269,7 +269,7 @@ impl World {
 
     /// Notes how a run has failed, or that this process was suspended while others waited for it.
     fn note_failure(&self, how: &str, what: &str) {
-        let stood_still = self.shared.with(|link| link.stood_still);
+        let stood_still = self.shared.with(Link::suspension);
         self.shared.note(|| match stood_still {
             Some(time) => format!("stood still for {:.1} s, and failed {what}", time.as_secs_f64()),
             None => format!("{how} {what}"),

@@ -135,7 +135,7 @@ impl Meeting for MpiRank {
 
     fn gather(&mut self, mut report: RankReport) -> Option<Vec<RankReport>> {
         self.assert_rank();
-        if let (Some(end), Some(time)) = (&mut report.failed, self.shared.with(|link| link.stood_still)) {
+        if let (Some(end), Some(time)) = (&mut report.failed, self.shared.with(Link::suspension)) {
             let why = format!("for {:.1} s, as it was stopped, or its host was", time.as_secs_f64());
             end.failure = Failure::new(self.rank, None, FailureKind::StoodStill, why);
         }
