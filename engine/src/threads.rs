@@ -78,7 +78,11 @@ mod tests {
     #[test]
     fn ranks_that_are_to_run_different_plans_run_nothing() {
         let bytes = ndarray::Array2::from_elem((3, 3), 64);
-        let work = Work::of_call(DType::Bf16, [Slot(0), Slot(1)], CallKind::AllToAll { bytes, tokens: None });
+        let work = Work::of_call(
+            DType::Bf16,
+            [Slot(0), Slot(1)],
+            CallKind::AllToAll { bytes: bytes.into(), tokens: None },
+        );
         let segments = vec![Segment::new("call", work)];
         let job = Job { name: "collective", rank_count: 3, slots: vec!["in", "out"], segments };
         let plan = plan(&job, &Choice::of(Protocol::Native, None));

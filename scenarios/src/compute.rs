@@ -64,9 +64,9 @@ const BACKWARD_PER_FORWARD: f64 = 2.0;
 keys! { pub(crate) static KEYS =
     expert: f64 = time(), "time of the expert computation of a layer at mean load, forward; `moe` and `moe-training`";
     attention: f64 = time(), "time of the rest of a layer, forward; `moe-training`";
-    layer: f64 = time(), "time of a layer, forward; `fsdp`, `dp` and `tp`";
+    layer: f64 = time(), "time of a layer, forward; `fsdp`, `dp`, `tp` and `training`";
     dense: f64 = compute_rate(), "speed of everything but the routed experts; training, and `serving`, where it is that of all";
-    expert_gemm: f64 = compute_rate(), "speed of the routed experts; `moe-training`";
+    expert_gemm: f64 = compute_rate(), "speed of the routed experts; `moe-training` and `training`, where it is that of the rest by default";
     floor_forward: f64 = time(), "least time of a layer without its routed experts, forward; none by default";
     floor_backward: f64 = time(), "the same, backward";
     head: f64 = time(), "time of embedding, head and loss, forward and backward; that of the head's operations by default";
@@ -91,6 +91,16 @@ static EXPERTS: Keys<'static> = &[
     KEYS.noise,
 ];
 /// Keys for layers that every rank computes alike.
+/// Keys for layers of either kind.
+static ALL_LAYERS: Keys<'static> = &[
+    KEYS.layer,
+    KEYS.dense,
+    KEYS.expert_gemm,
+    KEYS.floor_forward,
+    KEYS.floor_backward,
+    KEYS.head,
+    KEYS.noise,
+];
 static LAYERS: Keys<'static> =
     &[KEYS.layer, KEYS.dense, KEYS.floor_forward, KEYS.floor_backward, KEYS.head, KEYS.noise];
 
@@ -129,6 +139,19 @@ impl Compute {
         let table = field.table(LAYERS)?;
         table.check(&Self::rules(KEYS.layer))?;
         Self::read(&table, KEYS.layer, None)
+    }
+
+    /// Reads the table for layers of either kind; routed experts have the speed of the rest, if none of their own is given.
+    pub(crate) fn of_all(field: &Field<'_>) -> Result<Self> {
+        let table = field.table(ALL_LAYERS)?;
+        table.check(&Self::rules(KEYS.layer))?;
+        let experts = table.get(KEYS.expert_gemm)?.map(Speed::FlopsPerS);
+        Self::read(&table, KEYS.layer, experts)
+    }
+
+    /// Schema of the table that [`of_all`](Self::of_all) accepts.
+    pub(crate) fn schema_of_all() -> Schema {
+        table(ALL_LAYERS).with(Self::rules(KEYS.layer))
     }
 
     /// `explicit` is the key of the time of a layer's dense part. Without a speed of their own, experts have that of the

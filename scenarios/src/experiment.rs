@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use zipwire_cluster::library::Hardware;
-use zipwire_cluster::{HostCost, NetworkModel, Topology, TransferStart};
+use zipwire_cluster::{HostCost, NetworkModel, Part, Topology, TransferStart};
 use zipwire_codec::DType;
 use zipwire_payload::Payload;
 use zipwire_schedule::{CallKind, Fault, Job, Segment, Slack, SumType, TokenMap, Work};
@@ -177,7 +177,8 @@ pub(crate) fn resolve(
     let workload_field = table.need_field(KEYS.workload)?;
     let kind = Kind::read(&workload_field)?;
     let compute = compute(&table, kind)?;
-    let context = workload::Context { files, seed, iterations, ranks, gpu_memory, compute };
+    let context =
+        workload::Context { files, seed, iterations, ranks, topology: &topology, gpu_memory, compute };
     let workload = workload::read(kind, &workload_field, &context)?;
 
     let codec = table.field(KEYS.codec).map(|field| codec::read(&field, &codec_speeds, files)).transpose()?;
@@ -405,8 +406,9 @@ fn check_codec(
 /// Whether a codec of differences has something to take them from, in every call that it codes.
 fn check_base(choice: &CodecChoice, header: &Place, user: &ParsedVariant, workload: &Workload) -> Result<()> {
     let codec = choice.spec.to_string();
-    let works = || workload.work.segments().iter().map(|segment| &segment.work);
-    if works().any(|work| work.is_reduction() && user.variant.protocol_of(work).is_coded()) {
+    let segments = || workload.work.segments().iter();
+    let works = || segments().map(|segment| &segment.work);
+    if segments().any(|segment| segment.work.is_reduction() && user.variant.protocol_of(segment).is_coded()) {
         let has_others = works().any(|work| work.is_collective() && !work.is_reduction());
         let problem = PayloadProblem::SumBase { codec, has_others };
         return Err(problem.at(user.protocol.clone()).with(header.clone(), "the codec"));
@@ -491,6 +493,11 @@ impl Experiment {
         let stated = self.codec_of(variant).and_then(|choice| choice.ratio);
         let drifts = self.drifts().iter().filter(|_| variant.codec.is_none());
         stated.into_iter().chain(drifts.filter_map(|drift| drift.ratio)).reduce(f64::max)
+    }
+
+    /// Part of the cluster that the first group of a segment's ranks has, as have the others; `None` if nodes do not share it evenly.
+    pub fn part(&self, segment: &Segment) -> Option<Part> {
+        self.topology.part(&segment.groups(self.topology.ranks()).group(0))
     }
 
     /// Bytes that each communication segment moves in one iteration; none of serving.

@@ -21,6 +21,7 @@ impl Problem {
             Self::Graph(problem) => Some(problem.help()),
             Self::Payload(problem) => problem.help(),
             Self::Flow(problem) => problem.help(),
+            Self::Parallel(problem) => Some(problem.help()),
             Self::Table(problem) => problem.help(),
             Self::Serving(problem) => problem.help(),
             Self::Parcel(problem) => Some(problem.help()),

@@ -96,6 +96,9 @@ pub enum Problem {
     /// Heads of queries that tensor parallelism cannot deal out.
     #[error("{heads} heads of attention cannot be split over {ranks} GPUs")]
     Heads { heads: u32, ranks: u32 },
+    /// Dimensions that ranks cannot have.
+    #[error(transparent)]
+    Parallel(#[from] ParallelProblem),
     /// Weights of one GPU, and its memory.
     #[error(
         "{} of weights for each GPU, whose memory has {}",
@@ -196,6 +199,83 @@ pub enum Problem {
     /// A parcel from one host to others.
     #[error(transparent)]
     Parcel(ParcelProblem),
+}
+
+/// Why ranks cannot share a model so.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParallelProblem {
+    #[error("{} are {} ranks, and the cluster has {ranks}", product(sizes), sizes.iter().map(|(_, size)| u128::from(*size)).product::<u128>())]
+    Ranks { sizes: [(&'static str, u32); 4], ranks: u32 },
+    #[error("{ep} ranks cannot share experts: `tp` x `cp` are {inner}, and with `dp` {all}")]
+    Experts { ep: u32, inner: u32, all: u32 },
+    #[error("{experts} experts cannot be split over {ep} ranks")]
+    UnevenExperts { experts: u32, ep: u32 },
+    #[error("replicas that share nothing are all alike: `replicate` means nothing")]
+    NothingToReplicate,
+    #[error("`dualpipe` needs an even number of stages, and `pp` is {stages}")]
+    OddStages { stages: u32 },
+    #[error(
+        "schedule `{schedule}` of {stages} stages needs {needed} micro-batches, and there are {micro_batches}"
+    )]
+    MicroBatches {
+        schedule: &'static str,
+        stages: u32,
+        micro_batches: u32,
+        needed: &'static str,
+        example: u32,
+    },
+    #[error("{layers} layers cannot be split into {parts} parts")]
+    Layers { layers: u32, parts: u32 },
+    #[error("a sequence of {tokens} tokens cannot be split over {ranks} ranks")]
+    Tokens { tokens: u64, ranks: u32 },
+    #[error("the order is of all dimensions, each once")]
+    Order { all: Vec<&'static str> },
+    #[error("in this order the ranks of `{what}` do not follow one another")]
+    Apart { what: &'static str },
+    #[error("{size} ranks of `{what}` have unequal parts of nodes of {gpus} GPUs")]
+    Uneven { what: &'static str, size: u32, gpus: u32 },
+    #[error("weights, gradients and optimizer states take {} of each GPU, whose memory has {}", gigabytes(*needed), gigabytes(*memory))]
+    Memory { needed: u64, memory: u64 },
+}
+
+/// For instance `tp = 2 x cp = 1`.
+fn product(sizes: &[(&'static str, u32)]) -> String {
+    let all: Vec<String> = sizes.iter().map(|(name, size)| format!("`{name}` {size}")).collect();
+    all.join(" x ")
+}
+
+impl ParallelProblem {
+    /// The remedy.
+    pub fn help(&self) -> String {
+        match self {
+            Self::Ranks { sizes, ranks } => {
+                let others: u128 = sizes[..3].iter().map(|(_, size)| u128::from(*size)).product();
+                if u128::from(*ranks).is_multiple_of(others) {
+                    format!("set `dp` to {}, or take another number of nodes", u128::from(*ranks) / others)
+                } else {
+                    "choose sizes whose product is `cluster.nodes` x `cluster.gpus_per_node`".to_owned()
+                }
+            }
+            Self::Experts { inner, all, .. } => {
+                format!("set `ep` to a multiple of {inner} that divides {all}")
+            }
+            Self::UnevenExperts { experts, .. } => format!("set `ep` to a divisor of {experts}"),
+            Self::NothingToReplicate => "name one number of ranks, `dp = N`, or shard the `optimizer` states".to_owned(),
+            Self::OddStages { stages } => format!("set `pp` to {}, or take another schedule", stages + 1),
+            Self::MicroBatches { example, .. } => format!("set `workload.micro_batches` to {example}"),
+            Self::Layers { layers, .. } => format!("take at most {layers} stages and chunks together"),
+            Self::Tokens { ranks, .. } => format!("set `workload.sequence` to a multiple of {ranks}"),
+            Self::Order { all } => format!("name {}", list(all.iter().copied())),
+            Self::Apart { .. } => "leave `order` out, or let what is between them have one rank".to_owned(),
+            Self::Uneven { gpus, .. } => {
+                format!("choose sizes that divide {gpus} inside a node, or are multiples of it across nodes")
+            }
+            Self::Memory { .. } => {
+                "take more stages or more `tp`, share `parameters` (`sharded`), or leave `cluster.gpu_memory` out".to_owned()
+            }
+        }
+    }
 }
 
 /// Why flows cannot start, or not travel so.

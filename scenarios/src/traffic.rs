@@ -55,7 +55,7 @@ impl Traffic {
     /// One entry per communication segment of a job, in order.
     pub fn of(job: &Job, ranks_per_node: u32) -> Vec<Self> {
         let of_segment = |segment: &Segment| {
-            let traffic = Self::of_work(&segment.name, &segment.work, job.rank_count)?;
+            let traffic = Self::of_work(segment, job.rank_count)?;
             let tokens = segment.work.tokens();
             let between_nodes = tokens.map(|tokens| BetweenNodes::of(tokens, ranks_per_node));
             Some(Self { between_nodes, ..traffic })
@@ -63,60 +63,37 @@ impl Traffic {
         job.segments.iter().filter_map(of_segment).collect()
     }
 
-    fn of_work(segment: &Arc<str>, work: &Work, ranks: u32) -> Option<Self> {
-        let zeros = vec![0; ranks as usize];
+    fn of_work(segment: &Segment, rank_count: u32) -> Option<Self> {
+        let zeros = vec![0; rank_count as usize];
         let mut traffic = Self {
-            segment: Arc::clone(segment),
+            segment: Arc::clone(&segment.name),
             sent: zeros.clone(),
-            received: zeros.clone(),
+            received: zeros,
             transfers: 0,
             between_nodes: None,
         };
-        match work {
+        match &segment.work {
             Work::Compute { .. } => return None,
-            Work::Call { kind: CallKind::AllToAll { bytes, .. }, .. } => {
-                for ((src, dst), &bytes) in bytes.indexed_iter() {
-                    if src != dst {
-                        traffic.add(src, dst, bytes);
-                    }
-                }
-            }
-            Work::Call { kind: CallKind::AllGather { bytes }, .. } => {
-                bytes.iter().enumerate().for_each(|(src, &bytes)| traffic.add_to_all(src, bytes));
-            }
-            &Work::Call { kind: CallKind::Broadcast { bytes, root, to }, .. } => {
-                let receivers = to.iter().filter(|rank| *rank != root);
-                receivers.for_each(|dst| traffic.add(root.index(), dst.index(), bytes));
-            }
-            Work::Call {
-                kind: kind @ (CallKind::ReduceScatter { .. } | CallKind::AllReduce { .. }), ..
-            } => {
-                for (shard, &bytes) in work.shards(ranks).iter().enumerate() {
-                    (0..zeros.len())
-                        .filter(|&src| src != shard)
-                        .for_each(|src| traffic.add(src, shard, bytes));
-                    if matches!(kind, CallKind::AllReduce { .. }) {
-                        traffic.add_to_all(shard, bytes);
+            Work::Call { kind, .. } => {
+                let groups = segment.groups(rank_count);
+                let (of_position, transfers) = Ends::of_call(&segment.work, kind, groups.size());
+                traffic.transfers = transfers * u64::from(groups.count());
+                for group in groups.all() {
+                    for (rank, Ends { sent, received }) in group.ranks().zip(&of_position) {
+                        traffic.sent[rank.index()] += sent;
+                        traffic.received[rank.index()] += received;
                     }
                 }
             }
             Work::Transfers { flows, .. } => {
                 for flow in flows {
-                    traffic.add(flow.src.index(), flow.dst.index(), flow.bytes);
+                    traffic.sent[flow.src.index()] += flow.bytes;
+                    traffic.received[flow.dst.index()] += flow.bytes;
+                    traffic.transfers += u64::from(flow.bytes > 0);
                 }
             }
         }
         Some(traffic)
-    }
-
-    fn add_to_all(&mut self, src: usize, bytes: u64) {
-        (0..self.sent.len()).filter(|&dst| dst != src).for_each(|dst| self.add(src, dst, bytes));
-    }
-
-    fn add(&mut self, src: usize, dst: usize, bytes: u64) {
-        self.sent[src] += bytes;
-        self.received[dst] += bytes;
-        self.transfers += u64::from(bytes > 0);
     }
 
     /// Bytes summed over all ranks.
@@ -132,5 +109,60 @@ impl Traffic {
     /// How uneven the bytes are that ranks receive; `None` if nothing is.
     pub fn received_imbalance(&self) -> Option<Imbalance> {
         Imbalance::of_counts(&self.received)
+    }
+}
+
+/// Bytes of one rank.
+#[derive(Clone, Copy, Default)]
+struct Ends {
+    sent: u64,
+    received: u64,
+}
+
+impl Ends {
+    /// Bytes of each rank of a group, and how many pairs of its ranks have something for one another.
+    fn of_call(work: &Work, kind: &CallKind, ranks: u32) -> (Vec<Self>, u64) {
+        let mut all = vec![Self::default(); ranks as usize];
+        let mut transfers = 0;
+        let others = u64::from(ranks) - 1;
+        // What a rank has for every other one, or, in reductions, gets of every other one.
+        let mut to_all = |all: &mut Vec<Self>, bytes: &[u64], is_scattered: bool| {
+            let total: u64 = bytes.iter().sum();
+            transfers += bytes.iter().filter(|&&bytes| bytes > 0).count() as u64 * others;
+            for (ends, &own) in all.iter_mut().zip(bytes) {
+                let (to, from) = (own * others, total - own);
+                let (sent, received) = if is_scattered { (from, to) } else { (to, from) };
+                (ends.sent, ends.received) = (ends.sent + sent, ends.received + received);
+            }
+        };
+        match kind {
+            CallKind::AllToAll { bytes, .. } => {
+                for ((src, dst), &bytes) in bytes.indexed_iter().filter(|((src, dst), _)| src != dst) {
+                    all[src].sent += bytes;
+                    all[dst].received += bytes;
+                    transfers += u64::from(bytes > 0);
+                }
+            }
+            CallKind::AllGather { bytes } => to_all(&mut all, bytes, false),
+            CallKind::ReduceScatter { .. } => to_all(&mut all, &work.shards(ranks), true),
+            CallKind::AllReduce { .. } => {
+                let shards = work.shards(ranks);
+                to_all(&mut all, &shards, true);
+                to_all(&mut all, &shards, false);
+            }
+            &CallKind::Broadcast { bytes, root, to } => {
+                for dst in to.iter().filter(|rank| *rank != root) {
+                    all[root.index()].sent += bytes;
+                    all[dst.index()].received += bytes;
+                    transfers += u64::from(bytes > 0);
+                }
+            }
+            &CallKind::Send { bytes, from } => {
+                all[from.index()].sent = bytes;
+                all[1 - from.index()].received = bytes;
+                transfers = u64::from(bytes > 0);
+            }
+        }
+        (all, transfers)
     }
 }

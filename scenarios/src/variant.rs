@@ -5,7 +5,7 @@ mod algorithms;
 use zipwire_cluster::LibraryCost;
 use zipwire_codec::Layout;
 use zipwire_schedule::estimate::Way;
-use zipwire_schedule::{Algorithm, Choice, Job, Order, Protocol, Selection, Work};
+use zipwire_schedule::{Algorithm, Choice, Job, Order, Protocol, Segment, Selection, Work};
 
 use self::algorithms::Calls;
 use crate::cluster::CodecSpeeds;
@@ -38,6 +38,8 @@ pub struct Variant {
     pub may_call: bool,
     /// The way of each segment's call; `None` where there is only one ([`Experiment::choose_ways`](crate::Experiment::choose_ways)).
     pub ways: Vec<Option<Way>>,
+    /// Dimensions of a layout along which it codes what is sent; `None` is all of them.
+    pub dimensions: Option<Vec<&'static str>>,
     /// Whether its reductions travel uncompressed, whatever the protocol of its other calls.
     pub native_reductions: bool,
     /// Layout of its frames; `None` is that of the protocol.
@@ -71,8 +73,15 @@ impl Variant {
     }
 
     /// In which stages a call of its travels.
-    pub fn protocol_of(&self, work: &Work) -> Protocol {
-        if self.native_reductions && work.is_reduction() { Protocol::Native } else { self.protocol }
+    pub fn protocol_of(&self, segment: &Segment) -> Protocol {
+        let is_kept = self.native_reductions && segment.work.is_reduction();
+        if is_kept || !self.codes_along(segment) { Protocol::Native } else { self.protocol }
+    }
+
+    /// Whether it may code what is sent along the dimension of a segment.
+    fn codes_along(&self, segment: &Segment) -> bool {
+        let is_coded = |dimension| self.dimensions.as_ref().is_none_or(|all| all.contains(&dimension));
+        segment.dimension.is_none_or(is_coded)
     }
 
     /// Whether a codec may code what it sends.
@@ -260,6 +269,7 @@ pub(crate) fn default() -> Variant {
         slices: None,
         may_call: true,
         ways: Vec::new(),
+        dimensions: None,
         native_reductions: false,
         layout: None,
         order: Order::default(),
@@ -344,6 +354,7 @@ fn read_one(item: &Field<'_>, context: &Context<'_>) -> Result<(ParsedVariant, P
         slices,
         may_call: true,
         ways: Vec::new(),
+        dimensions: None,
         native_reductions,
         layout: table.get(KEYS.layout)?,
         order: table.get(KEYS.order)?.unwrap_or_default(),

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use zipwire_cluster::Group;
+
 use crate::hazards::Hazards;
 use crate::plan::{Buffer, Maximum, Numbers, Op, OpKind, PlanSize, Program, Region};
 use crate::{BufferId, Channel, OpId, Rank, SegmentId, SizeId};
@@ -23,6 +25,8 @@ pub struct ProgramBuilder {
     /// A channel whose next exchange joins the one before.
     joined: Option<Channel>,
     numbers: Numbers,
+    /// The ranks that take part in what is pushed; `None` if these are all.
+    group: Option<Group>,
     /// Running count of the pushed ops, if they are only counted and not kept.
     counted: Option<PlanSize>,
 }
@@ -42,9 +46,19 @@ impl ProgramBuilder {
         self.counted.unwrap_or_default()
     }
 
-    /// The rank whose program is built.
+    /// The rank whose program is built: by its position in the group of what is pushed, as all ranks of what is pushed.
     pub fn rank(&self) -> Rank {
-        self.program.rank
+        let rank = self.program.rank;
+        self.group.map_or(rank, |group| Rank(group.position(rank).expect("the rank takes part")))
+    }
+
+    /// From now on ops are of the ranks of a group, which they name by position; of all ranks without one.
+    ///
+    /// # Panics
+    /// If the rank is none of the group.
+    pub(crate) fn enter(&mut self, group: Option<Group>) {
+        assert!(group.is_none_or(|group| group.position(self.program.rank).is_some()), "the rank takes part");
+        self.group = group;
     }
 
     /// Ops that are pushed from now on belong to `segment`.
@@ -134,6 +148,9 @@ impl ProgramBuilder {
         }
         if let Some(size) = &mut self.counted {
             return size.add(&kind);
+        }
+        if let Some(group) = &self.group {
+            kind = kind.within(group);
         }
         if let OpKind::Exchange(exchange) = &mut kind {
             self.numbers.assign(exchange);

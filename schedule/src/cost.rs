@@ -52,13 +52,13 @@ impl CostModel {
         OpCost { launch_s, work_s }
     }
 
-    /// A call of a library in which each rank of a cluster moves `ring_bytes`, from when the last rank has issued it, as its links see it. What is
+    /// A call of a library in which each rank of its group moves `ring_bytes`, from when the last rank has issued it, as its links see it. What is
     /// measured as its latency has the launch in it.
     ///
     /// # Panics
     /// If no cost of the collective is known.
     pub fn call(&self, call: &Library, topology: &Topology, ring_bytes: u64) -> Activity {
-        let activity = self.host.library.activity(call.collective, topology, ring_bytes);
+        let activity = self.host.library.activity_among(call.collective, topology, &call.group, ring_bytes);
         activity.expect("plans that call a library come with its costs")
     }
 
@@ -78,14 +78,15 @@ impl CostModel {
         topology: &Topology,
         bytes: impl Fn(&Transfer) -> u64,
     ) -> Option<Sends> {
-        let model = self.host.library.model.as_ref().filter(|_| exchange.grouped)?;
+        let (model, group) = (self.host.library.model.as_ref()?, exchange.grouped?);
+        let part = topology.part(&group)?;
         let (mut all, mut beyond) = (0, 0);
         for send in &exchange.sends {
             let bytes = bytes(send);
             all += bytes;
             beyond += u32::from(bytes > 0 && !topology.is_near(rank, send.peer));
         }
-        Some(model.sends(topology, all, beyond))
+        Some(model.sends_among(topology, &part, all, beyond))
     }
 
     /// Seconds of a launch, and bytes per second ([`Local::bytes`](crate::plan::Local::bytes)), of what a rank does by itself.

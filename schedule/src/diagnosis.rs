@@ -150,7 +150,7 @@ fn joined_by(program: &Program, op: OpId) -> Option<OpId> {
 }
 
 fn describe(plan: &Plan, rank: Rank, op: OpId) -> String {
-    let op = &plan.programs[rank.index()].ops[op.index()];
+    let op = &plan.program(rank).ops[op.index()];
     let SegmentId(segment) = op.segment;
     let segment = &*plan.segments[segment as usize];
     match &op.kind {
@@ -167,7 +167,7 @@ fn describe(plan: &Plan, rank: Rank, op: OpId) -> String {
 struct Known<'a> {
     plan: &'a Plan,
     pairs: BTreeMap<TransferKey, Pair>,
-    calls: BTreeMap<CallKey, Vec<OpId>>,
+    calls: BTreeMap<CallKey, Vec<(Rank, OpId)>>,
     statuses: HashMap<Rank, &'a RankStatus>,
     /// First op of each silent rank that nobody who speaks knows to have ended; the last one where they know of all.
     silent: BTreeMap<Rank, OpId>,
@@ -195,7 +195,7 @@ impl<'a> Known<'a> {
     /// A transfer that has ended at a peer proves that the exchange had begun, and so that its dependencies had ended; an
     /// exchange whose transfers have all ended has ended. A call of a library ends on all ranks at the same time.
     fn first_unknown(&self, silent: Rank) -> Option<OpId> {
-        let ops = &self.plan.programs[silent.index()].ops;
+        let ops = &self.plan.program(silent).ops;
         let mut ended = vec![false; ops.len()];
         for op in ops.iter().rev() {
             if self.others_in_call(silent, op).any(|(peer, call)| self.has_op_ended_at(peer, call)) {
@@ -246,7 +246,7 @@ impl<'a> Known<'a> {
     }
 
     fn may_be_empty(&self, rank: Rank, op: OpId, key: &TransferKey) -> bool {
-        let exchange = self.plan.programs[rank.index()].ops[op.index()].kind.exchange();
+        let exchange = self.plan.program(rank).ops[op.index()].kind.exchange();
         let transfers =
             exchange.map(|exchange| if key.src == rank { &exchange.sends } else { &exchange.receives });
         let peer = if key.src == rank { key.dst } else { key.src };
@@ -259,7 +259,7 @@ impl<'a> Known<'a> {
     fn others_in_call(&self, rank: Rank, op: &Op) -> impl Iterator<Item = Node> {
         let key = op.kind.library().map(|library| library.key(op.segment));
         let ops = key.and_then(|key| self.calls.get(&key)).into_iter().flatten();
-        (0..).map(Rank).zip(ops.copied()).filter(move |(other, _)| *other != rank)
+        ops.copied().filter(move |(other, _)| *other != rank)
     }
 
     /// Whether an op of a rank that has said something has ended, or all of its program.
@@ -288,7 +288,7 @@ impl<'a> Known<'a> {
 
     fn waits_for(&self, (rank, op): Node) -> Vec<Node> {
         let Some(status) = self.statuses.get(&rank) else { return Vec::new() };
-        let program = &self.plan.programs[rank.index()];
+        let program = self.plan.program(rank);
         let lane = program.ops[op.index()].kind.lane();
         let same_lane =
             || status.in_flight.iter().filter(move |op| program.ops[op.index()].kind.lane() == lane);

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use ndarray::Array2;
+use ndarray::ArcArray2;
+use zipwire_cluster::{Group, Groups, Symmetry};
 use zipwire_codec::DType;
 
 use crate::{Algorithm, Channel, Collective, Protocol, Rank, RankRange, TokenMap};
@@ -40,12 +41,33 @@ pub struct Segment {
     pub work: Work,
     /// The channel of its exchanges: [`Channel::Main`] or [`Channel::Background`]. Compute phases have none and ignore it.
     pub channel: Channel,
+    /// Groups of ranks of which each does it by itself; ranks of no group leave it out. `None` is one group of all ranks. Calls count ranks by position in
+    /// their group.
+    pub among: Option<Groups>,
+    /// The dimension of the job's layout along which it communicates, if it has some: what variants choose by.
+    pub dimension: Option<&'static str>,
 }
 
 impl Segment {
     /// A segment of the main channel.
     pub fn new(name: impl Into<Arc<str>>, work: Work) -> Self {
-        Self { name: name.into(), work, channel: Channel::Main }
+        Self { name: name.into(), work, channel: Channel::Main, among: None, dimension: None }
+    }
+
+    /// The same by each of some groups, along a dimension of the job's layout.
+    #[must_use]
+    pub fn among(self, groups: Groups, dimension: &'static str) -> Self {
+        Self { among: Some(groups), dimension: Some(dimension), ..self }
+    }
+
+    /// Groups of ranks that do it, in a job of so many.
+    pub fn groups(&self, rank_count: u32) -> Groups {
+        self.among.unwrap_or_else(|| Groups::whole(rank_count))
+    }
+
+    /// The ranks with which a rank does it, in a job of so many; `None` if it leaves it out.
+    pub fn group(&self, rank: Rank, rank_count: u32) -> Option<Group> {
+        self.groups(rank_count).of(rank)
     }
 
     /// The same, beside those of the main channel.
@@ -101,7 +123,7 @@ pub enum CallKind {
     AllToAll {
         /// Bytes from source (row) to destination (column). The diagonal is ignored: a self-chunk aliases
         /// the input.
-        bytes: Array2<u64>,
+        bytes: ArcArray2<u64>,
         /// Token map whose rows the chunks are made of, if it is known: then [`Self::AllToAll::bytes`] are theirs, and a token for
         /// several ranks of a node need not cross the network several times.
         tokens: Option<Arc<TokenMap>>,
@@ -110,6 +132,13 @@ pub enum CallKind {
     AllGather {
         /// Bytes of each rank's shard.
         bytes: Vec<u64>,
+    },
+    /// Send between the two ranks of a group, on a channel of its own: it waits for no other call, and none for it.
+    Send {
+        /// Bytes that move.
+        bytes: u64,
+        /// Position of the sender, 0 or 1.
+        from: Rank,
     },
     /// Broadcast: some ranks, mostly all, get what one rank has.
     Broadcast {
@@ -225,6 +254,7 @@ impl CallKind {
     pub fn name(&self) -> &'static str {
         match self {
             Self::AllToAll { .. } => "all-to-all",
+            Self::Send { .. } => "send",
             Self::AllGather { .. } => "all-gather",
             Self::Broadcast { .. } => "broadcast",
             Self::ReduceScatter { .. } => "reduce-scatter",
@@ -242,7 +272,7 @@ impl CallKind {
             Self::ReduceScatter { .. } => Some(Collective::ReduceScatter),
             Self::AllReduce { .. } => Some(Collective::AllReduce),
             Self::Broadcast { to, .. } => (*to == RankRange::all(ranks)).then_some(Collective::Broadcast),
-            Self::AllToAll { .. } => None,
+            Self::AllToAll { .. } | Self::Send { .. } => None,
         }
     }
 
@@ -252,7 +282,7 @@ impl CallKind {
             Self::Broadcast { .. } => Algorithm::OF_BROADCAST,
             Self::ReduceScatter { .. } => Algorithm::OF_REDUCE_SCATTER,
             Self::AllReduce { .. } => Algorithm::OF_ALL_REDUCE,
-            Self::AllToAll { .. } => &[],
+            Self::AllToAll { .. } | Self::Send { .. } => &[],
         }
     }
 }
@@ -284,20 +314,26 @@ pub enum Pace {
 /// Seconds of every compute segment: by iteration, segment and rank. Other segments hold zeros.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Durations {
-    seconds: Vec<f64>,
+    /// By iteration, then by segment.
+    phases: Vec<Phase>,
     segment_count: usize,
     rank_count: usize,
+}
+
+/// Seconds of a segment in one iteration.
+#[derive(Clone, Debug, PartialEq)]
+enum Phase {
+    /// The same on every rank.
+    All(f64),
+    /// By rank.
+    Each(Vec<f64>),
 }
 
 impl Durations {
     /// All zeros.
     pub fn zeros(iterations: u32, segment_count: usize, rank_count: u32) -> Self {
-        let rank_count = rank_count as usize;
-        Self {
-            seconds: vec![0.0; iterations as usize * segment_count * rank_count],
-            segment_count,
-            rank_count,
-        }
+        let phases = vec![Phase::All(0.0); iterations as usize * segment_count];
+        Self { phases, segment_count, rank_count: rank_count as usize }
     }
 
     /// Seconds of one segment on one rank; segments behind the last one take none.
@@ -305,30 +341,67 @@ impl Durations {
         if segment >= self.segment_count {
             return 0.0;
         }
-        self.seconds[self.index(iteration, segment, rank)]
+        match &self.phases[self.index(iteration, segment)] {
+            Phase::All(seconds) => *seconds,
+            Phase::Each(seconds) => seconds[rank.index()],
+        }
     }
 
     /// Sets the seconds of one segment on one rank.
     pub fn set(&mut self, iteration: u32, segment: usize, rank: Rank, seconds: f64) {
-        let index = self.index(iteration, segment, rank);
-        self.seconds[index] = seconds;
+        let index = self.index(iteration, segment);
+        if let Phase::All(all) = self.phases[index] {
+            if all == seconds {
+                return;
+            }
+            self.phases[index] = Phase::Each(vec![all; self.rank_count]);
+        }
+        if let Phase::Each(each) = &mut self.phases[index] {
+            each[rank.index()] = seconds;
+        }
+    }
+
+    /// Sets the seconds of one segment on every rank.
+    pub fn set_all(&mut self, iteration: u32, segment: usize, seconds: f64) {
+        let index = self.index(iteration, segment);
+        self.phases[index] = Phase::All(seconds);
     }
 
     /// All of them so many times as long.
     #[must_use]
     pub fn scaled(mut self, factor: f64) -> Self {
-        self.seconds.iter_mut().for_each(|seconds| *seconds *= factor);
+        for phase in &mut self.phases {
+            match phase {
+                Phase::All(seconds) => *seconds *= factor,
+                Phase::Each(each) => each.iter_mut().for_each(|seconds| *seconds *= factor),
+            }
+        }
         self
     }
 
     /// Seconds of all segments of one iteration: by segment, then by rank.
-    pub fn of_iteration(&self, iteration: u32) -> &[f64] {
-        let len = self.segment_count * self.rank_count;
-        &self.seconds[iteration as usize * len..][..len]
+    pub fn of_iteration(&self, iteration: u32) -> impl Iterator<Item = f64> + '_ {
+        let phases = &self.phases[iteration as usize * self.segment_count..][..self.segment_count];
+        phases.iter().flat_map(|phase| {
+            (0..self.rank_count).map(move |rank| match phase {
+                Phase::All(seconds) => *seconds,
+                Phase::Each(each) => each[rank],
+            })
+        })
     }
 
-    fn index(&self, iteration: u32, segment: usize, rank: Rank) -> usize {
-        assert!(segment < self.segment_count && rank.index() < self.rank_count);
-        (iteration as usize * self.segment_count + segment) * self.rank_count + rank.index()
+    /// Whether each rank computes for as long as the one that stands for it, in all segments and iterations.
+    pub fn are_alike(&self, symmetry: &Symmetry) -> bool {
+        self.phases.iter().all(|phase| match phase {
+            Phase::All(_) => true,
+            Phase::Each(each) => {
+                (0..).map(Rank).zip(each).all(|(rank, own)| *own == each[symmetry.member(rank).index()])
+            }
+        })
+    }
+
+    fn index(&self, iteration: u32, segment: usize) -> usize {
+        assert!(segment < self.segment_count);
+        iteration as usize * self.segment_count + segment
     }
 }

@@ -42,5 +42,5 @@ pub use rank_order::RankRange;
 pub use sum::Sum;
 pub use tokens::TokenMap;
 pub use validate::{Checked, WHOLE_PLAN_RANKS};
-pub use zipwire_cluster::{Collective, Rank, Symmetry};
+pub use zipwire_cluster::{Collective, Dimension, Group, Groups, Layout, Rank, Symmetry};
 pub use zipwire_codec::DType;

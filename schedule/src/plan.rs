@@ -12,6 +12,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use zipwire_cluster::{Group, Groups};
 use zipwire_codec::Spec;
 
 use crate::{BufferId, Lane, OpId, Protocol, Rank, SegmentId, SizeId, Stage, Sum, Symmetry};
@@ -32,6 +33,8 @@ pub struct Plan {
     pub codec: Option<Spec>,
     /// Name of each segment, by [`SegmentId`].
     pub segments: Vec<Arc<str>>,
+    /// Groups of ranks that do each segment; `None` is all ranks.
+    pub among: Vec<Option<Groups>>,
     /// The ranks that stand for others; each for itself, unless ranks are alike.
     pub symmetry: Symmetry,
     /// One program per rank, of those that stand for others.
@@ -202,6 +205,17 @@ impl OpKind {
         }
     }
 
+    /// The same op by ranks of a group, whose positions its ranks are.
+    #[must_use]
+    pub(crate) fn within(self, group: &Group) -> Self {
+        match self {
+            Self::Compute(_) => self,
+            Self::Local(local) => Self::Local(local.within(group)),
+            Self::Exchange(exchange) => Self::Exchange(exchange.within(group)),
+            Self::Library(library) => Self::Library(library.within(group)),
+        }
+    }
+
     /// Whether it has nothing to do: such ops are left out of programs.
     pub fn is_idle(&self) -> bool {
         match self {
@@ -291,6 +305,11 @@ impl Plan {
     /// Number of ranks, those among them that others stand for.
     pub fn rank_count(&self) -> u32 {
         self.symmetry.ranks()
+    }
+
+    /// The program of a rank, or of the one that stands for it.
+    pub fn program(&self, rank: Rank) -> &Program {
+        &self.programs[self.symmetry.place(rank)]
     }
 
     /// Bytes of all ranks, of those that the members have.
@@ -563,6 +582,17 @@ impl Chunk {
     #[must_use]
     pub fn with_sum(self, sum: Sum) -> Self {
         Self { sum: Some(sum), ..self }
+    }
+
+    /// The same by ranks of a group, whose positions its ranks are.
+    #[must_use]
+    pub(crate) fn within(self, group: &Group) -> Self {
+        Self {
+            origin: group.at(self.origin.0),
+            destination: self.destination.map(|rank| group.at(rank.0)),
+            sum: self.sum.map(|sum| sum.within(group)),
+            ..self
+        }
     }
 
     /// The rank whose shard it is, in reductions.

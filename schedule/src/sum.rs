@@ -7,6 +7,7 @@
 use std::fmt;
 use std::ops::Range;
 
+use zipwire_cluster::Group;
 use zipwire_codec::DType;
 
 use crate::Rank;
@@ -23,6 +24,9 @@ pub struct Sum {
     first: u16,
     count: u16,
     rank_count: u16,
+    /// The rank at position 0 of the group that they are numbered in, and the distance of neighbours in it.
+    base: u16,
+    stride: u16,
     order: RankOrder,
     shape: Shape,
     /// Type of the partial sums that leave a rank.
@@ -70,7 +74,8 @@ impl Sum {
             _ => (first, order),
         };
         let [first, count, rank_count] = [first, count, rank_count].map(narrow);
-        Self { first, count, rank_count, order, shape: Shape::Run, partials: DType::F32, dtype: DType::F32 }
+        let (shape, partials, dtype) = (Shape::Run, DType::F32, DType::F32);
+        Self { first, count, rank_count, base: 0, stride: 1, order, shape, partials, dtype }
     }
 
     /// The ranks at some positions of an order, along a tree over these; in FP32.
@@ -123,6 +128,17 @@ impl Sum {
         Self { first: 0, ..self }
     }
 
+    /// The same sum by the ranks of a group, whose positions its ranks are.
+    #[must_use]
+    pub(crate) fn within(self, group: &Group) -> Self {
+        Self { base: narrow(group.first.0), stride: narrow(group.stride), ..self }
+    }
+
+    /// Another sum in the same group.
+    fn beside(self, other: Self) -> Self {
+        Self { base: self.base, stride: self.stride, ..other }
+    }
+
     /// How many ranks contribute.
     pub fn count(self) -> usize {
         usize::from(self.count)
@@ -131,7 +147,11 @@ impl Sum {
     /// The ranks that contribute, in order.
     pub fn origins(self) -> impl Iterator<Item = Rank> {
         let (first, rank_count) = (u32::from(self.first), u32::from(self.rank_count));
-        (0..u32::from(self.count)).map(move |index| self.order.rank((first + index) % rank_count, rank_count))
+        let (base, stride) = (u32::from(self.base), u32::from(self.stride));
+        (0..u32::from(self.count)).map(move |index| {
+            let position = self.order.rank((first + index) % rank_count, rank_count);
+            Rank(base + position.0 * stride)
+        })
     }
 
     /// The sums in FP32, before they become values of their type; `contribution` writes what a rank contributes, widened.
@@ -162,11 +182,11 @@ impl Sum {
             Shape::Tree => {
                 let below = |tree: Range<u32>| {
                     (tree.start < tree.end)
-                        .then(|| Self::along_tree(self.order, tree, self.rank_count.into()))
+                        .then(|| self.beside(Self::along_tree(self.order, tree, self.rank_count.into())))
                 };
                 let tree = u32::from(self.first)..u32::from(self.first) + u32::from(self.count);
                 let (root, [lower, upper]) = halves(tree);
-                let own = Some(Self::along(self.order, root, 1, self.rank_count.into()));
+                let own = Some(self.beside(Self::along(self.order, root, 1, self.rank_count.into())));
                 let terms = [below(lower), own, below(upper)].into_iter().flatten();
                 for (index, term) in terms.enumerate() {
                     let mut sum = term.with_partials(self.partials).of_contributions(len, contribution);
@@ -216,7 +236,8 @@ impl Sum {
                     wanted.sort_unstable_by_key(|positions| positions.start);
                     let is_wanted = |(term, positions): (&Self, Range<u32>)| {
                         term.count == 1
-                            || Self::along_tree(self.order, positions, self.rank_count.into())
+                            || self
+                                .beside(Self::along_tree(self.order, positions, self.rank_count.into()))
                                 .with_partials(self.partials)
                                 .as_dtype(self.partials)
                                 == *term
@@ -261,6 +282,9 @@ impl fmt::Display for Sum {
                 let turns = if turns { ", turning" } else { "" };
                 write!(f, "position {} of nodes of {node} from {first_node}.{place}{turns}", self.first)?;
             }
+        }
+        if (self.base, self.stride) != (0, 1) {
+            write!(f, " of those from {} on by {}", self.base, self.stride)?;
         }
         match self.shape {
             Shape::Run => {}

@@ -3,7 +3,10 @@
 //! The bytes of a job are compared for all ranks. That planners treat ranks alike is compared for a few, because planning all of them is what
 //! symmetry saves: the first one that others stand for, and the last one.
 
-use zipwire_cluster::Symmetry;
+use std::collections::HashMap;
+
+use ndarray::ArcArray2;
+use zipwire_cluster::{Group, Groups, Symmetry};
 
 use crate::plan::{
     Batch, Content, Exchange, Library, Local, Op, OpKind, Program, Reduce, Region, Shares, Transfer,
@@ -18,8 +21,9 @@ impl Job {
     /// its values evenly; `None` where some differ by more, or are so short that a value counts.
     pub fn evened(&self) -> Option<Self> {
         let mut job = self.clone();
-        for Segment { work, .. } in &mut job.segments {
-            let ranks = u64::from(self.rank_count);
+        for segment in &mut job.segments {
+            let (groups, work) = (segment.groups(self.rank_count), &mut segment.work);
+            let ranks = u64::from(groups.size());
             let Work::Call { dtype, kind, .. } = work else { continue };
             let width = dtype.width() as u64;
             match kind {
@@ -40,7 +44,7 @@ impl Job {
                     }
                     *bytes = even;
                 }
-                CallKind::AllToAll { .. } | CallKind::Broadcast { .. } => {}
+                CallKind::AllToAll { .. } | CallKind::Broadcast { .. } | CallKind::Send { .. } => {}
             }
         }
         Some(job)
@@ -52,36 +56,70 @@ impl Job {
     /// If the symmetry is one of another number of ranks.
     pub fn is_alike(&self, symmetry: &Symmetry) -> bool {
         assert_eq!(symmetry.ranks(), self.rank_count, "the symmetry is one of the job's ranks");
-        self.segments.iter().all(|segment| is_segment_alike(segment, self.rank_count, symmetry))
+        let mut known: HashMap<Groups, bool> = HashMap::new();
+        self.segments.iter().all(|segment| {
+            let groups = segment.groups(self.rank_count);
+            let are_images = *known.entry(groups).or_insert_with(|| are_images(&groups, symmetry));
+            are_images && is_segment_alike(segment, &groups, symmetry)
+        })
     }
 }
 
-fn is_segment_alike(segment: &Segment, rank_count: u32, symmetry: &Symmetry) -> bool {
+/// Whether each rank has its group, if any, where the rank that stands for it has it.
+fn are_images(groups: &Groups, symmetry: &Symmetry) -> bool {
+    let ends = |group: &Group, rank: Rank| {
+        let mut all: Vec<Rank> = group.ranks().map(|other| symmetry.pair(rank, other).1).collect();
+        all.sort_unstable();
+        all
+    };
+    let is_whole = groups.size() == symmetry.ranks();
+    is_whole
+        || (0..symmetry.ranks()).map(Rank).all(|rank| {
+            let member = symmetry.member(rank);
+            match (groups.of(rank), groups.of(member)) {
+                (None, None) => true,
+                (Some(own), Some(of_member)) => ends(&own, rank) == ends(&of_member, member),
+                _ => false,
+            }
+        })
+}
+
+fn is_segment_alike(segment: &Segment, groups: &Groups, symmetry: &Symmetry) -> bool {
     let by_rank = |bytes: &[u64]| {
-        (0..).map(Rank).zip(bytes).all(|(rank, len)| *len == bytes[symmetry.member(rank).index()])
+        let of = |rank: Rank| groups.of(rank).and_then(|group| group.position(rank));
+        bytes.iter().all(|len| *len == bytes[0])
+            || (0..symmetry.ranks()).map(Rank).filter_map(|rank| Some((rank, of(rank)?))).all(|(rank, at)| {
+                of(symmetry.member(rank)).is_some_and(|member| bytes[at as usize] == bytes[member as usize])
+            })
     };
     match &segment.work {
         Work::Compute { .. } => true,
         Work::Transfers { .. } | Work::Call { kind: CallKind::Broadcast { .. }, .. } => false,
+        // Who sends is told by the programs.
+        Work::Call { kind: CallKind::Send { .. }, .. } => true,
         Work::Call { kind: CallKind::AllToAll { bytes, tokens }, .. } => {
-            let is_image = |((src, dst), &len): ((usize, usize), &u64)| {
-                let (first, second) = symmetry.pair(Rank(src as u32), Rank(dst as u32));
-                src == dst || len == bytes[[first.index(), second.index()]]
-            };
-            tokens.is_none() && bytes.indexed_iter().all(is_image)
+            let is_off_diagonal = |&((src, dst), _): &((usize, usize), &u64)| src != dst;
+            let mut parts = bytes.indexed_iter().filter(is_off_diagonal).map(|(_, len)| *len);
+            let is_even = parts.next().is_none_or(|first| parts.all(|len| len == first));
+            tokens.is_none() && (is_even || are_pairs_alike(bytes, groups, symmetry))
         }
         Work::Call { kind: CallKind::AllGather { bytes }, .. } => by_rank(bytes),
         Work::Call { kind: CallKind::ReduceScatter { .. } | CallKind::AllReduce { .. }, .. } => {
-            by_rank(&segment.work.shards(rank_count))
+            by_rank(&segment.work.shards(groups.size()))
         }
     }
 }
 
-/// Ranks whose programs are compared with those of their members: the first one that others stand for, and the last one, to which every way of
-/// translating leads.
-pub(crate) fn compared(symmetry: &Symmetry) -> impl Iterator<Item = Rank> + use<> {
-    let (first, last) = (symmetry.members(), symmetry.ranks() - 1);
-    [first, last].into_iter().take(if first < last { 2 } else { 1 }).filter(move |_| first <= last).map(Rank)
+/// Whether each pair of a group's ranks moves as many bytes as the pair that stands for it.
+fn are_pairs_alike(bytes: &ArcArray2<u64>, groups: &Groups, symmetry: &Symmetry) -> bool {
+    groups.all().all(|group| {
+        bytes.indexed_iter().filter(|((src, dst), _)| src != dst).all(|((src, dst), &len)| {
+            let (first, second) = symmetry.pair(group.at(src as u32), group.at(dst as u32));
+            let of = groups.of(first);
+            let at = of.and_then(|of| Some([of.position(first)? as usize, of.position(second)? as usize]));
+            at.is_some_and(|at| len == bytes[at])
+        })
+    })
 }
 
 /// Whether a program is that of its rank's member, translated: the same ops, of as many bytes, with peers that are translated alike.
@@ -136,8 +174,13 @@ impl Alike<'_> {
     }
 
     fn exchanges(&self, one: &Exchange, other: &Exchange) -> bool {
-        let rest =
-            |exchange: &Exchange| Exchange { sends: Vec::new(), receives: Vec::new(), ..exchange.clone() };
+        let rest = |exchange: &Exchange| Exchange {
+            sends: Vec::new(),
+            receives: Vec::new(),
+            // Of the groups, the numbers of ranks; that they are images is compared for the job.
+            grouped: exchange.grouped.map(|group| Group::all(group.count)),
+            ..exchange.clone()
+        };
         let [rank, of] = self.ranks;
         let listed = |rank: Rank, exchange: &Exchange| {
             let Exchange { sends, receives, window, joins_previous, .. } = exchange;
@@ -214,8 +257,8 @@ fn libraries(one: &Library, other: &Library) -> bool {
         lens.sort_unstable();
         lens
     };
-    (one.collective, one.ranks, one.channel, one.stage, one.part)
-        == (other.collective, other.ranks, other.channel, other.stage, other.part)
+    (one.collective, one.group.count, one.channel, one.stage, one.part)
+        == (other.collective, other.group.count, other.channel, other.stage, other.part)
         && shares(&one.inputs) == shares(&other.inputs)
         && shares(&one.outputs) == shares(&other.outputs)
 }

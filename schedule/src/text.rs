@@ -39,7 +39,7 @@ struct Header<'a>(&'a Plan);
 
 impl Display for Header<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { job, protocols, codec, segments, symmetry, programs: _ } = self.0;
+        let Plan { job, protocols, codec, segments, among, symmetry, programs: _ } = self.0;
         let shared = self.0.protocol();
         write!(f, "plan {job}, {}, {} ranks", shared.map_or("mixed", Protocol::name), symmetry.ranks())?;
         if symmetry.alike() > 1 {
@@ -53,6 +53,9 @@ impl Display for Header<'_> {
             write!(f, "segment {index} {name}")?;
             if let (None, Some(protocol)) = (shared, protocols[index]) {
                 write!(f, ", {}", protocol.name())?;
+            }
+            if let Some(groups) = among[index] {
+                write!(f, ", among {groups}")?;
             }
             writeln!(f)?;
         }
@@ -95,7 +98,7 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
             if *fused {
                 write!(f, ", fused")?;
             }
-            if *grouped {
+            if grouped.is_some() {
                 write!(f, ", grouped")?;
             }
         }

@@ -2,14 +2,16 @@
 
 mod transfers;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use transfers::{Barriers, Transit, Transits};
 use zipwire_cluster::library::{Activity, Sends};
 use zipwire_cluster::{FoldedLinks, LinkId, NetworkModel, Progress, Route, TransferStart};
 use zipwire_schedule::machine::{Direction, Input, Machine, Readiness, Step, TransferId, TransferOrder};
 use zipwire_schedule::plan::{CallKey, Chunk, Exchange, Local, Op, OpKind, Transfer, TransferKey};
-use zipwire_schedule::{Failure, FailureKind, FaultPlan, Lane, OpId, Rank, RankEnd, RunFailure, SizeId};
+use zipwire_schedule::{
+    Collective, Failure, FailureKind, FaultPlan, Group, Lane, OpId, Rank, RankEnd, RunFailure, SizeId,
+};
 use zipwire_timeline::Span;
 
 use crate::hash::Mixed;
@@ -59,6 +61,10 @@ pub(crate) struct Iteration<'a> {
     transits: Transits,
     /// The ranks that have issued each call of the library which some have not.
     issued_calls: BTreeMap<CallKey, Vec<(Rank, OpId)>>,
+    /// Ranks that stand for those of each group that calls the library.
+    callers: HashMap<Group, Callers>,
+    /// Calls of the library as links see them: layers are alike.
+    activities: HashMap<(Collective, Group, u64), Activity>,
     /// Calls of the library that all ranks have issued, by number.
     calls: Vec<MovingCall>,
     /// The call that the network carries out as each activity.
@@ -91,20 +97,22 @@ impl<'a> Iteration<'a> {
         let hosts: Vec<Host> = machines.into_iter().map(Host::new).collect();
         let faults = FaultPlan::new(setup.plan, setup.faults, index);
         Self {
-            dirty: RankSet::all(setup.plan.symmetry.members()),
+            dirty: RankSet::of(setup.plan.rank_count(), setup.plan.symmetry.each_member()),
             network: network(links, setup.model),
             queue: faulty_queue(setup, &faults, index),
             faults,
             first_failure: None,
             transits: Transits::default(),
             issued_calls: BTreeMap::new(),
+            callers: HashMap::new(),
+            activities: HashMap::new(),
             calls: Vec::new(),
             moving_calls: HashMap::new(),
             lone_call: None,
             are_unlike: false,
             barriers: match setup.start {
                 TransferStart::Rendezvous => None,
-                TransferStart::Barrier => Some(Barriers::new(setup.plan.programs.iter().map(|p| &**p))),
+                TransferStart::Barrier => Some(Barriers::new(setup.plan)),
             },
             now_s: 0.0,
             setup,
@@ -261,7 +269,9 @@ impl<'a> Iteration<'a> {
                 self.dirty.insert(rank);
             }
             Event::Dies { rank } => {
-                if let Some(fired) = self.setup.fired.filter(|_| !self.hosts[rank.index()].is_done) {
+                if let Some(fired) =
+                    self.setup.fired.filter(|_| !self.hosts[self.setup.plan.symmetry.place(rank)].is_done)
+                {
                     self.faults.died(rank, fired);
                 }
                 self.host(rank).is_dead = true;
@@ -402,7 +412,7 @@ impl<'a> Iteration<'a> {
     }
 
     fn host(&mut self, rank: Rank) -> &mut Host {
-        &mut self.hosts[rank.index()]
+        &mut self.hosts[self.setup.plan.symmetry.place(rank)]
     }
 }
 
@@ -470,25 +480,50 @@ struct Call {
 struct MovingCall {
     activity: Activity,
     issued: Vec<(Rank, OpId)>,
+    /// See [`Callers::images`].
+    images: u32,
+}
+
+/// Ranks that stand for those of a group.
+#[derive(Clone, Copy)]
+struct Callers {
+    first: Rank,
+    count: u32,
+    /// Groups for which this one stands, itself among them.
+    images: u32,
 }
 
 impl Iteration<'_> {
+    fn callers(&mut self, group: Group) -> Callers {
+        let symmetry = &self.setup.plan.symmetry;
+        *self.callers.entry(group).or_insert_with(|| {
+            let members: BTreeSet<Rank> = group.ranks().map(|rank| symmetry.member(rank)).collect();
+            let count = members.len() as u32;
+            let first = members.first().copied().unwrap_or(group.first);
+            Callers { first, count, images: symmetry.alike() * count / group.count }
+        })
+    }
+
     fn call(&mut self, rank: Rank, op: OpId) {
-        let machine = &self.hosts[rank.index()].machine;
+        let machine = &self.hosts[self.setup.plan.symmetry.place(rank)].machine;
         let (library, ring_bytes) = (machine.library(op), machine.ring_bytes(op));
+        let (collective, group) = (library.collective, library.group);
         let key = library.key(machine.op(op).segment);
         if ring_bytes == 0 {
             // All ranks know that: nobody calls.
             self.queue.push(self.now_s, Event::Ended { rank, op });
             return;
         }
-        let rank_count = self.hosts.len();
+        let SimSetup { costs, topology, .. } = self.setup;
+        let activity = self.activities.entry((collective, group, ring_bytes));
+        let activity = activity.or_insert_with(|| costs.call(library, topology, ring_bytes)).clone();
+        let callers = self.callers(group);
+        let key = CallKey { first: callers.first, ..key };
         let issued = self.issued_calls.entry(key).or_default();
         issued.push((rank, op));
-        if issued.len() < rank_count {
+        if issued.len() < callers.count as usize {
             return;
         }
-        let activity = self.setup.costs.call(library, self.setup.topology, ring_bytes);
         let issued = self.issued_calls.remove(&key).unwrap_or_default();
         let calls: Vec<Call> = issued
             .iter()
@@ -502,21 +537,23 @@ impl Iteration<'_> {
         }
         let call = u32::try_from(self.calls.len()).expect("calls are counted in 32 bits");
         self.queue.push(self.now_s + activity.latency_s, Event::CallMoves { rank, op, call });
-        self.calls.push(MovingCall { activity, issued });
+        self.calls.push(MovingCall { activity, issued, images: callers.images });
     }
 
     /// The first byte of a call moves.
     fn move_call(&mut self, call: u32) {
         let SimSetup { topology, model, .. } = self.setup;
-        let Activity { moving_s, demand, .. } = &mut self.calls[call as usize].activity;
+        let MovingCall { activity: Activity { moving_s, demand, .. }, images, .. } =
+            &mut self.calls[call as usize];
+        let images = *images;
         let mut demand = std::mem::take(demand);
         if *model == NetworkModel::Ports {
             demand.retain(|&(link, _)| topology.is_port(link));
         }
-        let (demand, is_like) = self.links.demand(&demand);
+        let (demand, is_like) = self.links.demand(&demand, images);
         self.are_unlike |= self.lone_call.is_some();
         if !is_like {
-            self.are_unlike |= self.network.active() > 0 || !self.moving_calls.is_empty();
+            self.are_unlike |= images > 1 || self.network.active() > 0 || !self.moving_calls.is_empty();
             self.lone_call = Some(call);
         }
         let activity = self.network.add_activity(&demand, *moving_s);
@@ -534,12 +571,12 @@ impl Iteration<'_> {
 
     /// The sizes that a rank gets in a call, as those know them who give them, or who stand for these.
     fn sizes_for(&self, (rank, op): (Rank, OpId), issued: &[(Rank, OpId)]) -> Vec<(SizeId, u64)> {
-        let library = self.hosts[rank.index()].machine.library(op);
+        let library = self.hosts[self.setup.plan.symmetry.place(rank)].machine.library(op);
         let received = library.outputs.listed().iter();
         let received = received.filter_map(|share| Some((share.chunk, share.content.brings()?)));
         let sizes = received.filter_map(|(chunk, size)| {
             issued.iter().find_map(|&(origin, op)| {
-                let machine = &self.hosts[origin.index()].machine;
+                let machine = &self.hosts[self.setup.plan.symmetry.place(origin)].machine;
                 let mut given = machine.library(op).inputs.listed().iter();
                 let given = given.find(|share| self.is_image(chunk, share.chunk))?;
                 Some((size, machine.size(given.content.brings()?)?))
@@ -679,9 +716,10 @@ pub(crate) struct RankSet {
 }
 
 impl RankSet {
-    pub(crate) fn all(count: u32) -> Self {
+    /// Some ranks, of so many that it has room for.
+    pub(crate) fn of(count: u32, ranks: impl Iterator<Item = Rank>) -> Self {
         let mut all = Self { words: vec![0; count.div_ceil(u64::BITS) as usize], first: 0 };
-        (0..count).map(Rank).for_each(|rank| all.insert(rank));
+        ranks.for_each(|rank| all.insert(rank));
         all
     }
 
@@ -710,7 +748,7 @@ mod tests {
 
     #[test]
     fn as_a_sorted_set() {
-        let mut set = RankSet::all(200);
+        let mut set = RankSet::of(200, (0..200).map(Rank));
         let mut sorted: BTreeSet<Rank> = (0..200).map(Rank).collect();
         for step in 0..5000_u32 {
             if step % 7 < 3 {

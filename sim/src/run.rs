@@ -74,7 +74,7 @@ pub fn run(setup: &SimSetup<'_>, proceed: &dyn Fn() -> bool) -> Result<Timeline,
     assert_eq!(plan.rank_count(), setup.topology.ranks(), "the plan has as many ranks as the cluster");
     let mut timeline = Timeline {
         rank_count: plan.rank_count(),
-        alike: plan.symmetry.alike(),
+        symmetry: Some(plan.symmetry).filter(|symmetry| symmetry.alike() > 1),
         segments: plan.segments.clone(),
         ..Timeline::default()
     };

@@ -5,6 +5,7 @@
 //! library's own collectives cost.
 
 mod cost;
+mod group;
 pub mod library;
 mod network_model;
 mod slowdown;
@@ -12,11 +13,12 @@ mod symmetry;
 mod topology;
 
 pub use cost::{CodecCost, HostCost};
+pub use group::{Dimension, Group, Groups, Layout};
 pub use library::{CallCost, Collective, DeclaredCost, LibraryCost};
 pub use network_model::{NetworkModel, TransferStart};
 pub use slowdown::{Progress, Slowdown};
 pub use symmetry::{FoldedLink, FoldedLinks, Symmetry};
 pub use topology::{
-    CrossRail, Fabric, FatTree, Graph, GraphError, GraphLink, LinkId, Pods, Rail, Rank, Route, Topology,
-    Uplink, Vertex,
+    CrossRail, Fabric, FatTree, Graph, GraphError, GraphLink, LinkId, Part, Pods, Rail, Rank, Route,
+    Topology, Uplink, Vertex,
 };

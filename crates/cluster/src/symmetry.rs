@@ -1,10 +1,21 @@
 //! Translations of ranks that leave a cluster as it is: what is alike at all of them is planned and simulated once.
 //!
-//! Ranks are numbered node by node, so a translation moves every rank on by so many nodes, or by so many GPUs within its node as well, around
-//! the end. None but the identity leaves a rank where it is, so each rank stands for equally many, and the ranks that stand for others
-//! are the first ones.
+//! A rank's number has digits, of which some are translated: each by itself, modulo its size. None of these translations but the identity leaves a
+//! rank where it is, so each rank stands for equally many: the ranks that stand for others are those whose translated digits are zero.
 
-use crate::{CrossRail, Fabric, LinkId, Rank, Topology};
+use crate::{CrossRail, Fabric, Group, Layout, LinkId, Rank, Topology};
+
+/// Most digits of a rank's number: five dimensions of a layout, each cut at nodes and at leaves.
+const DIGITS: usize = 15;
+
+/// A digit of a rank's number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Digit {
+    size: u32,
+    is_translated: bool,
+    /// Whether ranks that differ in it alone do the same, even if no translation moves them.
+    is_alike: bool,
+}
 
 /// Translations of the ranks of a cluster: a group, of which each rank that stands for others has one image for each element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,32 +23,36 @@ pub struct Symmetry {
     ranks: u32,
     /// Ranks that stand for all.
     members: u32,
-    gpus_per_node: u32,
+    /// Digits of a rank's number, the least first.
+    digits: [Digit; DIGITS],
+    count: u8,
 }
 
 impl Symmetry {
     /// No translation: each rank stands for itself.
     pub fn none(ranks: u32) -> Self {
-        Self { ranks, members: ranks, gpus_per_node: 1 }
+        Self::of(ranks, &[Digit { size: ranks, is_translated: false, is_alike: true }])
     }
 
-    /// Translations by whole blocks of `nodes` nodes: the ranks of the first block stand for all.
-    ///
-    /// # Panics
-    /// If the cluster has no whole number of blocks.
-    pub fn of_nodes(topology: &Topology, nodes: u32) -> Self {
-        assert!(
-            nodes > 0 && topology.nodes.is_multiple_of(nodes),
-            "blocks of {nodes} of {} nodes",
-            topology.nodes
-        );
-        let gpus_per_node = topology.gpus_per_node;
-        Self { ranks: topology.ranks(), members: nodes * gpus_per_node, gpus_per_node }
+    fn of(ranks: u32, listed: &[Digit]) -> Self {
+        let mut all: Vec<Digit> = Vec::new();
+        for digit in listed.iter().filter(|digit| digit.size > 1) {
+            let is_like = |last: &&mut Digit| {
+                !last.is_translated && !digit.is_translated && last.is_alike == digit.is_alike
+            };
+            match all.last_mut().filter(is_like) {
+                Some(last) => last.size *= digit.size,
+                None => all.push(*digit),
+            }
+        }
+        let mut digits = [Digit::default(); DIGITS];
+        digits[..all.len()].copy_from_slice(&all);
+        let members = all.iter().filter(|digit| !digit.is_translated).map(|digit| digit.size).product();
+        Self { ranks, members, digits, count: all.len() as u8 }
     }
 
-    /// Translations by nodes and by GPUs within a node: rank 0 stands for all.
-    pub fn of_gpus(topology: &Topology) -> Self {
-        Self { ranks: topology.ranks(), members: 1, gpus_per_node: topology.gpus_per_node }
+    fn digits(&self) -> &[Digit] {
+        &self.digits[..usize::from(self.count)]
     }
 
     /// All ranks.
@@ -45,7 +60,7 @@ impl Symmetry {
         self.ranks
     }
 
-    /// Ranks that stand for others: those below this number.
+    /// How many ranks stand for others.
     pub fn members(&self) -> u32 {
         self.members
     }
@@ -55,33 +70,107 @@ impl Symmetry {
         self.ranks / self.members
     }
 
+    /// The ranks that stand for others, in order.
+    pub fn each_member(&self) -> impl Iterator<Item = Rank> + '_ {
+        (0..self.members).map(|place| self.member_at(place))
+    }
+
     /// The rank that stands for another one.
     pub fn member(&self, rank: Rank) -> Rank {
-        Rank(rank.0 % self.members)
+        self.pair(rank, rank).0
+    }
+
+    /// The lowest rank that stands for one of a group: of groups that are images of one another, the same one.
+    pub fn lowest(&self, group: &Group) -> Rank {
+        if self.members == self.ranks {
+            return group.first;
+        }
+        group.ranks().map(|rank| self.member(rank)).min().unwrap_or(group.first)
+    }
+
+    /// Place of a rank, or of the one that stands for it, among those that stand for others.
+    pub fn place(&self, rank: Rank) -> usize {
+        if self.members == self.ranks {
+            return rank.index();
+        }
+        let (mut left, mut place, mut unit) = (rank.0, 0, 1);
+        for digit in self.digits() {
+            if !digit.is_translated {
+                place += left % digit.size * unit;
+                unit *= digit.size;
+            }
+            left /= digit.size;
+        }
+        place as usize
+    }
+
+    /// The rank that stands for others at a place among these.
+    pub fn member_at(&self, place: u32) -> Rank {
+        let (mut left, mut rank, mut unit) = (place, 0, 1);
+        for digit in self.digits() {
+            if !digit.is_translated {
+                rank += left % digit.size * unit;
+                left /= digit.size;
+            }
+            unit *= digit.size;
+        }
+        Rank(rank)
+    }
+
+    /// Ranks that show whether ranks are alike: of each combination of digits in which they are not, or of as many as 64 of these, one that differs from its
+    /// member in all other digits by one, and the last one.
+    pub fn samples(&self) -> Vec<Rank> {
+        let digits = self.digits();
+        let unlike: u32 = digits.iter().filter(|digit| !digit.is_alike).map(|digit| digit.size).product();
+        let mut all = Vec::new();
+        for combination in (0..unlike).step_by(unlike.div_ceil(64) as usize) {
+            for is_last in [false, true] {
+                let (mut left, mut rank, mut unit) = (combination, 0, 1);
+                for digit in digits {
+                    let at = match digit {
+                        Digit { is_alike: false, .. } => left % digit.size,
+                        _ if is_last => digit.size - 1,
+                        Digit { is_translated: true, .. } => 1,
+                        _ => 0,
+                    };
+                    left /= if digit.is_alike { 1 } else { digit.size };
+                    rank += at * unit;
+                    unit *= digit.size;
+                }
+                if self.member(Rank(rank)) != Rank(rank) && !all.contains(&Rank(rank)) {
+                    all.push(Rank(rank));
+                }
+            }
+        }
+        all
     }
 
     /// A pair of ranks as its first one's member sees it: both translated so that the first one is that member.
     pub fn pair(&self, first: Rank, second: Rank) -> (Rank, Rank) {
-        let member = self.member(first);
-        if member == first {
+        if self.members == self.ranks {
             return (first, second);
         }
-        if self.members > 1 {
-            let moved = second.0 + self.ranks - (first.0 - member.0);
-            return (member, Rank(moved % self.ranks));
+        let (mut lefts, mut moved, mut unit) = ([first.0, second.0], [0; 2], 1);
+        for digit in self.digits() {
+            let [a, b] = lefts.map(|left| left % digit.size);
+            let at = if digit.is_translated { [0, (b + digit.size - a) % digit.size] } else { [a, b] };
+            moved = [moved[0] + at[0] * unit, moved[1] + at[1] * unit];
+            lefts = lefts.map(|left| left / digit.size);
+            unit *= digit.size;
         }
-        let gpus = self.gpus_per_node;
-        let nodes = self.ranks / gpus;
-        let node = (second.0 / gpus + nodes - first.0 / gpus) % nodes;
-        let gpu = (second.0 % gpus + gpus - first.0 % gpus) % gpus;
-        (member, Rank(node * gpus + gpu))
+        (Rank(moved[0]), Rank(moved[1]))
     }
 }
 
 impl Topology {
-    /// Translations that leave all links as they are, those with the fewest ranks that stand for others first; none of a graph, where ways cross nodes of
-    /// others ([`CrossRail::Pxn`]), or where some links differ. Links of nodes, rails, leaves and pods are moved to others of their kind, or stay.
-    pub fn symmetries(&self) -> Vec<Symmetry> {
+    /// Translations along dimensions of a layout whose ranks are alike that leave all links as they are, those with the fewest ranks that stand for others
+    /// first; none of a graph, where ways cross nodes of others ([`CrossRail::Pxn`]), where some links differ, or where a dimension cuts a node, a leaf or
+    /// a domain. Links of nodes, rails, leaves and pods are moved to others of their kind, or stay.
+    ///
+    /// # Panics
+    /// If the layout has not as many ranks as the cluster.
+    pub fn symmetries(&self, layout: &Layout) -> Vec<Symmetry> {
+        assert_eq!(layout.ranks(), self.ranks(), "the layout is one of the cluster's ranks");
         if !self.link_bandwidths.is_empty() || self.nodes < 2 {
             return Vec::new();
         }
@@ -97,13 +186,20 @@ impl Topology {
         let domains = if self.nodes_per_domain < self.nodes { self.nodes_per_domain } else { 1 };
         // A block has whole leaves or pods, and whole domains.
         let block = (1..=leaves).map(|times| times * domains).find(|block| block.is_multiple_of(leaves));
-        let block = block.expect("a multiple of both is among these");
-        let mut all = Vec::new();
-        if block == 1 && [1, self.gpus_per_node].contains(&self.nics_per_node) {
-            all.push(Symmetry::of_gpus(self));
-        }
-        if block < self.nodes && self.nodes.is_multiple_of(block) {
-            all.push(Symmetry::of_nodes(self, block));
+        let block = block.expect("a multiple of both is among these") * self.gpus_per_node;
+        let Some(digits) = cut(layout, &[self.gpus_per_node, block]) else { return Vec::new() };
+        // NICs that some GPUs of a node share do not move on by one GPU.
+        let turns = block == self.gpus_per_node && [1, self.gpus_per_node].contains(&self.nics_per_node);
+        let least = if turns { &[1, self.gpus_per_node, block][..] } else { &[block] };
+        let mut all: Vec<Symmetry> = Vec::new();
+        for &least in least {
+            let translated = digits
+                .iter()
+                .map(|&(unit, digit)| Digit { is_translated: digit.is_translated && unit >= least, ..digit });
+            let symmetry = Symmetry::of(self.ranks(), &translated.collect::<Vec<_>>());
+            if symmetry.alike() > 1 && !all.contains(&symmetry) {
+                all.push(symmetry);
+            }
         }
         all
     }
@@ -111,7 +207,7 @@ impl Topology {
     /// The links that stand for all under a symmetry.
     ///
     /// # Panics
-    /// If it is none of this cluster's ([`Self::symmetries`]), nor that without translations.
+    /// If it is one of other ranks.
     pub fn folded(&self, symmetry: &Symmetry) -> FoldedLinks {
         let capacities = self.capacities();
         if symmetry.members() == self.ranks() {
@@ -120,9 +216,9 @@ impl Topology {
                 bytes_per_s,
                 crossed: 1,
             });
-            return FoldedLinks { places: (0..capacities.len() as u32).collect(), links: links.collect() };
+            let places = (0..capacities.len() as u32).collect();
+            return FoldedLinks { places, links: links.collect(), alike: 1 };
         }
-        assert!(self.symmetries().contains(symmetry), "no symmetry of this cluster: {symmetry:?}");
         let mut places = vec![u32::MAX; capacities.len()];
         let mut links: Vec<FoldedLink> = Vec::new();
         for link in self.links() {
@@ -137,27 +233,60 @@ impl Topology {
         }
         // So far the links of each kind; the translations that leave one where it is are as many as there are per link.
         links.iter_mut().for_each(|folded| folded.crossed = symmetry.alike() / folded.crossed);
-        FoldedLinks { places, links }
+        FoldedLinks { places, links, alike: symmetry.alike() }
     }
 
-    /// The first link to which translations move one.
+    /// The link of its kind to which translations move one, at ranks that stand for others.
     fn member_link(&self, symmetry: &Symmetry, link: LinkId) -> LinkId {
         let (family, index) = self.family(link);
-        let turns = symmetry.members() == 1;
-        let nodes = if turns { 1 } else { symmetry.members() / self.gpus_per_node };
         let (first, thing) = (link.0 - index, index / 2);
+        let gpus = self.gpus_per_node;
+        let member_node = |node: u32| self.node(symmetry.member(Rank(node * gpus)));
+        // The first GPU of a node that uses a NIC.
+        let user = |nic: u32| (nic * gpus).div_ceil(self.nics_per_node);
         let member = match family.name {
             "gpu" => symmetry.member(Rank(thing)).0,
-            "nic" if turns => 0,
-            "nic" => thing % (nodes * self.nics_per_node),
-            "host" => thing % nodes,
-            "rail" if turns => 0,
-            "rail" => thing,
+            "nic" => {
+                let (node, nic) = (thing / self.nics_per_node, thing % self.nics_per_node);
+                let member = symmetry.member(Rank(node * gpus + user(nic)));
+                self.node(member) * self.nics_per_node + self.rail(member)
+            }
+            "host" => member_node(thing),
+            "rail" => self.rail(symmetry.member(Rank(user(thing)))),
             // Leaves and pods of a block follow one another.
-            _ => thing % (family.count * nodes / self.nodes).max(1),
+            _ => {
+                let nodes = self.nodes / family.count;
+                member_node(thing * nodes) / nodes
+            }
         };
         LinkId(first + 2 * member + index % 2)
     }
+}
+
+/// Digits of a layout's ranks, each with its unit: a dimension that crosses a boundary, in ranks and in ascending order, has one on each side of it. `None` if it
+/// does not cross that evenly.
+fn cut(layout: &Layout, boundaries: &[u32]) -> Option<Vec<(u32, Digit)>> {
+    let (mut digits, mut unit) = (Vec::new(), 1);
+    for dimension in layout.dimensions() {
+        let mut left = dimension.size;
+        let is_alike = dimension.is_alike;
+        let mut push = |unit, size| digits.push((unit, Digit { size, is_translated: is_alike, is_alike }));
+        for &boundary in boundaries {
+            if unit < boundary && boundary < unit * left {
+                let below = boundary / unit;
+                if !boundary.is_multiple_of(unit) || !left.is_multiple_of(below) {
+                    return None;
+                }
+                push(unit, below);
+                (unit, left) = (boundary, left / below);
+            } else if unit < boundary && !boundary.is_multiple_of(unit * left) {
+                return None;
+            }
+        }
+        push(unit, left);
+        unit *= left;
+    }
+    Some(digits)
 }
 
 /// Links that stand for all.
@@ -166,6 +295,8 @@ pub struct FoldedLinks {
     /// Place of each link's member in the list, by [`LinkId`].
     places: Vec<u32>,
     links: Vec<FoldedLink>,
+    /// Ranks that each member stands for.
+    alike: u32,
 }
 
 /// A link that stands for others.
@@ -190,23 +321,55 @@ impl FoldedLinks {
         LinkId(self.places[link.index()])
     }
 
-    /// Bytes of a call over each link of the network of members, and whether links that are one there have as many each. If not, these are
-    /// the most, which hold the call back as long as nothing else moves.
-    pub fn demand(&self, demand: &[(LinkId, f64)]) -> (Vec<(LinkId, f64)>, bool) {
-        let (mut most, mut least) = (vec![0.0_f64; self.links.len()], vec![f64::INFINITY; self.links.len()]);
-        let mut counts = vec![0_u32; self.links.len()];
+    /// Bytes of a call and its images, so many, over each link of the network of members, and whether links that are one there have as many each. If not,
+    /// these are the most of one image, which hold a call back that has no other images, as long as nothing else moves.
+    pub fn demand(&self, demand: &[(LinkId, f64)], images: u32) -> (Vec<(LinkId, f64)>, bool) {
+        let mut of_place = vec![Demand::default(); self.links.len()];
         for &(link, bytes) in demand {
-            let place = self.place(link).index();
-            counts[place] += 1;
-            (most[place], least[place]) = (most[place].max(bytes), least[place].min(bytes));
+            of_place[self.place(link).index()].add(bytes);
         }
-        // Links that are not crossed at all are unlike those that are.
-        let mut all = vec![0_u32; self.links.len()];
-        self.places.iter().for_each(|&place| all[place as usize] += 1);
-        let crossed = || (0..self.links.len()).filter(|&place| counts[place] > 0);
-        let is_like = crossed().all(|place| most[place] == least[place] && counts[place] == all[place]);
-        let folded = crossed().map(|place| (LinkId(place as u32), most[place]));
-        (folded.collect(), is_like)
+        let mut is_like = true;
+        let mut folded = Vec::new();
+        for (place, Demand { count, sum, most, least }) in (0..).map(LinkId).zip(of_place) {
+            let FoldedLink { crossed, .. } = self.links[place.index()];
+            if count == 0 {
+                continue;
+            }
+            // Links that are one to the network; those that are not crossed at all are unlike those that are.
+            let (links, crossings) = (self.alike / crossed, images * count);
+            let bytes = if images == self.alike {
+                sum * f64::from(crossed)
+            } else {
+                let is_even = most == least && crossings.is_multiple_of(links);
+                is_like &= is_even;
+                if is_even { most * f64::from(crossings / links) } else { most }
+            };
+            folded.push((place, bytes));
+        }
+        (folded, is_like)
+    }
+}
+
+/// Bytes of a call over links that are one to the network.
+#[derive(Clone, Copy)]
+struct Demand {
+    count: u32,
+    sum: f64,
+    most: f64,
+    least: f64,
+}
+
+impl Default for Demand {
+    fn default() -> Self {
+        Self { count: 0, sum: 0.0, most: 0.0, least: f64::INFINITY }
+    }
+}
+
+impl Demand {
+    fn add(&mut self, bytes: f64) {
+        self.count += 1;
+        self.sum += bytes;
+        (self.most, self.least) = (self.most.max(bytes), self.least.min(bytes));
     }
 }
 
@@ -215,7 +378,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::{CrossRail, FatTree, Pods, Rail, Uplink};
+    use crate::{CrossRail, Dimension, FatTree, Pods, Rail, Uplink};
 
     fn topology(
         nodes: u32,
@@ -263,11 +426,20 @@ mod tests {
     #[test]
     fn images_of_a_route_cross_links_as_their_member_says() {
         for topology in all() {
-            let symmetries = topology.symmetries();
+            let mut symmetries = topology.symmetries(&Layout::flat(topology.ranks()));
             assert!(!symmetries.is_empty(), "{topology:?}");
+            // Stages of nodes, and ranks of a node that are not alike.
+            let of = |name, size| Dimension { name, size, is_alike: name != "pp" };
+            let [gpus, nodes] = [topology.gpus_per_node, topology.nodes];
+            let staged = [
+                vec![of("tp", gpus), of("pp", 2), of("dp", nodes / 2)],
+                vec![of("tp", gpus), of("dp", nodes / 2), of("pp", 2)],
+                vec![of("pp", 2), of("tp", gpus / 2), of("dp", nodes)],
+            ];
+            symmetries.extend(staged.into_iter().flat_map(|all| topology.symmetries(&Layout::new(all))));
             for symmetry in symmetries {
                 let folded = topology.folded(&symmetry);
-                for src in (0..symmetry.members()).map(Rank) {
+                for src in symmetry.each_member() {
                     for dst in (0..topology.ranks()).map(Rank).filter(|dst| *dst != src) {
                         check(&topology, &symmetry, &folded, src, dst);
                     }
@@ -310,13 +482,13 @@ mod tests {
     fn what_differs_has_no_symmetry() {
         let mut one = topology(4, 2, 2, 1, Fabric::Nodes);
         one.link_bandwidths.insert(LinkId(3), 1.0);
-        assert!(one.symmetries().is_empty());
-        assert!(topology(1, 8, 8, 1, Fabric::Nodes).symmetries().is_empty());
+        assert!(one.symmetries(&Layout::flat(8)).is_empty());
+        assert!(topology(1, 8, 8, 1, Fabric::Nodes).symmetries(&Layout::flat(8)).is_empty());
         let pxn = Rail { uplink: Uplink::default(), cross_rail: CrossRail::Pxn };
-        assert!(topology(6, 4, 4, 1, Fabric::Rail(pxn)).symmetries().is_empty());
+        assert!(topology(6, 4, 4, 1, Fabric::Rail(pxn)).symmetries(&Layout::flat(24)).is_empty());
         let tree = FatTree { nodes_per_leaf: 3, uplink: Uplink::default(), pods: None };
         assert!(
-            topology(8, 2, 1, 1, Fabric::FatTree(tree)).symmetries().is_empty(),
+            topology(8, 2, 1, 1, Fabric::FatTree(tree)).symmetries(&Layout::flat(16)).is_empty(),
             "the last leaf has fewer nodes"
         );
     }
@@ -324,15 +496,16 @@ mod tests {
     #[test]
     fn unlike_demands_are_noticed() {
         let topology = topology(4, 2, 2, 1, Fabric::Nodes);
-        let folded = topology.folded(&Symmetry::of_nodes(&topology, 1));
+        let symmetries = topology.symmetries(&Layout::flat(8));
+        let folded = topology.folded(&symmetries[1]);
         let demand = |bytes: &dyn Fn(LinkId) -> f64| -> Vec<_> {
             topology.links().map(|link| (link, bytes(link))).collect()
         };
         let alike = (0..8).map(|place| (LinkId(place), 5.0)).collect::<Vec<_>>();
-        assert_eq!(folded.demand(&demand(&|_| 5.0)), (alike.clone(), true));
-        assert_eq!(folded.demand(&demand(&|_| 5.0)[1..]), (alike, false), "a link is not crossed");
+        assert_eq!(folded.demand(&demand(&|_| 5.0), 1), (alike.clone(), true));
+        assert_eq!(folded.demand(&demand(&|_| 5.0)[1..], 1), (alike, false), "a link is not crossed");
         // Links of GPUs are the first 16, four of them of a node; those of NICs follow.
-        let (most, is_like) = folded.demand(&demand(&|link| f64::from(link.0)));
+        let (most, is_like) = folded.demand(&demand(&|link| f64::from(link.0)), 1);
         assert!(!is_like);
         assert_eq!(
             most.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>(),

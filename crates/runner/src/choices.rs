@@ -3,7 +3,7 @@
 
 use zipwire_codec::{Base, DType, FrameShape, Layout, Spec};
 use zipwire_scenarios::{Experiment, Variant};
-use zipwire_schedule::{Choice, CostModel, Protocol, SegmentId, sum};
+use zipwire_schedule::{Choice, CostModel, Protocol, SegmentId, Selection, sum};
 
 /// Factor over the predicted length, so that frames that are a little longer than the mean still fit.
 const MARGIN: f64 = 1.005;
@@ -30,7 +30,9 @@ pub(crate) fn travel_alike(one: (&Experiment, &Variant), other: (&Experiment, &V
 
 /// How a variant lets the call of a segment travel.
 pub(crate) fn choice(experiment: &Experiment, variant: &Variant, segment: usize) -> Choice {
-    let protocol = variant.protocol_of(&experiment.job().segments[segment].work);
+    let protocol = variant.protocol_of(&experiment.job().segments[segment]);
+    let part = experiment.part(&experiment.job().segments[segment]);
+    let ranks_per_node = part.map_or(1, |part| part.gpus_per_node);
     let is_speculative = protocol == Protocol::Speculative;
     let way = variant.ways[segment];
     Choice {
@@ -43,9 +45,12 @@ pub(crate) fn choice(experiment: &Experiment, variant: &Variant, segment: usize)
         order: variant.order,
         window: variant.window,
         codec: experiment.codec_of(variant).map(|choice| choice.spec.clone()),
-        selection: variant.selection,
+        selection: Selection {
+            ranks_per_node: variant.selection.ranks_per_node.map(|_| ranks_per_node),
+            ..variant.selection
+        },
         parts: variant.parts,
-        ranks_per_node: experiment.topology.gpus_per_node,
+        ranks_per_node,
         dedup: variant.dedup,
         arenas: variant.arenas,
         grouped: variant.may_call && experiment.host.library.model.is_some(),

@@ -112,7 +112,7 @@ pub fn compare<E: From<ExecuteError>>(
             let declared = choice.and_then(|choice| choice.declared.as_ref());
             let summary = compared.executors.inserted(name, &variant.name);
             summary.by_rank = by_rank;
-            summary.alike = Some(outcome.timeline.alike).filter(|&alike| alike > 1);
+            summary.alike = Some(outcome.timeline.alike()).filter(|&alike| alike > 1);
             summary.requests = outcome.served.as_ref().map(|served| served.summary);
             let cycle = iterations.and_then(|iterations| iterations.cycle);
             summary.updates = cycle.and_then(|cycle| Updates::of(&outcome.timeline, cycle));

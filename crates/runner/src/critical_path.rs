@@ -163,7 +163,7 @@ impl Walk<'_> {
 
     fn launch_s(&self, rank: Rank, op: OpId) -> f64 {
         let kind = self.kind(rank, op);
-        if !kind.exchange().is_some_and(|exchange| exchange.grouped) {
+        if !kind.exchange().is_some_and(|exchange| exchange.grouped.is_some()) {
             return self.costs.of(kind).launch_s;
         }
         let sent = self.index.sent_bytes(rank, op);
@@ -174,7 +174,7 @@ impl Walk<'_> {
 
     /// Cause of the time from the issue of an exchange until its transfers may begin.
     fn opening(&self, rank: Rank, op: OpId) -> Cause {
-        let is_grouped = self.kind(rank, op).exchange().is_some_and(|exchange| exchange.grouped);
+        let is_grouped = self.kind(rank, op).exchange().is_some_and(|exchange| exchange.grouped.is_some());
         if is_grouped { Cause::Latency } else { Cause::Host }
     }
 
@@ -241,7 +241,7 @@ impl Walk<'_> {
 
     /// The rank that came last to a call of a library, and its op.
     fn last_issuer(&self, rank: Rank, op: OpId, library: &Library) -> Option<(Rank, OpId)> {
-        let key = library.key(self.index.planned(rank, op).segment);
+        let key = self.index.key(library, self.index.planned(rank, op).segment);
         let issued =
             self.index.issuers(key).filter_map(|&(rank, op)| Some((self.index.op(rank, op)?.0, (rank, op))));
         last(issued).map(|(_, issuer)| issuer)
@@ -406,11 +406,12 @@ impl<'a> Index<'a> {
 
     fn add_op(&mut self, span: &Span) {
         let &Span { rank, op, segment, begin_s, end_s, lane, .. } = span;
-        self.ops[rank.index()][op.index()] = Some((begin_s, end_s));
-        self.lanes[rank.index()][lane as usize].push(op);
+        self.ops[self.plan.symmetry.place(rank)][op.index()] = Some((begin_s, end_s));
+        self.lanes[self.plan.symmetry.place(rank)][lane as usize].push(op);
         match &self.planned(rank, op).kind {
             OpKind::Library(library) => {
-                self.issuers.entry(library.key(segment)).or_default().push((rank, op));
+                let key = self.key(library, segment);
+                self.issuers.entry(key).or_default().push((rank, op));
             }
             OpKind::Compute(_) if rank.0 < self.computing => {
                 let (seconds, count) = self.compute.entry(segment).or_default();
@@ -425,7 +426,8 @@ impl<'a> Index<'a> {
         let (src, to) = self.plan.symmetry.pair(peer, span.rank);
         let route = self.topology.route(src, to);
         // A group of sends has its latency when it is opened.
-        let is_grouped = self.planned(src, send).kind.exchange().is_some_and(|exchange| exchange.grouped);
+        let is_grouped =
+            self.planned(src, send).kind.exchange().is_some_and(|exchange| exchange.grouped.is_some());
         let latency_s =
             if is_grouped && self.costs.host.library.model.is_some() { 0.0 } else { route.latency_s };
         route.links().iter().for_each(|&link| self.on_link[self.links.place(link).index()].push(number));
@@ -456,13 +458,18 @@ impl<'a> Index<'a> {
         sent.map(|moved| ((moved.to, moved.number), moved.bytes)).collect()
     }
 
+    /// Key of a call and its images.
+    fn key(&self, library: &Library, segment: SegmentId) -> CallKey {
+        CallKey { first: self.plan.symmetry.lowest(&library.group), ..library.key(segment) }
+    }
+
     /// An op of the plan.
     fn planned(&self, rank: Rank, op: OpId) -> &'a Op {
-        &self.plan.programs[rank.index()].ops[op.index()]
+        &self.plan.program(rank).ops[op.index()]
     }
 
     fn op(&self, rank: Rank, op: OpId) -> Option<(f64, f64)> {
-        self.ops[rank.index()][op.index()]
+        self.ops[self.plan.symmetry.place(rank)][op.index()]
     }
 
     fn end_s(&self, ended: Ended) -> Option<f64> {
@@ -489,7 +496,7 @@ impl<'a> Index<'a> {
     /// The op that ended last on the lane of another, before that began.
     fn ended_on_lane(&self, rank: Rank, op: OpId, seen: &HashSet<Ended>) -> Option<Ended> {
         let (begin_s, _) = self.op(rank, op)?;
-        let lane = &self.lanes[rank.index()][self.planned(rank, op).kind.lane() as usize];
+        let lane = &self.lanes[self.plan.symmetry.place(rank)][self.planned(rank, op).kind.lane() as usize];
         let ended = |op: &OpId| self.op(rank, *op).is_some_and(|(_, end_s)| self.is_before(end_s, begin_s));
         let before = &lane[..lane.partition_point(ended)];
         before.iter().rev().map(|&op| Ended::Op(rank, op)).find(|ended| !seen.contains(ended))
@@ -498,7 +505,7 @@ impl<'a> Index<'a> {
     /// The op in front of another on its lane, if both began at once.
     fn begun_with(&self, rank: Rank, op: OpId) -> Option<OpId> {
         let lane = self.planned(rank, op).kind.lane();
-        let earlier = self.plan.programs[rank.index()].ops[..op.index()].iter().rev();
+        let earlier = self.plan.program(rank).ops[..op.index()].iter().rev();
         let front = earlier.filter(|other| other.kind.lane() == lane).map(|other| other.id).next()?;
         let (front_s, begin_s) = (self.op(rank, front)?.0, self.op(rank, op)?.0);
         self.is_before(begin_s, front_s).then_some(front)

@@ -2,7 +2,7 @@
 
 use zipwire_cluster::{NetworkModel, TransferStart};
 use zipwire_scenarios::{CodecChoice, Experiment, Variant};
-use zipwire_schedule::{Durations, Job, Plan, PlanSize, Rank, Symmetry, plan_folded};
+use zipwire_schedule::{Job, Plan, PlanSize, Symmetry, plan_folded};
 
 use crate::choices::choices;
 
@@ -35,22 +35,11 @@ impl Folded {
             // Flows there have whole links, whatever else crosses these.
             && experiment.model != NetworkModel::AlphaBeta
             && iterations.cycle.is_none();
-        let symmetries = is_steady.then(|| experiment.topology.symmetries())?;
-        let (count, durations) = (experiment.iterations, &iterations.durations);
-        let are_alike = |symmetry: &Symmetry| are_durations_alike(durations, count, symmetry);
+        let symmetries = is_steady.then(|| experiment.topology.symmetries(&iterations.layout))?;
+        let are_alike = |symmetry: &Symmetry| iterations.durations.are_alike(symmetry);
         let symmetries: Vec<Symmetry> = symmetries.into_iter().filter(are_alike).collect();
         let (job, choices) = (iterations.job.evened()?, choices(experiment, variant));
         let plan = plan_folded(&job, &choices.iter().collect::<Vec<_>>(), &symmetries, goes_on)?;
         Some(Self { plan, job })
     }
-}
-
-/// Whether each rank computes for as long as its member, in all segments of so many iterations.
-fn are_durations_alike(durations: &Durations, iterations: u32, symmetry: &Symmetry) -> bool {
-    let is_alike = |seconds: &[f64]| {
-        let member = |rank: u32| symmetry.member(Rank(rank)).index();
-        (0..).zip(seconds).all(|(rank, own)| *own == seconds[member(rank)])
-    };
-    (0..iterations)
-        .all(|iteration| durations.of_iteration(iteration).chunks(symmetry.ranks() as usize).all(is_alike))
 }

@@ -243,7 +243,8 @@ fn costs_otherwise(plan: &Plan, experiment: &Experiment, then: &LibraryCost) -> 
     let mut programs = plan.programs.iter();
     calls.any(is_call)
         || programs.any(|program| {
-            let grouped = program.ops.iter().filter_map(|op| op.kind.exchange()).filter(|it| it.grouped);
+            let grouped =
+                program.ops.iter().filter_map(|op| op.kind.exchange()).filter(|it| it.grouped.is_some());
             // Frames are shorter than the room that they have.
             grouped.flat_map(|exchange| [(exchange, 1), (exchange, 2)]).any(|(exchange, part)| {
                 let bytes =
@@ -262,7 +263,8 @@ fn call_cost(
 ) -> (Option<Activity>, Option<CallCost>) {
     let is_known = call.shares().all(|share| share.content.values().is_some());
     if is_known {
-        return (library.activity(call.collective, topology, call.ring_bytes(|_| 0)), None);
+        let bytes = call.ring_bytes(|_| 0);
+        return (library.activity_among(call.collective, topology, &call.group, bytes), None);
     }
-    (None, library.of(call.collective, call.ranks))
+    (None, library.of(call.collective, call.group.count))
 }

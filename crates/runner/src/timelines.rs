@@ -85,7 +85,7 @@ fn transfer_rows(experiment: &Experiment, plan: &Plan, timeline: &Timeline) -> O
                 by_transfer.get(&(span.rank, peer, span.tag)).into_iter().for_each(|flow| add(*flow));
             }
             (Lane::Codec, _) => {
-                let op = &plan.programs[span.rank.index()].ops[span.op.index()];
+                let op = &plan.program(span.rank).ops[span.op.index()];
                 op.kind.batch().into_iter().flat_map(|batch| &batch.blocks).for_each(|b| add(b.chunk.flow));
             }
             _ => {}

@@ -52,7 +52,8 @@ fn fast_calls(prepared: &Prepared<'_>) -> Option<String> {
         let mut calls = planned.plan.programs[0].ops.iter().filter_map(|op| op.kind.library());
         calls.find_map(|call| {
             let name = call.collective.name();
-            if !matches!(host.library.of(call.collective, call.ranks)?, CallCost::Declared(_)) {
+            let is_whole = call.group.is_all(topology.ranks());
+            if !is_whole || !matches!(host.library.of(call.collective, call.group.count)?, CallCost::Declared(_)) {
                 return None;
             }
             let mut activity = host.library.activity(call.collective, &nominal, 1 << 30)?;

@@ -23,6 +23,9 @@ impl Bandwidths {
     pub fn of(job: &Job, metrics: &Metrics) -> Option<Self> {
         let mut calls = job.segments.iter().filter(|segment| !matches!(segment.work, Work::Compute { .. }));
         let (Some(call), None) = (calls.next(), calls.next()) else { return None };
+        if call.among.is_some() {
+            return None;
+        }
         let ranks = f64::from(job.rank_count);
         let factor = bus_factor(&call.work, ranks)?;
         let time_s = metrics.iteration_s.mean;
@@ -36,6 +39,7 @@ impl Bandwidths {
             }
             // Whoever gets it.
             CallKind::Broadcast { bytes, .. } => *bytes as f64,
+            CallKind::Send { .. } => return None,
             CallKind::AllToAll { .. } | CallKind::AllGather { .. } => {
                 buffer_bytes(metrics.bytes_raw, job.rank_count)
             }
@@ -63,7 +67,7 @@ fn bus_factor(work: &Work, n: f64) -> Option<f64> {
             Some((n - 1.0) / n)
         }
         CallKind::AllReduce { .. } => Some(2.0 * (n - 1.0) / n),
-        CallKind::Broadcast { .. } => Some(1.0),
+        CallKind::Broadcast { .. } | CallKind::Send { .. } => Some(1.0),
     }
 }
 
@@ -86,7 +90,11 @@ mod tests {
     use crate::Spread;
 
     fn all_to_all(bytes: Array2<u64>) -> Work {
-        Work::of_call(DType::Bf16, [Slot(0), Slot(1)], CallKind::AllToAll { bytes, tokens: None })
+        Work::of_call(
+            DType::Bf16,
+            [Slot(0), Slot(1)],
+            CallKind::AllToAll { bytes: bytes.into(), tokens: None },
+        )
     }
 
     fn job(rank_count: u32, works: Vec<Work>) -> Job {

@@ -136,7 +136,7 @@ impl Metrics {
         let lengths: Vec<_> = iterations.iter().map(|iteration| iteration.length_s).collect();
         let sent =
             timeline.spans.iter().filter(|span| span.lane == Lane::Tx).map(|span| u128::from(span.bytes));
-        let sent = sent.sum::<u128>() * u128::from(timeline.alike.max(1));
+        let sent = sent.sum::<u128>() * u128::from(timeline.alike());
         let bytes_wire = rounded_mean(sent, iterations.len());
         let metrics = Self {
             iteration_s: Spread::of(&lengths),
@@ -161,7 +161,7 @@ fn by_rank(timeline: &Timeline, times: &[Times]) -> ByRank {
     };
     let mut received = vec![0_u128; ranks(timeline)];
     for span in timeline.spans.iter().filter(|span| span.lane == Lane::Rx) {
-        received[span.rank.index()] += u128::from(span.bytes);
+        received[timeline.place(span.rank)] += u128::from(span.bytes);
     }
     let received = received.into_iter().map(|sum| rounded_mean(sum, timeline.iterations.len()));
     let mut by_rank = ByRank {
@@ -189,7 +189,7 @@ pub fn waits_s(timeline: &Timeline, iterations: &BTreeSet<u32>) -> Vec<f64> {
             .spans
             .iter()
             .filter(|span| span.iteration == iteration)
-            .for_each(|span| spans[span.rank.index()].push(span));
+            .for_each(|span| spans[timeline.place(span.rank)].push(span));
         for (wait_s, spans) in waits_s.iter_mut().zip(&spans) {
             *wait_s += Times::of(spans, timeline.iterations[iteration as usize]).wait_s;
         }
@@ -206,8 +206,9 @@ fn ranks(timeline: &Timeline) -> usize {
 fn cells(timeline: &Timeline) -> Vec<Vec<&Span>> {
     let mut cells = vec![Vec::new(); timeline.iterations.len() * ranks(timeline)];
     for span in &timeline.spans {
-        assert!(span.rank.index() < ranks(timeline), "a span names rank {}", span.rank);
-        cells[span.iteration as usize * ranks(timeline) + span.rank.index()].push(span);
+        let place = timeline.place(span.rank);
+        assert!(place < ranks(timeline), "a span names rank {}", span.rank);
+        cells[span.iteration as usize * ranks(timeline) + place].push(span);
     }
     cells
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Deserializer, Serialize};
 use zipwire_schedule::machine::Direction;
 use zipwire_schedule::plan::{Block, Exchange, Op, OpKind, Transfer};
-use zipwire_schedule::{Lane, Machine, OpId, Rank, SegmentId, Stage};
+use zipwire_schedule::{Lane, Machine, OpId, Rank, SegmentId, Stage, Symmetry};
 
 use crate::LinkUsage;
 
@@ -169,8 +169,8 @@ pub struct Timeline {
     pub spans: Vec<Span>,
     /// Number of ranks; ranks without a span are idle, not absent, unless others stand for them.
     pub rank_count: u32,
-    /// Ranks that each of the first ones stands for, itself among them: these alone have spans. 0 and 1 are the same.
-    pub alike: u32,
+    /// The ranks that stand for others, which alone have spans; `None` if all have.
+    pub symmetry: Option<Symmetry>,
     /// Name of each segment, by [`SegmentId`].
     pub segments: Vec<Arc<str>>,
     /// When each iteration began and how long it took.
@@ -182,9 +182,24 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Ranks that have spans: the first so many.
+    /// How many ranks have spans.
     pub fn members(&self) -> u32 {
-        self.rank_count / self.alike.max(1)
+        self.rank_count / self.alike()
+    }
+
+    /// Ranks that each of those stands for, itself among them.
+    pub fn alike(&self) -> u32 {
+        self.symmetry.map_or(1, |symmetry| symmetry.alike())
+    }
+
+    /// The rank that has spans at a place among those that have.
+    pub fn member_at(&self, place: u32) -> Rank {
+        self.symmetry.map_or(Rank(place), |symmetry| symmetry.member_at(place))
+    }
+
+    /// Place of a rank among those that have spans.
+    pub fn place(&self, rank: Rank) -> usize {
+        self.symmetry.map_or(rank.index(), |symmetry| symmetry.place(rank))
     }
 
     /// When the last iteration ended, in seconds from the start of the run.

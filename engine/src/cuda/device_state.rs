@@ -122,7 +122,7 @@ pub(crate) fn staged(library: &Library) -> [u64; 2] {
         region + share.content.brings().map_or(0, |_| SIZE_BYTES)
     });
     let longest = longest.max().unwrap_or(0);
-    let all = u64::from(library.ranks) * longest;
+    let all = u64::from(library.group.count) * longest;
     match library.collective {
         Collective::AllGather => [longest, all],
         Collective::Broadcast => [longest; 2],

@@ -70,8 +70,15 @@ struct Adding {
 impl Calls {
     /// The call that a transfer is part of, if it is of one under way.
     pub(super) fn op_of(&self, key: &TransferKey) -> Option<OpId> {
-        let call = is_of_call(key).then(|| call_key(key))?;
+        let call = is_of_call(key).then(|| self.key_of(key))??;
         self.ongoing.get(&call).map(|ongoing| ongoing.op)
+    }
+
+    /// The key of the call under way that a transfer is part of: a rank is in one group of a segment.
+    fn key_of(&self, key: &TransferKey) -> Option<CallKey> {
+        let part = (key.number - CALLS) / 2;
+        let is_of = |call: &&CallKey| (call.segment, call.stage, call.part) == (key.segment, key.stage, part);
+        self.ongoing.keys().find(is_of).copied()
     }
 }
 
@@ -133,7 +140,7 @@ impl HostBackend<'_> {
         let (op, point, at_s) = (ongoing.op, ongoing.point, self.transport.now_s());
         ongoing.moving = None;
         let own = self.rank;
-        for peer in (0..machine.library(op).ranks).map(Rank).filter(|peer| *peer != own) {
+        for peer in machine.library(op).group.ranks().filter(|peer| *peer != own) {
             self.tell(machine, peer, Message::Joined { call, point, at_s })?;
         }
         self.peer_joined(machine, call, point, at_s)
@@ -151,7 +158,7 @@ impl HostBackend<'_> {
         (*count, *last_s) = (*count + 1, last_s.max(at_s));
         let (count, last_s) = (*count, *last_s);
         let Some(ongoing) = self.calls.ongoing.get(&call) else { return Ok(()) };
-        if count < machine.library(ongoing.op).ranks {
+        if count < machine.library(ongoing.op).group.count {
             return Ok(());
         }
         self.calls.joined.remove(&(call, point));
@@ -195,11 +202,17 @@ impl HostBackend<'_> {
             ongoing.moved_s = Some(at_s);
             return Ok(());
         };
-        if self.rank != Rank(0) {
+        let library = machine.library(op);
+        if self.rank != library.group.first {
             return Ok(());
         }
-        let activity = pace.costs.call(machine.library(op), &pace.topology, machine.ring_bytes(op));
-        let begun = self.transport.begin_call(LibraryCall { call: key, activity, begin_s: at_s });
+        let activity = pace.costs.call(library, &pace.topology, machine.ring_bytes(op));
+        let begun = self.transport.begin_call(LibraryCall {
+            call: key,
+            group: library.group,
+            activity,
+            begin_s: at_s,
+        });
         begun.map_err(|ended| self.failure_report.ended(machine, Some(op), &ended))
     }
 
@@ -269,8 +282,9 @@ impl HostBackend<'_> {
 
     pub(super) fn receive_in_call(&mut self, machine: &Machine, received: &Received) -> Result<(), Failure> {
         let Received { transfer: Incoming { key, bytes, .. }, word, checksum, .. } = *received;
-        let call = call_key(&key);
-        let Some(ongoing) = self.calls.ongoing.get_mut(&call) else {
+        let call = self.calls.key_of(&key);
+        let Some((call, ongoing)) = call.and_then(|call| Some((call, self.calls.ongoing.get_mut(&call)?)))
+        else {
             return Err(self.failure_report.confused(machine, &key, "belongs to no call under way"));
         };
         if self.worker.checksum(bytes, word) != checksum {
@@ -291,10 +305,10 @@ impl HostBackend<'_> {
     }
 
     pub(super) fn leave_in_call(&mut self, machine: &Machine, key: TransferKey) -> Result<(), Failure> {
-        let call = call_key(&key);
+        let call = self.calls.key_of(&key);
         self.transport.count_progress();
-        let Some(moving) = self.calls.ongoing.get_mut(&call).and_then(|ongoing| ongoing.moving.as_mut())
-        else {
+        let moving = call.and_then(|call| Some((call, self.calls.ongoing.get_mut(&call)?.moving.as_mut()?)));
+        let Some((call, moving)) = moving else {
             return Err(self.failure_report.confused(machine, &key, "belongs to no call under way"));
         };
         moving.remove(&key);
@@ -385,7 +399,7 @@ type Handed = Vec<(Rank, Share)>;
 
 /// Shares that a rank sends in a round, and those that it receives. Contributions to its own sum are not among these: it asks for them one by one.
 fn handed_over(library: &Library, rank: Rank, round: Round) -> (Handed, Handed) {
-    let peers = || (0..library.ranks).map(Rank).filter(|peer| *peer != rank);
+    let peers = || library.group.ranks().filter(|peer| *peer != rank);
     let to = |peer: Rank, share: Option<Share>| Some((peer, share?));
     match round {
         Round::Gather => {
@@ -418,11 +432,7 @@ fn region(machine: &Machine, content: &Content) -> Option<Region> {
 
 /// Key of a transfer of a call: its number is `CALLS` or above, as no transfer of a plan has.
 fn transfer_key(call: CallKey, round: Round, src: Rank, dst: Rank) -> TransferKey {
-    let CallKey { segment, stage, part } = call;
+    let CallKey { segment, stage, part, .. } = call;
     let second = u32::from(round == Round::GatherSums);
     TransferKey { segment, stage, src, dst, number: CALLS + 2 * part + second }
-}
-
-fn call_key(key: &TransferKey) -> CallKey {
-    CallKey { segment: key.segment, stage: key.stage, part: (key.number - CALLS) / 2 }
 }

@@ -114,7 +114,11 @@ fn permits_are_never_exceeded() {
 /// Runs an All-to-All of three ranks; a rank that `fails` aborts instead of taking part. What has become of it, by rank.
 fn run(choice: &Choice, fails: Option<Rank>) -> Vec<RunResult> {
     let bytes = ndarray::Array2::from_elem((3, 3), 256);
-    let work = Work::of_call(DType::Bf16, [Slot(0), Slot(1)], CallKind::AllToAll { bytes, tokens: None });
+    let work = Work::of_call(
+        DType::Bf16,
+        [Slot(0), Slot(1)],
+        CallKind::AllToAll { bytes: bytes.into(), tokens: None },
+    );
     let segments = vec![Segment::new("call", work)];
     let plan = plan(&Job { name: "job", rank_count: 3, slots: vec!["in", "out"], segments }, choice);
     let payload = Payload::new(1, vec![Arc::new(Rows::gaussian(1.0, 1))]);
@@ -189,7 +193,11 @@ const TRANSFERS: u32 = 2;
 /// A plan with room for all transfers in the buffers of both ranks.
 fn roomy() -> Plan {
     let bytes = ndarray::Array2::from_elem((2, 2), BYTES * u64::from(TRANSFERS));
-    let work = Work::of_call(DType::F32, [Slot(0), Slot(1)], CallKind::AllToAll { bytes, tokens: None });
+    let work = Work::of_call(
+        DType::F32,
+        [Slot(0), Slot(1)],
+        CallKind::AllToAll { bytes: bytes.into(), tokens: None },
+    );
     let segments = vec![Segment::new("call", work)];
     let job = Job { name: "job", rank_count: 2, slots: vec!["in", "out"], segments };
     plan(&job, &Choice::of(Protocol::Native, None))

@@ -38,7 +38,7 @@ impl Call {
         if part == 0 {
             return None;
         }
-        let all = part * u64::from(library.ranks);
+        let all = part * u64::from(library.group.count);
         let (given, got) = match library.collective {
             Collective::AllGather => (part, all),
             Collective::Broadcast => (part, part),

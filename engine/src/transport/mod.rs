@@ -62,7 +62,7 @@ use std::time::Duration;
 
 use zipwire_cluster::library::Activity;
 use zipwire_schedule::plan::{CallKey, Region, TransferKey};
-use zipwire_schedule::{Failure, Rank};
+use zipwire_schedule::{Failure, Group, Rank};
 
 use crate::memory::Memory;
 use crate::report::RankReport;
@@ -186,6 +186,8 @@ pub enum Message {
 pub struct LibraryCall {
     /// The call.
     pub call: CallKey,
+    /// The ranks that take part.
+    pub group: Group,
     /// Its bytes on links, in seconds of the cluster.
     pub activity: Activity,
     /// When the last rank issued it, in seconds of the transport.

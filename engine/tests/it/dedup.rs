@@ -21,7 +21,7 @@ fn layer() -> (Job, Payload) {
     let Work::Call { kind: CallKind::AllToAll { bytes, tokens }, .. } = &mut job.segments[0].work else {
         panic!("it dispatches")
     };
-    *bytes = map.bytes();
+    *bytes = map.bytes().into();
     *tokens = Some(Arc::clone(&map));
     (job, payload_of(3).with_tokens(vec![Some(map)]))
 }

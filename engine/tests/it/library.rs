@@ -191,7 +191,11 @@ fn a_paced_call_is_as_fast_as_its_slowest_link() {
 fn paced_all_to_alls_are_grouped_sends() {
     let part = 40_000;
     let bytes = Array2::from_shape_fn((4, 4), |(src, dst)| if src == dst { 0 } else { part });
-    let call = Work::of_call(DType::Bf16, [Slot(0), Slot(1)], CallKind::AllToAll { bytes, tokens: None });
+    let call = Work::of_call(
+        DType::Bf16,
+        [Slot(0), Slot(1)],
+        CallKind::AllToAll { bytes: bytes.into(), tokens: None },
+    );
     let job = Job {
         name: "case",
         rank_count: RANKS,

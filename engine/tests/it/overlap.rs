@@ -20,7 +20,11 @@ use crate::common::nodes;
 /// take 30 ms each.
 fn run_beside(protocol: Protocol, compute_slowdown: Slowdown) -> Timeline {
     let bytes = Array2::from_elem((2, 2), 400_000);
-    let call = Work::of_call(DType::Bf16, [Slot(0), Slot(1)], CallKind::AllToAll { bytes, tokens: None });
+    let call = Work::of_call(
+        DType::Bf16,
+        [Slot(0), Slot(1)],
+        CallKind::AllToAll { bytes: bytes.into(), tokens: None },
+    );
     let work = Work::Compute { phase: "work", reads: Vec::new(), writes: vec![Slot(2)] };
     let segments = vec![Segment::new("work", work), Segment::new("call", call)];
     let job = Job { name: "beside", rank_count: 2, slots: vec!["in", "out", "own"], segments };

@@ -159,6 +159,14 @@ impl Attention {
         }
     }
 
+    /// Values of a token's keys and values that other tokens need.
+    pub(crate) fn cached_values(&self) -> u64 {
+        match *self {
+            Self::Grouped { kv_heads, head_size, .. } => 2 * u64::from(kv_heads) * u64::from(head_size),
+            Self::Latent { kv_rank, rotary_size, .. } => u64::from(kv_rank) + u64::from(rotary_size),
+        }
+    }
+
     fn norms(&self) -> u64 {
         match *self {
             Self::Grouped { head_size, has_norms, .. } => 2 * u64::from(head_size) * u64::from(has_norms),
@@ -261,7 +269,7 @@ impl Architecture {
 
 impl Attention {
     /// Queries times keys and weights times values of one sequence. Causal: each token looks at half of them, on average.
-    fn score_flops(&self, sequence: f64) -> f64 {
+    pub(crate) fn score_flops(&self, sequence: f64) -> f64 {
         let per_pair = match *self {
             Self::Grouped { heads, head_size, .. } => f64::from(heads) * 2.0 * f64::from(head_size),
             Self::Latent { heads, head_size, rotary_size, value_size, .. } => {

@@ -1,6 +1,6 @@
 //! Keys of a variant that say along which edges its collectives travel.
 
-use zipwire_cluster::LibraryCost;
+use zipwire_cluster::{HostCost, LibraryCost};
 use zipwire_schedule::estimate::{Costs, Way, best};
 use zipwire_schedule::{Algorithm, CallKind, Choice, Job, Protocol, Segment, Work};
 
@@ -48,7 +48,7 @@ impl Algorithms {
             CallKind::Broadcast { .. } => Some((COLLECTIVES.broadcast, &mut self.broadcast)),
             CallKind::ReduceScatter { .. } => Some((COLLECTIVES.reduce_scatter, &mut self.reduce_scatter)),
             CallKind::AllReduce { .. } => Some((COLLECTIVES.all_reduce, &mut self.all_reduce)),
-            CallKind::AllToAll { .. } => None,
+            CallKind::AllToAll { .. } | CallKind::Send { .. } => None,
         }
     }
 }
@@ -228,16 +228,23 @@ impl Experiment {
     /// By segment.
     fn ways(&self, variant: &Variant) -> Vec<Option<Way>> {
         let codec = self.codec_of(variant);
-        let costs = Costs {
-            topology: &self.topology,
-            host: &self.host,
-            codec: codec.map(|codec| codec.cost),
-            ratio: codec.and_then(|codec| codec.ratio).unwrap_or(TYPICAL_RATIO),
-        };
-        let mut known: Vec<(&Work, Option<Way>)> = Vec::new();
+        let mut known: Vec<(&Segment, Option<Way>)> = Vec::new();
         let way = |segment: &Segment| {
             let work = &segment.work;
-            let protocol = variant.protocol_of(work);
+            let part = self.part(segment).filter(|part| !part.group.is_all(self.topology.ranks()));
+            let of_part = part.map(|part| {
+                let library = self.host.library.among(&self.topology, &part);
+                (self.topology.of_part(&part), HostCost { library, ..self.host })
+            });
+            let (topology, host) =
+                of_part.as_ref().map_or((&self.topology, &self.host), |(topology, host)| (topology, host));
+            let costs = Costs {
+                topology,
+                host,
+                codec: codec.map(|codec| codec.cost),
+                ratio: codec.and_then(|codec| codec.ratio).unwrap_or(TYPICAL_RATIO),
+            };
+            let protocol = variant.protocol_of(segment);
             let choice = Choice {
                 algorithm: variant.algorithms.of(work),
                 sums: self.sums,
@@ -250,11 +257,11 @@ impl Experiment {
         let mut ways = Vec::with_capacity(segments.len());
         for segment in segments {
             // Layers are alike: of calls that differ in their buffers only, one is predicted.
-            let is_alike = |other: &Work| is_alike(other, &segment.work);
+            let is_alike = |other: &Segment| is_alike(other, segment);
             let found = known.iter().find(|(other, _)| is_alike(other)).map(|(_, way)| *way);
             ways.push(found.unwrap_or_else(|| {
                 let way = way(segment);
-                known.push((&segment.work, way));
+                known.push((segment, way));
                 way
             }));
         }
@@ -263,7 +270,8 @@ impl Experiment {
 }
 
 /// Whether two calls move the same.
-fn is_alike(a: &Work, b: &Work) -> bool {
-    let has_one_way = |work: &Work| work.algorithms().is_empty();
-    (has_one_way(a) && has_one_way(b)) || (a.dtype(), a.call()) == (b.dtype(), b.call())
+fn is_alike(a: &Segment, b: &Segment) -> bool {
+    let has_one_way = |segment: &Segment| segment.work.algorithms().is_empty();
+    let moved = |segment: &Segment| (segment.among, segment.dimension, segment.work.dtype());
+    (has_one_way(a) && has_one_way(b)) || moved(a) == moved(b) && a.work.call() == b.work.call()
 }

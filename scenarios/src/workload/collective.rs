@@ -172,7 +172,7 @@ fn all_to_all(table: &Reader<'_>, dtype: DType, context: &Context<'_>) -> Result
         }
         None => equal_chunks(&table.need_field(ALL_TO_ALL.bytes_per_rank)?, dtype, context.ranks)?,
     };
-    Ok(CallKind::AllToAll { bytes, tokens: None })
+    Ok(CallKind::AllToAll { bytes: bytes.into(), tokens: None })
 }
 
 /// Every rank's input in as many equal chunks as there are ranks, its own included; whole values.

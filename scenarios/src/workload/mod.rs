@@ -8,8 +8,9 @@ mod training;
 mod transfers;
 mod weight_sync;
 
+use zipwire_cluster::Topology;
 use zipwire_codec::DType;
-use zipwire_schedule::{Durations, Fault, Job, Segment, Slack, Work};
+use zipwire_schedule::{Durations, Fault, Job, Layout, Segment, Slack, Work};
 use zipwire_timeline::UpdateCycle;
 
 use crate::compute::{Compute, ExpertTime};
@@ -38,6 +39,8 @@ pub enum ExperimentWork {
 pub struct Iterations {
     /// Segments of an iteration.
     pub job: Job,
+    /// Dimensions of its ranks.
+    pub layout: Layout,
     /// How long its compute segments take.
     pub durations: Durations,
     /// Update cycle, if an iteration brings weights of some ranks to others.
@@ -53,7 +56,16 @@ pub struct Iterations {
 impl Iterations {
     /// Iterations in which nothing goes wrong or changes.
     fn new(job: Job, durations: Durations) -> Self {
-        Self { job, durations, cycle: None, faults: Vec::new(), slack: fault::SLACK, drifts: Vec::new() }
+        let layout = Layout::flat(job.rank_count);
+        Self {
+            job,
+            layout,
+            durations,
+            cycle: None,
+            faults: Vec::new(),
+            slack: fault::SLACK,
+            drifts: Vec::new(),
+        }
     }
 }
 
@@ -73,6 +85,7 @@ pub(crate) struct Context<'a> {
     pub(crate) seed: u64,
     pub(crate) iterations: u32,
     pub(crate) ranks: u32,
+    pub(crate) topology: &'a Topology,
     /// Bytes of a GPU's memory, if they are known.
     pub(crate) gpu_memory: Option<u64>,
     /// `[compute]`; always there for kinds that need it.
@@ -105,6 +118,16 @@ impl Workload {
     }
 }
 
+impl Workload {
+    /// The same, with dimensions of its ranks.
+    fn with_layout(mut self, layout: Layout) -> Self {
+        if let ExperimentWork::Iterations(iterations) = &mut self.work {
+            iterations.layout = layout;
+        }
+        self
+    }
+}
+
 /// Every call carries a tensor of its own, in their order.
 fn one_tensor_per_call(job: &Job) -> Vec<Option<usize>> {
     let mut calls = 0..;
@@ -124,6 +147,7 @@ named! {
         Fsdp = "fsdp",
         Dp = "dp",
         Tp = "tp",
+        Training = "training",
         Collective = "collective",
         Transfers = "transfers",
         WeightSync = "weight-sync",
@@ -138,6 +162,7 @@ impl Kind {
             Self::Moe => Some(ExpertTime::schema()),
             Self::MoeTraining => Some(Compute::schema_of_experts()),
             Self::Fsdp | Self::Dp | Self::Tp => Some(Compute::schema_of_layers()),
+            Self::Training => Some(Compute::schema_of_all()),
             Self::Serving => Some(serving::compute_schema()),
             Self::Collective | Self::Transfers | Self::WeightSync => None,
         }
@@ -147,7 +172,7 @@ impl Kind {
     pub(crate) fn needed_compute(self) -> Option<&'static str> {
         match self {
             Self::MoeTraining => Some("{ dense = \"60 TFLOP/s\", expert_gemm = \"45 TFLOP/s\" }"),
-            Self::Fsdp | Self::Dp | Self::Tp => Some("{ dense = \"60 TFLOP/s\" }"),
+            Self::Fsdp | Self::Dp | Self::Tp | Self::Training => Some("{ dense = \"60 TFLOP/s\" }"),
             Self::Serving => Some("{ dense = \"400 TFLOP/s\", memory = \"3 TB/s\" }"),
             Self::Moe | Self::Collective | Self::Transfers | Self::WeightSync => None,
         }
@@ -172,7 +197,9 @@ impl Kind {
 pub(crate) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
     match kind {
         Kind::Moe => moe::read(field, context),
-        Kind::MoeTraining | Kind::Fsdp | Kind::Dp | Kind::Tp => training::read(kind, field, context),
+        Kind::MoeTraining | Kind::Fsdp | Kind::Dp | Kind::Tp | Kind::Training => {
+            training::read(kind, field, context)
+        }
         Kind::Collective => collective::read(field, context),
         Kind::Transfers => transfers::read(field, context),
         Kind::WeightSync => weight_sync::read(field, context),
@@ -183,7 +210,7 @@ pub(crate) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Resu
 pub(crate) fn schema() -> Schema {
     one_of(Kind::ALL.map(|kind| match kind {
         Kind::Moe => kind.table(&moe::keys()),
-        Kind::MoeTraining | Kind::Fsdp | Kind::Dp | Kind::Tp => training::schema(kind),
+        Kind::MoeTraining | Kind::Fsdp | Kind::Dp | Kind::Tp | Kind::Training => training::schema(kind),
         Kind::Collective => collective::schema(),
         Kind::Transfers => transfers::schema(),
         Kind::WeightSync => weight_sync::schema(),

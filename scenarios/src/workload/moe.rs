@@ -84,8 +84,8 @@ fn build(
 ) -> (Job, Durations) {
     let dispatch_bytes = copies * row.bytes();
     let combine_bytes = (copies * model.token_bytes()).t().as_standard_layout().into_owned();
-    let all_to_all = |dtype, bytes, tokens, input, output| {
-        Work::of_call(dtype, [input, output], CallKind::AllToAll { bytes, tokens })
+    let all_to_all = |dtype, bytes: Array2<u64>, tokens, input, output| {
+        Work::of_call(dtype, [input, output], CallKind::AllToAll { bytes: bytes.into(), tokens })
     };
     // Phases follow one another on each rank: a phase claims every buffer, so that no collective call overlaps it, also
     // where a rank sends or receives nothing.

@@ -1,7 +1,7 @@
 //! `dispatch_dtype`: what a forward dispatch carries, byte by byte.
 
 use crate::common::{Folder, VALID, valid_with};
-use ndarray::Array2;
+use ndarray::ArcArray2;
 use zipwire_codec::DType;
 use zipwire_payload::ChunkId;
 use zipwire_scenarios::Experiment;
@@ -13,7 +13,7 @@ fn fp8_with(old: &str, new: &str) -> String {
 }
 
 /// Type and bytes of an All-to-All.
-fn call<'a>(experiment: &'a Experiment, name: &str) -> (DType, &'a Array2<u64>) {
+fn call<'a>(experiment: &'a Experiment, name: &str) -> (DType, &'a ArcArray2<u64>) {
     let segment = experiment.job().segments.iter().find(|segment| &*segment.name == name).unwrap();
     match &segment.work {
         Work::Call { dtype, kind: CallKind::AllToAll { bytes, .. }, .. } => (*dtype, bytes),

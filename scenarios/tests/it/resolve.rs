@@ -1,13 +1,13 @@
 //! Resolved scenarios: jobs, durations, payloads and variants.
 
 use crate::common::{Folder, VALID, flat, routing_record, safetensors, valid_with};
-use ndarray::{Array2, array};
+use ndarray::{ArcArray2, Array2, array};
 use zipwire_codec::DType;
 use zipwire_payload::ChunkId;
 use zipwire_scenarios::{Algorithms, Experiment, Source, Variant, load};
 use zipwire_schedule::{CallKind, Flow, Job, Order, Pace, Protocol, Rank, SegmentId, Selection, Slot, Work};
 
-fn bytes<'a>(job: &'a Job, segment: &str) -> &'a Array2<u64> {
+fn bytes<'a>(job: &'a Job, segment: &str) -> &'a ArcArray2<u64> {
     let segment = job.segments.iter().find(|candidate| *candidate.name == *segment).unwrap();
     match &segment.work {
         Work::Call { kind: CallKind::AllToAll { bytes, .. }, .. } => bytes,
@@ -306,6 +306,7 @@ fn one_node_needs_no_network_between_nodes() {
         slices: None,
         may_call: true,
         ways: vec![None],
+        dimensions: None,
         native_reductions: false,
         layout: None,
         order: Order::Rotation,
@@ -352,7 +353,7 @@ fn matrices_may_have_blanks_and_comments() {
 }
 
 fn bytes_of(job: &Job) -> Array2<u64> {
-    bytes(job, "all-to-all").clone()
+    bytes(job, "all-to-all").to_owned()
 }
 
 #[test]

@@ -197,6 +197,7 @@ fn of_segments(experiment: &Experiment) -> Vec<String> {
             Work::Call { kind: CallKind::AllGather { bytes }, .. } => {
                 bytes.contains(&0).then(|| "empty shard".to_owned())
             }
+            Work::Call { kind: CallKind::Send { .. }, .. } => Some("send".to_owned()),
             Work::Call { kind: CallKind::Broadcast { root, .. }, .. } => {
                 (root.0 > 0).then(|| "another root".to_owned())
             }

@@ -137,7 +137,7 @@ impl Call<'_> {
                 self.scatter(*dtype, longest(bytes))
             }
             Work::Call { dtype, kind: CallKind::AllReduce { bytes }, .. } => self.all_reduce(*dtype, *bytes),
-            Work::Call { kind: CallKind::AllToAll { .. }, .. }
+            Work::Call { kind: CallKind::AllToAll { .. } | CallKind::Send { .. }, .. }
             | Work::Transfers { .. }
             | Work::Compute { .. } => 0.0,
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use zipwire_cluster::Group;
 use zipwire_codec::{DType, Layout};
 
 use super::{Chunk, Effects, Region, Values};
@@ -57,6 +58,25 @@ impl Local {
             Self::GatherRows(rows) => rows.bytes(),
             Self::Reduce(reduce) => reduce.bytes_read(),
         }
+    }
+
+    /// The same by ranks of a group, whose positions its ranks are.
+    pub(super) fn within(mut self, group: &Group) -> Self {
+        match &mut self {
+            Self::Split(batch) | Self::Encode(batch) | Self::Decode(batch) => {
+                batch.blocks.iter_mut().for_each(|block| block.chunk = block.chunk.within(group));
+            }
+            Self::GatherRows(rows) => {
+                rows.gathers.iter_mut().for_each(|gather| gather.chunk = gather.chunk.within(group));
+            }
+            Self::Reduce(reduce) => {
+                for addition in &mut reduce.additions {
+                    addition.chunk = addition.chunk.within(group);
+                    addition.terms.iter_mut().for_each(|term| term.chunk = term.chunk.within(group));
+                }
+            }
+        }
+        self
     }
 
     /// The blocks, if it codes some.

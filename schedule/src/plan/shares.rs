@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use zipwire_cluster::Group;
+
 use super::{Chunk, Content, Region};
 use crate::{BufferId, Rank, SizeId};
 
@@ -31,8 +33,10 @@ pub struct Row {
     pub(crate) chunk: Chunk,
     pub(crate) buffer: BufferId,
     pub(crate) lens: Arc<Lens>,
-    /// A rank whose values are not among them, and leave no gap.
+    /// A rank whose values are not among them, and leave no gap, by position in the group.
     pub(crate) without: Option<Rank>,
+    /// The ranks that it has values of, or for.
+    pub(crate) group: Group,
 }
 
 /// Bytes of the values of each rank: one copy for the programs of all ranks.
@@ -106,10 +110,10 @@ impl fmt::Display for Lens {
 impl Row {
     /// Writes the line of a plan's text that has them.
     pub(crate) fn write_line(&self, f: &mut fmt::Formatter<'_>, word: &str) -> fmt::Result {
-        let Self { chunk, lens, without, .. } = self;
+        let Self { chunk, lens, without, group, .. } = self;
         write!(f, "    {word} {} of {lens} bytes", self.region())?;
-        if let Some(rank) = without {
-            write!(f, " but for rank {rank}")?;
+        if let Some(position) = without {
+            write!(f, " but for rank {}", group.at(position.0))?;
         }
         chunk.sum.map_or(Ok(()), |sum| write!(f, ", {sum}"))?;
         writeln!(f)
@@ -117,8 +121,9 @@ impl Row {
 
     /// The share of a rank, unless that is empty or left out.
     fn share(&self, rank: Rank) -> Option<Share> {
-        let is_there = rank.index() < self.lens.bytes.len() && self.without != Some(rank);
-        let values = is_there.then(|| self.place(rank)).filter(|values| values.len > 0)?;
+        let position = self.group.position(rank).map(Rank)?;
+        let is_there = position.index() < self.lens.bytes.len() && self.without != Some(position);
+        let values = is_there.then(|| self.place(position)).filter(|values| values.len > 0)?;
         let chunk = match self.chunk.destination {
             Some(_) => Chunk { destination: Some(rank), ..self.chunk },
             None => Chunk { origin: rank, ..self.chunk },
@@ -126,7 +131,7 @@ impl Row {
         Some(Share { chunk, content: Content::Values(values) })
     }
 
-    /// Place of the values of a rank that is not left out.
+    /// Place of the values of a rank that is not left out, by its position in the group.
     pub(crate) fn place(&self, rank: Rank) -> Region {
         let place = self.lens.region(rank, self.buffer);
         let gap = self.without.filter(|&without| without < rank).map_or(0, |without| self.lens.room(without));
@@ -152,14 +157,25 @@ impl Row {
 }
 
 impl Shares {
+    /// The same by ranks of a group, whose positions their ranks are.
+    pub(super) fn within(mut self, group: &Group) -> Self {
+        match &mut self {
+            Self::Listed(shares) => {
+                shares.iter_mut().for_each(|share| share.chunk = share.chunk.within(group))
+            }
+            Self::Row(row) => (row.chunk, row.group) = (row.chunk.within(group), *group),
+        }
+        self
+    }
+
     /// Each of them; those without bytes are left out of rows.
     pub fn iter(&self) -> impl Iterator<Item = Share> + '_ {
         let (listed, row) = match self {
             Self::Listed(shares) => (&shares[..], None),
             Self::Row(row) => (&[][..], Some(row)),
         };
-        let ranks = 0..row.map_or(0, |row| row.lens.rank_count());
-        listed.iter().copied().chain(ranks.filter_map(move |rank| row?.share(Rank(rank))))
+        let ranks = row.into_iter().flat_map(|row| row.group.ranks().filter_map(|rank| row.share(rank)));
+        listed.iter().copied().chain(ranks)
     }
 
     /// The share of a rank's shard, or of what it contributes to all.

@@ -4,6 +4,7 @@
 
 use std::cmp::Reverse;
 
+use zipwire_cluster::Group;
 use zipwire_cluster::library::Collective;
 
 use super::{Chunk, Effects, Plan, PlanError, Region, Share, Shares, Values};
@@ -21,8 +22,8 @@ pub struct Exchange {
     /// Whether it is a further step of the kernel that the exchange before it has launched, as in the ring of a library: then it has
     /// no launch of its own.
     pub fused: bool,
-    /// Whether its transfers are grouped sends and receives of a library, which take what its model says where there is one.
-    pub grouped: bool,
+    /// The ranks of the call, if its transfers are grouped sends and receives of a library, which take what its model says where there is one.
+    pub grouped: Option<Group>,
     /// Stage that it carries.
     pub stage: Stage,
     /// The order in which transfers enter the window. `sends` and `receives` are listed in it, as far as it is known
@@ -37,6 +38,15 @@ pub struct Exchange {
 }
 
 impl Exchange {
+    /// The same by ranks of a group, whose positions its ranks are.
+    pub(super) fn within(mut self, group: &Group) -> Self {
+        for transfer in self.sends.iter_mut().chain(&mut self.receives) {
+            transfer.peer = group.at(transfer.peer.0);
+            transfer.chunk = transfer.chunk.within(group);
+        }
+        Self { grouped: self.grouped.map(|_| *group), ..self }
+    }
+
     pub(super) fn effects(&self) -> Effects {
         let Self { sends, receives, .. } = self;
         let sizes = sends.iter().filter_map(|t| t.content.brings().or(t.content.measured_by()));
@@ -188,14 +198,14 @@ pub struct TransferKey {
     pub number: u32,
 }
 
-/// One call of a library's collective, in which all ranks take part. It begins when the last rank has issued it, and ends on
-/// all ranks at the same time. Links know of it as a whole ([`CostModel::call`](crate::CostModel::call)).
+/// One call of a library's collective, in which the ranks of a group take part. It begins when the last of them has issued it, and ends on
+/// all of them at the same time. Links know of it as a whole ([`CostModel::call`](crate::CostModel::call)).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Library {
     /// Collective that is called.
     pub collective: Collective,
-    /// Ranks that take part: all of the plan.
-    pub ranks: u32,
+    /// Ranks that take part.
+    pub group: Group,
     /// The exchanges and calls that it waits for are those of the same channel.
     pub channel: Channel,
     /// Stage that it carries.
@@ -218,12 +228,21 @@ pub struct CallKey {
     pub stage: Stage,
     /// The part that it moves.
     pub part: u32,
+    /// The lowest of the ranks that take part.
+    pub first: Rank,
 }
 
 impl Library {
+    /// The same by ranks of a group, whose positions its ranks are.
+    pub(super) fn within(self, group: &Group) -> Self {
+        let Self { inputs, outputs, .. } = self;
+        let (inputs, outputs) = (inputs.within(group), outputs.within(group));
+        Self { group: *group, inputs, outputs, ..self }
+    }
+
     /// Key of the call among those of its rank; `segment` is that of its op.
     pub fn key(&self, segment: SegmentId) -> CallKey {
-        CallKey { segment, stage: self.stage, part: self.part }
+        CallKey { segment, stage: self.stage, part: self.part, first: self.group.first }
     }
 
     /// All that goes in or comes out.
@@ -245,7 +264,7 @@ impl Library {
 
     /// Bytes that this rank sends, and gets, if the library moves them around a ring.
     pub fn ring_bytes(&self, value: impl Fn(SizeId) -> u64) -> u64 {
-        self.collective.ring_bytes(self.ranks, self.count(value))
+        self.collective.ring_bytes(self.group.count, self.count(value))
     }
 
     /// Bytes that a rank sends, and gets, of `ring_bytes`: of a broadcast the root gets none, and the last one, which is the one before the root, sends
@@ -255,7 +274,8 @@ impl Library {
         let Some(root) = root.filter(|_| self.collective == Collective::Broadcast) else {
             return [ring_bytes; 2];
         };
-        let is_last = (rank.0 + 1) % self.ranks == root.0;
+        let is_last =
+            self.group.position(rank).map(|at| (at + 1) % self.group.count) == self.group.position(root);
         [if is_last { 0 } else { ring_bytes }, if rank == root { 0 } else { ring_bytes }]
     }
 
@@ -267,8 +287,10 @@ impl Library {
             // Partial sums of all shards but that of the rank before, whose sum begins here.
             Collective::ReduceScatter => {
                 let known = |size| unreachable!("values have no size `{size}`");
-                let origin = self.inputs.iter().next().map_or(Rank(0), |share| share.chunk.origin);
-                let begun = self.inputs.of(Rank((origin.0 + self.ranks - 1) % self.ranks));
+                let origin = self.inputs.iter().next().map_or(self.group.first, |share| share.chunk.origin);
+                let position = self.group.position(origin).unwrap_or(0);
+                let begun =
+                    self.inputs.of(self.group.at((position + self.group.count - 1) % self.group.count));
                 self.inputs.bytes(known) - begun.map_or(0, |share| share.content.bytes(known))
             }
             Collective::AllReduce => self.ring_bytes(|size| unreachable!("values have no size `{size}`")),

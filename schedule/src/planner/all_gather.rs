@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use zipwire_cluster::Group;
 use zipwire_codec::DType;
 
 use super::Choice;
@@ -24,8 +25,13 @@ pub(super) fn phase(
     let (rank, bytes) = (builder.rank(), lens.bytes());
     let rank_count = u32::try_from(bytes.len()).expect("ranks are counted in 32 bits");
     let own = Region { buffer: input, offset: 0, len: bytes[rank.index()] };
-    let others =
-        Row { chunk: Chunk::for_all(Rank(0)), buffer: output, lens: Arc::clone(lens), without: Some(rank) };
+    let others = Row {
+        chunk: Chunk::for_all(Rank(0)),
+        buffer: output,
+        lens: Arc::clone(lens),
+        without: Some(rank),
+        group: Group::all(rank_count),
+    };
     builder.reserve(input, own.len);
     builder.reserve(output, others.region().end());
     if algorithm == Algorithm::Library && !choice.protocol.is_coded() {
@@ -33,7 +39,7 @@ pub(super) fn phase(
             (own.len > 0).then_some(Share { chunk: Chunk::for_all(rank), content: Content::Values(own) });
         return Phase::Library(Library {
             collective: Collective::AllGather,
-            ranks: rank_count,
+            group: Group::all(rank_count),
             channel: Channel::Main,
             stage: Stage::Raw,
             part: 0,

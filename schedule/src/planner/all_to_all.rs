@@ -1,6 +1,7 @@
 //! All-to-All: every pair of ranks in one exchange.
 
-use ndarray::Array2;
+use ndarray::ArcArray2;
+use zipwire_cluster::Group;
 use zipwire_codec::DType;
 
 use super::Choice;
@@ -20,7 +21,7 @@ pub(super) fn call(
     builder: &mut ProgramBuilder,
     choice: &Choice,
     dtype: DType,
-    bytes: &Array2<u64>,
+    bytes: &ArcArray2<u64>,
     Buffers { input, output }: Buffers,
 ) -> Call {
     let rank = builder.rank();
@@ -61,5 +62,6 @@ pub(super) fn connect(
     let receives = order.receives(rank, rank_count, |peer| incoming[peer.index()].values.len).into_iter();
     let receives = receives.filter_map(|peer| hop(peer, incoming)).collect();
     let step = Step { order, window: order.window(choice.window, rank_count), sends, receives, fused: false };
-    Call { grouped: choice.grouped, ..Call::at_once(dtype, pieces, step) }
+    let grouped = choice.grouped.then(|| Group::all(rank_count));
+    Call { grouped, ..Call::at_once(dtype, pieces, step) }
 }

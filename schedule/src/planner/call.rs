@@ -3,6 +3,7 @@
 //! Collectives and their algorithms differ in this alone; protocols say which stages there are and what of each piece moves
 //! in them.
 
+use zipwire_cluster::Group;
 use zipwire_codec::{CHUNK_ALIGN, DType};
 
 use super::Selection;
@@ -38,7 +39,7 @@ pub(super) struct Call {
     /// Whether its steps go on in the kernel of the call before.
     pub(super) goes_on: bool,
     /// See [`Exchange::grouped`].
-    pub(super) grouped: bool,
+    pub(super) grouped: Option<Group>,
     /// Seconds after the start of the iteration before which it is neither encoded nor, as far as it is not coded, moved.
     pub(super) not_before_s: f64,
 }
@@ -101,7 +102,7 @@ impl Call {
             padded_to: None,
             part_align: PART_ALIGN,
             goes_on: false,
-            grouped: false,
+            grouped: None,
             not_before_s: 0.0,
         }
     }
@@ -148,7 +149,8 @@ impl Call {
         let (inputs, outputs): (Vec<Share>, _) =
             shares.partition(|share| share.chunk.origin == builder.rank());
         let (inputs, outputs) = (Shares::Listed(inputs), Shares::Listed(outputs));
-        Library { collective, ranks, channel, stage, part: builder.part(), inputs, outputs }
+        let (group, part) = (Group::all(ranks), builder.part());
+        Library { collective, group, channel, stage, part, inputs, outputs }
     }
 
     pub(super) fn announce(

@@ -8,7 +8,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use ndarray::Array2;
+use ndarray::ArcArray2;
+use zipwire_cluster::Group;
 use zipwire_codec::DType;
 
 use super::Choice;
@@ -47,7 +48,7 @@ pub(super) fn call(
     builder: &mut ProgramBuilder,
     choice: &Choice,
     (dtype, channel): (DType, Channel),
-    (tokens, bytes, ranks_per_node): (&TokenMap, &Array2<u64>, u32),
+    (tokens, bytes, ranks_per_node): (&TokenMap, &ArcArray2<u64>, u32),
     Buffers { input, output }: Buffers,
     buffers: GatewayBuffers,
 ) -> (Call, Vec<Forward>) {
@@ -151,7 +152,7 @@ impl Memory {
                 channel,
                 joins_previous: false,
                 fused: false,
-                grouped: choice.grouped,
+                grouped: choice.grouped.then(|| Group::all(layout.tokens.rank_count())),
                 stage,
                 order,
                 window,

@@ -3,8 +3,10 @@
 //! A coded flow is a call of two ranks, on a channel of its own. So any number of them is open at a time, and a flow waits for nothing but
 //! its time, before which it is not encoded, and the pace of its ranks, at which exchanges are opened.
 
+use zipwire_cluster::Group;
 use zipwire_codec::DType;
 
+use super::Choice;
 use super::call::{Buffers, Call, Hop, Piece, Step, align};
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Content, Exchange, OpKind, Region, Transfer};
@@ -43,6 +45,11 @@ impl<'a> FlowsByRank<'a> {
             all.received[flow.dst.index()].push((number, flow));
         }
         all
+    }
+
+    /// A flow that is none of a list, with the number of its channel.
+    pub(super) fn one(first: u32) -> Self {
+        Self { count: 1, first, ..Self::default() }
     }
 
     /// Bytes of the chunks that a rank sends and receives.
@@ -85,7 +92,7 @@ pub(super) fn build_raw(
             channel,
             joins_previous: false,
             fused: false,
-            grouped: false,
+            grouped: None,
             stage,
             order,
             window,
@@ -136,6 +143,27 @@ impl FlowEnd {
         let Self { peer, chunk, values, not_before_s } = self;
         Transfer { not_before_s, ..Transfer::new(peer, chunk, Content::Values(values)) }
     }
+}
+
+/// The call of a rank that sends, or gets, what its group of two moves.
+pub(super) fn send(
+    builder: &mut ProgramBuilder,
+    choice: &Choice,
+    (number, bytes, from): (u32, u64, Rank),
+    dtype: DType,
+    Buffers { input, output }: Buffers,
+) -> Call {
+    let rank = builder.rank();
+    let to = Rank(1 - from.0);
+    let (buffer, peer) = if rank == from { (input, to) } else { (output, from) };
+    builder.reserve(buffer, bytes);
+    let values = Region { buffer, offset: 0, len: bytes };
+    let pieces = if bytes > 0 { vec![Piece::new(Chunk::between(from, to), values)] } else { Vec::new() };
+    let hop = (bytes > 0).then_some(Hop { peer, piece: 0 });
+    let step = if rank == from { Step::single(hop, None) } else { Step::single(None, hop) };
+    let channel = Channel::Flow(FlowChannel { number, step: None });
+    let grouped = choice.grouped.then(|| Group::all(2));
+    Call { channel, grouped, ..Call::at_once(dtype, pieces, step) }
 }
 
 /// The calls of a rank in the order of its program: those between two ranks are in the same order at both.

@@ -12,8 +12,8 @@ mod frames;
 mod protocols;
 mod reduction;
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use zipwire_codec::{CHUNK_ALIGN, Codec, DType, Layout, Spec};
@@ -79,7 +79,7 @@ pub fn plan_folded(
             program.ops.iter().for_each(|op| size.add(&op.kind));
             goes_on(&size).then(|| Arc::new(program))
         };
-        for rank in symmetry::compared(symmetry) {
+        for rank in symmetry.samples() {
             let member = symmetry.member(rank);
             let of = match members.entry(member) {
                 Entry::Occupied(known) => known.into_mut(),
@@ -89,7 +89,7 @@ pub fn plan_folded(
                 return None;
             }
         }
-        let all = (0..symmetry.members()).map(Rank);
+        let all = symmetry.each_member();
         let programs = all.map(|rank| members.remove(&rank).or_else(|| make(rank)));
         Some(planner.plan(*symmetry, programs.collect::<Option<_>>()?))
     })
@@ -103,6 +103,8 @@ struct Planner<'a> {
     flows: Vec<FlowsByRank<'a>>,
     /// Bytes of each rank's block or shard, by segment; none where there are no such.
     lens: Vec<Arc<Lens>>,
+    /// See [`exclusive_slots`].
+    exclusive: Vec<bool>,
 }
 
 impl Planner<'_> {
@@ -117,6 +119,7 @@ impl Planner<'_> {
             protocols: job.segments.iter().zip(*choices).map(protocol).collect(),
             codec: self.spec.cloned(),
             segments: job.segments.iter().map(|segment| Arc::clone(&segment.name)).collect(),
+            among: job.segments.iter().map(|segment| segment.among).collect(),
             symmetry,
             programs,
         }
@@ -127,6 +130,15 @@ impl Planner<'_> {
         self.build_program(&mut builder);
         builder.finish()
     }
+}
+
+/// Lets a program go on with the ranks that do a segment together; false if its rank leaves that out.
+fn enter(builder: &mut ProgramBuilder, segment: &Segment, job: &Job) -> bool {
+    builder.enter(None);
+    let Some(groups) = segment.among else { return true };
+    let group = groups.of(builder.rank());
+    builder.enter(group.filter(|group| !group.is_all(job.rank_count)));
+    group.is_some()
 }
 
 /// Whether a codec may code what a segment moves.
@@ -197,14 +209,28 @@ impl<'a> Planner<'a> {
                 first = flows.end();
                 flows
             }
+            // A send has the channel of one flow.
+            Work::Call { kind: CallKind::Send { .. }, .. } => {
+                let flows = FlowsByRank::one(first);
+                first = flows.end();
+                flows
+            }
             Work::Call { .. } | Work::Compute { .. } => FlowsByRank::default(),
         });
-        let lens = |segment: &Segment| match segment.work.call() {
-            Some(CallKind::AllGather { bytes }) => Lens::new(bytes.clone(), CHUNK_ALIGN as u64),
-            _ => Lens::new(segment.work.shards(job.rank_count), CHUNK_ALIGN as u64),
+        let flows = flows.collect();
+        // Layers are alike: calls of the same lengths share them.
+        let mut known: HashMap<Vec<u64>, Arc<Lens>> = HashMap::new();
+        let lens = |segment: &Segment| {
+            let bytes = match segment.work.call() {
+                Some(CallKind::AllGather { bytes }) => bytes.clone(),
+                _ => segment.work.shards(segment.groups(job.rank_count).size()),
+            };
+            let of = |bytes: &Vec<u64>| Lens::new(bytes.clone(), CHUNK_ALIGN as u64);
+            Arc::clone(known.entry(bytes).or_insert_with_key(of))
         };
         let lens = job.segments.iter().map(lens).collect();
-        Self { job, choices, spec, codec: spec.map(Spec::codec), flows: flows.collect(), lens }
+        let exclusive = exclusive_slots(job);
+        Self { job, choices, spec, codec: spec.map(Spec::codec), flows, lens, exclusive }
     }
 
     fn build_program(&self, builder: &mut ProgramBuilder) {
@@ -217,11 +243,17 @@ impl<'a> Planner<'a> {
             job.segments.iter().zip(*choices).zip(&self.flows).zip(&self.lens)
         {
             let scratch = if segment.channel.is_background() { &mut background } else { &mut main };
+            if !enter(builder, segment, job) {
+                calls.push(None);
+                continue;
+            }
             calls.push(self.place(builder, choice, (segment, flows, lens), &slots, scratch));
         }
-        let exclusive = exclusive_slots(job);
         let segments = job.segments.iter().zip(*choices).zip(&self.flows);
         for ((((segment, choice), flows), planned), id) in segments.zip(calls).zip(0..) {
+            if !enter(builder, segment, job) {
+                continue;
+            }
             builder.begin(SegmentId(id));
             if let Some(phases) = planned {
                 for phase in phases {
@@ -237,7 +269,7 @@ impl<'a> Planner<'a> {
             }
             match &segment.work {
                 Work::Compute { phase, reads, writes } => {
-                    compute(builder, phase, &slots, (reads, writes), &exclusive, &main);
+                    compute(builder, phase, &slots, (reads, writes), &self.exclusive, &main);
                 }
                 Work::Transfers { pace, input, output, .. } => {
                     flows::build_raw(builder, flows, *pace, slots[input.index()], slots[output.index()]);
@@ -393,12 +425,16 @@ fn lay_out(
             }
             all_to_all::call(builder, choice, dtype, bytes, ends)
         }
+        CallKind::Send { bytes, from } => {
+            flows::send(builder, choice, (flows.first, *bytes, *from), dtype, ends)
+        }
         CallKind::AllGather { .. } => {
             return Some(vec![all_gather::phase(builder, choice, dtype, lens, ends)]);
         }
         CallKind::Broadcast { bytes, root, to } => {
             let members = Members::new(*root, *to);
-            broadcast::call(builder, choice, job.rank_count, dtype, *bytes, members, ends)
+            let rank_count = segment.groups(job.rank_count).size();
+            broadcast::call(builder, choice, rank_count, dtype, *bytes, members, ends)
         }
         CallKind::ReduceScatter { .. } => {
             let operands = operands(builder);

@@ -1,14 +1,17 @@
 //! Calls of a library: what goes in and comes out is that of the collective, and all ranks call alike.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
+
+use zipwire_cluster::Group;
 
 use super::transfers::{Shape, Sizes, shape};
 use crate::plan::{CallKey, Chunk, Lens, Library, Plan, PlanError, Row, Share, Shares};
 use crate::{Channel, Collective, OpId, Rank, Sum};
 
 /// The op of each rank, by call.
-pub(crate) type Calls = BTreeMap<CallKey, Vec<OpId>>;
+pub(crate) type Calls = BTreeMap<CallKey, Vec<(Rank, OpId)>>;
 
 /// Whether a call of `rank` is one of its collective.
 pub(super) fn is_collective(rank: Rank, library: &Library) -> bool {
@@ -16,16 +19,21 @@ pub(super) fn is_collective(rank: Rank, library: &Library) -> bool {
 }
 
 /// A rank gives what is its own, and gets what is that of others, of each once.
-fn is_gather(rank: Rank, Library { ranks, inputs, outputs, .. }: &Library) -> bool {
+fn is_gather(rank: Rank, Library { group, inputs, outputs, .. }: &Library) -> bool {
     let is_for_all = |chunk: Chunk| chunk.destination.is_none() && chunk.sum.is_none();
     let is_given = inputs.row().is_none()
         && inputs.listed().len() <= 1
         && inputs.listed().iter().all(|share| share.chunk.origin == rank && is_for_all(share.chunk));
-    let is_of_another = |share: &Share| share.chunk.origin != rank && share.chunk.origin.0 < *ranks;
+    let is_of_another =
+        |share: &Share| share.chunk.origin != rank && group.position(share.chunk.origin).is_some();
     is_given
         && match outputs {
             // Each rank is in a row once.
-            Shares::Row(row) => is_of_all(row, *ranks) && is_for_all(row.chunk) && row.without == Some(rank),
+            Shares::Row(row) => {
+                is_of_all(row, group)
+                    && is_for_all(row.chunk)
+                    && row.without == group.position(rank).map(Rank)
+            }
             Shares::Listed(outputs) => {
                 outputs.iter().all(|share| is_of_another(share) && is_for_all(share.chunk))
                     && are_distinct(outputs.iter().map(|share| share.chunk.origin))
@@ -33,20 +41,21 @@ fn is_gather(rank: Rank, Library { ranks, inputs, outputs, .. }: &Library) -> bo
         }
 }
 
-fn is_of_all(row: &Row, ranks: u32) -> bool {
-    row.lens.bytes().len() == ranks as usize
+fn is_of_all(row: &Row, group: &Group) -> bool {
+    row.lens.bytes().len() == group.count as usize && row.group == *group
 }
 
 /// A rank gives its own values of each shard once, and gets the sums of all ranks: of its shard, or of all shards.
 fn is_reduction(rank: Rank, library: &Library) -> bool {
-    let Library { collective, ranks, inputs, outputs, .. } = library;
+    let Library { collective, group, inputs, outputs, .. } = library;
     let is_contribution = |chunk: Chunk| {
-        let is_own = |sum: Sum| sum == Sum::one(rank, *ranks, sum.dtype());
+        let own = |dtype| group.position(rank).map(|at| Sum::one(Rank(at), group.count, dtype).within(group));
+        let is_own = |sum: Sum| own(sum.dtype()) == Some(sum);
         chunk.origin == rank && chunk.sum.is_some_and(is_own)
     };
     let are_contributions = match inputs {
         Shares::Row(row) => {
-            is_of_all(row, *ranks)
+            is_of_all(row, group)
                 && row.without.is_none()
                 && row.chunk.destination.is_some()
                 && is_contribution(row.chunk)
@@ -62,23 +71,23 @@ fn is_reduction(rank: Rank, library: &Library) -> bool {
                 sums.lens == given.lens
                     && sums.without.is_none()
                     && sums.chunk.destination.is_none()
-                    && sums.chunk.sum == total(given.chunk, *ranks)
+                    && sums.chunk.sum == total(given.chunk, group)
             }
             _ => are_totals(rank, library),
         }
 }
 
-/// The sum of what all ranks contribute with a chunk.
-fn total(contribution: Chunk, ranks: u32) -> Option<Sum> {
-    contribution.sum.map(|sum| Sum::all(ranks, sum.dtype()))
+/// The sum of what all ranks of a group contribute with a chunk.
+fn total(contribution: Chunk, group: &Group) -> Option<Sum> {
+    contribution.sum.map(|sum| Sum::all(group.count, sum.dtype()).within(group))
 }
 
 /// Whether the outputs are the sums of all inputs that the rank waits for, as many values of the same type as are contributed.
 fn are_totals(rank: Rank, library: &Library) -> bool {
-    let Library { collective, ranks, inputs, outputs, .. } = library;
+    let Library { collective, group, inputs, outputs, .. } = library;
     let values = |share: &Share| share.content.values().map(|region| region.len);
     let is_total_of = |share: Share, input: Share| {
-        share.chunk.sum == total(input.chunk, *ranks) && values(&share) == values(&input)
+        share.chunk.sum == total(input.chunk, group) && values(&share) == values(&input)
     };
     let wanted = match collective {
         Collective::AllReduce => inputs.iter().count(),
@@ -103,7 +112,7 @@ fn are_distinct(ranks: impl Iterator<Item = Rank>) -> bool {
 #[derive(PartialEq)]
 struct Agreed {
     collective: Collective,
-    ranks: u32,
+    group: Group,
     channel: Channel,
     /// Blocks of each origin in an All-Gather; shards that are added up in a reduction.
     moved: Moved,
@@ -118,23 +127,23 @@ enum Moved {
 
 impl Agreed {
     fn of(rank: Rank, library: &Library, sizes: &[Option<usize>]) -> Self {
-        let &Library { collective, ranks, channel, .. } = library;
+        let &Library { collective, group, channel, .. } = library;
         let moved = Moved::in_row(rank, library).unwrap_or_else(|| Moved::listed(library, sizes));
-        Self { collective, ranks, channel, moved }
+        Self { collective, group, channel, moved }
     }
 }
 
 impl Moved {
     /// The row that moves, if it is one on each rank: that it gives, or that it gets beside its own values.
     fn in_row(rank: Rank, library: &Library) -> Option<Self> {
-        let Library { collective, inputs, outputs, .. } = library;
+        let Library { collective, group, inputs, outputs, .. } = library;
         if collective.is_reduction() {
             let row = inputs.row()?;
             return Some(Self::Row(Arc::clone(&row.lens), row.chunk.sum.map(Sum::of_first)));
         }
         let row = outputs.row()?;
         let given = inputs.listed().first().map_or(Some(0), |share| Some(share.content.values()?.len));
-        let is_own = row.lens.bytes().get(rank.index()).copied() == given;
+        let is_own = group.position(rank).and_then(|at| row.lens.bytes().get(at as usize)).copied() == given;
         is_own.then(|| Self::Row(Arc::clone(&row.lens), None))
     }
 
@@ -159,7 +168,7 @@ impl Moved {
 /// # Errors
 /// If a rank calls otherwise than rank 0, or twice.
 pub(crate) fn pair(plan: &Plan) -> Result<Calls, PlanError> {
-    let mut calls: BTreeMap<CallKey, (Vec<OpId>, Agreed)> = BTreeMap::new();
+    let mut calls: BTreeMap<CallKey, (Vec<(Rank, OpId)>, Agreed)> = BTreeMap::new();
     let mut known = Sizes::default();
     for program in &plan.programs {
         let (rank, sizes) = (program.rank, known.of(program));
@@ -167,19 +176,25 @@ pub(crate) fn pair(plan: &Plan) -> Result<Calls, PlanError> {
             let Some(library) = op.kind.library() else { continue };
             let key = library.key(op.segment);
             let own = Agreed::of(rank, library, &sizes);
-            if own.ranks != plan.rank_count() {
+            let Group { first, count, stride } = own.group;
+            let end = u64::from(first.0) + u64::from(stride) * u64::from(count.max(1) - 1);
+            if end >= u64::from(plan.rank_count()) || own.group.position(rank).is_none() {
                 return Err(PlanError::BadCall { rank, op: op.id });
             }
-            if rank.0 == 0 && !calls.contains_key(&key) {
-                calls.insert(key, (vec![op.id], own));
-                continue;
-            }
-            match calls.get_mut(&key) {
-                Some((ops, agreed)) if ops.len() == rank.index() && *agreed == own => ops.push(op.id),
-                Some(_) | None => return Err(PlanError::UnmatchedCall { key, rank }),
+            match calls.entry(key) {
+                Entry::Vacant(first) => _ = first.insert((vec![(rank, op.id)], own)),
+                Entry::Occupied(known) => {
+                    let (ops, agreed) = known.into_mut();
+                    if *agreed != own || ops.last().is_some_and(|(last, _)| *last == rank) {
+                        return Err(PlanError::UnmatchedCall { key, rank });
+                    }
+                    ops.push((rank, op.id));
+                }
             }
         }
-        if let Some((&key, _)) = calls.iter().find(|(_, (ops, _))| ops.len() <= rank.index()) {
+    }
+    for (&key, (ops, Agreed { group, .. })) in &calls {
+        if let Some(rank) = group.ranks().find(|rank| ops.iter().all(|(caller, _)| caller != rank)) {
             return Err(PlanError::UnmatchedCall { key, rank });
         }
     }

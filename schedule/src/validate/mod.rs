@@ -10,6 +10,7 @@ pub(crate) use transfers::{Pair, pair as pair_transfers};
 
 use std::collections::{BTreeMap, HashMap};
 
+use zipwire_cluster::{Group, Symmetry};
 use zipwire_codec::DType;
 
 use crate::hazards::Hazards;
@@ -77,7 +78,7 @@ impl Plan {
             if !proceed() {
                 return Ok(Checked::Stopped);
             }
-            check_program(position, program, self.rank_count(), deliveries)?;
+            check_program(position, program, &self.symmetry, deliveries)?;
         }
         if self.rank_count() <= WHOLE_PLAN_RANKS && self.symmetry.alike() == 1 {
             let transfers = transfers::pair(self)?;
@@ -96,12 +97,12 @@ impl Plan {
 fn check_program(
     position: usize,
     program: &Program,
-    rank_count: u32,
+    symmetry: &Symmetry,
     deliveries: Option<&Deliveries<'_>>,
 ) -> Result<(), PlanError> {
-    let rank = program.rank;
+    let (rank, rank_count) = (program.rank, symmetry.ranks());
     let in_order = program.ops.iter().enumerate().all(|(index, op)| op.id.index() == index);
-    if rank.index() != position || !in_order {
+    if symmetry.member_at(position as u32) != rank || !in_order {
         return Err(PlanError::Misplaced { position, rank });
     }
     let effects: Vec<Effects> = program.ops.iter().map(|op| op.kind.effects()).collect();
@@ -242,7 +243,7 @@ enum Awaited<'a> {
 
 impl<'a> Awaited<'a> {
     fn new(segment: &'a Segment, rank_count: u32) -> Self {
-        let work = &segment.work;
+        let (work, ranks) = (&segment.work, segment.groups(rank_count).size());
         match work {
             Work::Compute { .. } => Self::Flows(Vec::new()),
             Work::Transfers { flows, .. } => {
@@ -253,16 +254,23 @@ impl<'a> Awaited<'a> {
                 Self::Flows(by_rank)
             }
             Work::Call { kind: CallKind::ReduceScatter { .. }, .. } => {
-                Self::Sums { dtype: work.dtype(), shards: work.shards(rank_count), all: false }
+                Self::Sums { dtype: work.dtype(), shards: work.shards(ranks), all: false }
             }
             Work::Call { kind: CallKind::AllReduce { .. }, .. } => {
-                Self::Sums { dtype: work.dtype(), shards: work.shards(rank_count), all: true }
+                Self::Sums { dtype: work.dtype(), shards: work.shards(ranks), all: true }
             }
             Work::Call { kind, .. } => Self::Call(kind),
         }
     }
 
-    /// Bytes that a rank waits for, in the order of ranks, without those of which it waits for nothing.
+    /// Bytes that a rank of a group waits for, in the order of ranks, without those of which it waits for nothing.
+    fn within(&self, group: &Group, rank: Rank) -> Vec<(Rank, u64)> {
+        let Some(position) = group.position(rank) else { return Vec::new() };
+        let of_position = self.of(Rank(position));
+        of_position.into_iter().map(|(origin, bytes)| (group.at(origin.0), bytes)).collect()
+    }
+
+    /// The same by positions in the group.
     fn of(&self, rank: Rank) -> Vec<(Rank, u64)> {
         let by_rank = |bytes: &mut dyn Iterator<Item = u64>| (0..).map(Rank).zip(bytes).collect::<Vec<_>>();
         let mut awaited =
@@ -271,6 +279,7 @@ impl<'a> Awaited<'a> {
                     by_rank(&mut bytes.column(rank.index()).iter().copied())
                 }
                 Self::Call(CallKind::AllGather { bytes }) => by_rank(&mut bytes.iter().copied()),
+                Self::Call(CallKind::Send { bytes, from }) => vec![(*from, *bytes)],
                 Self::Call(CallKind::Broadcast { bytes, root, to }) => {
                     if Members::new(*root, *to).gets(rank) { vec![(*root, *bytes)] } else { Vec::new() }
                 }
@@ -320,13 +329,13 @@ impl<'a> Deliveries<'a> {
         let segments = &self.job.segments;
         let mut brought: Vec<Brought<'_>> = segments.iter().map(|_| Brought::default()).collect();
         for op in &program.ops {
-            let Some(Segment { work, .. }) = segments.get(op.segment.index()) else { continue };
-            let Some([_, output]) = work.slots() else { continue };
+            let Some(segment) = segments.get(op.segment.index()) else { continue };
+            let Some([_, output]) = segment.work.slots() else { continue };
             let brought = &mut brought[op.segment.index()];
             let row = op.kind.library().and_then(|library| library.outputs.row());
             match row.filter(|row| row.buffer.index() == output.index()) {
                 Some(row) => brought.rows.push((op, row)),
-                None => brought.add(program.rank, op, work, self.job.rank_count),
+                None => brought.add(program.rank, op, segment, self.job.rank_count),
             }
         }
         for (index, (segment, brought)) in segments.iter().zip(brought).enumerate() {
@@ -345,14 +354,17 @@ impl<'a> Deliveries<'a> {
         let awaited = &self.segments[index];
         if brought.regions.is_empty()
             && let [(_, row)] = brought.rows[..]
+            && Some(row.group) == segment.group(rank, self.job.rank_count)
             && awaited.is_row(row)
         {
             return Ok(());
         }
         for (op, _) in std::mem::take(&mut brought.rows) {
-            brought.add(rank, op, &segment.work, self.job.rank_count);
+            brought.add(rank, op, segment, self.job.rank_count);
         }
-        let (expected, found) = (awaited.of(rank), bytes_by_rank(brought.regions));
+        let group = segment.group(rank, self.job.rank_count);
+        let expected = group.map_or_else(Vec::new, |group| awaited.within(&group, rank));
+        let found = bytes_by_rank(brought.regions);
         if expected == found {
             return Ok(());
         }
@@ -378,7 +390,8 @@ struct Brought<'a> {
 
 impl Brought<'_> {
     /// Adds what an op brings to the segment's output.
-    fn add(&mut self, rank: Rank, op: &Op, work: &Work, rank_count: u32) {
+    fn add(&mut self, rank: Rank, op: &Op, segment: &Segment, rank_count: u32) {
+        let (work, rank_count) = (&segment.work, segment.groups(rank_count).size());
         let Some([_, output]) = work.slots() else { return };
         let Values { delivers, sums, .. } = op.kind.values();
         let values = delivers

@@ -51,9 +51,9 @@ pub(super) fn find_cycle(
     }
     for ops in calls.values() {
         let met = graph.add_node(None);
-        for (rank, op) in ops.iter().enumerate() {
-            graph.add_edge(begins[rank][op.index()], met, ());
-            graph.add_edge(met, ends[rank][op.index()], ());
+        for (rank, op) in ops {
+            graph.add_edge(begins[rank.index()][op.index()], met, ());
+            graph.add_edge(met, ends[rank.index()][op.index()], ());
         }
     }
     match petgraph::algo::toposort(&graph, None) {
@@ -175,7 +175,7 @@ impl Play {
                 self.open[rank] = Some(op);
                 let call = self.calls.entry(library.key(machine.op(op).segment)).or_default();
                 call.push((rank, op));
-                if call.len() < self.machines.len() {
+                if call.len() < library.group.count as usize {
                     return;
                 }
                 for (rank, op) in std::mem::take(call) {

@@ -58,7 +58,8 @@ fn tells_apart(one: &Job, other: &Job, (rank, of): (u32, u32), (more, fewer): (u
 
 #[test]
 fn all_to_all() {
-    let of = |bytes| job(3, call(CallKind::AllToAll { bytes, tokens: None }));
+    let of =
+        |bytes: ndarray::Array2<u64>| job(3, call(CallKind::AllToAll { bytes: bytes.into(), tokens: None }));
     let whole = array![[6, 600, 0], [2000, 0, 26], [64, 300, 0]];
     let mut left_out = whole.clone();
     left_out[[1, 2]] = 0;
@@ -70,7 +71,7 @@ fn rows_through_gateways() {
     let destinations = |last| vec![0, 1, 2, 3, 3, 0, 1, last];
     let of = |last| {
         let tokens = TokenMap::new(4, 1, 64, destinations(last));
-        job(4, call(CallKind::AllToAll { bytes: tokens.bytes(), tokens: Some(Arc::new(tokens)) }))
+        job(4, call(CallKind::AllToAll { bytes: tokens.bytes().into(), tokens: Some(Arc::new(tokens)) }))
     };
     let (whole, other) = (of(0), of(1));
     for protocol in Protocol::ALL {

@@ -81,13 +81,13 @@ fn random_work(random: &mut ChaCha8Rng, ranks: u32) -> Work {
         0 => {
             let n = ranks as usize;
             let bytes = Array2::from_shape_fn((n, n), |_| bytes(random));
-            call(CallKind::AllToAll { bytes, tokens: None })
+            call(CallKind::AllToAll { bytes: bytes.into(), tokens: None })
         }
         1 => {
             let copies = 3;
             let destinations = (0..ranks * 10 * copies).map(|_| random.random_range(0..ranks)).collect();
             let tokens = TokenMap::new(ranks, copies, ROW_BYTES, destinations);
-            call(CallKind::AllToAll { bytes: tokens.bytes(), tokens: Some(Arc::new(tokens)) })
+            call(CallKind::AllToAll { bytes: tokens.bytes().into(), tokens: Some(Arc::new(tokens)) })
         }
         2 => call(CallKind::AllGather { bytes: of_each(random) }),
         3 => {

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use zipwire_cluster::library::Sends;
 use zipwire_schedule::machine::{Direction, Input, TransferId};
-use zipwire_schedule::plan::{Chunk, Program, Transfer, TransferKey};
-use zipwire_schedule::{Failure, OpId, Rank, SegmentId, Stage};
+use zipwire_schedule::plan::{Chunk, Plan, Transfer, TransferKey};
+use zipwire_schedule::{Failure, Groups, OpId, Rank, SegmentId, Stage};
 use zipwire_timeline::Span;
 
 use super::Iteration;
@@ -184,14 +184,16 @@ impl Iteration<'_> {
 // first of them: it cannot open the others before bytes have moved. A coded flow is a call of its own, whose two ranks are the ends of all
 // its transfers, so it has no barriers.
 
-/// Transfers that start together: segment, stage and part.
-type Key = (SegmentId, Stage, u32);
+/// Transfers that start together: segment, stage, part, and the lowest rank of the group.
+type Key = (SegmentId, Stage, u32, Rank);
 
 /// All stages of all calls of an iteration.
 pub(super) struct Barriers {
     barriers: HashMap<Key, Barrier>,
     /// The stages that a rank enters with an exchange; absent where it is in all of that exchange already.
     entered: HashMap<(Rank, OpId), Vec<Key>>,
+    /// Groups of each segment.
+    among: Vec<Option<Groups>>,
 }
 
 #[derive(Default)]
@@ -203,15 +205,17 @@ struct Barrier {
 }
 
 impl Barriers {
-    pub(super) fn new<'p>(programs: impl Iterator<Item = &'p Program>) -> Self {
-        let mut all = Self { barriers: HashMap::new(), entered: HashMap::new() };
-        for program in programs {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let (barriers, entered) = Default::default();
+        let mut all = Self { barriers, entered, among: plan.among.clone() };
+        for program in &plan.programs {
             let mut known = HashSet::new();
             for op in &program.ops {
                 let exchange = op.kind.exchange().filter(|exchange| exchange.channel.flow().is_none());
                 let Some(exchange) = exchange else { continue };
                 let transfers = exchange.sends.iter().chain(&exchange.receives);
-                let keys = transfers.map(|transfer| (op.segment, exchange.stage, transfer.chunk.part));
+                let first = all.first(op.segment, program.rank);
+                let keys = transfers.map(|transfer| (op.segment, exchange.stage, transfer.chunk.part, first));
                 let new: Vec<Key> = keys.filter(|&key| known.insert(key)).collect();
                 for &key in &new {
                     all.barriers.entry(key).or_default().missing += 1;
@@ -222,6 +226,12 @@ impl Barriers {
             }
         }
         all
+    }
+
+    /// The lowest rank of a rank's group.
+    fn first(&self, segment: SegmentId, rank: Rank) -> Rank {
+        let group = self.among[segment.index()].and_then(|groups| groups.of(rank));
+        group.map_or(Rank(0), |group| group.first)
     }
 
     /// A rank has opened an exchange. The transfers that waited for nobody else, in the order in which they came.
@@ -239,7 +249,7 @@ impl Barriers {
 
     /// Whether a transfer whose ends are both offered has to wait. If so, it is kept until the last rank enters.
     pub(super) fn holds(&mut self, key: &TransferKey, part: u32, ends: (End, End)) -> bool {
-        let stage = (key.segment, key.stage, part);
+        let stage = (key.segment, key.stage, part, self.first(key.segment, key.src));
         let barrier = self.barriers.get_mut(&stage).expect("every stage has a barrier");
         let waits = barrier.missing > 0;
         if waits {

@@ -10,8 +10,8 @@ use zipwire_cluster::{
 use zipwire_codec::DType;
 use zipwire_schedule::plan::{Plan, PlanSize};
 use zipwire_schedule::{
-    Algorithm, CallKind, Choice, CostModel, Durations, Job, Order, Protocol, Rank, Segment, Slot, Work,
-    plan_each, plan_folded,
+    Algorithm, CallKind, Choice, CostModel, Dimension, Durations, Job, Layout, Order, Protocol, Rank,
+    Segment, Slot, Symmetry, Work, plan_each, plan_folded,
 };
 use zipwire_sim::{FrameSizes, SimError, SimSetup, run};
 use zipwire_timeline::{Metrics, Span, Timeline};
@@ -108,61 +108,134 @@ fn simulated(plan: &Plan, topology: &Topology, durations: &Durations) -> Timelin
 
 type Of = (Rank, zipwire_schedule::OpId, zipwire_schedule::Lane, Option<Rank>, u32);
 
-fn by_op(timeline: &Timeline, members: u32) -> HashMap<Of, &Span> {
+fn by_op<'t>(timeline: &'t Timeline, symmetry: &Symmetry) -> HashMap<Of, &'t Span> {
     let of = |span: &Span| (span.rank, span.op, span.lane, span.peer, span.tag);
-    timeline.spans.iter().filter(|span| span.rank.0 < members).map(|span| (of(span), span)).collect()
+    let of_members = timeline.spans.iter().filter(|span| symmetry.member(span.rank) == span.rank);
+    of_members.map(|span| (of(span), span)).collect()
+}
+
+/// How often ranks stood for so many.
+type FoldedBy = BTreeMap<u32, u32>;
+
+/// A folded plan of a job, if there is one, has the spans and the metrics of the whole one.
+fn check(topology: &Topology, layout: &Layout, job: &Job, each: &[&Choice], folded_by: &mut FoldedBy) {
+    let durations = Durations::zeros(1, job.segments.len(), topology.ranks());
+    let Some(folded) = plan_folded(job, each, &topology.symmetries(layout), |_| true) else {
+        *folded_by.entry(1).or_default() += 1;
+        return;
+    };
+    let (whole, symmetry) = (plan_each(job, each), folded.symmetry);
+    *folded_by.entry(symmetry.alike()).or_default() += 1;
+    let context = format!("{topology:?} {:?} {:?}", job.segments, each);
+    folded.validate_for(job).unwrap();
+    assert_eq!(folded.bytes_raw(), whole.bytes_raw(), "{context}");
+    assert_eq!(folded.bytes_verified(), whole.bytes_verified(), "{context}");
+    let (few, all) = (simulated(&folded, topology, &durations), simulated(&whole, topology, &durations));
+    let [few_s, all_s] = [&few, &all].map(|timeline| timeline.iterations[0].length_s);
+    let context = format!("{symmetry:?} {few_s} s of {all_s} s: {context}");
+    let is_near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * all_s;
+    assert!(is_near(few_s, all_s), "{context}");
+    let (members, among) = (by_op(&few, &symmetry), by_op(&all, &symmetry));
+    assert_eq!(members.len(), among.len(), "{context}");
+    assert_eq!(members.len(), few.spans.len(), "{context}");
+    for (of, span) in members {
+        let other = among[&of];
+        let is_same = is_near(span.begin_s, other.begin_s) && is_near(span.end_s, other.end_s);
+        assert!(is_same && span.bytes == other.bytes, "{context}\n{span:?}\n{other:?}");
+    }
+    let [few, all] =
+        [(&few, &folded), (&all, &whole)].map(|(timeline, plan)| Metrics::of(timeline, plan.bytes_raw()));
+    assert_eq!((few.bytes_raw, few.bytes_wire), (all.bytes_raw, all.bytes_wire), "{context}");
+    assert!(is_near(few.comm_s, all.comm_s) && is_near(few.wait_s, all.wait_s), "{context}");
+    assert!(PlanSize::of(&folded).bytes() * 2 <= PlanSize::of(&whole).bytes().max(1), "{context}");
 }
 
 #[test]
 fn members_do_what_they_do_among_all() {
-    let mut folded_by: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut folded_by = FoldedBy::new();
     for topology in clusters() {
-        let (ranks, symmetries) = (topology.ranks(), topology.symmetries());
-        let durations = Durations::zeros(1, 3, ranks);
-        for work in works(ranks as usize) {
-            let job = job_of(ranks, &work);
+        let layout = Layout::flat(topology.ranks());
+        for work in works(topology.ranks() as usize) {
+            let job = job_of(topology.ranks(), &work);
             for choice in choices(&work, topology.gpus_per_node) {
-                let each: Vec<&Choice> = vec![&choice; 3];
-                let whole = plan_each(&job, &each);
-                let Some(folded) = plan_folded(&job, &each, &symmetries, |_| true) else {
-                    *folded_by.entry(1).or_default() += 1;
-                    continue;
-                };
-                let symmetry = folded.symmetry;
-                *folded_by.entry(symmetry.alike()).or_default() += 1;
-                let context = format!("{:?} {work:?} {choice:?}", topology.fabric);
-                folded.validate_for(&job).unwrap();
-                assert_eq!(folded.bytes_raw(), whole.bytes_raw(), "{context}");
-                assert_eq!(folded.bytes_verified(), whole.bytes_verified(), "{context}");
-                let (few, all) =
-                    (simulated(&folded, &topology, &durations), simulated(&whole, &topology, &durations));
-                let context = format!(
-                    "{symmetry:?} {} s of {} s: {context}",
-                    few.iterations[0].length_s, all.iterations[0].length_s
-                );
-                let is_near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * all.iterations[0].length_s;
-                assert!(is_near(few.iterations[0].length_s, all.iterations[0].length_s), "{context}");
-                let (members, among) = (by_op(&few, symmetry.members()), by_op(&all, symmetry.members()));
-                assert_eq!(members.len(), among.len(), "{context}");
-                assert_eq!(members.len(), few.spans.len(), "{context}");
-                for (of, span) in members {
-                    let other = among[&of];
-                    let is_same = is_near(span.begin_s, other.begin_s) && is_near(span.end_s, other.end_s);
-                    assert!(is_same && span.bytes == other.bytes, "{context}\n{span:?}\n{other:?}");
-                }
-                let [few, all] = [(&few, &folded), (&all, &whole)]
-                    .map(|(timeline, plan)| Metrics::of(timeline, plan.bytes_raw()));
-                assert_eq!((few.bytes_raw, few.bytes_wire), (all.bytes_raw, all.bytes_wire), "{context}");
-                assert!(is_near(few.comm_s, all.comm_s) && is_near(few.wait_s, all.wait_s), "{context}");
-                assert!(
-                    PlanSize::of(&folded).bytes() * 2 <= PlanSize::of(&whole).bytes().max(1),
-                    "{context}"
-                );
+                check(&topology, &layout, &job, &[&choice; 3], &mut folded_by);
             }
         }
     }
     println!("{folded_by:?}");
     assert!(folded_by[&16] > 100 && folded_by[&4] > 100, "{folded_by:?}");
+}
+
+/// Dimensions by name and size, the innermost first; stages of a pipeline are not alike.
+fn layout(dimensions: &[(&'static str, u32)]) -> Layout {
+    let of = |&(name, size): &(&'static str, u32)| Dimension { name, size, is_alike: name != "pp" };
+    Layout::new(dimensions.iter().map(of).collect())
+}
+
+/// Two stages, each with a call along one dimension, a send between them, and a call along another one beside it.
+fn staged_job(
+    layout: &Layout,
+    [inner, outer]: [&'static str; 2],
+    works: &dyn Fn(usize) -> Vec<Work>,
+) -> Vec<Job> {
+    let sizes = [inner, outer].map(|name| layout.groups(&[name], None).size() as usize);
+    let of_inner = works(sizes[0]).into_iter();
+    let jobs = of_inner.zip(works(sizes[1])).map(|(first, mut second)| {
+        if let Work::Call { input, output, .. } = &mut second {
+            (*input, *output) = (Slot(4), Slot(5));
+        }
+        let mut job = job(layout.ranks(), [("start", start())]);
+        job.slots.extend(["sent", "got", "beside in", "beside out"]);
+        for stage in 0..2 {
+            let groups = layout.groups(&[inner], Some(("pp", stage)));
+            job.segments.push(Segment::new(format!("inner {stage}"), first.clone()).among(groups, inner));
+            if stage == 0 {
+                let kind = CallKind::Send { bytes: 1 << 20, from: Rank(0) };
+                let send = Work::of_call(DType::Bf16, [Slot(1), Slot(3)], kind);
+                job.segments.push(Segment::new("send", send).among(layout.pairs("pp", [0, 1]), "pp"));
+            }
+            let groups = layout.groups(&[outer], Some(("pp", stage)));
+            let beside = Segment::new(format!("outer {stage}"), second.clone()).among(groups, outer);
+            job.segments.push(beside.in_background());
+        }
+        job
+    });
+    jobs.collect()
+}
+
+#[test]
+fn members_of_a_layout_do_what_they_do_among_all() {
+    let mut folded_by = FoldedBy::new();
+    let layouts = [
+        (layout(&[("tp", 4), ("pp", 2), ("dp", 2)]), ["tp", "dp"]),
+        (layout(&[("tp", 2), ("cp", 2), ("pp", 2), ("dp", 2)]), ["cp", "tp"]),
+        (layout(&[("dp", 8), ("pp", 2)]), ["dp", "dp"]),
+        (layout(&[("tp", 4), ("dp", 2), ("pp", 2)]), ["dp", "tp"]),
+        (layout(&[("pp", 2), ("tp", 2), ("dp", 4)]), ["tp", "dp"]),
+    ];
+    for topology in clusters() {
+        for (layout, dimensions) in &layouts {
+            for job in staged_job(layout, *dimensions, &works) {
+                job_of_layout(&topology, layout, &job, &mut folded_by);
+            }
+        }
+    }
+    println!("{folded_by:?}");
+    assert!(folded_by[&8] > 50 && folded_by[&2] > 50, "{folded_by:?}");
+}
+
+fn job_of_layout(topology: &Topology, layout: &Layout, job: &Job, folded_by: &mut FoldedBy) {
+    let part = |segment: &Segment| topology.part(&segment.groups(job.rank_count).group(0)).unwrap();
+    let codec = Some("window7".parse().unwrap());
+    for protocol in [Protocol::Native, Protocol::StaticFirst] {
+        let choice = |segment: &Segment| Choice {
+            algorithm: segment.work.algorithm(protocol, None),
+            ranks_per_node: part(segment).gpus_per_node,
+            ..Choice::of(protocol, codec.clone())
+        };
+        let each: Vec<Choice> = job.segments.iter().map(choice).collect();
+        check(topology, layout, job, &each.iter().collect::<Vec<_>>(), folded_by);
+    }
 }
 
 /// The leaves of a library's trees have less to do than their inner nodes. That is no matter while nothing else moves.
@@ -185,7 +258,7 @@ fn a_call_of_unlike_links_is_alone_or_ends_the_run() {
         }
         let [whole, folded] = [
             plan_each(&job, &choices),
-            plan_folded(&job, &choices, &topology.symmetries(), |_| true).unwrap(),
+            plan_folded(&job, &choices, &topology.symmetries(&Layout::flat(16)), |_| true).unwrap(),
         ];
         let costs = CostModel { host: HostCost { library, ..HostCost::default() }, codec: None };
         let simulate = |plan: &Plan| run(&SimSetup { costs, ..setup(plan, &topology, &durations) }, &|| true);
@@ -197,7 +270,7 @@ fn a_call_of_unlike_links_is_alone_or_ends_the_run() {
     let (folded_s, whole_s) = seconds(None);
     assert_close(folded_s.unwrap(), whole_s);
     // Of buffers of their own, so nothing waits.
-    let kind = CallKind::AllToAll { bytes: Array2::from_elem((16, 16), 1 << 20), tokens: None };
+    let kind = CallKind::AllToAll { bytes: Array2::from_elem((16, 16), 1 << 20).into(), tokens: None };
     let beside = Work::of_call(DType::Bf16, [Slot(2), Slot(3)], kind);
     let error = seconds(Some(&beside)).0.unwrap_err();
     assert!(matches!(error, SimError::Unlike), "{error}");
@@ -211,7 +284,7 @@ fn a_plan_ends_with_the_first_program_that_is_too_much() {
     let choice = Choice::of(Protocol::StaticFirst, Some("window7".parse().unwrap()));
     let planned = |most: u32| {
         let mut asked = 0;
-        let plan = plan_folded(&job, &[&choice; 3], &topology.symmetries(), |size| {
+        let plan = plan_folded(&job, &[&choice; 3], &topology.symmetries(&Layout::flat(16)), |size| {
             asked += 1;
             assert!(size.bytes() > 0);
             asked <= most

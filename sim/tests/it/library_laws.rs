@@ -284,7 +284,11 @@ fn grouped_sends_take_what_the_model_says() {
 }
 
 fn grouped_s(topology: &Topology, model: &LibraryModel, bytes: Array2<u64>) -> f64 {
-    let work = Work::of_call(DType::Bf16, [Slot(0), Slot(1)], CallKind::AllToAll { bytes, tokens: None });
+    let work = Work::of_call(
+        DType::Bf16,
+        [Slot(0), Slot(1)],
+        CallKind::AllToAll { bytes: bytes.into(), tokens: None },
+    );
     let job = job(topology.ranks(), [("call", work)]);
     let plan = plan(&job, &Choice { grouped: true, ..Choice::of(Protocol::Native, None) });
     let durations = Durations::zeros(1, 1, topology.ranks());

@@ -40,7 +40,7 @@ fn timeline(case: &Case, slowdown: Slowdown) -> Timeline {
     let mut segments: Vec<Segment> = case.compute_s.iter().map(compute).collect();
     for (call, bytes) in (0..).zip(&case.bytes) {
         let (input, output) = (Slot(2 * call), Slot(2 * call + 1));
-        let kind = CallKind::AllToAll { bytes: bytes.clone(), tokens: None };
+        let kind = CallKind::AllToAll { bytes: bytes.clone().into(), tokens: None };
         let work = Work::of_call(DType::Bf16, [input, output], kind);
         segments.push(Segment::new("call", work));
     }

@@ -193,9 +193,11 @@ pub(super) fn choose(
         [0, slowest, timeline.iterations.len().saturating_sub(1) as u32].into();
     iterations.retain(|&iteration| (iteration as usize) < timeline.iterations.len());
     if let Some(iterations) = with_all_ranks(sizes, iterations.clone(), bytes) {
-        return Choice { iterations, ranks: (0..timeline.members()).collect(), merged: Vec::new() };
+        let ranks = (0..timeline.members()).map(|place| timeline.member_at(place).0).collect();
+        return Choice { iterations, ranks, merged: Vec::new() };
     }
     bytes = bytes.saturating_sub(ITERATION * iterations.len() as u64);
+    // Ranks are places among those that have spans.
     let spans = |rank: u32| {
         by_rank[rank as usize].iter().copied().filter(|span| iterations.contains(&span.iteration))
     };
@@ -204,9 +206,10 @@ pub(super) fn choose(
     let (ranks, too_large) = choose_ranks(timeline.members(), size, &notable, bytes, ranks_per_node);
     let merged = too_large
         .into_iter()
-        .filter_map(|(rank, bytes)| Some((rank, merge(spans(rank).cloned().collect(), sizes, bytes)?)))
-        .collect();
-    Choice { iterations, ranks, merged }
+        .filter_map(|(place, bytes)| Some((place, merge(spans(place).cloned().collect(), sizes, bytes)?)));
+    let rank = |place| timeline.member_at(place).0;
+    let merged = merged.map(|(place, spans)| (rank(place), spans)).collect();
+    Choice { iterations, ranks: ranks.into_iter().map(rank).collect(), merged }
 }
 
 /// `kept` and an even sample of other iterations, as many as fit with all ranks; `None` if not even `kept` fits.
@@ -244,7 +247,7 @@ fn slowest_iteration(timeline: &Timeline) -> u32 {
 fn notable_ranks(timeline: &Timeline, slowest: u32, iterations: &BTreeSet<u32>) -> Vec<u32> {
     let mut ends_s = vec![0.0_f64; timeline.members() as usize];
     for span in timeline.spans.iter().filter(|span| span.iteration == slowest) {
-        let end_s = &mut ends_s[span.rank.index()];
+        let end_s = &mut ends_s[timeline.place(span.rank)];
         *end_s = end_s.max(span.end_s);
     }
     let mut notable = vec![0];

@@ -81,13 +81,13 @@ impl<'t> Selection<'t> {
             spans: Cow::Borrowed(&timeline.spans),
             counts: Vec::new(),
             tracks,
-            ranks: (0..timeline.members()).collect(),
+            ranks: all_ranks(timeline),
             links: None,
             rank_states: Vec::new(),
             // Others are like those that have spans.
             sampling: (timeline.members() < timeline.rank_count).then(|| Sampling {
                 rank_count: timeline.rank_count,
-                ranks: (0..timeline.members()).collect(),
+                ranks: all_ranks(timeline),
                 merged: Vec::new(),
                 iteration_count: timeline.iterations.len() as u32,
                 iterations: (0..timeline.iterations.len() as u32).collect(),
@@ -176,10 +176,15 @@ impl<'t> Selection<'t> {
     }
 }
 
-/// The spans of each rank in the order of the timeline.
+/// Ranks that have spans.
+fn all_ranks(timeline: &Timeline) -> Vec<u32> {
+    (0..timeline.members()).map(|place| timeline.member_at(place).0).collect()
+}
+
+/// The spans of each rank that has some, in the order of the timeline.
 pub(super) fn by_rank(timeline: &Timeline) -> Vec<Vec<&Span>> {
     let mut by_rank = vec![Vec::new(); timeline.members() as usize];
-    timeline.spans.iter().for_each(|span| by_rank[span.rank.index()].push(span));
+    timeline.spans.iter().for_each(|span| by_rank[timeline.place(span.rank)].push(span));
     by_rank
 }
 

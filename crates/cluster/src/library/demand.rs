@@ -9,7 +9,7 @@ use super::constants::Constant;
 use super::{
     Algorithm, Candidate, Collective, DeclaredCost, Hardware, LibraryModel, Operation, WireProtocol,
 };
-use crate::{Fabric, LinkId, Rank, Topology};
+use crate::{Fabric, LinkId, Part, Rank, Route, Topology};
 
 /// A call as the network sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +34,8 @@ impl DeclaredCost {
     /// Activity of a collective among all ranks of a cluster, each of which moves `ring_bytes` around a ring.
     pub(super) fn activity(&self, topology: &Topology, ring_bytes: u64) -> Activity {
         let moving_s = ring_bytes as f64 / self.bytes_per_s;
-        let mut traffic = Traffic::new(topology);
+        let whole = Part::whole(topology);
+        let mut traffic = Traffic::new(topology, &whole);
         traffic.ring(ring_bytes as f64);
         let demand = traffic.demand(&Losses { gpu: 1.0, nic: 1.0, gpu_bytes: 0.0, nic_bytes: 0.0, moving_s });
         Activity { latency_s: self.seconds(topology.ranks(), 0), moving_s, demand }
@@ -42,14 +43,20 @@ impl DeclaredCost {
 }
 
 impl LibraryModel {
-    /// Activity of a collective among all ranks of a cluster, each of which moves `ring_bytes` if they go around a ring.
-    pub(super) fn activity(&self, collective: Collective, topology: &Topology, ring_bytes: u64) -> Activity {
-        let (operation, ranks) = (Operation::from(collective), topology.ranks());
+    /// Activity of a collective among some ranks of a cluster, each of which moves `ring_bytes` if they go around a ring.
+    pub(super) fn activity(
+        &self,
+        collective: Collective,
+        topology: &Topology,
+        part: &Part,
+        ring_bytes: u64,
+    ) -> Activity {
+        let (operation, ranks) = (Operation::from(collective), part.ranks());
         let size = ring_bytes as f64 / operation.bus_factor(ranks);
         let cost = self.cost(operation, ranks);
         let way = cost.best(size);
         let moving_s = way.seconds(size) - way.latency_s;
-        let mut traffic = Traffic::new(topology);
+        let mut traffic = Traffic::new(topology, part);
         match way.algorithm {
             Algorithm::Ring | Algorithm::Peers => traffic.ring(ring_bytes as f64),
             Algorithm::Tree => traffic.trees(size),
@@ -62,11 +69,11 @@ impl LibraryModel {
                 traffic.around(size);
             }
         }
-        let demand = traffic.demand(&self.losses(way, topology, moving_s));
+        let demand = traffic.demand(&self.losses(way, part, moving_s));
         Activity { latency_s: way.latency_s, moving_s, demand }
     }
 
-    fn losses(&self, way: &Candidate, topology: &Topology, moving_s: f64) -> Losses {
+    fn losses(&self, way: &Candidate, part: &Part, moving_s: f64) -> Losses {
         let get = |constant| self.constants.get(constant);
         let wire = match way.protocol {
             WireProtocol::Ll => 2.0,
@@ -83,7 +90,7 @@ impl LibraryModel {
             Algorithm::NvlsSharp => (link * get(Constant::NvlsShare), get(Constant::SharpShare)),
         };
         let Hardware { gpu_bytes_per_s, node_bytes_per_s, .. } = self.hardware;
-        let nic_bytes = node_bytes_per_s / f64::from(topology.nics_per_node) * moving_s;
+        let nic_bytes = node_bytes_per_s / f64::from(part.nics_per_node) * moving_s;
         Losses {
             gpu: wire / gpu,
             nic: wire / nic,
@@ -107,14 +114,16 @@ struct Losses {
 /// Bytes over each link, without losses.
 struct Traffic<'a> {
     topology: &'a Topology,
+    /// The ranks that take part; positions among them are ranks to the functions below.
+    part: &'a Part,
     domains: u32,
     bytes: Vec<f64>,
 }
 
 impl<'a> Traffic<'a> {
-    fn new(topology: &'a Topology) -> Self {
-        let domains = topology.nodes.div_ceil(topology.nodes_per_domain);
-        Self { topology, domains, bytes: vec![0.0; topology.links().count()] }
+    fn new(topology: &'a Topology, part: &'a Part) -> Self {
+        let domains = part.nodes.div_ceil(part.nodes_per_domain);
+        Self { topology, part, domains, bytes: vec![0.0; topology.links().count()] }
     }
 
     /// Effective bytes of all links that are crossed.
@@ -140,21 +149,21 @@ impl<'a> Traffic<'a> {
 
     /// Rings through all ranks that carry so many bytes over each hop.
     fn ring(&mut self, bytes: f64) {
-        let ranks = self.topology.ranks();
+        let ranks = self.part.ranks();
         if matches!(self.topology.fabric, Fabric::Graph(_)) {
             (0..ranks).for_each(|rank| self.hop(Rank(rank), Rank((rank + 1) % ranks), bytes));
             return;
         }
         self.at_gpus(bytes);
-        let is_closed = self.domains == 1 && self.topology.nodes == 1;
-        self.at_hosts(f64::from(self.topology.gpus_per_node - u32::from(!is_closed)) * bytes);
+        let is_closed = self.domains == 1 && self.part.nodes == 1;
+        self.at_hosts(f64::from(self.part.gpus_per_node - u32::from(!is_closed)) * bytes);
         self.around(bytes);
     }
 
     /// Two trees, each of which carries half of the values up and down; a chain through the ranks of each domain hangs on them.
     fn trees(&mut self, size: f64) {
         if matches!(self.topology.fabric, Fabric::Graph(_)) {
-            let ranks = self.topology.ranks();
+            let ranks = self.part.ranks();
             (1..ranks).for_each(|rank| {
                 self.hop(Rank(rank - 1), Rank(rank), size);
                 self.hop(Rank(rank), Rank(rank - 1), size);
@@ -162,13 +171,13 @@ impl<'a> Traffic<'a> {
             return;
         }
         self.at_gpus(2.0 * size);
-        self.at_hosts(2.0 * f64::from(self.topology.gpus_per_node - 1) * size);
+        self.at_hosts(2.0 * f64::from(self.part.gpus_per_node - 1) * size);
         self.between_trees(size);
     }
 
     /// Values into switches that add, and sums of each rank's part back to them to be copied to all.
     fn multicast(&mut self, size: f64) {
-        let ranks_per_domain = f64::from(self.topology.ranks()) / f64::from(self.domains);
+        let ranks_per_domain = f64::from(self.part.ranks()) / f64::from(self.domains);
         self.at_gpus(size * (1.0 + 1.0 / ranks_per_domain));
     }
 
@@ -190,9 +199,9 @@ impl<'a> Traffic<'a> {
 
     fn at_gpus(&mut self, bytes: f64) {
         if matches!(self.topology.fabric, Fabric::Graph(_)) {
-            let ranks = self.topology.ranks();
+            let ranks = self.part.ranks();
             for rank in 0..ranks {
-                let route = self.topology.route(Rank(rank), Rank((rank + 1) % ranks));
+                let route = self.route(Rank(rank), Rank((rank + 1) % ranks));
                 let (first, last) = (route.links().first(), route.links().last());
                 for link in first.into_iter().chain(last.filter(|last| Some(*last) != first)) {
                     self.bytes[link.index()] += bytes;
@@ -200,16 +209,18 @@ impl<'a> Traffic<'a> {
             }
             return;
         }
-        let ports = 2 * self.topology.ranks() as usize;
-        self.bytes[..ports].iter_mut().for_each(|port| *port += bytes);
+        for rank in self.part.group.ranks() {
+            let up = 2 * rank.index();
+            self.bytes[up..up + 2].iter_mut().for_each(|port| *port += bytes);
+        }
     }
 
     /// Bytes that cross the host of each node, if GPUs have nothing better between them: at the most, as neighbours may have a switch of their own
     /// below it. So a call is never slower on a nominal host than its cost says, which was measured with those switches.
     fn at_hosts(&mut self, bytes: f64) {
-        let gpus = self.topology.gpus_per_node;
+        let gpus = self.part.gpus_per_node;
         if matches!(self.topology.fabric, Fabric::Host { .. }) && gpus > 1 {
-            (0..self.topology.nodes).for_each(|node| {
+            (0..self.part.nodes).for_each(|node| {
                 self.inside(Rank(node * gpus), Rank(node * gpus + 1), bytes);
             });
         }
@@ -218,7 +229,7 @@ impl<'a> Traffic<'a> {
     /// Bytes from one domain to another, spread evenly over the NICs of as many nodes as both have. What leaves by a NIC comes in at that of
     /// equal place: rings and trees do not change rails.
     fn between(&mut self, src: u32, dst: u32, bytes: f64) {
-        let Topology { nodes, gpus_per_node, nodes_per_domain, nics_per_node, .. } = *self.topology;
+        let Part { nodes, gpus_per_node, nodes_per_domain, nics_per_node, .. } = *self.part;
         let first = |domain: u32| domain * nodes_per_domain;
         let size = |domain: u32| nodes_per_domain.min(nodes - first(domain));
         let (src_node, dst_node, pairs) = (first(src), first(dst), size(src).min(size(dst)));
@@ -234,18 +245,23 @@ impl<'a> Traffic<'a> {
 
     /// Bytes over a route.
     fn hop(&mut self, src: Rank, dst: Rank, bytes: f64) {
-        for link in self.topology.route(src, dst).links() {
+        for link in self.route(src, dst).links() {
             self.bytes[link.index()] += bytes;
         }
     }
 
     /// Bytes over a route between the ports of its GPUs.
     fn inside(&mut self, src: Rank, dst: Rank, bytes: f64) {
-        let route = self.topology.route(src, dst);
+        let route = self.route(src, dst);
         let links = route.links();
         for link in links.get(1..links.len() - 1).unwrap_or_default() {
             self.bytes[link.index()] += bytes;
         }
+    }
+
+    /// The route between two positions.
+    fn route(&self, src: Rank, dst: Rank) -> Route {
+        self.topology.route(self.part.group.at(src.0), self.part.group.at(dst.0))
     }
 }
 

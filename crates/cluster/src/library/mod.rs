@@ -7,7 +7,7 @@ mod constants;
 mod demand;
 mod model;
 
-use crate::Topology;
+use crate::{Group, Part, Topology};
 
 pub use constants::{Constant, ConstantUnit, Constants, Generation};
 pub use demand::Activity;
@@ -263,8 +263,30 @@ impl LibraryCost {
     /// Activity of a collective among all ranks of a cluster, each of which moves `ring_bytes` around a ring; none if its cost is neither
     /// declared nor modelled.
     pub fn activity(&self, collective: Collective, topology: &Topology, ring_bytes: u64) -> Option<Activity> {
-        let declared = self.declared(collective).map(|cost| cost.activity(topology, ring_bytes));
-        declared.or_else(|| Some(self.model?.activity(collective, topology, ring_bytes)))
+        self.activity_among(collective, topology, &Group::all(topology.ranks()), ring_bytes)
+    }
+
+    /// Activity of a collective among some ranks of a cluster. What is declared is of all ranks, so of others the model alone tells something; nothing of
+    /// groups that nodes do not share evenly ([`Topology::part`]).
+    pub fn activity_among(
+        &self,
+        collective: Collective,
+        topology: &Topology,
+        group: &Group,
+        ring_bytes: u64,
+    ) -> Option<Activity> {
+        let declared = self.declared(collective).filter(|_| group.is_all(topology.ranks()));
+        if let Some(cost) = declared {
+            return Some(cost.activity(topology, ring_bytes));
+        }
+        let part = topology.part(group)?;
+        Some(self.model?.among(topology, &part).activity(collective, topology, &part, ring_bytes))
+    }
+
+    /// Costs of a group of ranks, as of a cluster of its own ([`Topology::of_part`]): from the model alone.
+    #[must_use]
+    pub fn among(&self, topology: &Topology, part: &Part) -> Self {
+        Self { model: self.model.map(|model| model.among(topology, part)), ..Self::default() }
     }
 
     /// Whether the cost of a collective is known.

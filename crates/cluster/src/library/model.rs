@@ -9,7 +9,7 @@
 
 use super::constants::{Constant, Constants};
 use super::{Algorithm, Candidate, FewChannels, ModelledCost, Operation, WireProtocol};
-use crate::{Fabric, Rank, Topology};
+use crate::{Fabric, Part, Rank, Topology};
 
 /// Bytes that each channel of a send has at least, if there are more than the fewest channels (fitted to the sizes at which
 /// sends on 4 and 8 H100 get faster).
@@ -59,6 +59,22 @@ impl LibraryModel {
         ModelledCost::new(operation, ranks, ways.of(operation))
     }
 
+    /// The model on the part of its hardware that a group of a cluster's ranks has.
+    #[must_use]
+    pub fn among(self, topology: &Topology, part: &Part) -> Self {
+        let Hardware { node_bytes_per_s, nvlink_domain, .. } = self.hardware;
+        let nics = f64::from(part.nics_per_node) / f64::from(topology.nics_per_node);
+        let domain = if part.nodes_per_domain > 1 { part.nodes_per_domain * part.gpus_per_node } else { 0 };
+        let hardware = Hardware {
+            nodes: part.nodes,
+            gpus_per_node: part.gpus_per_node,
+            node_bytes_per_s: node_bytes_per_s * nics,
+            nvlink_domain: domain.min(nvlink_domain),
+            ..self.hardware
+        };
+        if part.group.is_all(topology.ranks()) { self } else { Self { hardware, ..self } }
+    }
+
     /// Share of a NIC's line rate that sends reach among `ranks` ranks, of which each sends to `peers` of other NVLink domains at a time.
     pub fn peer_nic_share(&self, ranks: u32, peers: u32) -> f64 {
         Ways::new(&self.constants, self.hardware.shape(ranks)).peer_share(f64::from(peers))
@@ -68,7 +84,16 @@ impl LibraryModel {
     /// All-to-All of equal parts takes what [`cost`](Self::cost) says of it on nominal links, unless a GPU's port, which what stays in a domain and
     /// what leaves it share, takes longer; and any other one what its fullest link then takes: each rank may use its whole links for whomever it wants.
     pub fn sends(&self, topology: &Topology, bytes: u64, beyond: u32) -> Sends {
-        let ranks = topology.ranks();
+        self.sends_among(topology, &Part::whole(topology), bytes, beyond)
+    }
+
+    /// Grouped sends of a rank to others of a group of ranks.
+    pub fn sends_among(&self, topology: &Topology, part: &Part, bytes: u64, beyond: u32) -> Sends {
+        self.among(topology, part).sends_in(topology, part, bytes, beyond)
+    }
+
+    fn sends_in(&self, topology: &Topology, part: &Part, bytes: u64, beyond: u32) -> Sends {
+        let ranks = part.ranks();
         let ways = Ways::new(&self.constants, self.hardware.shape(ranks));
         let size = bytes as f64 * ways.n / (ways.n - 1.0);
         let peers_s = f64::from(beyond) * ways.get(Constant::PeerHop);
@@ -83,7 +108,7 @@ impl LibraryModel {
         // What links take for each byte of the size if they lose nothing.
         let gpu_s = 1.0 / self.hardware.gpu_bytes_per_s;
         let host_s = match topology.fabric {
-            Fabric::Host { bandwidth } => f64::from(topology.gpus_per_node) / bandwidth,
+            Fabric::Host { bandwidth } => f64::from(part.gpus_per_node) / bandwidth,
             _ => 0.0,
         };
         let near_s = (ways.g - 1.0) / ways.n * gpu_s.max(host_s);

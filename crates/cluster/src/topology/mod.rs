@@ -9,6 +9,7 @@ use std::fmt;
 pub use fabric::{CrossRail, Fabric, FatTree, Pods, Rail, Uplink};
 pub use graph::{Graph, GraphError, GraphLink, Vertex};
 
+use crate::Group;
 use crate::library::Hardware;
 
 /// Directed links and latencies of a cluster of equal nodes, some of whose links may differ.
@@ -59,6 +60,62 @@ impl Topology {
             node_bytes_per_s: self.nic_bandwidth * f64::from(self.nics_per_node),
             nvlink_domain: 0,
         }
+    }
+
+    /// The part of the cluster that a group of its ranks has; `None` if nodes or NICs do not share it evenly.
+    pub fn part(&self, group: &Group) -> Option<Part> {
+        let (gpus, Group { first, count, stride }) = (self.gpus_per_node, *group);
+        if group.is_all(self.ranks()) {
+            return Some(Part::whole(self));
+        }
+        let (nodes, in_node) = if (stride * (count - 1) + self.local(first)) / gpus == 0 {
+            (1, count)
+        } else if stride.is_multiple_of(gpus) {
+            (count, 1)
+        } else if gpus.is_multiple_of(stride)
+            && (stride * count).is_multiple_of(gpus)
+            && self.local(first) < stride
+        {
+            (stride * count / gpus, gpus / stride)
+        } else {
+            return None;
+        };
+        // Distance of nodes of the group, in nodes.
+        let apart = (stride / gpus).max(1);
+        let span = apart * nodes;
+        if !span.is_multiple_of(self.nodes_per_domain) && !self.nodes_per_domain.is_multiple_of(span) {
+            return None;
+        }
+        let nodes_per_domain = match self.nodes_per_domain {
+            domain if domain.is_multiple_of(apart) => domain / apart,
+            domain if apart.is_multiple_of(domain) => 1,
+            _ => return None,
+        };
+        let mut rails: Vec<u32> =
+            (0..in_node).map(|index| self.rail(Rank(self.local(first) + index * stride))).collect();
+        rails.dedup();
+        let nics_per_node = rails.len() as u32;
+        let is_even = in_node.is_multiple_of(nics_per_node);
+        is_even.then_some(Part {
+            group: *group,
+            nodes,
+            gpus_per_node: in_node,
+            nodes_per_domain,
+            nics_per_node,
+        })
+    }
+
+    /// A cluster of its own of what a group has: its ranks by position, and no links that differ. Switches between nodes are left out.
+    #[must_use]
+    pub fn of_part(&self, part: &Part) -> Self {
+        let fabric = match &self.fabric {
+            Fabric::Flat => Fabric::Flat,
+            Fabric::Host { bandwidth } => Fabric::Host { bandwidth: *bandwidth },
+            Fabric::Nodes | Fabric::Rail(_) | Fabric::FatTree(_) | Fabric::Graph(_) => Fabric::Nodes,
+        };
+        let &Part { nodes, gpus_per_node, nodes_per_domain, nics_per_node, .. } = part;
+        let link_bandwidths = BTreeMap::new();
+        Self { nodes, gpus_per_node, nodes_per_domain, nics_per_node, fabric, link_bandwidths, ..*self }
     }
 
     /// The node of a rank.
@@ -192,7 +249,7 @@ impl Topology {
     }
 
     /// NIC of its node that a rank uses.
-    fn rail(&self, rank: Rank) -> u32 {
+    pub(crate) fn rail(&self, rank: Rank) -> u32 {
         self.local(rank) * self.nics_per_node / self.gpus_per_node
     }
 
@@ -231,6 +288,34 @@ impl Topology {
             index -= family.links();
         }
         panic!("link {} is none of this cluster's", link.0);
+    }
+}
+
+/// Part of a cluster that a group of its ranks has: as many ranks of each node, and NICs that these use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The ranks.
+    pub group: Group,
+    /// Nodes that have some of them.
+    pub nodes: u32,
+    /// How many of them a node has.
+    pub gpus_per_node: u32,
+    /// How many of these nodes follow one another in a domain.
+    pub nodes_per_domain: u32,
+    /// How many NICs of a node they use.
+    pub nics_per_node: u32,
+}
+
+impl Part {
+    /// All of a cluster.
+    pub fn whole(topology: &Topology) -> Self {
+        let &Topology { nodes, gpus_per_node, nodes_per_domain, nics_per_node, .. } = topology;
+        Self { group: Group::all(topology.ranks()), nodes, gpus_per_node, nodes_per_domain, nics_per_node }
+    }
+
+    /// How many ranks there are.
+    pub fn ranks(&self) -> u32 {
+        self.group.count
     }
 }
 

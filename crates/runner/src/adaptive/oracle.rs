@@ -45,7 +45,7 @@ impl Lengths {
             self.conditions.len() - 1
         });
         let durations = &experiment.expect_iterations().durations;
-        let bits = durations.of_iteration(iteration).iter().map(|seconds| seconds.to_bits()).collect();
+        let bits = durations.of_iteration(iteration).map(f64::to_bits).collect();
         let next = self.durations.len();
         (of_conditions, *self.durations.entry(bits).or_insert(next))
     }

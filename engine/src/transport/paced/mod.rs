@@ -278,8 +278,8 @@ impl<'a> Wire<'a> {
                     control.send(end, Note::Told(Message::Arrived { key, at_s }));
                 }
             }
-            Load::Call(LibraryCall { call, .. }) => {
-                for rank in (0..self.topology.ranks()).map(Rank) {
+            Load::Call(LibraryCall { call, group, .. }) => {
+                for rank in group.ranks() {
                     control.send(rank, Note::Told(Message::Moved { call: *call, at_s }));
                 }
             }

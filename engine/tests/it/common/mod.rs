@@ -24,7 +24,7 @@ pub(crate) fn job() -> Job {
         Work::of_call(
             DType::Bf16,
             [Slot(input), Slot(output)],
-            CallKind::AllToAll { bytes: bytes.clone(), tokens: None },
+            CallKind::AllToAll { bytes: bytes.clone().into(), tokens: None },
         )
     };
     let compute =

@@ -1,8 +1,6 @@
 //! Reads the settings that all training workloads have, and collects the segments of an iteration, how long its compute phases take, and which tensor each call carries.
 
 use std::fmt::Display;
-use std::sync::Arc;
-
 use zipwire_codec::DType;
 use zipwire_schedule::{Channel, Durations, Job, Rank, Segment, Slot, Work};
 
@@ -78,7 +76,7 @@ impl<'a> Builder<'a> {
         Uses { reads, writes }: Uses<'_>,
     ) {
         let work = Work::Compute { phase, reads: reads.to_vec(), writes: writes.to_vec() };
-        self.push(name, work, Channel::Main, time, None);
+        self.push(Segment::new(name.to_string(), work), time, None);
     }
 
     /// A compute phase that takes as long on every rank, with a delay in front of it, if there is skew.
@@ -89,12 +87,18 @@ impl<'a> Builder<'a> {
 
     /// A collective call that carries the rows of a tensor of the payload.
     pub(super) fn call(&mut self, name: impl Display, work: Work, channel: Channel, tensor: usize) {
-        self.push(name, work, channel, Time::Unknown, Some(tensor));
+        let segment = Segment { channel, ..Segment::new(name.to_string(), work) };
+        self.push(segment, Time::Unknown, Some(tensor));
     }
 
-    fn push(&mut self, name: impl Display, work: Work, channel: Channel, time: Time, tensor: Option<usize>) {
-        let name: Arc<str> = name.to_string().into();
-        self.segments.push(Segment { name, work, channel });
+    /// Whether ranks begin to compute at different times.
+    pub(super) fn has_skew(&self) -> bool {
+        self.skew.is_some()
+    }
+
+    /// A segment, how long it takes, and the tensor that it carries.
+    pub(super) fn push(&mut self, segment: Segment, time: Time, tensor: Option<usize>) {
+        self.segments.push(segment);
         self.times.push(time);
         self.tensors.push(tensor);
     }
@@ -108,9 +112,12 @@ impl<'a> Builder<'a> {
         rows: Option<Rowset>,
     ) -> Result<Workload> {
         let Context { iterations, ranks, seed, .. } = *self.context;
-        check_durations(iterations, self.segments.len(), ranks, field)?;
+        let has_noise = self.skew.is_some() || self.noise != Noise::default();
+        let drawn = self.times.iter().filter(|time| has_noise || matches!(time, Time::PerRank(_))).count();
+        check_durations(iterations, drawn, ranks, field)?;
+        check_durations(iterations, self.segments.len(), 1, field)?;
         let mut durations = Durations::zeros(iterations, self.segments.len(), ranks);
-        let mut set = |segment, seconds: &dyn Fn(usize) -> f64| {
+        let set = |durations: &mut Durations, segment, seconds: &dyn Fn(usize) -> f64| {
             for (iteration, rank) in (0..iterations).flat_map(|i| (0..ranks).map(move |rank| (i, Rank(rank))))
             {
                 durations.set(iteration, segment, rank, seconds(rank.index()));
@@ -118,8 +125,10 @@ impl<'a> Builder<'a> {
         };
         for (segment, time) in self.times.iter().enumerate() {
             match time {
-                Time::Equal(seconds) => set(segment, &|_| *seconds),
-                Time::PerRank(seconds) => set(segment, &|rank| seconds[rank]),
+                Time::Equal(seconds) => {
+                    (0..iterations).for_each(|iteration| durations.set_all(iteration, segment, *seconds))
+                }
+                Time::PerRank(seconds) => set(&mut durations, segment, &|rank| seconds[rank]),
                 Time::Skew(_) | Time::Unknown => {}
             }
         }
@@ -211,6 +220,7 @@ impl Settings {
         let field = context.compute.as_ref().expect("kinds that train need the table");
         let compute = match kind {
             Kind::MoeTraining => Compute::of_experts(field)?,
+            Kind::Training => Compute::of_all(field)?,
             _ => Compute::of_layers(field)?,
         };
         Ok(Self { model, tokens, micro_batches, compute, skew })
@@ -250,6 +260,8 @@ fn check_fit(field: &Field<'_>, model: &Architecture, kind: Kind, context: &Cont
         check_heads(field, model, ranks)?;
     }
     let weights = match kind {
+        // Its dimensions say who has what.
+        Kind::Training => return Ok(()),
         Kind::Dp => model.rank_bytes(width, 1),
         Kind::MoeTraining => model.rank_bytes_of_experts(width, ranks),
         _ => model.rank_bytes(width, ranks),

@@ -231,7 +231,7 @@ impl<'a> Iteration<'a> {
 }
 
 /// Bytes of each rank's part of `values` values: as equal as whole values can be.
-fn shards(values: u64, ranks: u32, dtype: DType) -> Vec<u64> {
+pub(super) fn shards(values: u64, ranks: u32, dtype: DType) -> Vec<u64> {
     let (each, more) = (values / u64::from(ranks), values % u64::from(ranks));
     let values = (0..u64::from(ranks)).map(|rank| each + u64::from(rank < more));
     values.map(|values| values * dtype.width() as u64).collect()

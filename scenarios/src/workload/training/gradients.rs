@@ -32,7 +32,7 @@ impl When {
     }
 }
 
-const DTYPES: [DType; 2] = [DType::Bf16, DType::F32];
+pub(super) const DTYPES: [DType; 2] = [DType::Bf16, DType::F32];
 
 keys! { pub(super) static KEYS =
     gradients: When = choice("time of gradients", &When::ALL, When::name), "when gradients are summed over the ranks: beside the backward pass, beside it in turn with other calls, not at all, or behind it; `in-order` of `fsdp`, `overlapped` else";

@@ -2,14 +2,15 @@
 //! calls of one way to train it in parallel.
 //!
 //! Kinds differ in what ranks share: experts (`moe`), parameters (`fsdp`), nothing but gradients (`dp`), or every layer
-//! (`tp`). All are sequences of segments that [`Builder`](builder::Builder) collects; what waits for what follows from the
-//! slots that segments use. There is no pipeline parallelism, no recomputation of activations and no optimizer step.
+//! (`tp`); `training` has several of these together, and pipelines. All are sequences of segments that [`Builder`](builder::Builder) collects; what waits for what follows from the
+//! slots that segments use. There is no recomputation of activations and no optimizer step.
 
 mod builder;
 mod dp;
 mod fsdp;
 mod gradients;
 mod moe;
+mod parallel;
 mod tp;
 
 use super::{Context, Kind, Workload};
@@ -23,6 +24,7 @@ pub(super) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Resu
         Kind::Fsdp => fsdp::read(field, context),
         Kind::Dp => dp::read(field, context),
         Kind::Tp => tp::read(field, context),
+        Kind::Training => parallel::read(field, context),
         _ => unreachable!("`{}` does not train", kind.name()),
     }
 }
@@ -34,6 +36,7 @@ pub(super) fn schema(kind: Kind) -> Schema {
         Kind::Fsdp => fsdp::schema(),
         Kind::Dp => kind.table(&dp::keys()),
         Kind::Tp => kind.table(&tp::keys()),
+        Kind::Training => kind.table(&parallel::keys()),
         _ => unreachable!("`{}` does not train", kind.name()),
     }
 }

@@ -275,14 +275,19 @@ impl<'a> Iteration<'a> {
     ) {
         let bytes = &dispatch.copies * row_bytes;
         let tokens = dispatch.tokens.as_ref().map(|tokens| Arc::new(tokens.with_row_bytes(row_bytes)));
-        let work = Work::Call { dtype, input, output, kind: CallKind::AllToAll { bytes, tokens } };
+        let work =
+            Work::Call { dtype, input, output, kind: CallKind::AllToAll { bytes: bytes.into(), tokens } };
         self.builder.call(name, work, Channel::Main, tensor);
     }
 
     /// Sends the copies of a dispatch back to where they came from. No two rows are equal: each is of another expert.
     fn send_back(&mut self, name: String, dispatch: &Dispatch, [input, output]: [Slot; 2], tensor: usize) {
         let bytes = dispatch.copies.t().as_standard_layout().into_owned() * token_bytes(self.settings);
-        let work = Work::of_call(DType::Bf16, [input, output], CallKind::AllToAll { bytes, tokens: None });
+        let work = Work::of_call(
+            DType::Bf16,
+            [input, output],
+            CallKind::AllToAll { bytes: bytes.into(), tokens: None },
+        );
         self.builder.call(name, work, Channel::Main, tensor);
     }
 

@@ -1,6 +1,6 @@
 //! Whole training iterations: which segments there are, what they move, and how long they compute.
 
-use ndarray::Array2;
+use ndarray::ArcArray2;
 use zipwire_scenarios::Experiment;
 use zipwire_schedule::{CallKind, Rank, Slot, Work};
 
@@ -55,7 +55,7 @@ pub(crate) fn names(experiment: &Experiment) -> Vec<&str> {
     experiment.job().segments.iter().map(|segment| &*segment.name).collect()
 }
 
-pub(crate) fn tokens<'a>(experiment: &'a Experiment, segment: &str) -> &'a Array2<u64> {
+pub(crate) fn tokens<'a>(experiment: &'a Experiment, segment: &str) -> &'a ArcArray2<u64> {
     match &experiment.job().segments[position(experiment, segment)].work {
         Work::Call { kind: CallKind::AllToAll { bytes, .. }, .. } => bytes,
         other => panic!("{other:?} is no All-to-All"),

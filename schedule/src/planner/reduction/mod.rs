@@ -6,6 +6,7 @@ mod tree;
 
 use std::sync::Arc;
 
+use zipwire_cluster::Group;
 use zipwire_codec::DType;
 
 use super::call::{Around, Buffers, Call, Hop, PART_ALIGN, Phase, Piece, Rings, Step, align, range};
@@ -439,7 +440,13 @@ impl Scatter<'_> {
     }
 
     fn row(&self, chunk: Chunk, buffer: BufferId) -> Shares {
-        Shares::Row(Row { chunk, buffer, lens: Arc::clone(&self.operands.shards), without: None })
+        Shares::Row(Row {
+            chunk,
+            buffer,
+            lens: Arc::clone(&self.operands.shards),
+            without: None,
+            group: Group::all(self.rank_count),
+        })
     }
 }
 
@@ -454,5 +461,6 @@ fn shares(terms: impl Iterator<Item = Term>) -> Shares {
 /// One call that adds up what ranks contribute.
 fn library(collective: Collective, ranks: u32, inputs: Shares, outputs: Shares) -> Phase {
     let (channel, stage) = (Channel::Main, Stage::Raw);
-    Phase::Library(Library { collective, ranks, channel, stage, part: 0, inputs, outputs })
+    let group = Group::all(ranks);
+    Phase::Library(Library { collective, group, channel, stage, part: 0, inputs, outputs })
 }

@@ -16,8 +16,8 @@ pub(crate) const STREAMS: Capabilities =
 /// A layer of experts: dispatch, compute, combine. `bytes` goes from source (row) to destination.
 pub(crate) fn layer(bytes: Array2<u64>) -> Job {
     let rank_count = u32::try_from(bytes.nrows()).unwrap();
-    let all_to_all = |bytes, input, output| {
-        Work::of_call(DType::Bf16, [input, output], CallKind::AllToAll { bytes, tokens: None })
+    let all_to_all = |bytes: Array2<u64>, input, output| {
+        Work::of_call(DType::Bf16, [input, output], CallKind::AllToAll { bytes: bytes.into(), tokens: None })
     };
     let combined = bytes.t().to_owned();
     Job {

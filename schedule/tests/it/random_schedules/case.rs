@@ -138,12 +138,12 @@ fn work(random: &mut ChaCha8Rng, ranks: u32, scope: Scope) -> Work {
             let destinations = (0..ranks * tokens * copies).map(|_| random.random_range(0..ranks)).collect();
             let row_bytes = 4 * random.random_range(1..=512);
             let tokens = TokenMap::new(ranks, copies, row_bytes, destinations);
-            call(CallKind::AllToAll { bytes: tokens.bytes(), tokens: Some(Arc::new(tokens)) })
+            call(CallKind::AllToAll { bytes: tokens.bytes().into(), tokens: Some(Arc::new(tokens)) })
         }
         2 => {
             let shape = (ranks as usize, ranks as usize);
             let bytes = Array2::from_shape_fn(shape, |_| bytes(random));
-            call(CallKind::AllToAll { bytes, tokens: None })
+            call(CallKind::AllToAll { bytes: bytes.into(), tokens: None })
         }
         3 => call(CallKind::AllGather { bytes: each(random) }),
         4 => {

@@ -70,7 +70,7 @@ pub(crate) fn call(kind: CallKind) -> Work {
 }
 
 pub(crate) fn all_to_all(bytes: Array2<u64>) -> Work {
-    call(CallKind::AllToAll { bytes, tokens: None })
+    call(CallKind::AllToAll { bytes: bytes.into(), tokens: None })
 }
 
 /// A phase for which ranks may be late: it claims both slots, so a late rank neither sends nor receives.
