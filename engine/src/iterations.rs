@@ -7,7 +7,7 @@ use zipwire_schedule::{Deadlines, Failure, FailureKind, Rank, RankEnd, RunFailur
 use zipwire_timeline::Timeline;
 
 use crate::pace::CodecWork;
-use crate::report::{RankReport, conclude, empty_timeline};
+use crate::report::{RankReport, conclude};
 use crate::transport::Meeting;
 
 /// A run in which all went well.
@@ -48,7 +48,7 @@ impl Iterations<'_> {
     ) -> RunResult {
         let rank = meeting.rank();
         let mut total = RunReport {
-            timeline: empty_timeline(self.plan),
+            timeline: Timeline::of(self.plan),
             bytes_verified: 0,
             codec_work: CodecWork::default(),
             unfired: (0..self.faults).collect(),
@@ -104,7 +104,7 @@ pub(crate) fn of_first(
         None => {
             let Iterations { plan, deadlines, iterations, .. } = iterations;
             let concluded =
-                conclude(plan, *deadlines, iterations.start, &mut collect(), &mut empty_timeline(plan));
+                conclude(plan, *deadlines, iterations.start, &mut collect(), &mut Timeline::of(plan));
             Err(concluded.expect_err("no rank was started, so all reports are of failures"))
         }
     }

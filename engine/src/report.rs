@@ -126,10 +126,6 @@ pub(crate) fn first_failure(reports: &[RankReport], gone: Option<Rank>) -> Optio
     first.or_else(|| failed().min_by(|a, b| a.0.total_cmp(&b.0))).map(|(_, failure)| failure.clone())
 }
 
-pub(crate) fn empty_timeline(plan: &Plan) -> Timeline {
-    Timeline { rank_count: plan.rank_count(), segments: plan.segments.clone(), ..Timeline::default() }
-}
-
 /// Checks the handshakes of all ranks, given as their words at the barrier.
 pub(crate) fn compare(own: &Hello, rank: Rank, words: &[Vec<u8>]) -> Result<(), Failure> {
     (0..).map(Rank).zip(words).try_for_each(|(peer, word)| own.check(rank, peer, &Hello::of_word(word)))

@@ -176,6 +176,11 @@ pub(crate) fn resolve(
 
     let workload_field = table.need_field(KEYS.workload)?;
     let kind = Kind::read(&workload_field)?;
+    if ranks > kind.rank_limit() {
+        let what = format!("ranks of workload `{}`", kind.name());
+        let problem = Problem::out_of_range(what, ranks, format!("at most {}", kind.rank_limit()));
+        return Err(cluster_field.error(problem));
+    }
     let compute = compute(&table, kind)?;
     let context =
         workload::Context { files, seed, iterations, ranks, topology: &topology, gpu_memory, compute };

@@ -264,7 +264,9 @@ impl ParallelProblem {
             Self::NothingToReplicate => "name one number of ranks, `dp = N`, or shard the `optimizer` states".to_owned(),
             Self::OddStages { stages } => format!("set `pp` to {}, or take another schedule", stages + 1),
             Self::MicroBatches { example, .. } => format!("set `workload.micro_batches` to {example}"),
-            Self::Layers { layers, .. } => format!("take at most {layers} stages and chunks together"),
+            Self::Layers { layers, .. } => {
+                format!("take at most {} stages times chunks: embedding and head may each be a part", layers + 2)
+            }
             Self::Tokens { ranks, .. } => format!("set `workload.sequence` to a multiple of {ranks}"),
             Self::Order { all } => format!("name {}", list(all.iter().copied())),
             Self::Apart { .. } => "leave `order` out, or let what is between them have one rank".to_owned(),

@@ -118,6 +118,9 @@ const SLICE_LIMIT: u32 = 64;
 /// Largest slot: codecs have room for little more than the values.
 const SLOT_LIMIT: f64 = 2.0;
 
+/// Most names of dimensions.
+const DIMENSION_LIMIT: usize = 5;
+
 /// Most variants of a scenario.
 const LIMIT: usize = 1000;
 
@@ -127,6 +130,7 @@ keys! { static KEYS =
     algorithm: Raw = raw(algorithms::schema), "along which edges an All-Gather, a broadcast or a reduction travels, for all of them or by collective; `auto`, the one that is predicted to take least time, by default; `library` needs `cluster.library`";
     channels: u32 = integer(1..=CHANNEL_LIMIT), "rings, or trees, of a collective, each with a part of every block; one for each NIC of a node by default";
     slices: u32 = integer(1..=SLICE_LIMIT), "in how many slices a reduction goes around a ring or along a tree, and a broadcast around a ring, one while another is added up; what is predicted to take least time by default";
+    dimensions: Raw = raw(|| array(string()).at_least(1).at_most(DIMENSION_LIMIT)), "dimensions of `workload.parallel` along which calls are coded, the others travel as they are; all by default", example = "[\"dp\", \"ep\"]";
     reductions: Protocol = choice("way of reductions", &[Protocol::Native], Protocol::name), "`native`: reductions travel uncompressed, and the other calls as the protocol says";
     layout: Layout = choice("layout", &Layout::ALL, Layout::name), "layout of the frames of `size-first`; `compact`, the smaller one, by default; GPUs have kernels for `split`";
     order: Order = choice("order", &Order::ALL, Order::name), "in which order a rank's transfers enter its window; `rotation` by default";
@@ -157,7 +161,7 @@ fn read_protocol(field: &Field<'_>) -> Result<Option<Protocol>> {
 fn rules() -> Vec<Rule> {
     let own: [&str; 3] = [KEYS.name.name, KEYS.protocol.name, KEYS.arms.name];
     let fixed: Vec<_> = KEYS.all.iter().copied().filter(|key| !own.contains(&key.name())).collect();
-    let coding: Keys<'_> = &[KEYS.compress, KEYS.raw_below, KEYS.codec, KEYS.reductions];
+    let coding: Keys<'_> = &[KEYS.compress, KEYS.raw_below, KEYS.codec, KEYS.reductions, KEYS.dimensions];
     let is_adaptive = || Condition::Fits(KEYS.protocol, names([ADAPTIVE]));
     let those = |filter: fn(&Protocol) -> bool| {
         Condition::Fits(KEYS.protocol, names(Protocol::ALL.into_iter().filter(filter).map(Protocol::name)))
@@ -342,6 +346,7 @@ fn read_one(item: &Field<'_>, context: &Context<'_>) -> Result<(ParsedVariant, P
     let native_reductions = read_reductions(&table, job)?;
     let algorithms =
         algorithms::read(&table, &Calls { job, protocol, native_reductions, library, gpus_per_node })?;
+    let dimensions = read_dimensions(&table, job)?;
     let (channels, slices) = read_rings(&table, job, gpus_per_node)?;
     let (dedup, dedup_place) = read_dedup(&table, job, gpus_per_node)?.unzip();
     let window = table.field(KEYS.window).map(|field| field.integer_u32(1..=job.rank_count - 1));
@@ -354,7 +359,7 @@ fn read_one(item: &Field<'_>, context: &Context<'_>) -> Result<(ParsedVariant, P
         slices,
         may_call: true,
         ways: Vec::new(),
-        dimensions: None,
+        dimensions,
         native_reductions,
         layout: table.get(KEYS.layout)?,
         order: table.get(KEYS.order)?.unwrap_or_default(),
@@ -397,6 +402,22 @@ named! {
 
 /// Among whom tokens cross the network once: the one value of `dedup`.
 const NODE: &str = "node";
+
+/// Names of the dimensions along which calls are coded; `None` if nothing is said of them.
+fn read_dimensions(table: &Reader<'_>, job: &Job) -> Result<Option<Vec<&'static str>>> {
+    let Some(field) = table.field(KEYS.dimensions) else { return Ok(None) };
+    let mut known: Vec<&str> = Vec::new();
+    for dimension in job.segments.iter().filter_map(|segment| segment.dimension) {
+        if !known.contains(&dimension) {
+            known.push(dimension);
+        }
+    }
+    if known.is_empty() {
+        table.refuse(KEYS.dimensions, "only workload `training` has dimensions")?;
+    }
+    let named = |item: &Field<'_>| item.choice("dimension that moves something", &known, |name| name);
+    field.array()?.iter().map(named).collect::<Result<Vec<_>>>().map(Some)
+}
 
 /// Whether reductions stay uncompressed, in a workload that has them and calls that do not.
 fn read_reductions(table: &Reader<'_>, job: &Job) -> Result<bool> {

@@ -72,12 +72,7 @@ pub fn run(setup: &SimSetup<'_>, proceed: &dyn Fn() -> bool) -> Result<Timeline,
     let plan = setup.plan;
     let _span = tracing::info_span!("simulate", iterations = setup.iterations.len()).entered();
     assert_eq!(plan.rank_count(), setup.topology.ranks(), "the plan has as many ranks as the cluster");
-    let mut timeline = Timeline {
-        rank_count: plan.rank_count(),
-        symmetry: Some(plan.symmetry).filter(|symmetry| symmetry.alike() > 1),
-        segments: plan.segments.clone(),
-        ..Timeline::default()
-    };
+    let mut timeline = Timeline::of(plan);
     let mut begin_s = 0.0;
     let links = setup.topology.folded(&plan.symmetry);
     let mut meter = Meter::new(setup.topology, &links);

@@ -26,6 +26,7 @@ use serde::Serialize;
 use zipwire::Prepared;
 use zipwire::codec::DType;
 use zipwire::scenarios::{Experiment, Scenario, ScenarioError, Source, load, load_real, open};
+use zipwire::schedule::Symmetry;
 use zipwire::traces::escaped;
 
 use crate::cli::ScenarioArgs;
@@ -105,18 +106,23 @@ fn print_json(value: &impl Serialize) -> Result<(), CliError> {
 /// Note of the ranks that stand for all, by variant, where some do.
 fn folded_note(prepared: &Prepared<'_>) -> Option<String> {
     let ranks = prepared.experiment().topology.ranks();
-    let mut by_alike: Vec<(u32, Vec<String>)> = Vec::new();
+    let mut by_symmetry: Vec<(Symmetry, Vec<String>)> = Vec::new();
     let folded = || prepared.variants().filter(|(_, planned)| planned.plan.symmetry.alike() > 1);
     for (variant, planned) in folded() {
-        let (alike, name) = (planned.plan.symmetry.alike(), format!("`{}`", variant.name));
-        match by_alike.iter_mut().find(|(other, _)| *other == alike) {
+        let (symmetry, name) = (planned.plan.symmetry, format!("`{}`", variant.name));
+        match by_symmetry.iter_mut().find(|(other, _)| *other == symmetry) {
             Some((_, names)) => names.push(name),
-            None => by_alike.push((alike, vec![name])),
+            None => by_symmetry.push((symmetry, vec![name])),
         }
     }
-    let each = by_alike.iter().map(|(alike, names)| {
-        let last = ranks / alike - 1;
-        let members = if last == 0 { "rank 0".to_owned() } else { format!("ranks 0 to {last}") };
+    let each = by_symmetry.iter().map(|(symmetry, names)| {
+        let last = symmetry.member_at(symmetry.members() - 1).0;
+        let members = match symmetry.members() {
+            1 => "rank 0".to_owned(),
+            count if count == last + 1 => format!("ranks 0 to {last}"),
+            // Stages of a pipeline, for instance.
+            count => format!("{count} ranks from 0 to {last}"),
+        };
         format!("{members} in {}", names.join(", "))
     });
     let each = each.collect::<Vec<_>>().join("; ");

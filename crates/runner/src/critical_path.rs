@@ -481,9 +481,10 @@ impl<'a> Index<'a> {
 
     /// The op that ends last.
     fn last_op(&self) -> Option<Ended> {
-        let ops = self.ops.iter().zip(0..).flat_map(|(ops, rank)| {
+        let ops = self.ops.iter().zip(0..).flat_map(|(ops, place)| {
+            let rank = self.plan.symmetry.member_at(place);
             let timed = ops.iter().zip(0..).filter_map(|(times, op)| Some(((*times)?.1, op)));
-            timed.map(move |(end_s, op)| (end_s, Ended::Op(Rank(rank), OpId(op))))
+            timed.map(move |(end_s, op)| (end_s, Ended::Op(rank, OpId(op))))
         });
         last(ops).map(|(_, ended)| ended)
     }
@@ -544,7 +545,13 @@ impl<'a> Index<'a> {
             other.kind.exchange().is_some()
                 && (other.segment, other.kind.stage()) == (one.segment, one.kind.stage())
         };
-        let first = |program: &Arc<Program>| Some((program.rank, program.ops.iter().find(is_like)?.id));
+        // Those of its own group.
+        let group = self.plan.among[one.segment.index()].and_then(|groups| groups.of(rank));
+        let is_among = |other: Rank| group.is_none_or(|group| group.position(other).is_some());
+        let first = |program: &Arc<Program>| {
+            let rank = Some(program.rank).filter(|rank| is_among(*rank))?;
+            Some((rank, program.ops.iter().find(is_like)?.id))
+        };
         self.plan.programs.iter().filter_map(first).collect()
     }
 

@@ -18,7 +18,7 @@ pub struct Metrics {
     /// A transfer of the rank is in latency or moving.
     pub comm_s: f64,
     /// An exchange of the rank is open and none of its transfers is, or all its spans have ended and other ranks are
-    /// still in the iteration.
+    /// still in the iteration. Sends between stages of a pipeline are open early: they count only while the rank does not compute.
     pub wait_s: f64,
     /// The rank encodes or decodes, puts rows together, or adds values up: its codec's lane is busy.
     pub codec_s: f64,
@@ -128,8 +128,9 @@ impl Metrics {
     /// If a span names an iteration or a rank that the timeline does not have.
     pub fn with_ranks(timeline: &Timeline, bytes_raw: u64) -> (Self, ByRank) {
         let iterations = &timeline.iterations;
-        let times_of =
-            |(cell, spans): (usize, &Vec<&Span>)| Times::of(spans, iterations[cell / ranks(timeline)]);
+        let times_of = |(cell, spans): (usize, &Vec<&Span>)| {
+            Times::of(timeline, spans, iterations[cell / ranks(timeline)])
+        };
         let times: Vec<_> = cells(timeline).iter().enumerate().map(times_of).collect();
         let mean = |of: fn(&Times) -> f64| times.iter().map(of).sum::<f64>() / times.len().max(1) as f64;
 
@@ -191,7 +192,7 @@ pub fn waits_s(timeline: &Timeline, iterations: &BTreeSet<u32>) -> Vec<f64> {
             .filter(|span| span.iteration == iteration)
             .for_each(|span| spans[timeline.place(span.rank)].push(span));
         for (wait_s, spans) in waits_s.iter_mut().zip(&spans) {
-            *wait_s += Times::of(spans, timeline.iterations[iteration as usize]).wait_s;
+            *wait_s += Times::of(timeline, spans, timeline.iterations[iteration as usize]).wait_s;
         }
     }
     waits_s
@@ -232,22 +233,28 @@ struct Times {
 const REDUCE: &str = "reduce";
 
 impl Times {
-    fn of(spans: &[&Span], iteration: IterationTime) -> Self {
+    fn of(timeline: &Timeline, spans: &[&Span], iteration: IterationTime) -> Self {
         let union_where = |is_part: &dyn Fn(&Span) -> bool| {
             let parts = spans.iter().filter(|span| is_part(span));
             Union::of(parts.map(|span| (span.begin_s, span.end_s)))
         };
         let union = |lanes: &[Lane]| union_where(&|span| lanes.contains(&span.lane));
+        let is_send = |span: &Span| timeline.sends.get(span.segment.index()) == Some(&true);
+        let is_exchange = |span: &Span| Channel::OF_CALLS.iter().any(|channel| channel.lane() == span.lane);
+        let calls = union_where(&|span| is_exchange(span) && !is_send(span));
+        let sends = union_where(&|span| is_exchange(span) && is_send(span));
+        let computing = union(&[Lane::Compute]);
         let moving = union(&[Lane::Tx, Lane::Rx]);
         // A rank without spans is idle from the barrier on.
         let last_end_s = spans.iter().map(|span| span.end_s).fold(0.0, f64::max);
         Self {
             comm_s: moving.length(),
-            wait_s: union(&Channel::OF_CALLS.map(Channel::lane)).length_without(&moving)
+            wait_s: calls.length_without(&moving)
+                + sends.without(&calls).without(&computing).length_without(&moving)
                 + (iteration.length_s - last_end_s).max(0.0),
             codec_s: union(&[Lane::Codec]).length(),
             reduce_s: union_where(&|span| span.lane == Lane::Codec && span.name == REDUCE).length(),
-            compute_s: union(&[Lane::Compute]).length(),
+            compute_s: computing.length(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Deserializer, Serialize};
 use zipwire_schedule::machine::Direction;
-use zipwire_schedule::plan::{Block, Exchange, Op, OpKind, Transfer};
+use zipwire_schedule::plan::{Block, Exchange, Op, OpKind, Plan, Transfer};
 use zipwire_schedule::{Lane, Machine, OpId, Rank, SegmentId, Stage, Symmetry};
 
 use crate::LinkUsage;
@@ -173,6 +173,9 @@ pub struct Timeline {
     pub symmetry: Option<Symmetry>,
     /// Name of each segment, by [`SegmentId`].
     pub segments: Vec<Arc<str>>,
+    /// Segments that are sends between the ranks of a group, by [`SegmentId`]; none behind the last one. Their receives are open long before anybody waits
+    /// for them.
+    pub sends: Vec<bool>,
     /// When each iteration began and how long it took.
     pub iterations: Vec<IterationTime>,
     /// Usage of the cluster's links; `None` where nobody knows.
@@ -182,6 +185,23 @@ pub struct Timeline {
 }
 
 impl Timeline {
+    /// An empty timeline of a plan.
+    pub fn of(plan: &Plan) -> Self {
+        let mut sends = vec![false; plan.segments.len()];
+        for op in plan.programs.iter().flat_map(|program| &program.ops) {
+            // Explicit flows have no groups.
+            let is_flow = op.kind.exchange().is_some_and(|exchange| exchange.channel.flow().is_some());
+            sends[op.segment.index()] |= is_flow && plan.among[op.segment.index()].is_some();
+        }
+        Self {
+            rank_count: plan.rank_count(),
+            symmetry: Some(plan.symmetry).filter(|symmetry| symmetry.alike() > 1),
+            segments: plan.segments.clone(),
+            sends,
+            ..Self::default()
+        }
+    }
+
     /// How many ranks have spans.
     pub fn members(&self) -> u32 {
         self.rank_count / self.alike()

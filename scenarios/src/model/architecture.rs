@@ -319,6 +319,7 @@ mod tests {
             ("mixtral-8x7b", 46.7, 12.9, 0.1),
             ("llama3-8b", 8.03, 8.03, 0.01),
             ("llama3-70b", 70.6, 70.6, 0.1),
+            ("llama3-405b", 405.0, 405.0, 1.0),
         ] {
             let model = preset(name);
             let billions = |count: u128| count as f64 / 1e9;

@@ -199,8 +199,8 @@ fn check(model: &Architecture, needs: Needs, field: &Field<'_>, table: &Reader<'
 /// - Qwen3-235B-A22B: arXiv:2505.09388, table 2.
 /// - Qwen3-32B: arXiv:2505.09388, table 1.
 /// - Mixtral 8x7B: arXiv:2401.04088, table 1.
-/// - Llama 3 8B and 70B: arXiv:2407.21783, table 3; the vocabulary with its special tokens.
-pub(super) const PUBLISHED: [(&str, Architecture); 6] = [
+/// - Llama 3 8B, 70B and 405B: arXiv:2407.21783, table 3; the vocabulary with its special tokens.
+pub(super) const PUBLISHED: [(&str, Architecture); 7] = [
     (
         "deepseek-v3",
         Architecture {
@@ -276,6 +276,18 @@ pub(super) const PUBLISHED: [(&str, Architecture); 6] = [
             hidden: 8192,
             attention: Attention::Grouped { heads: 64, kv_heads: 8, head_size: 128, has_norms: false },
             intermediate: 28672,
+            experts: None,
+            vocabulary: 128_256,
+        },
+    ),
+    (
+        "llama3-405b",
+        Architecture {
+            layers: 126,
+            dense_layers: 126,
+            hidden: 16384,
+            attention: Attention::Grouped { heads: 128, kv_heads: 8, head_size: 128, has_norms: false },
+            intermediate: 53248,
             experts: None,
             vocabulary: 128_256,
         },

@@ -13,6 +13,7 @@ use zipwire_codec::DType;
 use zipwire_schedule::{Durations, Fault, Job, Layout, Segment, Slack, Work};
 use zipwire_timeline::UpdateCycle;
 
+use crate::cluster::RANK_LIMIT;
 use crate::compute::{Compute, ExpertTime};
 use crate::drift::Drift;
 use crate::error::Result;
@@ -135,6 +136,9 @@ fn one_tensor_per_call(job: &Job) -> Vec<Option<usize>> {
     job.segments.iter().map(|segment| Some(segment).filter(is_call).and_then(|_| calls.next())).collect()
 }
 
+/// Most ranks of which each may send something to any other one.
+const PAIR_LIMIT: u32 = 4096;
+
 keys! { pub(crate) static KEYS =
     kind: Kind = choice("workload kind", &Kind::ALL, Kind::name), "what an iteration does; it decides on the other keys", needed = "\"moe\"";
 }
@@ -175,6 +179,21 @@ impl Kind {
             Self::Fsdp | Self::Dp | Self::Tp | Self::Training => Some("{ dense = \"60 TFLOP/s\" }"),
             Self::Serving => Some("{ dense = \"400 TFLOP/s\", memory = \"3 TB/s\" }"),
             Self::Moe | Self::Collective | Self::Transfers | Self::WeightSync => None,
+        }
+    }
+
+    /// Most ranks: those of most kinds may send something to any other one, which takes a number for each pair.
+    pub(crate) fn rank_limit(self) -> u32 {
+        match self {
+            Self::Training => RANK_LIMIT,
+            // Sums count ranks in 16 bits.
+            Self::Fsdp | Self::Dp | Self::Tp => RANK_LIMIT / 2,
+            Self::Moe
+            | Self::MoeTraining
+            | Self::Collective
+            | Self::Transfers
+            | Self::WeightSync
+            | Self::Serving => PAIR_LIMIT,
         }
     }
 

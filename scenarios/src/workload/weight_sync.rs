@@ -7,8 +7,9 @@ use zipwire_codec::DType;
 use zipwire_schedule::{CallKind, Durations, Job, Rank, RankRange, Segment, Slot, Work};
 use zipwire_timeline::UpdateCycle;
 
-use super::{Context, ExperimentWork, Iterations, Kind, Workload, check_durations, check_limit, whole};
-use crate::cluster::RANK_LIMIT;
+use super::{
+    Context, ExperimentWork, Iterations, Kind, PAIR_LIMIT, Workload, check_durations, check_limit, whole,
+};
 use crate::error::Result;
 use crate::language::{
     Field, Raw, Reader, Rule, Schema, choice, custom, integer, keys, named, raw, schema, time,
@@ -28,7 +29,7 @@ named! {
 }
 
 keys! { static KEYS =
-    trainers: u32 = integer(1..=RANK_LIMIT - 1), "ranks that train, the first ones; the others get the weights", needed = "1";
+    trainers: u32 = integer(1..=PAIR_LIMIT - 1), "ranks that train, the first ones; the others get the weights", needed = "1";
     bytes: Raw = raw(schema::bytes), "bytes of all weights, which trainers have equal parts of";
     model: Architecture = custom(|field| model::read(field, Needs::Nothing), || model::schema(Needs::Nothing)), "in place of `bytes`: sizes of the model, a preset's name or a table";
     dtype: DType = choice("dtype", &DType::ALL, DType::name), "type of the weights that travel; `BF16` by default";
@@ -48,7 +49,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let table = field.table(&Kind::WeightSync.keys(KEYS.all))?;
     let ranks = context.ranks;
     let trainers_field = table.need_field(KEYS.trainers)?;
-    let trainers = trainers_field.integer_u32(1..=RANK_LIMIT - 1)?;
+    let trainers = trainers_field.integer_u32(1..=PAIR_LIMIT - 1)?;
     if trainers >= ranks {
         let limits = format!("at most {}: one of the {ranks} ranks does not train", ranks.saturating_sub(1));
         return Err(trainers_field.out_of_range(trainers, limits));

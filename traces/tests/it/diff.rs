@@ -66,6 +66,7 @@ fn timeline() -> Timeline {
         |index: u32| IterationTime { begin_s: f64::from(index) * ITERATION_S, length_s: ITERATION_S };
     let iterations = (0..ITERATIONS).map(iteration).collect();
     Timeline {
+        sends: Vec::new(),
         symmetry: None,
         spans,
         rank_count: 2,

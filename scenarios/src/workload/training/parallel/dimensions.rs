@@ -10,8 +10,8 @@ use crate::language::{
 };
 use crate::problem::{ParallelProblem, Problem};
 
-/// Most ranks along a dimension.
-const RANK_LIMIT: u32 = 1 << 16;
+/// Most ranks along a dimension, and of a group that sums something: sums count ranks in 16 bits.
+const RANK_LIMIT: u32 = 1 << 15;
 const CHUNK_LIMIT: u32 = 64;
 
 keys! { static KEYS =
@@ -92,6 +92,15 @@ impl Parallel {
         if ranks != u128::from(topology.ranks()) {
             let sizes = [("tp", tp), ("cp", cp), ("pp", pp), ("dp", shard * replicate)];
             return Err(field.error(ParallelProblem::Ranks { sizes, ranks: topology.ranks() }.into()));
+        }
+        let shards = u64::from(cp) * u64::from(shard);
+        if shards > u64::from(RANK_LIMIT) {
+            let limits = format!("at most {RANK_LIMIT}");
+            return Err(field.error(Problem::out_of_range(
+                "ranks of `cp` and `dp` that share states",
+                shards,
+                limits,
+            )));
         }
         let ep = read_experts(&reader, has_experts, [tp * cp, shard])?;
         let sharded = reader.get(KEYS.sharded)?.unwrap_or(Sharded::Optimizer);

@@ -80,9 +80,8 @@ fn check(field: &Field<'_>, settings: &Settings, parallel: &Parallel) -> Result<
         return refuse(ParallelProblem::UnevenExperts { experts: experts.count, ep });
     }
     let parts = parallel.pipeline(*micro_batches).parts();
-    if iteration::split(model.layers.max(parts), parts).iter().any(std::ops::Range::is_empty)
-        || model.layers < parts
-    {
+    // The embedding may be a part of its own, and so may the head.
+    if model.layers + 2 < parts {
         return refuse(ParallelProblem::Layers { layers: model.layers, parts });
     }
     let (is_fine, needed, example) = match schedule {

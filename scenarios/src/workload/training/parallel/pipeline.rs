@@ -8,10 +8,10 @@
 //! | `1f1b` | (p - 1) (F + B) | PipeDream-flush, arXiv:2006.09503 |
 //! | `interleaved`, v chunks | (p - 1) (F + B) / v | Megatron-LM, arXiv:2104.04473, sec. 2.2 |
 //! | `zero-bubble` | (p - 1) (F + I - W) | ZB-H1, arXiv:2401.10241 |
-//! | `dualpipe` | (p/2 - 1) (F + I - W) | DeepSeek-V3, arXiv:2412.19437, sec. 3.2.1 |
+//! | `dualpipe` | (p/2 - 1) (F&B + B - 3W) | DeepSeek-V3, arXiv:2412.19437, sec. 3.2.1 |
 //!
-//! The paper of `dualpipe` has (p/2 - 1) (F&B + B - 3W), with F&B the time of a forward and a backward pass that overlap. Here a stage computes one thing at a
-//! time, so F&B is F + B, and a pass of such a pair need not wait for what the other one waits for, which saves p/2 - 1 times an I.
+//! F&B is the time of a forward and a backward pass together. A stage computes one thing at a time, so here it is F + B: what overlaps is what one moves and the
+//! other computes.
 
 use crate::language::named;
 
