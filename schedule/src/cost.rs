@@ -83,8 +83,8 @@ impl CostModel {
         let (mut all, mut beyond) = (0, 0);
         for send in &exchange.sends {
             let bytes = bytes(send);
-            all += bytes;
-            beyond += u32::from(bytes > 0 && !topology.is_near(rank, send.peer));
+            all += bytes * u64::from(send.times);
+            beyond += send.times * u32::from(bytes > 0 && !topology.is_near(rank, send.peer));
         }
         Some(model.sends_among(topology, &part, all, beyond))
     }

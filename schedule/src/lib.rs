@@ -16,6 +16,7 @@ mod hazards;
 mod ids;
 mod job;
 pub mod machine;
+mod merge;
 pub mod plan;
 mod planner;
 mod policy;

@@ -39,6 +39,17 @@ pub struct Plan {
     pub symmetry: Symmetry,
     /// One program per rank, of those that stand for others.
     pub programs: Vec<Arc<Program>>,
+    /// Bytes of values that these ranks get and add up, if some of their transfers stand for others; `None` if each stands for itself.
+    pub merged: Option<MergedBytes>,
+}
+
+/// Bytes of values of the ranks of a folded plan, before transfers that are alike were merged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MergedBytes {
+    /// That they get.
+    pub delivered: u64,
+    /// That they add up.
+    pub reduced: u64,
 }
 
 /// Program of one rank for one iteration.
@@ -70,6 +81,24 @@ impl Program {
     pub fn operands<'a>(&'a self, size: &'a SizeId) -> &'a [SizeId] {
         let maximum = self.maxima.iter().find(|maximum| maximum.size == *size);
         maximum.map_or(std::slice::from_ref(size), |maximum| &maximum.of)
+    }
+
+    /// Bytes of values that the rank gets.
+    pub(crate) fn bytes_delivered(&self) -> u64 {
+        let delivered = |kind: &OpKind| match kind {
+            OpKind::Library(library) => library.bytes_delivered(),
+            kind => kind.delivered(self.rank).iter().map(|(_, region)| region.len).sum(),
+        };
+        self.ops.iter().map(|op| delivered(&op.kind)).sum()
+    }
+
+    /// Bytes of sums that the rank makes or gets.
+    pub(crate) fn bytes_reduced(&self) -> u64 {
+        let reduced = |kind: &OpKind| match kind {
+            OpKind::Library(library) => library.bytes_reduced(),
+            kind => kind.values().sums.iter().map(|(_, region)| region.len).sum(),
+        };
+        self.ops.iter().map(|op| reduced(&op.kind)).sum()
     }
 
     /// The values that the rank gets from others, and where, whether by a decoder, by a transfer, or put together from what
@@ -346,14 +375,8 @@ impl Plan {
     }
 
     fn bytes_delivered(&self) -> u64 {
-        let delivered = |rank, kind: &OpKind| match kind {
-            OpKind::Library(library) => library.bytes_delivered(),
-            kind => kind.delivered(rank).iter().map(|(_, region)| region.len).sum(),
-        };
-        let of_rank = |program: &Arc<Program>| {
-            program.ops.iter().map(|op| delivered(program.rank, &op.kind)).sum::<u64>()
-        };
-        self.of_all(self.programs.iter().map(of_rank).sum())
+        let of_members = || self.programs.iter().map(|program| program.bytes_delivered()).sum();
+        self.of_all(self.merged.map_or_else(of_members, |bytes| bytes.delivered))
     }
 
     fn ops(&self) -> impl Iterator<Item = &Op> {
@@ -362,11 +385,8 @@ impl Plan {
 
     /// Bytes of sums that all ranks compute in one iteration.
     pub fn bytes_reduced(&self) -> u64 {
-        let reduced = |kind: &OpKind| match kind {
-            OpKind::Library(library) => library.bytes_reduced(),
-            kind => kind.values().sums.iter().map(|(_, region)| region.len).sum(),
-        };
-        self.of_all(self.ops().map(|op| reduced(&op.kind)).sum())
+        let of_members = || self.programs.iter().map(|program| program.bytes_reduced()).sum();
+        self.of_all(self.merged.map_or_else(of_members, |bytes| bytes.reduced))
     }
 }
 

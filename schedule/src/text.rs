@@ -39,7 +39,7 @@ struct Header<'a>(&'a Plan);
 
 impl Display for Header<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { job, protocols, codec, segments, among, symmetry, programs: _ } = self.0;
+        let Plan { job, protocols, codec, segments, among, symmetry, programs: _, merged: _ } = self.0;
         let shared = self.0.protocol();
         write!(f, "plan {job}, {}, {} ranks", shared.map_or("mixed", Protocol::name), symmetry.ranks())?;
         if symmetry.alike() > 1 {
@@ -141,8 +141,11 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
 
 /// `direct` is what the sender has for the receiver: the chunk is named where it is another one.
 fn write_transfer(f: &mut fmt::Formatter<'_>, word: &str, transfer: &Transfer, direct: Chunk) -> fmt::Result {
-    let Transfer { peer, chunk, content, .. } = transfer;
+    let Transfer { peer, chunk, content, times, .. } = transfer;
     write!(f, "    {word} {peer}: ")?;
+    if *times > 1 {
+        write!(f, "{times} x ")?;
+    }
     write_content(f, content)?;
     write!(f, "{}", chunk.leg_text())?;
     if (chunk.origin, chunk.destination) != (direct.origin, direct.destination) {

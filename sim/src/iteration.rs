@@ -237,7 +237,7 @@ impl<'a> Iteration<'a> {
                 self.dirty.insert(rank);
             }
             Event::Moves { transit, .. } => {
-                let Transit { send: (src, _), to: dst, bytes, .. } = *self.transits.get(transit);
+                let Transit { send: (src, _), to: dst, bytes, times, .. } = *self.transits.get(transit);
                 if bytes == 0 {
                     self.deliver(transit);
                 } else {
@@ -257,7 +257,7 @@ impl<'a> Iteration<'a> {
                         .zip(crossed)
                         .map(|(place, &link)| *place = self.links.place(link))
                         .count();
-                    let flow = self.network.add_effective(&places[..count], effective);
+                    let flow = self.network.add_several(&places[..count], effective, times);
                     self.are_unlike |= self.lone_call.is_some();
                     self.transits.move_as(transit, flow);
                     self.meter.change(self.now_s);

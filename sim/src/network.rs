@@ -143,19 +143,24 @@ impl Network {
 
     /// Adds a flow that counts as so many bytes on its links: more than it moves, if they lose some for it.
     pub fn add_effective(&mut self, links: &[LinkId], bytes: f64) -> FlowId {
+        self.add_several(links, bytes, 1)
+    }
+
+    /// Adds so many flows of `bytes` each that come and go together, as one.
+    pub fn add_several(&mut self, links: &[LinkId], bytes: f64, times: u32) -> FlowId {
         assert!(bytes > 0.0, "a flow without bytes ends at once, outside the network");
         let flow = self.free.pop().unwrap_or_else(|| {
             self.numbers += 1;
             self.numbers - 1
         });
-        self.bundles.enter(flow, links);
+        self.bundles.enter(flow, links, times);
         let path = links.iter().map(|link| link.0);
         let link = match &mut self.rule {
-            Rule::MaxMin(filling) => filling.enter(path, &mut self.clocks, &mut self.bundles),
-            Rule::Ports(ports) => ports.enter(path),
+            Rule::MaxMin(filling) => filling.enter(path, times, &mut self.clocks, &mut self.bundles),
+            Rule::Ports(ports) => ports.enter(path, times),
         };
         self.bundles.put(flow, link);
-        self.clocks.enter(flow, link, bytes);
+        self.clocks.enter(flow, link, bytes, times);
         self.touch();
         FlowId(flow)
     }
@@ -294,9 +299,10 @@ impl Network {
     fn leave(&mut self, flow: u32) {
         self.bundles.take(flow, self.clocks.bottleneck(flow));
         self.clocks.leave(flow);
+        let times = self.bundles.times(flow);
         match &mut self.rule {
-            Rule::MaxMin(filling) => filling.leave(self.bundles.links(flow)),
-            Rule::Ports(ports) => ports.leave(self.bundles.links(flow)),
+            Rule::MaxMin(filling) => filling.leave(self.bundles.links(flow), times),
+            Rule::Ports(ports) => ports.leave(self.bundles.links(flow), times),
         }
         self.free.push(flow);
         self.touch();
@@ -323,6 +329,31 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Three flows as one, beside another over one of their links.
+    #[test]
+    fn several_flows_as_one_get_what_each_gets() {
+        for model in [NetworkModel::MaxMin, NetworkModel::Ports] {
+            let ends = |several: &[u32]| {
+                let mut network = Network::with_model(&[12.0, 100.0, 5.0], model);
+                for &times in several {
+                    network.add_several(&[LinkId(0), LinkId(1)], 30.0, times);
+                }
+                network.add(&[LinkId(0), LinkId(2)], 40);
+                let (mut ended, mut all, mut time_s) = (Vec::new(), Vec::new(), 0.0);
+                while network.active() > 0 {
+                    let in_s = network.next_in_s();
+                    network.advance(in_s);
+                    time_s += in_s;
+                    network.take_ended(&mut ended);
+                    all.push(time_s);
+                }
+                all
+            };
+            assert_eq!(ends(&[3]), ends(&[1, 1, 1]), "{model:?}");
+            assert_eq!(ends(&[2, 1]), ends(&[1, 1, 1]), "{model:?}");
+        }
+    }
 
     #[test]
     fn a_flow_that_stands_for_four_gets_what_each_of_four_gets() {

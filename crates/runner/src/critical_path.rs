@@ -167,7 +167,8 @@ impl Walk<'_> {
             return self.costs.of(kind).launch_s;
         }
         let sent = self.index.sent_bytes(rank, op);
-        let bytes = |send: &Transfer| sent.get(&(send.peer, send.number)).copied().unwrap_or(0);
+        let of_all = |send: &Transfer| sent.get(&(send.peer, send.number)).copied().unwrap_or(0);
+        let bytes = |send: &Transfer| of_all(send) / u64::from(send.times);
         let sends = kind.exchange().and_then(|of| self.costs.sends(of, rank, self.index.topology, bytes));
         sends.map_or_else(|| self.costs.of(kind).launch_s, |sends| sends.latency_s)
     }

@@ -39,7 +39,13 @@ impl Folded {
         let are_alike = |symmetry: &Symmetry| iterations.durations.are_alike(symmetry);
         let symmetries: Vec<Symmetry> = symmetries.into_iter().filter(are_alike).collect();
         let (job, choices) = (iterations.job.evened()?, choices(experiment, variant));
-        let plan = plan_folded(&job, &choices.iter().collect::<Vec<_>>(), &symmetries, goes_on)?;
+        let plan = plan_folded(
+            &job,
+            &choices.iter().collect::<Vec<_>>(),
+            &symmetries,
+            Some(&experiment.topology),
+            goes_on,
+        )?;
         Some(Self { plan, job })
     }
 }

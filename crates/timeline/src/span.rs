@@ -68,7 +68,7 @@ impl Span {
                 let coded = local.framed().map(|batch| {
                     let frame = |block: &Block| {
                         let dynamic = machine.size(block.size).expect("a finished codec op knows its sizes");
-                        block.known_len() + dynamic
+                        (block.known_len() + dynamic) * u64::from(block.times)
                     };
                     batch.blocks.iter().map(frame).sum()
                 });
@@ -76,7 +76,9 @@ impl Span {
             }
             OpKind::Library(_) => (machine.ring_bytes(op.id), None),
             OpKind::Exchange(exchange) => {
-                (exchange.sends.iter().map(|transfer| machine.transfer_bytes(transfer)).sum(), None)
+                let bytes =
+                    |transfer: &Transfer| machine.transfer_bytes(transfer) * u64::from(transfer.times);
+                (exchange.sends.iter().map(bytes).sum(), None)
             }
         };
         Self {
@@ -134,7 +136,7 @@ impl Span {
             name,
             begin_s,
             end_s,
-            bytes,
+            bytes: bytes * u64::from(transfer.times),
             bytes_coded: None,
         }
     }

@@ -363,6 +363,8 @@ pub struct Block {
     pub dynamic_section: Region,
     /// Live bytes of the dynamic section: defined by encode, read by decode.
     pub size: SizeId,
+    /// Blocks like it that it stands for, itself among them: 1, but where ranks stand for others.
+    pub times: u32,
 }
 
 impl Block {
@@ -376,7 +378,7 @@ impl Block {
 impl Batch {
     /// Raw bytes of all blocks.
     pub fn bytes_raw(&self) -> u64 {
-        self.blocks.iter().map(|block| block.values.len).sum()
+        self.blocks.iter().map(|block| block.values.len * u64::from(block.times)).sum()
     }
 
     /// Whether signs and mantissas are apart from its frames: from all or from none, because codec and type say so.
@@ -457,7 +459,11 @@ impl Batch {
 
     fn write_frames(&self, f: &mut fmt::Formatter<'_>, whose: impl Fn(&Chunk) -> String) -> fmt::Result {
         for block in &self.blocks {
-            write!(f, "    {}: values {}{}", whose(&block.chunk), block.values, block.chunk.leg_text())?;
+            write!(f, "    {}: ", whose(&block.chunk))?;
+            if block.times > 1 {
+                write!(f, "{} x ", block.times)?;
+            }
+            write!(f, "values {}{}", block.values, block.chunk.leg_text())?;
             block.chunk.write_part(f)?;
             if block.sign_mantissa.len > 0 {
                 write!(f, " sign-mantissa {}", block.sign_mantissa)?;

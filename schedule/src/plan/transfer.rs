@@ -92,12 +92,14 @@ pub struct Transfer {
     pub number: u32,
     /// Seconds after the iteration's start before which it does not start.
     pub not_before_s: f64,
+    /// Transfers like it that it stands for, itself among them: 1, but where ranks stand for others.
+    pub times: u32,
 }
 
 impl Transfer {
     /// A transfer that may start at once, and that has no number yet.
     pub fn new(peer: Rank, chunk: Chunk, content: Content) -> Self {
-        Self { peer, chunk, content, number: 0, not_before_s: 0.0 }
+        Self { peer, chunk, content, number: 0, not_before_s: 0.0, times: 1 }
     }
 }
 

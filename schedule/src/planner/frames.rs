@@ -150,6 +150,7 @@ impl Frame {
             static_section: Region { len: coded.static_len, ..self.fixed },
             dynamic_section: Region { len: coded.dynamic_len, ..self.dynamic },
             size,
+            times: 1,
         }
     }
 }

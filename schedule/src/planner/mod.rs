@@ -12,10 +12,10 @@ mod frames;
 mod protocols;
 mod reduction;
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use zipwire_cluster::Topology;
 use zipwire_codec::{CHUNK_ALIGN, Codec, DType, Layout, Spec};
 
 use self::call::{Buffers, Call, Phase};
@@ -24,8 +24,12 @@ use self::flows::FlowsByRank;
 use self::frames::{FrameBuffers, Frames, Scratch, Shape};
 use self::reduction::Operands;
 use crate::builder::ProgramBuilder;
-use crate::plan::{Batch, Compute, Lens, Library, Local, OpKind, Plan, PlanSize, Program, Reduce, Region};
+use crate::merge::Ways;
+use crate::plan::{
+    Batch, Compute, Lens, Library, Local, MergedBytes, OpKind, Plan, PlanSize, Program, Reduce, Region,
+};
 use crate::rank_order::Members;
+use crate::validate::{Deliveries, check_program};
 use crate::{
     Algorithm, BufferId, CallKind, Job, Order, Protocol, Rank, Segment, SegmentId, Slot, Symmetry, Work,
     symmetry,
@@ -58,7 +62,7 @@ pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
 
 /// [`plan_each`] with programs of the ranks that stand for others under the first of some symmetries under which ranks are alike, as far as a few of them
 /// show: in what they contribute and get, and in their programs. `None` if they are alike under none, or `goes_on`, which is asked after each program with
-/// the size so far, says no.
+/// the size so far, says no. With a topology, one transfer stands for those that are like it, and programs are checked before: for simulations.
 ///
 /// # Panics
 /// In the same cases as [`plan_each`], and if a symmetry is one of another number of ranks.
@@ -66,32 +70,41 @@ pub fn plan_folded(
     job: &Job,
     choices: &[&Choice],
     symmetries: &[Symmetry],
+    topology: Option<&Topology>,
     mut goes_on: impl FnMut(&PlanSize) -> bool,
 ) -> Option<Plan> {
     if choices.iter().any(|choice| choice.order.reorders()) {
         return None;
     }
     let planner = Planner::new(job, choices);
-    symmetries.iter().filter(|symmetry| job.is_alike(symmetry)).find_map(|symmetry| {
-        let (mut size, mut members) = (PlanSize::default(), BTreeMap::new());
-        let mut make = |rank: Rank| {
-            let program = planner.program(rank);
-            program.ops.iter().for_each(|op| size.add(&op.kind));
-            goes_on(&size).then(|| Arc::new(program))
-        };
-        for rank in symmetry.samples() {
-            let member = symmetry.member(rank);
-            let of = match members.entry(member) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(unknown) => unknown.insert(make(member)?),
-            };
-            if !symmetry::is_image(&planner.program(rank), of, symmetry) {
+    let deliveries = topology.map(|_| Deliveries::new(job));
+    let alike = symmetries.iter().filter(|symmetry| job.is_alike(symmetry));
+    alike.copied().find_map(|symmetry| {
+        let ways = topology.map(|topology| Ways::new(topology, symmetry));
+        let samples = symmetry.samples();
+        let (mut size, mut merged) = (PlanSize::default(), MergedBytes::default());
+        let mut programs = Vec::new();
+        for (place, member) in symmetry.each_member().enumerate() {
+            let mut program = planner.program(member);
+            let mut images = samples.iter().filter(|rank| symmetry.member(**rank) == member);
+            if !images.all(|&rank| symmetry::is_image(&planner.program(rank), &program, &symmetry)) {
                 return None;
             }
+            if let (Some(ways), deliveries @ Some(_)) = (&ways, &deliveries) {
+                // What is wrong with a plan is told by the whole one.
+                check_program(place, &program, &symmetry, deliveries.as_ref()).ok()?;
+                merged.delivered += program.bytes_delivered();
+                merged.reduced += program.bytes_reduced();
+                ways.merge(&mut program);
+            }
+            program.ops.iter().for_each(|op| size.add(&op.kind));
+            if !goes_on(&size) {
+                return None;
+            }
+            programs.push(Arc::new(program));
         }
-        let all = symmetry.each_member();
-        let programs = all.map(|rank| members.remove(&rank).or_else(|| make(rank)));
-        Some(planner.plan(*symmetry, programs.collect::<Option<_>>()?))
+        let plan = planner.plan(symmetry, programs);
+        Some(Plan { merged: ways.map(|_| merged), ..plan })
     })
 }
 
@@ -122,6 +135,7 @@ impl Planner<'_> {
             among: job.segments.iter().map(|segment| segment.among).collect(),
             symmetry,
             programs,
+            merged: None,
         }
     }
 

@@ -74,6 +74,10 @@ impl Plan {
         deliveries: Option<&Deliveries<'_>>,
         proceed: &dyn Fn() -> bool,
     ) -> Result<Checked, PlanError> {
+        if self.merged.is_some() {
+            // Each program was checked before its transfers were merged.
+            return Ok(Checked::Valid);
+        }
         for (position, program) in self.programs.iter().enumerate() {
             if !proceed() {
                 return Ok(Checked::Stopped);
@@ -94,7 +98,7 @@ impl Plan {
     }
 }
 
-fn check_program(
+pub(crate) fn check_program(
     position: usize,
     program: &Program,
     symmetry: &Symmetry,
@@ -226,7 +230,7 @@ fn check_dependencies(program: &Program, effects: Vec<Effects>) -> Result<(), Pl
 }
 
 /// Bytes that the ranks of a job wait for: a plan must bring each exactly these, whatever the way.
-struct Deliveries<'a> {
+pub(crate) struct Deliveries<'a> {
     job: &'a Job,
     segments: Vec<Awaited<'a>>,
 }
@@ -318,7 +322,7 @@ impl<'a> Awaited<'a> {
 }
 
 impl<'a> Deliveries<'a> {
-    fn new(job: &'a Job) -> Self {
+    pub(crate) fn new(job: &'a Job) -> Self {
         let segments = job.segments.iter().map(|segment| Awaited::new(segment, job.rank_count));
         Self { job, segments: segments.collect() }
     }

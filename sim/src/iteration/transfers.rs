@@ -21,6 +21,8 @@ pub(super) struct Transit {
     /// The rank that the sender sends to, for which another one may stand.
     pub(super) to: Rank,
     pub(super) bytes: u64,
+    /// Transfers that it stands for.
+    pub(super) times: u32,
     /// When its latency began, in seconds since the barrier.
     pub(super) begin_s: f64,
     /// The sender's grouped sends that it is one of.
@@ -112,9 +114,10 @@ impl Iteration<'_> {
         let (src, dst) = (send.0, receive.0);
         let sender = &self.host(src).machine;
         let transfer = sender.transfer(send.1).0;
-        let (bytes, to) = (sender.transfer_bytes(transfer), transfer.peer);
+        let (bytes, to, times) = (sender.transfer_bytes(transfer), transfer.peer, transfer.times);
         let grouped = self.host(src).grouped.get(&send.1.op).copied();
-        let transit = self.transits.begin(Transit { send, receive, to, bytes, begin_s: self.now_s, grouped });
+        let transit =
+            self.transits.begin(Transit { send, receive, to, bytes, times, begin_s: self.now_s, grouped });
         // A group has had its latency when it was opened.
         let latency_s = grouped.map_or_else(|| self.setup.topology.route(src, to).latency_s, |_| 0.0);
         self.queue.push(self.now_s + latency_s, Event::Moves { rank: src, transfer: send.1, transit });

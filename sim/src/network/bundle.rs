@@ -140,6 +140,8 @@ pub(super) struct Bundles {
     /// The bundle of each bottleneck and other link.
     index_of: Pairs,
     nodes: Vec<Node>,
+    /// Flows that each flow stands for.
+    times: Vec<u32>,
     /// Nodes per flow: the most hops that a flow has had.
     stride: usize,
 }
@@ -154,12 +156,17 @@ impl Bundles {
             free: Vec::new(),
             index_of: Pairs::new(links),
             nodes: Vec::new(),
+            times: Vec::new(),
             stride: 1,
         }
     }
 
-    /// Records the path of a new flow, which has no bottleneck yet.
-    pub(super) fn enter(&mut self, flow: u32, links: &[LinkId]) {
+    /// Records the path of a new flow, which has no bottleneck yet and stands for so many.
+    pub(super) fn enter(&mut self, flow: u32, links: &[LinkId], times: u32) {
+        if self.times.len() <= flow as usize {
+            self.times.resize(flow as usize + 1, 1);
+        }
+        self.times[flow as usize] = times;
         assert!(links.len() <= MAX_HOPS, "a flow crosses {} links, at most {MAX_HOPS}", links.len());
         for (hop, link) in links.iter().enumerate() {
             assert!(!links[..hop].contains(link), "a flow crosses link {} twice", link.0);
@@ -196,6 +203,11 @@ impl Bundles {
         let nodes = &self.nodes[first..first + self.stride];
         let count = nodes.iter().position(|node| node.link == NONE).unwrap_or(nodes.len());
         &nodes[..count]
+    }
+
+    /// Flows that a flow stands for.
+    pub(super) fn times(&self, flow: u32) -> u32 {
+        self.times[flow as usize]
     }
 
     /// The links that a flow crosses.
@@ -290,7 +302,7 @@ impl Bundles {
             if old != NONE {
                 self.nodes[old as usize].previous = index as u32;
             }
-            self.count(bundle, 1);
+            self.count(bundle, i64::from(self.times[flow as usize]));
         }
     }
 
@@ -313,18 +325,19 @@ impl Bundles {
             } else {
                 self.bundles[bundle as usize].head = next;
             }
-            self.count(bundle, -1);
+            self.count(bundle, -i64::from(self.times[flow as usize]));
             if next == NONE && previous == NONE {
                 self.end(bundle);
             }
         }
     }
 
-    /// Changes the number of flows of a bundle by one.
-    fn count(&mut self, index: u32, change: i32) {
+    /// Changes the number of flows of a bundle.
+    fn count(&mut self, index: u32, change: i64) {
         let Bundle { bottleneck, other, flows: before, outgoing, .. } = self.bundles[index as usize];
         let is_asleep = self.is_asleep[other as usize];
-        let after = before.checked_add_signed(change).expect("a flow leaves the bundle that it is in");
+        let after =
+            u32::try_from(i64::from(before) + change).expect("a flow leaves the bundle that it is in");
         if before > 1 && after > 1 {
             self.bundles[index as usize].flows = after;
             let list = self.outgoing[bottleneck as usize].of(is_asleep);
@@ -477,9 +490,9 @@ mod tests {
     fn three_flows() -> Bundles {
         let links = [LinkId(0), LinkId(1), LinkId(2)];
         let mut bundles = Bundles::new(3);
-        bundles.enter(0, &links);
-        bundles.enter(1, &links[..2]);
-        bundles.enter(2, &[links[1], links[0]]);
+        bundles.enter(0, &links, 1);
+        bundles.enter(1, &links[..2], 1);
+        bundles.enter(2, &[links[1], links[0]], 1);
         for (flow, link) in [(0, 0), (1, 0), (2, 1)] {
             bundles.put(flow, link);
         }
@@ -515,7 +528,7 @@ mod tests {
         let links = [LinkId(4), LinkId(3)];
         let mut bundles = Bundles::new(5);
         for flow in 0..4 {
-            bundles.enter(flow, &links);
+            bundles.enter(flow, &links, 1);
             bundles.put(flow, 4);
         }
         bundles.take(1, 4);
@@ -542,12 +555,12 @@ mod tests {
     #[test]
     fn longer_paths_leave_the_others_as_they_were() {
         let mut bundles = Bundles::new(6);
-        bundles.enter(0, &[LinkId(0), LinkId(1)]);
+        bundles.enter(0, &[LinkId(0), LinkId(1)], 1);
         bundles.put(0, 0);
-        bundles.enter(1, &[LinkId(0), LinkId(1)]);
+        bundles.enter(1, &[LinkId(0), LinkId(1)], 1);
         bundles.put(1, 0);
         let path = [5, 4, 3, 1, 0].map(LinkId);
-        bundles.enter(2, &path);
+        bundles.enter(2, &path, 1);
         bundles.put(2, 0);
         assert_eq!(incoming(&bundles, 1), [(0, vec![2, 1, 0])]);
         assert_eq!(bundles.links(2).collect::<Vec<_>>(), [5, 4, 3, 1, 0]);

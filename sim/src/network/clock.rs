@@ -22,10 +22,12 @@ struct Ticket {
     link: u32,
     /// In all, for ties: roughly is enough.
     bytes: f32,
+    /// Flows that it stands for.
+    times: u32,
 }
 
 impl Ticket {
-    const NONE: Ticket = Ticket { tag: 0.0, link: NOWHERE, bytes: 0.0 };
+    const NONE: Ticket = Ticket { tag: 0.0, link: NOWHERE, bytes: 0.0, times: 1 };
 }
 
 /// A finish tag in the queue of a link, and its flow; stale once the flow has left the link or has another tag. Reversed, because
@@ -132,13 +134,14 @@ impl Clocks {
         (first - reading <= TIE * f64::from(self.tickets[flow as usize].bytes) + rounding).then_some(flow)
     }
 
-    /// Puts a new flow on the clock of `link`.
-    pub(super) fn enter(&mut self, flow: u32, link: u32, bytes: f64) {
+    /// Puts a new flow, which stands for so many, on the clock of `link`.
+    pub(super) fn enter(&mut self, flow: u32, link: u32, bytes: f64, times: u32) {
         if self.tickets.len() <= flow as usize {
             self.tickets.resize(flow as usize + 1, Ticket::NONE);
         }
         self.most_bytes = self.most_bytes.max(bytes);
-        self.tickets[flow as usize].bytes = bytes as f32;
+        let ticket = &mut self.tickets[flow as usize];
+        (ticket.bytes, ticket.times) = (bytes as f32, times);
         self.join(flow, link, bytes);
     }
 
@@ -155,7 +158,7 @@ impl Clocks {
         let tag = self.readings[l] + left;
         let ticket = &mut self.tickets[flow as usize];
         (ticket.link, ticket.tag) = (link, tag);
-        self.counts[l] += 1;
+        self.counts[l] += ticket.times;
         self.first[l] = self.first[l].min(tag);
         let queue = &mut self.queues[l];
         if queue.len() > 32 + 2 * self.counts[l] as usize {
@@ -170,7 +173,7 @@ impl Clocks {
         let ticket = &mut self.tickets[flow as usize];
         let (link, tag) = (std::mem::replace(&mut ticket.link, NOWHERE), ticket.tag);
         let l = link as usize;
-        self.counts[l] -= 1;
+        self.counts[l] -= ticket.times;
         if self.counts[l] == 0 {
             self.queues[l].clear();
             self.first[l] = f64::INFINITY;
@@ -199,9 +202,9 @@ mod tests {
     #[test]
     fn stale_tags_neither_pile_up_nor_hide_the_first_end() {
         let mut clocks = Clocks::new(2);
-        clocks.enter(0, 0, 100.0);
-        clocks.enter(1, 1, 70.0);
-        clocks.enter(2, 0, 50.0);
+        clocks.enter(0, 0, 100.0, 1);
+        clocks.enter(1, 1, 70.0, 1);
+        clocks.enter(2, 0, 50.0, 1);
         clocks.set_level(0, 1.0);
         clocks.set_level(1, 1.0);
         for _ in 0..1000 {
@@ -219,12 +222,12 @@ mod tests {
     #[test]
     fn an_idle_clock_restarts_at_zero() {
         let mut clocks = Clocks::new(1);
-        clocks.enter(0, 0, 1e18);
+        clocks.enter(0, 0, 1e18, 1);
         clocks.set_level(0, 1e15);
         clocks.advance(1e3);
         assert_eq!(clocks.due(0), Some(0));
         clocks.leave(0);
-        clocks.enter(0, 0, 1.0);
+        clocks.enter(0, 0, 1.0, 1);
         clocks.set_level(0, 1e15);
         assert_eq!(clocks.next_in_s(), 1e-15);
     }

@@ -112,14 +112,15 @@ impl Filling {
         }
     }
 
-    /// Counts a flow that has come, over `links`; returns the link that is its bottleneck until the next filling.
+    /// Counts a flow that has come and stands for so many, over `links`; returns the link that is its bottleneck until the next filling.
     pub(super) fn enter(
         &mut self,
         links: impl Iterator<Item = u32> + Clone,
+        times: u32,
         clocks: &mut Clocks,
         bundles: &mut Bundles,
     ) -> u32 {
-        self.count(links.clone(), 1.0);
+        self.count(links.clone(), f64::from(times));
         let share = |link: &u32| self.capacities[*link as usize] / self.counts[*link as usize];
         let lowest = links.clone().min_by(|a, b| share(a).total_cmp(&share(b)));
         let lowest = lowest.expect("a flow crosses a link");
@@ -150,8 +151,8 @@ impl Filling {
     }
 
     /// Counts a flow that has gone.
-    pub(super) fn leave(&mut self, links: impl Iterator<Item = u32> + Clone) {
-        self.count(links, -1.0);
+    pub(super) fn leave(&mut self, links: impl Iterator<Item = u32> + Clone, times: u32) {
+        self.count(links, -f64::from(times));
     }
 
     fn count(&mut self, links: impl Iterator<Item = u32> + Clone, change: f64) {

@@ -57,18 +57,18 @@ impl Ports {
     }
 
     /// Counts a flow that has come; returns its bottleneck.
-    pub(super) fn enter(&mut self, links: impl Iterator<Item = u32> + Clone) -> u32 {
+    pub(super) fn enter(&mut self, links: impl Iterator<Item = u32> + Clone, times: u32) -> u32 {
         for link in links.clone() {
-            self.counts[link as usize] += 1.0;
+            self.counts[link as usize] += f64::from(times);
             self.changed.push(link);
         }
         self.lowest(links)
     }
 
     /// Counts a flow that has gone.
-    pub(super) fn leave(&mut self, links: impl Iterator<Item = u32>) {
+    pub(super) fn leave(&mut self, links: impl Iterator<Item = u32>, times: u32) {
         for link in links {
-            self.counts[link as usize] -= 1.0;
+            self.counts[link as usize] -= f64::from(times);
             self.changed.push(link);
         }
     }

@@ -117,24 +117,23 @@ fn by_op<'t>(timeline: &'t Timeline, symmetry: &Symmetry) -> HashMap<Of, &'t Spa
 /// How often ranks stood for so many.
 type FoldedBy = BTreeMap<u32, u32>;
 
-/// A folded plan of a job, if there is one, has the spans and the metrics of the whole one.
+/// A folded plan of a job, if there is one, has the spans and the metrics of the whole one; with transfers that are alike merged, its metrics.
 fn check(topology: &Topology, layout: &Layout, job: &Job, each: &[&Choice], folded_by: &mut FoldedBy) {
     let durations = Durations::zeros(1, job.segments.len(), topology.ranks());
-    let Some(folded) = plan_folded(job, each, &topology.symmetries(layout), |_| true) else {
+    let planned = |merged| plan_folded(job, each, &topology.symmetries(layout), merged, |_| true);
+    let Some(folded) = planned(None) else {
         *folded_by.entry(1).or_default() += 1;
+        assert!(planned(Some(topology)).is_none());
         return;
     };
     let (whole, symmetry) = (plan_each(job, each), folded.symmetry);
     *folded_by.entry(symmetry.alike()).or_default() += 1;
-    let context = format!("{topology:?} {:?} {:?}", job.segments, each);
+    let context = format!("{topology:?} {:?} {each:?}", job.segments);
     folded.validate_for(job).unwrap();
-    assert_eq!(folded.bytes_raw(), whole.bytes_raw(), "{context}");
-    assert_eq!(folded.bytes_verified(), whole.bytes_verified(), "{context}");
     let (few, all) = (simulated(&folded, topology, &durations), simulated(&whole, topology, &durations));
     let [few_s, all_s] = [&few, &all].map(|timeline| timeline.iterations[0].length_s);
     let context = format!("{symmetry:?} {few_s} s of {all_s} s: {context}");
     let is_near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * all_s;
-    assert!(is_near(few_s, all_s), "{context}");
     let (members, among) = (by_op(&few, &symmetry), by_op(&all, &symmetry));
     assert_eq!(members.len(), among.len(), "{context}");
     assert_eq!(members.len(), few.spans.len(), "{context}");
@@ -143,11 +142,21 @@ fn check(topology: &Topology, layout: &Layout, job: &Job, each: &[&Choice], fold
         let is_same = is_near(span.begin_s, other.begin_s) && is_near(span.end_s, other.end_s);
         assert!(is_same && span.bytes == other.bytes, "{context}\n{span:?}\n{other:?}");
     }
-    let [few, all] =
-        [(&few, &folded), (&all, &whole)].map(|(timeline, plan)| Metrics::of(timeline, plan.bytes_raw()));
-    assert_eq!((few.bytes_raw, few.bytes_wire), (all.bytes_raw, all.bytes_wire), "{context}");
-    assert!(is_near(few.comm_s, all.comm_s) && is_near(few.wait_s, all.wait_s), "{context}");
+    let merged = planned(Some(topology)).unwrap();
+    assert!(PlanSize::of(&merged).bytes() <= PlanSize::of(&folded).bytes(), "{context}");
     assert!(PlanSize::of(&folded).bytes() * 2 <= PlanSize::of(&whole).bytes().max(1), "{context}");
+    let all = Metrics::of(&all, whole.bytes_raw());
+    let of_merged = simulated(&merged, topology, &durations);
+    for (timeline, plan) in [(&few, &folded), (&of_merged, &merged)] {
+        assert_eq!(plan.bytes_raw(), whole.bytes_raw(), "{context}");
+        assert_eq!(plan.bytes_verified(), whole.bytes_verified(), "{context}");
+        let few = Metrics::of(timeline, plan.bytes_raw());
+        assert!(is_near(few.iteration_s.mean, all.iteration_s.mean), "{} s {context}", few.iteration_s.mean);
+        assert_eq!((few.bytes_raw, few.bytes_wire), (all.bytes_raw, all.bytes_wire), "{context}");
+        let seconds = |metrics: &Metrics| [metrics.comm_s, metrics.wait_s, metrics.codec_s];
+        let mut pairs = seconds(&few).into_iter().zip(seconds(&all));
+        assert!(pairs.all(|(a, b)| is_near(a, b)), "{few:?} {all:?} {context}");
+    }
 }
 
 #[test]
@@ -258,7 +267,7 @@ fn a_call_of_unlike_links_is_alone_or_ends_the_run() {
         }
         let [whole, folded] = [
             plan_each(&job, &choices),
-            plan_folded(&job, &choices, &topology.symmetries(&Layout::flat(16)), |_| true).unwrap(),
+            plan_folded(&job, &choices, &topology.symmetries(&Layout::flat(16)), None, |_| true).unwrap(),
         ];
         let costs = CostModel { host: HostCost { library, ..HostCost::default() }, codec: None };
         let simulate = |plan: &Plan| run(&SimSetup { costs, ..setup(plan, &topology, &durations) }, &|| true);
@@ -284,7 +293,7 @@ fn a_plan_ends_with_the_first_program_that_is_too_much() {
     let choice = Choice::of(Protocol::StaticFirst, Some("window7".parse().unwrap()));
     let planned = |most: u32| {
         let mut asked = 0;
-        let plan = plan_folded(&job, &[&choice; 3], &topology.symmetries(&Layout::flat(16)), |size| {
+        let plan = plan_folded(&job, &[&choice; 3], &topology.symmetries(&Layout::flat(16)), None, |size| {
             asked += 1;
             assert!(size.bytes() > 0);
             asked <= most
