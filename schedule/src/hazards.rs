@@ -17,6 +17,8 @@ use crate::{Channel, OpId, SizeId, Stage};
 pub(crate) struct Hazards {
     writers: Accesses,
     readers: Accesses,
+    /// Compute phases that read. Each waits for the one before, so of those that read the same bytes the last one is enough.
+    phases: Accesses,
     /// The ops that define each size; for a maximum, those that define its operands.
     definers: Vec<Vec<OpId>>,
     last_exchanges: BTreeMap<Channel, Exchanges>,
@@ -53,6 +55,7 @@ impl Hazards {
         self.writers.meet(&reads, &mut deps);
         self.writers.meet(&writes, &mut deps);
         self.readers.meet(&writes, &mut deps);
+        self.phases.meet(&writes, &mut deps);
         deps.extend(uses.iter().flat_map(|size| &self.definers[size.index()]));
         match kind {
             OpKind::Exchange(exchange) => {
@@ -82,11 +85,16 @@ impl Hazards {
         deps.shrink_to_fit();
 
         // A covering write supersedes what it covers: whoever comes next depends on it instead.
-        for accesses in [&mut self.writers, &mut self.readers] {
+        for accesses in [&mut self.writers, &mut self.readers, &mut self.phases] {
             accesses.remove_covered(&writes);
         }
         self.writers.insert(id, &writes);
-        self.readers.insert(id, &reads);
+        if matches!(kind, OpKind::Compute(_)) {
+            self.phases.remove_covered(&reads);
+            self.phases.insert(id, &reads);
+        } else {
+            self.readers.insert(id, &reads);
+        }
         self.define(id, &defines, maxima);
         deps
     }

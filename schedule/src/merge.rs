@@ -4,6 +4,7 @@
 //! network of members, these transfers begin and end together, and so do those that the peers receive. Their frames are alike, too: one block stands for them.
 //! Ops and what they wait for stay as they are.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 use zipwire_cluster::{FoldedLinks, LinkId, Symmetry, Topology};
@@ -16,32 +17,38 @@ pub(crate) struct Ways<'a> {
     topology: &'a Topology,
     links: FoldedLinks,
     symmetry: Symmetry,
+    classes: RefCell<HashMap<(Rank, Rank, Vec<LinkId>, u64), Class>>,
+    known: RefCell<Known>,
 }
 
-/// Properties in which transfers that one stands for are equal: who stands for the other end, the links, and more that depends on what is merged.
-#[derive(PartialEq, Eq, Hash)]
-struct Class<T> {
-    ends: [Rank; 2],
-    links: Vec<LinkId>,
-    latency: u64,
-    rest: T,
-}
+/// Number of a class of pairs of ranks: of equal ones the same ranks stand for the ends, and the ways cross the same links with the same latency.
+type Class = u32;
+
+/// A pair of ranks as that which stands for it, and its class.
+type Known = HashMap<(Rank, Rank), (Class, (Rank, Rank))>;
 
 impl<'a> Ways<'a> {
     pub(crate) fn new(topology: &'a Topology, symmetry: Symmetry) -> Self {
-        Self { topology, links: topology.folded(&symmetry), symmetry }
+        let links = topology.folded(&symmetry);
+        Self { topology, links, symmetry, classes: RefCell::default(), known: RefCell::default() }
     }
 
-    fn class<T>(&self, src: Rank, dst: Rank, rest: T) -> Class<T> {
-        let (src, to) = self.symmetry.pair(src, dst);
-        let route = self.topology.route(src, to);
-        let links = route.links().iter().map(|&link| self.links.place(link)).collect();
-        Class { ends: [src, self.symmetry.member(to)], links, latency: route.latency_s.to_bits(), rest }
+    fn class(&self, src: Rank, dst: Rank) -> (Class, (Rank, Rank)) {
+        *self.known.borrow_mut().entry((src, dst)).or_insert_with(|| {
+            let pair = self.symmetry.pair(src, dst);
+            let route = self.topology.route(pair.0, pair.1);
+            let links: Vec<LinkId> = route.links().iter().map(|&link| self.links.place(link)).collect();
+            let way = (pair.0, self.symmetry.member(pair.1), links, route.latency_s.to_bits());
+            let mut classes = self.classes.borrow_mut();
+            let next = classes.len() as Class;
+            (*classes.entry(way).or_insert(next), pair)
+        })
     }
 
     /// Lets one transfer or block of a program stand for those that are like it, where all that a segment moves goes straight from its origin and is open at once.
     pub(crate) fn merge(&self, program: &mut Program) {
         let rank = program.rank;
+        self.known.borrow_mut().clear();
         let mut merges: HashMap<SegmentId, bool> = HashMap::new();
         for op in &program.ops {
             if let OpKind::Exchange(exchange) = &op.kind {
@@ -86,7 +93,10 @@ impl<'a> Ways<'a> {
             let (src, dst) = ends(transfer.peer);
             let content = (kind_and_lens(&transfer.content), lens(transfer.chunk));
             let rest = (content, transfer.number, transfer.chunk.part, transfer.not_before_s.to_bits());
-            (self.class(src, dst, rest), self.symmetry.pair(src, dst))
+            {
+                let (class, pair) = self.class(src, dst);
+                ((class, rest), pair)
+            }
         };
         merge(transfers, class, |transfer| &mut transfer.times);
     }
@@ -99,7 +109,10 @@ impl<'a> Ways<'a> {
         let class = |block: &Block| {
             let (src, dst) = ends(block).unwrap_or_default();
             let rest = (lens_of(block), block.chunk.part);
-            (self.class(src, dst, rest), self.symmetry.pair(src, dst))
+            {
+                let (class, pair) = self.class(src, dst);
+                ((class, rest), pair)
+            }
         };
         merge(blocks, class, |block| &mut block.times);
     }
@@ -143,29 +156,27 @@ fn kind_and_lens(content: &Content) -> (u8, u64, u64) {
 }
 
 /// Keeps the first of each class by its pair of ranks, which is the same at both ends, and counts the others.
-fn merge<T, C: Eq + std::hash::Hash>(
+fn merge<T, C: PartialEq>(
     all: &mut Vec<T>,
     class: impl Fn(&T) -> (C, (Rank, Rank)),
     times: impl Fn(&mut T) -> &mut u32,
 ) {
-    let mut kept: HashMap<C, (usize, (Rank, Rank))> = HashMap::new();
+    // There are few classes.
+    let mut kept: Vec<(C, (Rank, Rank))> = Vec::new();
     let mut merged: Vec<T> = Vec::new();
     for mut item in all.drain(..) {
         let (class, pair) = class(&item);
-        match kept.get_mut(&class) {
-            None => {
-                kept.insert(class, (merged.len(), pair));
-                merged.push(item);
-            }
-            Some((index, first)) => {
-                let count = *times(&mut merged[*index]) + *times(&mut item);
-                if pair < *first {
-                    merged[*index] = item;
-                    *first = pair;
-                }
-                *times(&mut merged[*index]) = count;
-            }
+        let Some(index) = kept.iter().position(|(known, _)| *known == class) else {
+            kept.push((class, pair));
+            merged.push(item);
+            continue;
+        };
+        let count = *times(&mut merged[index]) + *times(&mut item);
+        if pair < kept[index].1 {
+            kept[index].1 = pair;
+            merged[index] = item;
         }
+        *times(&mut merged[index]) = count;
     }
     merged.shrink_to_fit();
     *all = merged;

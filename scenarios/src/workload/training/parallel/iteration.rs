@@ -96,6 +96,8 @@ pub(super) struct Iteration<'a> {
     borders: [Vec<Border>; 2],
     parameters: Parameters,
     gradients: Gradients,
+    /// Bytes from each rank to each for experts.
+    rows: Option<ArcArray2<u64>>,
     made: Vec<Made>,
 }
 
@@ -170,6 +172,7 @@ impl<'a> Iteration<'a> {
             borders,
             parameters,
             gradients,
+            rows: None,
             made: Vec::new(),
         }
     }
@@ -534,7 +537,8 @@ impl Iteration<'_> {
         let ranks = groups.size() as usize;
         let of_rank = self.values_of_tokens() / u64::from(self.parallel.tp) * u64::from(experts.top_k);
         let bytes = of_rank.div_ceil(ranks as u64) * VALUE_BYTES;
-        let bytes = ArcArray2::from_elem((ranks, ranks), bytes);
+        // One for all layers.
+        let bytes = self.rows.get_or_insert_with(|| ArcArray2::from_elem((ranks, ranks), bytes)).clone();
         let kind = CallKind::AllToAll { bytes, tokens: None };
         let work = Work::of_call(DType::Bf16, [input, output], kind);
         self.call(name, work, (groups, "ep"), Self::tensor(at), Channel::Main);
