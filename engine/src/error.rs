@@ -42,6 +42,12 @@ pub enum EngineError {
          help: choose another algorithm, or run on `sim`, `threads` or `mpi`"
     )]
     Library { segment: u32 },
+    /// A library's own collective of some ranks.
+    #[error(
+        "segment {segment} calls a collective of a library among some of the ranks, and this executor has communicators of all ranks\n\
+         help: choose another algorithm, or run on `sim`, `threads` or `mpi`"
+    )]
+    LibraryGroup { segment: u32 },
     /// Faults have times of the cluster.
     #[error(
         "faults happen in the time of the cluster, which the streams of GPUs do not keep\n\

@@ -141,11 +141,12 @@ impl Compute {
         Self::read(&table, KEYS.layer, None)
     }
 
-    /// Reads the table for layers of either kind; routed experts have the speed of the rest, if none of their own is given.
+    /// Reads the table for layers of either kind. If routed experts have no speed of their own, they have that of the rest, or are in the time of a layer.
     pub(crate) fn of_all(field: &Field<'_>) -> Result<Self> {
         let table = field.table(ALL_LAYERS)?;
         table.check(&Self::rules(KEYS.layer))?;
-        let experts = table.get(KEYS.expert_gemm)?.map(Speed::FlopsPerS);
+        let of_layer = table.field(KEYS.layer).map(|_| Speed::Seconds(0.0));
+        let experts = table.get(KEYS.expert_gemm)?.map(Speed::FlopsPerS).or(of_layer);
         Self::read(&table, KEYS.layer, experts)
     }
 

@@ -176,11 +176,7 @@ pub(crate) fn resolve(
 
     let workload_field = table.need_field(KEYS.workload)?;
     let kind = Kind::read(&workload_field)?;
-    if ranks > kind.rank_limit() {
-        let what = format!("ranks of workload `{}`", kind.name());
-        let problem = Problem::out_of_range(what, ranks, format!("at most {}", kind.rank_limit()));
-        return Err(cluster_field.error(problem));
-    }
+    check_ranks(ranks, kind, &cluster_field)?;
     let compute = compute(&table, kind)?;
     let context =
         workload::Context { files, seed, iterations, ranks, topology: &topology, gpu_memory, compute };
@@ -228,6 +224,15 @@ pub(crate) fn resolve(
     };
     experiment.choose_ways();
     Ok(Resolved { experiment, rows, tensors, fp8_values })
+}
+
+/// Refuses more ranks than a kind of workload takes.
+fn check_ranks(ranks: u32, kind: Kind, cluster: &Field<'_>) -> Result<()> {
+    if ranks <= kind.rank_limit() {
+        return Ok(());
+    }
+    let (what, limits) = ("ranks of this kind of workload", format!("at most {}", kind.rank_limit()));
+    Err(cluster.error(Problem::out_of_range(what, ranks, limits)))
 }
 
 /// Reads faults, deadlines and drifts of iterations; refuses keys that mean nothing beside one another, or in serving.

@@ -216,7 +216,7 @@ pub enum ParallelProblem {
     #[error("`dualpipe` needs an even number of stages, and `pp` is {stages}")]
     OddStages { stages: u32 },
     #[error(
-        "schedule `{schedule}` of {stages} stages needs {needed} micro-batches, and there are {micro_batches}"
+        "schedule `{schedule}` needs {needed} as the number of micro-batches: with {stages} stages not {micro_batches}"
     )]
     MicroBatches {
         schedule: &'static str,

@@ -52,7 +52,7 @@ impl BetweenNodes {
 }
 
 impl Traffic {
-    /// One entry per communication segment of a job, in order.
+    /// One entry per communication segment of a job, in order; of those of groups, one for each dimension and collective.
     pub fn of(job: &Job, ranks_per_node: u32) -> Vec<Self> {
         let of_segment = |segment: &Segment| {
             let traffic = Self::of_work(segment, job.rank_count)?;
@@ -60,7 +60,41 @@ impl Traffic {
             let between_nodes = tokens.map(|tokens| BetweenNodes::of(tokens, ranks_per_node));
             Some(Self { between_nodes, ..traffic })
         };
-        job.segments.iter().filter_map(of_segment).collect()
+        let alone = job.segments.iter().filter(|segment| segment.dimension.is_none());
+        let alone = alone.filter_map(of_segment);
+        alone.chain(Self::along_dimensions(job)).collect()
+    }
+
+    /// Segments of groups are many and alike: each that is like another is counted once, times their number.
+    fn along_dimensions(job: &Job) -> Vec<Self> {
+        let mut alike: Vec<(&Segment, u64)> = Vec::new();
+        for segment in job.segments.iter().filter(|segment| segment.dimension.is_some()) {
+            let is_like = |other: &Segment| {
+                (other.among, other.dimension) == (segment.among, segment.dimension)
+                    && other.work.call() == segment.work.call()
+            };
+            match alike.iter_mut().find(|(other, _)| is_like(other)) {
+                Some((_, count)) => *count += 1,
+                None => alike.push((segment, 1)),
+            }
+        }
+        let mut all: Vec<Self> = Vec::new();
+        for (segment, count) in alike {
+            let Some(own) = Self::of_work(segment, job.rank_count) else { continue };
+            let dimension = segment.dimension.unwrap_or_default();
+            let name = format!("{dimension} {}", segment.work.collective_name().unwrap_or("transfers"));
+            let index = all.iter().position(|traffic| *traffic.segment == *name).unwrap_or_else(|| {
+                let zeros = vec![0; job.rank_count as usize];
+                let (segment, sent) = (name.as_str().into(), zeros.clone());
+                all.push(Self { segment, sent, received: zeros, transfers: 0, between_nodes: None });
+                all.len() - 1
+            });
+            let traffic = &mut all[index];
+            traffic.transfers += count * own.transfers;
+            traffic.sent.iter_mut().zip(own.sent).for_each(|(sum, bytes)| *sum += count * bytes);
+            traffic.received.iter_mut().zip(own.received).for_each(|(sum, bytes)| *sum += count * bytes);
+        }
+        all
     }
 
     fn of_work(segment: &Segment, rank_count: u32) -> Option<Self> {

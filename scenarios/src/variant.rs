@@ -18,6 +18,7 @@ use crate::language::{
 };
 use crate::problem::{FlowProblem, Problem, ServingProblem};
 use crate::tree::Place;
+use crate::workload::DIMENSIONS;
 
 pub use self::algorithms::Algorithms;
 
@@ -75,19 +76,20 @@ impl Variant {
     /// In which stages a call of its travels.
     pub fn protocol_of(&self, segment: &Segment) -> Protocol {
         let is_kept = self.native_reductions && segment.work.is_reduction();
-        if is_kept || !self.codes_along(segment) { Protocol::Native } else { self.protocol }
-    }
-
-    /// Whether it may code what is sent along the dimension of a segment.
-    fn codes_along(&self, segment: &Segment) -> bool {
-        let is_coded = |dimension| self.dimensions.as_ref().is_none_or(|all| all.contains(&dimension));
-        segment.dimension.is_none_or(is_coded)
+        let is_coded = !is_kept && codes_along(self.dimensions.as_deref(), segment);
+        if is_coded { self.protocol } else { Protocol::Native }
     }
 
     /// Whether a codec may code what it sends.
     pub fn is_coded(&self) -> bool {
         self.protocol.is_coded() || self.arms.iter().any(Self::is_coded)
     }
+}
+
+/// Whether what is sent along the dimension of a segment may be coded, if it is along these; along all without any.
+fn codes_along(dimensions: Option<&[&'static str]>, segment: &Segment) -> bool {
+    let is_coded = |dimension| dimensions.is_none_or(|all| all.contains(&dimension));
+    segment.dimension.is_none_or(is_coded)
 }
 
 /// The name that stands in the place of a protocol where there are several.
@@ -118,9 +120,6 @@ const SLICE_LIMIT: u32 = 64;
 /// Largest slot: codecs have room for little more than the values.
 const SLOT_LIMIT: f64 = 2.0;
 
-/// Most names of dimensions.
-const DIMENSION_LIMIT: usize = 5;
-
 /// Most variants of a scenario.
 const LIMIT: usize = 1000;
 
@@ -130,7 +129,7 @@ keys! { static KEYS =
     algorithm: Raw = raw(algorithms::schema), "along which edges an All-Gather, a broadcast or a reduction travels, for all of them or by collective; `auto`, the one that is predicted to take least time, by default; `library` needs `cluster.library`";
     channels: u32 = integer(1..=CHANNEL_LIMIT), "rings, or trees, of a collective, each with a part of every block; one for each NIC of a node by default";
     slices: u32 = integer(1..=SLICE_LIMIT), "in how many slices a reduction goes around a ring or along a tree, and a broadcast around a ring, one while another is added up; what is predicted to take least time by default";
-    dimensions: Raw = raw(|| array(string()).at_least(1).at_most(DIMENSION_LIMIT)), "dimensions of `workload.parallel` along which calls are coded, the others travel as they are; all by default", example = "[\"dp\", \"ep\"]";
+    dimensions: Raw = raw(|| array(names(DIMENSIONS)).at_least(1).at_most(DIMENSIONS.len())), "dimensions of `workload.parallel` along which calls are coded, the others travel as they are; all by default", example = "[\"dp\", \"ep\"]";
     reductions: Protocol = choice("way of reductions", &[Protocol::Native], Protocol::name), "`native`: reductions travel uncompressed, and the other calls as the protocol says";
     layout: Layout = choice("layout", &Layout::ALL, Layout::name), "layout of the frames of `size-first`; `compact`, the smaller one, by default; GPUs have kernels for `split`";
     order: Order = choice("order", &Order::ALL, Order::name), "in which order a rank's transfers enter its window; `rotation` by default";
@@ -344,9 +343,10 @@ fn read_one(item: &Field<'_>, context: &Context<'_>) -> Result<(ParsedVariant, P
         table.refuse(KEYS.arenas, "the frames of each explicit flow have memory of their own")?;
     }
     let native_reductions = read_reductions(&table, job)?;
-    let algorithms =
-        algorithms::read(&table, &Calls { job, protocol, native_reductions, library, gpus_per_node })?;
     let dimensions = read_dimensions(&table, job)?;
+    let calls =
+        Calls { job, protocol, native_reductions, dimensions: dimensions.as_deref(), library, gpus_per_node };
+    let algorithms = algorithms::read(&table, &calls)?;
     let (channels, slices) = read_rings(&table, job, gpus_per_node)?;
     let (dedup, dedup_place) = read_dedup(&table, job, gpus_per_node)?.unzip();
     let window = table.field(KEYS.window).map(|field| field.integer_u32(1..=job.rank_count - 1));
@@ -406,16 +406,10 @@ const NODE: &str = "node";
 /// Names of the dimensions along which calls are coded; `None` if nothing is said of them.
 fn read_dimensions(table: &Reader<'_>, job: &Job) -> Result<Option<Vec<&'static str>>> {
     let Some(field) = table.field(KEYS.dimensions) else { return Ok(None) };
-    let mut known: Vec<&str> = Vec::new();
-    for dimension in job.segments.iter().filter_map(|segment| segment.dimension) {
-        if !known.contains(&dimension) {
-            known.push(dimension);
-        }
+    if job.segments.iter().all(|segment| segment.dimension.is_none()) {
+        table.refuse(KEYS.dimensions, "nothing moves along a dimension: workload `training` has some")?;
     }
-    if known.is_empty() {
-        table.refuse(KEYS.dimensions, "only workload `training` has dimensions")?;
-    }
-    let named = |item: &Field<'_>| item.choice("dimension that moves something", &known, |name| name);
+    let named = |item: &Field<'_>| item.choice("dimension", &DIMENSIONS, |name| name);
     field.array()?.iter().map(named).collect::<Result<Vec<_>>>().map(Some)
 }
 

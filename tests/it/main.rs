@@ -16,6 +16,7 @@ mod faults;
 mod files;
 mod folded;
 mod inspect;
+mod layouts;
 mod order;
 mod pipes;
 #[cfg(unix)]

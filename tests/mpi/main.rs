@@ -18,7 +18,7 @@ use zipwire::simd_from_environment;
 /// Names the folders.
 const PREFIXES: &str = "ZIPWIRE_TEST_MPI";
 /// Numbers of processes: those of all scenarios that conformance compares.
-const PROCESSES: [u32; 7] = [2, 3, 4, 5, 6, 7, 8];
+const PROCESSES: [u32; 8] = [2, 3, 4, 5, 6, 7, 8, 16];
 /// Name of a test run that no launcher has begun.
 const ABSENT: &str = "absent";
 

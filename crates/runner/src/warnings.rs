@@ -116,16 +116,25 @@ fn idle_nics(prepared: &Prepared<'_>) -> Option<String> {
 /// Bytes before compression that cross each NIC, either way, in an iteration of a variant; of calls whose way is one of several. Explicit
 /// flows and All-to-Alls go where their bytes belong, by whatever library.
 fn nic_bytes(experiment: &Experiment, variant: &Variant, plan: &Plan) -> BTreeMap<u32, u64> {
-    let mut carried = BTreeMap::new();
+    let topology = &experiment.topology;
+    let links = topology.folded(&plan.symmetry);
+    // By link that stands for all that are like it.
+    let mut by_place = vec![0; links.links().len()];
     for program in &plan.programs {
         let ops = program.ops.iter().filter(|op| variant.ways[op.segment.index()].is_some());
         for send in ops.filter_map(|op| op.kind.exchange()).flat_map(|exchange| &exchange.sends) {
-            let bytes = send.content.region().map_or(0, |region| region.len);
-            for &link in experiment.topology.route(program.rank, send.peer).links() {
-                if let Some(nic) = experiment.topology.nic_of(link) {
-                    *carried.entry(nic).or_default() += bytes;
-                }
+            let bytes = send.content.region().map_or(0, |region| region.len) * u64::from(send.times);
+            for &link in topology.route(program.rank, send.peer).links() {
+                let place = links.place(link).index();
+                by_place[place] += bytes * u64::from(links.links()[place].crossed);
             }
+        }
+    }
+    let mut carried = BTreeMap::new();
+    for link in topology.links() {
+        let bytes = by_place[links.place(link).index()];
+        if let Some(nic) = topology.nic_of(link).filter(|_| bytes > 0) {
+            *carried.entry(nic).or_default() += bytes;
         }
     }
     carried

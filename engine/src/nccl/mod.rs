@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use zipwire_kernels::Device;
 use zipwire_nccl_binding::Library;
 use zipwire_payload::Payload;
-use zipwire_schedule::plan::Plan;
+use zipwire_schedule::plan::{Op, Plan};
 use zipwire_schedule::{Failure, FailureKind, Rank, RankEnd, RunFailure};
 
 use self::connect::{Connections, lanes};
@@ -42,6 +42,11 @@ pub use zipwire_nccl_binding as library;
 /// # Errors
 /// Where [`cuda::check`](crate::cuda::check) finds one, but for calls: NCCL has those of plans.
 pub fn check(plan: &Plan) -> Result<(), EngineError> {
+    let mut ops = plan.programs.iter().flat_map(|program| &program.ops);
+    let is_of_some = |op: &&Op| op.kind.library().is_some_and(|call| !call.group.is_all(plan.rank_count()));
+    if let Some(op) = ops.find(is_of_some) {
+        return Err(EngineError::LibraryGroup { segment: op.segment.0 });
+    }
     check_ops(plan, call::is_known)
 }
 

@@ -6,6 +6,7 @@ mod common;
 mod dedup;
 mod differences;
 mod gather;
+mod groups;
 mod library;
 mod overlap;
 mod reduction;

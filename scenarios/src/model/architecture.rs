@@ -159,10 +159,13 @@ impl Attention {
         }
     }
 
-    /// Values of a token's keys and values that other tokens need.
-    pub(crate) fn cached_values(&self) -> u64 {
+    /// Values of a token's keys and values that other tokens need, of a rank that shares heads with others; each has one of keys and values at least, and all of
+    /// what is latent.
+    pub(crate) fn cached_values(&self, ranks: u32) -> u64 {
         match *self {
-            Self::Grouped { kv_heads, head_size, .. } => 2 * u64::from(kv_heads) * u64::from(head_size),
+            Self::Grouped { kv_heads, head_size, .. } => {
+                2 * u64::from(kv_heads.div_ceil(ranks)) * u64::from(head_size)
+            }
             Self::Latent { kv_rank, rotary_size, .. } => u64::from(kv_rank) + u64::from(rotary_size),
         }
     }

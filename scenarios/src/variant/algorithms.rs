@@ -4,7 +4,7 @@ use zipwire_cluster::{HostCost, LibraryCost};
 use zipwire_schedule::estimate::{Costs, Way, best};
 use zipwire_schedule::{Algorithm, CallKind, Choice, Job, Protocol, Segment, Work};
 
-use super::{KEYS, Variant};
+use super::{KEYS, Variant, codes_along};
 use crate::cluster::library;
 use crate::error::Result;
 use crate::experiment::Experiment;
@@ -63,39 +63,57 @@ pub(super) struct Calls<'a> {
     pub(super) job: &'a Job,
     pub(super) protocol: Protocol,
     pub(super) native_reductions: bool,
+    pub(super) dimensions: Option<&'a [&'static str]>,
     pub(super) library: &'a LibraryCost,
     pub(super) gpus_per_node: u32,
 }
 
-impl Calls<'_> {
-    /// The first call of each collective that has several algorithms.
-    fn several(&self) -> Vec<&Work> {
-        let works = self.job.segments.iter().map(|segment| &segment.work);
-        COLLECTIVES.all.iter().filter_map(|&key| works.clone().find(|work| is_called(work, key))).collect()
+impl<'a> Calls<'a> {
+    /// The first call of each collective that has several algorithms, along each dimension.
+    fn several(&self) -> Vec<&'a Segment> {
+        let mut first: Vec<&Segment> = Vec::new();
+        for segment in &self.job.segments {
+            let Some(name) = segment.work.collective_name().filter(|_| !segment.work.algorithms().is_empty())
+            else {
+                continue;
+            };
+            let is_like = |other: &&Segment| {
+                other.dimension == segment.dimension && other.work.collective_name() == Some(name)
+            };
+            if !first.iter().any(is_like) {
+                first.push(segment);
+            }
+        }
+        first
     }
 
-    fn is_coded(&self, work: &Work) -> bool {
-        self.protocol.is_coded() && !(self.native_reductions && work.is_reduction())
+    fn is_coded(&self, segment: &Segment) -> bool {
+        let is_kept = self.native_reductions && segment.work.is_reduction();
+        self.protocol.is_coded() && !is_kept && codes_along(self.dimensions, segment)
     }
 
     /// Why a call cannot travel in an algorithm that its collective has.
-    fn obstacle(&self, work: &Work, algorithm: Algorithm) -> Option<Problem> {
-        let (name, protocol, is_coded) = (algorithm.name(), self.protocol.name(), self.is_coded(work));
+    fn obstacle(&self, segment: &Segment, algorithm: Algorithm) -> Option<Problem> {
+        let (work, ranks) = (&segment.work, segment.groups(self.job.rank_count).size());
+        let (name, protocol, is_coded) = (algorithm.name(), self.protocol.name(), self.is_coded(segment));
         if algorithm == Algorithm::PaddedRing && !is_coded {
             return Some(Problem::PaddedValues { algorithm: name, protocol });
         }
         if is_coded && !algorithm.takes_frames(work.is_reduction()) {
             return Some(Problem::CodedSums { algorithm: name, protocol });
         }
-        let is_partial = work.collective(self.job.rank_count).is_none();
+        let is_partial = work.collective(ranks).is_none();
         if algorithm == Algorithm::Library && is_partial {
             return Some(Problem::PartialCall {
                 algorithm: name,
                 collective: work.collective_name().unwrap_or_default(),
             });
         }
-        let is_unknown = |of| algorithm == Algorithm::Library && !self.library.knows(of);
-        let collective = work.collective(self.job.rank_count).filter(|of| is_unknown(*of))?;
+        // What is declared is the cost of calls of all ranks.
+        let knows =
+            |of| if segment.among.is_some() { self.library.model.is_some() } else { self.library.knows(of) };
+        let collective =
+            work.collective(ranks).filter(|of| algorithm == Algorithm::Library && !knows(*of))?;
         let (collective, gpus_per_node) = (collective.name(), self.gpus_per_node);
         Some(Problem::NoCallCost { collective, gpus_per_node, example: library::EXAMPLE })
     }
@@ -116,7 +134,7 @@ pub(super) fn read(table: &Reader<'_>, calls: &Calls<'_>) -> Result<Algorithms> 
         Some(field) if field.as_string().is_none() => read_each(field, calls, &several, &mut pinned)?,
         Some(field) => {
             let mut all: Vec<Option<Algorithm>> = vec![None];
-            for &algorithm in several.iter().flat_map(|work| work.algorithms()) {
+            for &algorithm in several.iter().flat_map(|segment| segment.work.algorithms()) {
                 if !all.contains(&Some(algorithm)) {
                     all.push(Some(algorithm));
                 }
@@ -138,14 +156,14 @@ fn name_of(algorithm: Option<Algorithm>) -> &'static str {
 fn read_one(
     field: &Field<'_>,
     calls: &Calls<'_>,
-    several: &[&Work],
+    several: &[&Segment],
     chosen: Option<Algorithm>,
     pinned: &mut Algorithms,
 ) -> Result<()> {
     let Some(algorithm) = chosen else { return Ok(()) };
     let mut obstacles = Vec::new();
-    for work in several.iter().filter(|work| work.algorithms().contains(&algorithm)) {
-        match (calls.obstacle(work, algorithm), pinned.entry(work)) {
+    for segment in several.iter().filter(|segment| segment.work.algorithms().contains(&algorithm)) {
+        match (calls.obstacle(segment, algorithm), pinned.entry(&segment.work)) {
             // What a library is not known to cost is an error, also beside calls whose cost is known.
             (Some(problem @ Problem::NoCallCost { .. }), _) => return Err(field.error(problem)),
             (Some(problem), _) => obstacles.push(problem),
@@ -159,10 +177,16 @@ fn read_one(
 }
 
 /// A table of algorithms by collective.
-fn read_each(field: &Field<'_>, calls: &Calls<'_>, several: &[&Work], pinned: &mut Algorithms) -> Result<()> {
+fn read_each(
+    field: &Field<'_>,
+    calls: &Calls<'_>,
+    several: &[&Segment],
+    pinned: &mut Algorithms,
+) -> Result<()> {
     let each = field.table(COLLECTIVES.all)?;
     for &collective in COLLECTIVES.all {
-        let Some(work) = several.iter().find(|work| is_called(work, collective)) else {
+        let called: Vec<_> = several.iter().filter(|segment| is_called(&segment.work, collective)).collect();
+        let Some(work) = called.first().map(|segment| &segment.work) else {
             each.refuse(collective, "the workload has no such collective")?;
             continue;
         };
@@ -170,7 +194,13 @@ fn read_each(field: &Field<'_>, calls: &Calls<'_>, several: &[&Work], pinned: &m
         let all: Vec<Option<Algorithm>> =
             [None].into_iter().chain(work.algorithms().iter().copied().map(Some)).collect();
         let chosen = field.choice("algorithm of this collective", &all, name_of)?;
-        if let Some(problem) = chosen.and_then(|algorithm| calls.obstacle(work, algorithm)) {
+        // Along some dimensions it may be as it is chosen, and along others not.
+        let obstacle = |segment: &&&Segment| calls.obstacle(segment, chosen?);
+        let obstacles: Vec<Problem> = called.iter().filter_map(obstacle).collect();
+        let is_everywhere = obstacles.len() == called.len();
+        let mut obstacles = obstacles.into_iter();
+        let is_unknown = |problem: &Problem| matches!(problem, Problem::NoCallCost { .. });
+        if let Some(problem) = obstacles.find(|problem| is_everywhere || is_unknown(problem)) {
             return Err(field.error(problem));
         }
         *pinned.entry(work).expect("it has several algorithms").1 = chosen;
@@ -179,17 +209,22 @@ fn read_each(field: &Field<'_>, calls: &Calls<'_>, several: &[&Work], pinned: &m
 }
 
 /// An order and a window are for what goes straight.
-fn check_order(table: &Reader<'_>, calls: &Calls<'_>, several: &[&Work], pinned: &Algorithms) -> Result<()> {
-    let is_direct = |work: &&&Work| pinned.of(work).is_some_and(Algorithm::takes_order);
+fn check_order(
+    table: &Reader<'_>,
+    calls: &Calls<'_>,
+    several: &[&Segment],
+    pinned: &Algorithms,
+) -> Result<()> {
+    let is_direct = |segment: &&Segment| pinned.of(&segment.work).is_some_and(Algorithm::takes_order);
     let all_to_all = calls
         .job
         .segments
         .iter()
         .any(|segment| matches!(segment.work, Work::Call { kind: CallKind::AllToAll { .. }, .. }));
-    if all_to_all || several.iter().any(|work| is_direct(&work)) {
+    if all_to_all || several.iter().any(is_direct) {
         return Ok(());
     }
-    let algorithm = name_of(several.iter().find_map(|work| pinned.of(work)));
+    let algorithm = name_of(several.iter().find_map(|segment| pinned.of(&segment.work)));
     match table.field(KEYS.order).or_else(|| table.field(KEYS.window)) {
         Some(field) => {
             let (path, free) = (field.path.clone(), Algorithm::Direct.name());

@@ -23,6 +23,8 @@ use crate::language::{AnyKey, BYTES_LIMIT, Field, Keys, Schema, choice, keys, na
 use crate::payload::Rowset;
 use crate::problem::Problem;
 
+pub(crate) use self::training::DIMENSIONS;
+
 pub use self::serving::Serving;
 pub(crate) use self::serving::check_caches;
 

@@ -61,7 +61,7 @@ fn smoke_scenarios_are_small() {
     for path in scenarios("smoke") {
         let experiment = load_file(&path);
         let ranks = experiment.topology.ranks();
-        assert!((2..=8).contains(&ranks) && experiment.iterations <= 3, "{}", path.display());
+        assert!((2..=16).contains(&ranks) && experiment.iterations <= 3, "{}", path.display());
         for traffic in experiment.traffic() {
             let most = traffic.sent.iter().copied().max().unwrap();
             assert!(most <= 512 << 10, "{}: {most} bytes", path.display());

@@ -14,6 +14,8 @@ mod parallel;
 mod tp;
 
 use super::{Context, Kind, Workload};
+
+pub(crate) use self::parallel::DIMENSIONS;
 use crate::error::Result;
 use crate::language::{Field, Schema};
 

@@ -36,7 +36,7 @@ fn replicas() -> Schema {
 }
 
 named! {
-    /// What ranks of equal place in their replicas share.
+    /// States that ranks of equal place in their replicas share.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(super) enum Sharded {
         Optimizer = "optimizer",

@@ -1,7 +1,7 @@
 //! Segments of an iteration of a job with several dimensions: those of each stage in the order of its passes, and of all stages so that each waits only for what
 //! is in front of it.
 //!
-//! What a call sends is written by a compute phase, never by another call: that is what real runs fill and compare.
+//! Computation writes what a call sends, never another call: that is what real runs fill and compare.
 
 use std::ops::Range;
 
@@ -196,7 +196,7 @@ impl<'a> Iteration<'a> {
         self.sum_twins();
     }
 
-    /// Of passes that are carried out together a phase or call each in turn: while one computes, the other moves something.
+    /// Pushes a phase or call of each pass in turn, if several are carried out together: while one computes, the other moves something.
     fn push_in_turn(&mut self, all: Vec<Vec<Made>>) {
         let mut all: Vec<_> = all.into_iter().map(Vec::into_iter).collect();
         loop {
@@ -227,7 +227,12 @@ impl<'a> Iteration<'a> {
                 layers.rev().for_each(|layer| self.backward(at, layer));
                 self.send(at);
             }
-            PassKind::Weights => layers.rev().for_each(|layer| self.weights(at, layer)),
+            PassKind::Weights => {
+                if at.part + 1 == self.pipeline.parts() {
+                    self.head(at);
+                }
+                layers.rev().for_each(|layer| self.weights(at, layer));
+            }
         }
     }
 
@@ -259,11 +264,9 @@ impl<'a> Iteration<'a> {
         let sent = self.borders[index][at.pass.chunk as usize].sent[micro_batch];
         let got = self.borders[index][chunk as usize].got[micro_batch];
         let reads = [self.chain(at).output];
-        self.compute(
-            at,
-            &at.name("output"),
-            &Phase { name: "output", seconds: 0.0, reads: &reads, writes: &[sent] },
-        );
+        let what = if at.is_forward() { "output" } else { "output backward" };
+        let name = at.name(format_args!("P{} {what}", at.part));
+        self.compute(at, &name, &Phase { name: "output", seconds: 0.0, reads: &reads, writes: &[sent] });
         // The ranks that share a layer share what is sent, too.
         let bytes = self.values_of_tokens().div_ceil(u64::from(self.parallel.tp)) * VALUE_BYTES;
         let from = Rank(u32::from(at.stage > stage));
@@ -493,7 +496,8 @@ impl Iteration<'_> {
         let (name, third) = match at.pass.kind {
             PassKind::Forward => ("head", 1.0),
             PassKind::Backward => ("head backward", 2.0),
-            PassKind::Inputs | PassKind::Weights => ("head backward", 1.0),
+            PassKind::Inputs => ("head backward", 1.0),
+            PassKind::Weights => ("head weights", 1.0),
         };
         if all_s > 0.0 {
             let reads = [self.chain(at).output];
@@ -548,7 +552,7 @@ impl Iteration<'_> {
     /// Values of keys and values of the tokens of a rank.
     fn values_of_keys(&self) -> u64 {
         let tokens = self.settings.tokens.total() / u64::from(self.parallel.cp);
-        tokens * self.settings.model.attention.cached_values().div_ceil(u64::from(self.parallel.tp))
+        tokens * self.settings.model.attention.cached_values(self.parallel.tp)
     }
 
     fn gather_keys(&mut self, at: At, name: String) {
@@ -753,8 +757,9 @@ impl Iteration<'_> {
                         let summed = summed[at.pass.chunk as usize][place][index];
                         self.take_shards(at, &format!("S{} {name}", at.stage), summed);
                     }
-                    let shard = values[index].div_ceil(sharing[index].size().into());
-                    let bytes = shard * self.gradient_dtype.width() as u64;
+                    let shards =
+                        if self.parallel.sharded == Sharded::Nothing { 1 } else { sharing[index].size() };
+                    let bytes = values[index].div_ceil(shards.into()) * self.gradient_dtype.width() as u64;
                     let [input, output] = self.gradients.shards;
                     let work =
                         Work::of_call(self.gradient_dtype, [input, output], CallKind::AllReduce { bytes });

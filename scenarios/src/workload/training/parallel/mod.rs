@@ -28,6 +28,9 @@ use crate::model::check_heads;
 use crate::payload::{Carried, TENSORS};
 use crate::problem::ParallelProblem;
 
+/// Names of the dimensions along which something moves.
+pub(crate) const DIMENSIONS: [&str; 5] = ["tp", "cp", "pp", "ep", "dp"];
+
 keys! { static KEYS =
     parallel: Raw = raw(Parallel::schema), "how many ranks share what", needed = "{ tp = 8, dp = 2 }";
     gradient_dtype: DType = choice("type of gradients", &DTYPES, DType::name), "type of gradients that travel; `BF16` by default";
@@ -86,11 +89,11 @@ fn check(field: &Field<'_>, settings: &Settings, parallel: &Parallel) -> Result<
     }
     let (is_fine, needed, example) = match schedule {
         Schedule::Interleaved => {
-            (micro_batches.is_multiple_of(pp), "a multiple of so many", micro_batches.next_multiple_of(pp))
+            (micro_batches.is_multiple_of(pp), "a multiple of `pp`", micro_batches.next_multiple_of(pp))
         }
         Schedule::DualPipe => (
             micro_batches.is_multiple_of(2) && *micro_batches >= 2 * pp,
-            "an even number, twice as many at least,",
+            "an even number from 2 x `pp` on",
             micro_batches.next_multiple_of(2).max(2 * pp),
         ),
         Schedule::OneForwardOneBackward | Schedule::ZeroBubble => (true, "", 0),

@@ -126,7 +126,7 @@ impl Pipeline {
         (self.part(stage, chunk), if self.schedule == Schedule::DualPipe { chunk } else { 0 })
     }
 
-    /// What must be there before a pass, if anything.
+    /// Output that must be there before a pass, if any.
     fn needs(&self, stage: u32, pass: Pass) -> Option<(PassKind, u32, (u32, u32))> {
         let (part, direction) = self.way(stage, pass.chunk);
         let (kind, part) = match pass.kind {
