@@ -185,6 +185,9 @@ impl Problem {
                 "add `{collective} = {example}` to `[cluster.library]`, or if it is there, `{gpus_per_node} = \"22 GB/s\"` to its \
                  `bandwidth`"
             ),
+            Self::NoGroupCost { .. } => {
+                "set `cluster.library.model` and `gpus`, as the preset `h100-8x` has them, or take another algorithm".to_owned()
+            }
             Self::PaddedValues { .. } => format!(
                 "set `algorithm = \"{}\"`, in which each block has its own length, or a protocol with frames: {}",
                 Algorithm::Ring.name(),

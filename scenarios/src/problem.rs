@@ -169,6 +169,10 @@ pub enum Problem {
          {gpus_per_node} GPUs per node"
     )]
     NoCallCost { collective: &'static str, gpus_per_node: u32, example: &'static str },
+    #[error(
+        "algorithm `library` calls the library for each {collective} of some of the ranks, and only a model of it says what that costs"
+    )]
+    NoGroupCost { collective: &'static str },
     #[error("algorithm `{algorithm}` reaches all ranks, and not every {collective} of this workload does")]
     PartialCall { algorithm: &'static str, collective: &'static str },
     #[error(

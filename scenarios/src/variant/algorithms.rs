@@ -109,11 +109,15 @@ impl<'a> Calls<'a> {
                 collective: work.collective_name().unwrap_or_default(),
             });
         }
+        let collective = work.collective(ranks).filter(|_| algorithm == Algorithm::Library)?;
         // What is declared is the cost of calls of all ranks.
-        let knows =
-            |of| if segment.among.is_some() { self.library.model.is_some() } else { self.library.knows(of) };
-        let collective =
-            work.collective(ranks).filter(|of| algorithm == Algorithm::Library && !knows(*of))?;
+        if segment.among.is_some() {
+            let collective = collective.name();
+            return self.library.model.is_none().then_some(Problem::NoGroupCost { collective });
+        }
+        if self.library.knows(collective) {
+            return None;
+        }
         let (collective, gpus_per_node) = (collective.name(), self.gpus_per_node);
         Some(Problem::NoCallCost { collective, gpus_per_node, example: library::EXAMPLE })
     }
@@ -165,7 +169,9 @@ fn read_one(
     for segment in several.iter().filter(|segment| segment.work.algorithms().contains(&algorithm)) {
         match (calls.obstacle(segment, algorithm), pinned.entry(&segment.work)) {
             // What a library is not known to cost is an error, also beside calls whose cost is known.
-            (Some(problem @ Problem::NoCallCost { .. }), _) => return Err(field.error(problem)),
+            (Some(problem @ (Problem::NoCallCost { .. } | Problem::NoGroupCost { .. })), _) => {
+                return Err(field.error(problem));
+            }
             (Some(problem), _) => obstacles.push(problem),
             (None, entry) => *entry.expect("it has several algorithms").1 = Some(algorithm),
         }
@@ -199,7 +205,8 @@ fn read_each(
         let obstacles: Vec<Problem> = called.iter().filter_map(obstacle).collect();
         let is_everywhere = obstacles.len() == called.len();
         let mut obstacles = obstacles.into_iter();
-        let is_unknown = |problem: &Problem| matches!(problem, Problem::NoCallCost { .. });
+        let is_unknown =
+            |problem: &Problem| matches!(problem, Problem::NoCallCost { .. } | Problem::NoGroupCost { .. });
         if let Some(problem) = obstacles.find(|problem| is_everywhere || is_unknown(problem)) {
             return Err(field.error(problem));
         }
