@@ -92,7 +92,8 @@ impl<'a> Ways<'a> {
         let class = |transfer: &Transfer| {
             let (src, dst) = ends(transfer.peer);
             let content = (kind_and_lens(&transfer.content), lens(transfer.chunk));
-            let rest = (content, transfer.number, transfer.chunk.part, transfer.not_before_s.to_bits());
+            // Their numbers may differ: both ends keep the pair that stands for all, and with it its number.
+            let rest = (content, transfer.chunk.part, transfer.not_before_s.to_bits());
             {
                 let (class, pair) = self.class(src, dst);
                 ((class, rest), pair)
