@@ -184,10 +184,10 @@ fn layout(dimensions: &[(&'static str, u32)]) -> Layout {
 /// Two stages, each with a call along one dimension, a send between them, and a call along another one beside it.
 fn staged_job(
     layout: &Layout,
-    [inner, outer]: [&'static str; 2],
+    [inner, outer]: [&[&'static str]; 2],
     works: &dyn Fn(usize) -> Vec<Work>,
 ) -> Vec<Job> {
-    let sizes = [inner, outer].map(|name| layout.groups(&[name], None).size() as usize);
+    let sizes = [inner, outer].map(|names| layout.groups(names, None).size() as usize);
     let of_inner = works(sizes[0]).into_iter();
     let jobs = of_inner.zip(works(sizes[1])).map(|(first, mut second)| {
         if let Work::Call { input, output, .. } = &mut second {
@@ -196,15 +196,15 @@ fn staged_job(
         let mut job = job(layout.ranks(), [("start", start())]);
         job.slots.extend(["sent", "got", "beside in", "beside out"]);
         for stage in 0..2 {
-            let groups = layout.groups(&[inner], Some(("pp", stage)));
-            job.segments.push(Segment::new(format!("inner {stage}"), first.clone()).among(groups, inner));
+            let groups = layout.groups(inner, Some(("pp", stage)));
+            job.segments.push(Segment::new(format!("inner {stage}"), first.clone()).among(groups, inner[0]));
             if stage == 0 {
                 let kind = CallKind::Send { bytes: 1 << 20, from: Rank(0) };
                 let send = Work::of_call(DType::Bf16, [Slot(1), Slot(3)], kind);
                 job.segments.push(Segment::new("send", send).among(layout.pairs("pp", [0, 1]), "pp"));
             }
-            let groups = layout.groups(&[outer], Some(("pp", stage)));
-            let beside = Segment::new(format!("outer {stage}"), second.clone()).among(groups, outer);
+            let groups = layout.groups(outer, Some(("pp", stage)));
+            let beside = Segment::new(format!("outer {stage}"), second.clone()).among(groups, outer[0]);
             job.segments.push(beside.in_background());
         }
         job
@@ -215,12 +215,14 @@ fn staged_job(
 #[test]
 fn members_of_a_layout_do_what_they_do_among_all() {
     let mut folded_by = FoldedBy::new();
-    let layouts = [
-        (layout(&[("tp", 4), ("pp", 2), ("dp", 2)]), ["tp", "dp"]),
-        (layout(&[("tp", 2), ("cp", 2), ("pp", 2), ("dp", 2)]), ["cp", "tp"]),
-        (layout(&[("dp", 8), ("pp", 2)]), ["dp", "dp"]),
-        (layout(&[("tp", 4), ("dp", 2), ("pp", 2)]), ["dp", "tp"]),
-        (layout(&[("pp", 2), ("tp", 2), ("dp", 4)]), ["tp", "dp"]),
+    let layouts: [(Layout, [&[&'static str]; 2]); 6] = [
+        (layout(&[("tp", 4), ("pp", 2), ("dp", 2)]), [&["tp"], &["dp"]]),
+        (layout(&[("tp", 2), ("cp", 2), ("pp", 2), ("dp", 2)]), [&["cp"], &["tp"]]),
+        (layout(&[("dp", 8), ("pp", 2)]), [&["dp"], &["dp"]]),
+        (layout(&[("tp", 4), ("dp", 2), ("pp", 2)]), [&["dp"], &["tp"]]),
+        (layout(&[("pp", 2), ("tp", 2), ("dp", 4)]), [&["tp"], &["dp"]]),
+        // Pairs of the inner groups have sent before; other pairs of the outer ones have not: their numbers differ.
+        (layout(&[("tp", 2), ("dp", 4), ("pp", 2)]), [&["tp"], &["tp", "dp"]]),
     ];
     for topology in clusters() {
         for (layout, dimensions) in &layouts {
