@@ -5,11 +5,11 @@
 //! Ops and what they wait for stay as they are.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use zipwire_cluster::{FoldedLinks, LinkId, Symmetry, Topology};
 
-use crate::plan::{Block, Chunk, Content, Exchange, Local, OpKind, Program, Transfer};
+use crate::plan::{Block, Chunk, Content, Exchange, Local, Op, OpKind, Program, Transfer};
 use crate::{Rank, SegmentId};
 
 /// Network of the ranks that stand for others.
@@ -61,7 +61,10 @@ impl<'a> Ways<'a> {
         }
         // A size says nothing of what it is the size of.
         let mut lens: HashMap<(SegmentId, Chunk), Lens> = HashMap::new();
-        for op in &program.ops {
+        let sizes = |op: &Op| matches!(&op.kind, OpKind::Exchange(exchange) if exchange.sends.iter().chain(&exchange.receives).any(is_size));
+        let have_sizes: HashSet<SegmentId> =
+            program.ops.iter().filter(|op| sizes(op)).map(|op| op.segment).collect();
+        for op in program.ops.iter().filter(|op| have_sizes.contains(&op.segment)) {
             let blocks = op.kind.batch().into_iter().flat_map(|batch| &batch.blocks);
             lens.extend(blocks.map(|block| ((op.segment, block.chunk), lens_of(block))));
         }
@@ -94,10 +97,8 @@ impl<'a> Ways<'a> {
             let content = (kind_and_lens(&transfer.content), lens(transfer.chunk));
             // Their numbers may differ: both ends keep the pair that stands for all, and with it its number.
             let rest = (content, transfer.chunk.part, transfer.not_before_s.to_bits());
-            {
-                let (class, pair) = self.class(src, dst);
-                ((class, rest), pair)
-            }
+            let (class, pair) = self.class(src, dst);
+            ((class, rest), pair)
         };
         merge(transfers, class, |transfer| &mut transfer.times);
     }
@@ -110,10 +111,8 @@ impl<'a> Ways<'a> {
         let class = |block: &Block| {
             let (src, dst) = ends(block).unwrap_or_default();
             let rest = (lens_of(block), block.chunk.part);
-            {
-                let (class, pair) = self.class(src, dst);
-                ((class, rest), pair)
-            }
+            let (class, pair) = self.class(src, dst);
+            ((class, rest), pair)
         };
         merge(blocks, class, |block| &mut block.times);
     }
@@ -136,6 +135,10 @@ fn is_straight(rank: Rank, exchange: &Exchange) -> bool {
         && !order.reorders()
         && sends.iter().all(|send| is_between(&send.chunk, rank, send.peer))
         && receives.iter().all(|receive| is_between(&receive.chunk, receive.peer, rank))
+}
+
+fn is_size(transfer: &Transfer) -> bool {
+    matches!(transfer.content, Content::Size(_))
 }
 
 /// Whether a chunk is of one rank and for another, or for all.

@@ -65,22 +65,17 @@ impl Job {
     }
 }
 
-/// Whether each rank has its group, if any, where the rank that stands for it has it.
+/// Whether each translation makes groups of groups: then each rank has its group, if any, where the rank that stands for it has it.
 fn are_images(groups: &Groups, symmetry: &Symmetry) -> bool {
-    let ends = |group: &Group, rank: Rank| {
-        let mut all: Vec<Rank> = group.ranks().map(|other| symmetry.pair(rank, other).1).collect();
-        all.sort_unstable();
-        all
-    };
     let is_whole = groups.size() == symmetry.ranks();
     is_whole
-        || (0..symmetry.ranks()).map(Rank).all(|rank| {
-            let member = symmetry.member(rank);
-            match (groups.of(rank), groups.of(member)) {
-                (None, None) => true,
-                (Some(own), Some(of_member)) => ends(&own, rank) == ends(&of_member, member),
-                _ => false,
-            }
+        || groups.all().all(|group| {
+            let images: Vec<Option<Group>> =
+                symmetry.steps(group.first).map(|first| groups.of(first)).collect();
+            group.ranks().all(|rank| {
+                let mut steps = symmetry.steps(rank).zip(&images);
+                steps.all(|(step, image)| image.is_some_and(|image| image.position(step).is_some()))
+            })
         })
 }
 

@@ -145,6 +145,21 @@ impl Symmetry {
         all
     }
 
+    /// A rank's images one further along each translated digit: repeated, these translations make all others.
+    pub fn steps(&self, rank: Rank) -> impl Iterator<Item = Rank> + '_ {
+        let mut unit = 1;
+        let is_translated = |digit: &&Digit| digit.is_translated && self.members != self.ranks;
+        let units = self.digits().iter().map(move |digit| {
+            unit *= digit.size;
+            (digit, unit / digit.size)
+        });
+        units.filter(move |(digit, _)| is_translated(digit)).map(move |(digit, unit)| {
+            let at = rank.0 / unit % digit.size;
+            let to = (at + 1) % digit.size;
+            Rank(rank.0 - at * unit + to * unit)
+        })
+    }
+
     /// A pair of ranks as its first one's member sees it: both translated so that the first one is that member.
     pub fn pair(&self, first: Rank, second: Rank) -> (Rank, Rank) {
         if self.members == self.ranks {
@@ -440,12 +455,25 @@ mod tests {
             for symmetry in symmetries {
                 let folded = topology.folded(&symmetry);
                 for src in symmetry.each_member() {
+                    check_steps(&symmetry, src);
                     for dst in (0..topology.ranks()).map(Rank).filter(|dst| *dst != src) {
                         check(&topology, &symmetry, &folded, src, dst);
                     }
                 }
             }
         }
+    }
+
+    fn check_steps(symmetry: &Symmetry, member: Rank) {
+        let mut reached = vec![member];
+        let mut next = 0;
+        while let Some(&rank) = reached.get(next) {
+            assert_eq!(symmetry.member(rank), member);
+            let new: Vec<Rank> = symmetry.steps(rank).filter(|step| !reached.contains(step)).collect();
+            reached.extend(new);
+            next += 1;
+        }
+        assert_eq!(reached.len() as u32, symmetry.alike());
     }
 
     fn check(topology: &Topology, symmetry: &Symmetry, folded: &FoldedLinks, src: Rank, dst: Rank) {

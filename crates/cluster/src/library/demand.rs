@@ -5,6 +5,8 @@
 //! many nodes as both have. A broadcast counts as a closed ring, with one hop more than its chain has.
 //! Flags of a protocol, and the part of a link that the library never fills, count as bytes of the call: nobody else gets them.
 
+use std::collections::BTreeMap;
+
 use super::constants::Constant;
 use super::{
     Algorithm, Candidate, Collective, DeclaredCost, Hardware, LibraryModel, Operation, WireProtocol,
@@ -111,19 +113,19 @@ struct Losses {
     moving_s: f64,
 }
 
-/// Bytes over each link, without losses.
+/// Bytes over each link that is crossed, without losses: few of a large cluster if few ranks take part.
 struct Traffic<'a> {
     topology: &'a Topology,
     /// The ranks that take part; positions among them are ranks to the functions below.
     part: &'a Part,
     domains: u32,
-    bytes: Vec<f64>,
+    bytes: BTreeMap<LinkId, f64>,
 }
 
 impl<'a> Traffic<'a> {
     fn new(topology: &'a Topology, part: &'a Part) -> Self {
         let domains = part.nodes.div_ceil(part.nodes_per_domain);
-        Self { topology, part, domains, bytes: vec![0.0; topology.links().count()] }
+        Self { topology, part, domains, bytes: BTreeMap::new() }
     }
 
     /// Effective bytes of all links that are crossed.
@@ -133,7 +135,7 @@ impl<'a> Traffic<'a> {
             Fabric::Host { bandwidth } => bandwidth * losses.moving_s,
             _ => f64::INFINITY,
         };
-        let links = self.topology.links().zip(self.bytes).filter(|&(_, bytes)| bytes > 0.0);
+        let links = self.bytes.into_iter().filter(|&(_, bytes)| bytes > 0.0);
         let effective = links.map(|(link, bytes)| {
             let (loss, most) = match self.topology.nic_of(link) {
                 Some(_) => (losses.nic, losses.nic_bytes),
@@ -204,14 +206,14 @@ impl<'a> Traffic<'a> {
                 let route = self.route(Rank(rank), Rank((rank + 1) % ranks));
                 let (first, last) = (route.links().first(), route.links().last());
                 for link in first.into_iter().chain(last.filter(|last| Some(*last) != first)) {
-                    self.bytes[link.index()] += bytes;
+                    self.add(*link, bytes);
                 }
             }
             return;
         }
         for rank in self.part.group.ranks() {
-            let up = 2 * rank.index();
-            self.bytes[up..up + 2].iter_mut().for_each(|port| *port += bytes);
+            let up = 2 * rank.0;
+            [up, up + 1].into_iter().for_each(|port| self.add(LinkId(port), bytes));
         }
     }
 
@@ -243,10 +245,14 @@ impl<'a> Traffic<'a> {
         }
     }
 
+    fn add(&mut self, link: LinkId, bytes: f64) {
+        *self.bytes.entry(link).or_default() += bytes;
+    }
+
     /// Bytes over a route.
     fn hop(&mut self, src: Rank, dst: Rank, bytes: f64) {
         for link in self.route(src, dst).links() {
-            self.bytes[link.index()] += bytes;
+            self.add(*link, bytes);
         }
     }
 
@@ -255,7 +261,7 @@ impl<'a> Traffic<'a> {
         let route = self.route(src, dst);
         let links = route.links();
         for link in links.get(1..links.len() - 1).unwrap_or_default() {
-            self.bytes[link.index()] += bytes;
+            self.add(*link, bytes);
         }
     }
 
