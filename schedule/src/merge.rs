@@ -17,9 +17,12 @@ pub(crate) struct Ways<'a> {
     topology: &'a Topology,
     links: FoldedLinks,
     symmetry: Symmetry,
-    classes: RefCell<HashMap<(Rank, Rank, Vec<LinkId>, u64), Class>>,
+    classes: RefCell<HashMap<Way, Class>>,
     known: RefCell<Known>,
 }
+
+/// Members that stand for a pair's ends, the links between them, and the bits of the latency.
+type Way = (Rank, Rank, Vec<LinkId>, u64);
 
 /// Number of a class of pairs of ranks: of equal ones the same ranks stand for the ends, and the ways cross the same links with the same latency.
 type Class = u32;

@@ -125,8 +125,8 @@ impl fmt::Display for Groups {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Row { count, pitch } = self.members;
         write!(f, "groups of {count} ranks by {pitch}, from {} on", self.first)?;
-        let rows = self.begins.iter().filter(|row| row.count > 1);
-        rows.map(|Row { count, pitch }| write!(f, " {count} x {pitch}")).collect()
+        let mut rows = self.begins.iter().filter(|row| row.count > 1);
+        rows.try_for_each(|Row { count, pitch }| write!(f, " {count} x {pitch}"))
     }
 }
 

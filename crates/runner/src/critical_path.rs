@@ -163,7 +163,7 @@ impl Walk<'_> {
 
     fn launch_s(&self, rank: Rank, op: OpId) -> f64 {
         let kind = self.kind(rank, op);
-        if !kind.exchange().is_some_and(|exchange| exchange.grouped.is_some()) {
+        if kind.exchange().is_none_or(|exchange| exchange.grouped.is_none()) {
             return self.costs.of(kind).launch_s;
         }
         let sent = self.index.sent_bytes(rank, op);

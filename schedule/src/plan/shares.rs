@@ -161,7 +161,7 @@ impl Shares {
     pub(super) fn within(mut self, group: &Group) -> Self {
         match &mut self {
             Self::Listed(shares) => {
-                shares.iter_mut().for_each(|share| share.chunk = share.chunk.within(group))
+                shares.iter_mut().for_each(|share| share.chunk = share.chunk.within(group));
             }
             Self::Row(row) => (row.chunk, row.group) = (row.chunk.within(group), *group),
         }

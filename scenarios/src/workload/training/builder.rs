@@ -126,7 +126,7 @@ impl<'a> Builder<'a> {
         for (segment, time) in self.times.iter().enumerate() {
             match time {
                 Time::Equal(seconds) => {
-                    (0..iterations).for_each(|iteration| durations.set_all(iteration, segment, *seconds))
+                    (0..iterations).for_each(|iteration| durations.set_all(iteration, segment, *seconds));
                 }
                 Time::PerRank(seconds) => set(&mut durations, segment, &|rank| seconds[rank]),
                 Time::Skew(_) | Time::Unknown => {}

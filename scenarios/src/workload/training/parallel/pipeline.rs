@@ -277,9 +277,9 @@ impl DualPipe {
             let is_late =
                 |turn: u32| 2 * index + turn >= 2 * (count / 2) + u32::from(distance.is_multiple_of(2));
             if is_late(0) {
-                self.inputs(1)
+                self.inputs(1);
             } else {
-                self.backward(1)
+                self.backward(1);
             }
             if is_late(1) { self.inputs(0) } else { self.backward(0) }
         }
