@@ -219,6 +219,8 @@ pub enum ParallelProblem {
     NothingToReplicate,
     #[error("`dualpipe` needs an even number of stages, and `pp` is {stages}")]
     OddStages { stages: u32 },
+    #[error("`dualpipe` carries out passes in pairs, for which parameters are not gathered in turn")]
+    PairsGather,
     #[error(
         "schedule `{schedule}` needs {needed} as the number of micro-batches: with {stages} stages not {micro_batches}"
     )]
@@ -267,6 +269,7 @@ impl ParallelProblem {
             Self::UnevenExperts { experts, .. } => format!("set `ep` to a divisor of {experts}"),
             Self::NothingToReplicate => "name one number of ranks, `dp = N`, or shard the `optimizer` states".to_owned(),
             Self::OddStages { stages } => format!("set `pp` to {}, or take another schedule", stages + 1),
+            Self::PairsGather => "set `sharded` to \"optimizer\", or take another schedule".to_owned(),
             Self::MicroBatches { example, .. } => format!("set `workload.micro_batches` to {example}"),
             Self::Layers { layers, .. } => {
                 format!("take at most {} stages times chunks: embedding and head may each be a part", layers + 2)

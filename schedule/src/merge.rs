@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use zipwire_cluster::{FoldedLinks, LinkId, Symmetry, Topology};
 
 use crate::plan::{Block, Chunk, Content, Exchange, Local, Op, OpKind, Program, Transfer};
+use crate::symmetry::content;
 use crate::{Rank, SegmentId};
 
 /// Network of the ranks that stand for others.
@@ -97,9 +98,9 @@ impl<'a> Ways<'a> {
     ) {
         let class = |transfer: &Transfer| {
             let (src, dst) = ends(transfer.peer);
-            let content = (kind_and_lens(&transfer.content), lens(transfer.chunk));
+            let moved = (content(transfer.content), lens(transfer.chunk));
             // Their numbers may differ: both ends keep the pair that stands for all, and with it its number.
-            let rest = (content, transfer.chunk.part, transfer.not_before_s.to_bits());
+            let rest = (moved, transfer.chunk.part, transfer.not_before_s.to_bits());
             let (class, pair) = self.class(src, dst);
             ((class, rest), pair)
         };
@@ -147,19 +148,6 @@ fn is_size(transfer: &Transfer) -> bool {
 /// Whether a chunk is of one rank and for another, or for all.
 fn is_between(chunk: &Chunk, src: Rank, dst: Rank) -> bool {
     chunk.origin == src && chunk.destination.is_none_or(|destination| destination == dst)
-}
-
-/// Kind of a content, its bytes, and those of the slot in front of it.
-fn kind_and_lens(content: &Content) -> (u8, u64, u64) {
-    let len = content.region().map_or(0, |region| region.len);
-    match *content {
-        Content::Values(_) => (0, len, 0),
-        Content::Whole(_) => (1, len, 0),
-        Content::Prefix(..) => (2, len, 0),
-        Content::Size(_) => (3, 0, 0),
-        Content::Announced(..) => (4, len, 0),
-        Content::Overflow { slot, .. } => (5, len, slot),
-    }
 }
 
 /// Keeps the first of each class by its pair of ranks, which is the same at both ends, and counts the others.

@@ -1,7 +1,7 @@
 //! Jobs in which ranks are alike: what translations of a cluster ([`Symmetry`]) leave as it is, and programs that are images of one another.
 //!
 //! The bytes of a job are compared for all ranks. That planners treat ranks alike is compared for a few, because planning all of them is what
-//! symmetry saves: the first one that others stand for, and the last one.
+//! symmetry saves ([`Symmetry::samples`]).
 
 use std::collections::HashMap;
 
@@ -204,7 +204,7 @@ fn described(end: &Transfer) -> (f64, u32, (u8, u64, u64)) {
 }
 
 /// Kind of a content, its bytes, and those of the slot in front of it. Sizes are numbered in the order in which ranks meet them.
-fn content(content: Content) -> (u8, u64, u64) {
+pub(crate) fn content(content: Content) -> (u8, u64, u64) {
     let len = |region: Region| region.len;
     match content {
         Content::Values(region) => (0, len(region), 0),

@@ -1,13 +1,14 @@
 //! `workload.parallel`: how many ranks share what, and how they are numbered.
 
-use zipwire_cluster::Topology;
-use zipwire_schedule::{Dimension, Groups, Layout};
+use zipwire_cluster::{Part, Topology};
+use zipwire_schedule::{Dimension, Group, Groups, Layout};
 
 use super::pipeline::{Pipeline, Schedule};
 use crate::error::Result;
 use crate::language::{
     Field, Raw, Reader, Schema, array, choice, count, integer, keys, named, names, one_of, raw, table,
 };
+use crate::model::Architecture;
 use crate::problem::{ParallelProblem, Problem};
 
 /// Most ranks along a dimension, and of a group that sums something: sums count ranks in 16 bits.
@@ -112,7 +113,7 @@ impl Parallel {
         let mut parallel =
             Self { tp, cp, pp, ep, shard, replicate, sharded, schedule, chunks, layout: Layout::default() };
         parallel.layout = parallel.layout(&read_order(&reader)?);
-        parallel.check_groups(field, reader.field(KEYS.order).as_ref(), topology)?;
+        parallel.check_groups(field, reader.field(KEYS.order).as_ref(), has_experts, topology)?;
         Ok(parallel)
     }
 
@@ -149,6 +150,15 @@ impl Parallel {
     /// Ranks that share those of the experts that one of them has.
     pub(super) fn expert_shards(&self) -> u32 {
         self.shard / self.experts_along_dp()
+    }
+
+    /// Values of the parameters of a layer that a rank computes with: dense ones, and those of its experts. Embedding and head are with the first and the last
+    /// layer.
+    pub(super) fn values_of_layer(&self, model: &Architecture, layer: u32) -> [u64; 2] {
+        let of_layer = model.layer_parameters(layer);
+        let ends = u64::from(layer == 0) + u64::from(layer + 1 == model.layers);
+        let dense = of_layer.dense() + ends * model.vocabulary_parameters();
+        [dense.div_ceil(self.tp.into()), of_layer.experts.div_ceil(self.ep.into())]
     }
 
     pub(super) fn of_tp(&self, stage: u32) -> Groups {
@@ -188,9 +198,15 @@ impl Parallel {
     }
 
     /// Refuses an order in which ranks of a group do not follow one another, and groups of which nodes have unequal parts.
-    fn check_groups(&self, field: &Field<'_>, order: Option<&Field<'_>>, topology: &Topology) -> Result<()> {
+    fn check_groups(
+        &self,
+        field: &Field<'_>,
+        order: Option<&Field<'_>>,
+        has_experts: bool,
+        topology: &Topology,
+    ) -> Result<()> {
         let mut needed = vec![(vec![TP], "tp"), (vec![CP], "cp"), (vec![CP, EP, DP], "dp with cp")];
-        if self.experts_along_dp() > 1 {
+        if has_experts {
             needed.push((vec![TP, CP, EP], "ep"));
         }
         needed.push((vec![REPLICATE], "dp.replicate"));
@@ -200,7 +216,7 @@ impl Parallel {
                 return Err(blamed.error(ParallelProblem::Apart { what }.into()));
             }
             let groups = self.layout.groups(&along, None);
-            if groups.size() > 1 && topology.part(&groups.group(0)).is_none() {
+            if groups.size() > 1 && !are_even(&groups, topology) {
                 let (size, gpus) = (groups.size(), topology.gpus_per_node);
                 return Err(field.error(ParallelProblem::Uneven { what, size, gpus }.into()));
             }
@@ -216,6 +232,16 @@ impl Parallel {
         let last = are_along.iter().rposition(|&is_along| is_along);
         first.zip(last).is_none_or(|(first, last)| are_along[first..=last].iter().all(|&is_along| is_along))
     }
+}
+
+/// Whether all groups have parts of nodes of one shape.
+fn are_even(groups: &Groups, topology: &Topology) -> bool {
+    let shape = |group: Group| {
+        let Part { nodes, gpus_per_node, nodes_per_domain, nics_per_node, .. } = topology.part(&group)?;
+        Some([nodes, gpus_per_node, nodes_per_domain, nics_per_node])
+    };
+    let first = shape(groups.group(0));
+    first.is_some() && groups.all().all(|group| shape(group) == first)
 }
 
 /// Ranks that are sharded, and groups of these.

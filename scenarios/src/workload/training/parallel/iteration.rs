@@ -117,8 +117,18 @@ struct Parameters {
 struct Gradients {
     of_layer: Vec<Vec<[Slot; 2]>>,
     sums: Vec<Vec<[Slot; 2]>>,
-    /// Sums that replicas have still to add up, and their sums.
+    /// Sums that twins have still to add up, and their sums.
     shards: [Slot; 2],
+    /// Sums that replicas have still to add up.
+    of_replicas: Vec<ReplicaSum>,
+}
+
+/// Sums of a layer's gradients that are in one replica, behind the last pass that adds to them.
+struct ReplicaSum {
+    at: At,
+    name: String,
+    values: u64,
+    summed: Slot,
 }
 
 impl<'a> Iteration<'a> {
@@ -152,7 +162,7 @@ impl<'a> Iteration<'a> {
         };
         let (of_layer, sums) = (of_layers("gradients"), of_layers("sums"));
         let turns = [pair("parameters"), pair("expert parameters")];
-        let gradients = Gradients { of_layer, sums, shards: pair("shards of sums") };
+        let gradients = Gradients { of_layer, sums, shards: pair("shards of sums"), of_replicas: Vec::new() };
         let stages = parallel.pp as usize;
         let parameters = Parameters {
             kept: vec![vec![[None; 2]; most]; pipeline.chunks as usize],
@@ -193,6 +203,7 @@ impl<'a> Iteration<'a> {
             }
             self.push_in_turn(all);
         }
+        self.sum_replicas();
         self.sum_twins();
     }
 
@@ -573,14 +584,8 @@ impl Iteration<'_> {
 // Parameters and gradients.
 
 impl Iteration<'_> {
-    /// Values of the parameters of a layer that a rank computes with: dense ones, and those of its experts. Embedding and head are with the first and the last
-    /// layer.
     fn values_of_layer(&self, layer: u32) -> [u64; 2] {
-        let model = &self.settings.model;
-        let of_layer = model.layer_parameters(layer);
-        let ends = u64::from(layer == 0) + u64::from(layer + 1 == model.layers);
-        let dense = of_layer.dense() + ends * model.vocabulary_parameters();
-        [dense.div_ceil(self.parallel.tp.into()), of_layer.experts.div_ceil(self.parallel.ep.into())]
+        self.parallel.values_of_layer(&self.settings.model, layer)
     }
 
     /// Groups that share the dense parameters of a stage, and those of experts.
@@ -662,10 +667,13 @@ impl Iteration<'_> {
         gathered.map(|gathered| gathered.into_iter().flat_map(|all| [all.own, all.others]).collect())
     }
 
+    fn is_last(&self, at: At) -> bool {
+        at.pass.micro_batch + 1 == self.pipeline.micro_batches_of_chunk()
+    }
+
     /// Whether gradients of a chunk are summed behind a pass: once per iteration, or behind each where parameters are gathered for each.
     fn sums_behind(&self, at: At) -> bool {
-        let is_last = at.pass.micro_batch + 1 == self.pipeline.micro_batches_of_chunk();
-        at.pass.kind != PassKind::Inputs && (is_last || self.parallel.sharded == Sharded::Parameters)
+        at.pass.kind != PassKind::Inputs && (self.is_last(at) || self.parallel.sharded == Sharded::Parameters)
     }
 
     /// Where a pass leaves the gradients of a layer, dense ones and those of experts, if they are summed behind it.
@@ -708,29 +716,35 @@ impl Iteration<'_> {
                 _ => values[index].div_ceil(groups.size().into()),
             };
             let summed = if groups.size() > 1 { sums } else { slot };
-            self.sum_again(
-                at,
-                name("replicas all-reduce"),
-                self.parallel.of_replicas(at.stage),
-                (left, summed),
-            );
+            if self.parallel.replicate > 1 && self.is_last(at) {
+                let name = name("replicas all-reduce");
+                self.gradients.of_replicas.push(ReplicaSum { at, name, values: left, summed });
+            }
         }
     }
 
-    /// Sums shards of sums once more, over replicas of all that share them.
-    fn sum_again(&mut self, at: At, name: String, groups: Groups, (values, summed): (u64, Slot)) {
-        if groups.size() > 1 {
-            let [input, output] = self.gradients.shards;
-            self.take_shards(at, &name, summed);
+    /// Sums shards of sums once more, over replicas of all that share them. A stage does so behind all of its passes, because taking over what a call
+    /// has left is a compute phase, for which a pass would wait.
+    fn sum_replicas(&mut self) {
+        for ReplicaSum { at, name, values, summed } in std::mem::take(&mut self.gradients.of_replicas) {
+            let [input, output] = [0; 2].map(|_| self.builder.slot("shards of replicas"));
+            self.take_shards(at, &name, summed, input);
             let bytes = values * self.gradient_dtype.width() as u64;
             let work = Work::of_call(self.gradient_dtype, [input, output], CallKind::AllReduce { bytes });
-            self.call(name, work, (groups, "dp"), GRADIENTS, Channel::Background);
+            self.call(
+                name,
+                work,
+                (self.parallel.of_replicas(at.stage), "dp"),
+                GRADIENTS,
+                Channel::Background,
+            );
         }
+        let made = std::mem::take(&mut self.made);
+        self.push_in_turn(vec![made]);
     }
 
-    fn take_shards(&mut self, at: At, name: &str, summed: Slot) {
-        let phase =
-            Phase { name: "shards", seconds: 0.0, reads: &[summed], writes: &[self.gradients.shards[0]] };
+    fn take_shards(&mut self, at: At, name: &str, summed: Slot, to: Slot) {
+        let phase = Phase { name: "shards", seconds: 0.0, reads: &[summed], writes: &[to] };
         self.compute(at, &format!("{name} shards"), &phase);
     }
 
@@ -755,7 +769,12 @@ impl Iteration<'_> {
                         let Gradients { of_layer, sums, .. } = &self.gradients;
                         let summed = if sharing[index].size() > 1 { sums } else { of_layer };
                         let summed = summed[at.pass.chunk as usize][place][index];
-                        self.take_shards(at, &format!("S{} {name}", at.stage), summed);
+                        self.take_shards(
+                            at,
+                            &format!("S{} {name}", at.stage),
+                            summed,
+                            self.gradients.shards[0],
+                        );
                     }
                     let shards =
                         if self.parallel.sharded == Sharded::Nothing { 1 } else { sharing[index].size() };

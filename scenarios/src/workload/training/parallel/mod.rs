@@ -55,10 +55,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let gradient_dtype = table.get(KEYS.gradient_dtype)?.unwrap_or(DType::Bf16);
     check(&parallel_field, &settings, &parallel)?;
     check_memory(&parallel_field, &settings, &parallel, (gradient_dtype, context.gpu_memory))?;
-    let largest =
-        (0..settings.model.layers).map(|layer| settings.model.layer_parameters(layer).total()).max();
-    let largest = largest.unwrap_or(0) + settings.model.vocabulary_parameters();
-    check_call(largest * DType::F32.width() as u64, field)?;
+    check_calls(field, &settings, &parallel)?;
     let rows = CARRIED.read(table.field(PAYLOAD.payload), 3, DType::Bf16, context.files)?;
     let dtypes = vec![DType::Bf16, gradient_dtype];
 
@@ -67,6 +64,24 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     iteration.build();
     let workload = iteration.builder.finish(Kind::Training.name(), field, dtypes, rows)?;
     Ok(workload.with_layout(parallel.layout))
+}
+
+/// Refuses calls that are too large: of gradients, activations, rows for experts, and keys and values.
+fn check_calls(field: &Field<'_>, settings: &Settings, parallel: &Parallel) -> Result<()> {
+    let Settings { model, tokens, .. } = settings;
+    let Parallel { tp, cp, .. } = *parallel;
+    let values =
+        (0..model.layers).flat_map(|layer| parallel.values_of_layer(model, layer)).max().unwrap_or(0);
+    let of_rank = u128::from(tokens.total()) / u128::from(cp);
+    let top_k = model.experts.map_or(0, |experts| u128::from(experts.top_k).div_ceil(tp.into()));
+    let activations = of_rank * u128::from(model.hidden) * top_k.max(1);
+    let keys = of_rank * u128::from(cp) * u128::from(model.attention.cached_values(tp));
+    let bytes = [
+        u128::from(values) * DType::F32.width() as u128,
+        activations * DType::Bf16.width() as u128,
+        keys * DType::Bf16.width() as u128,
+    ];
+    bytes.into_iter().try_for_each(|bytes| check_call(u64::try_from(bytes).unwrap_or(u64::MAX), field))
 }
 
 /// Refuses what cannot be split: heads, tokens, experts, layers, and micro-batches that a schedule does not take.
@@ -86,6 +101,9 @@ fn check(field: &Field<'_>, settings: &Settings, parallel: &Parallel) -> Result<
     // The embedding may be a part of its own, and so may the head.
     if model.layers + 2 < parts {
         return refuse(ParallelProblem::Layers { layers: model.layers, parts });
+    }
+    if schedule == Schedule::DualPipe && parallel.sharded == Sharded::Parameters {
+        return refuse(ParallelProblem::PairsGather);
     }
     let (is_fine, needed, example) = match schedule {
         Schedule::Interleaved => {
