@@ -193,7 +193,10 @@ impl Timeline {
         for op in plan.programs.iter().flat_map(|program| &program.ops) {
             // Explicit flows have no groups.
             let is_flow = op.kind.exchange().is_some_and(|exchange| exchange.channel.flow().is_some());
-            sends[op.segment.index()] |= is_flow && plan.among[op.segment.index()].is_some();
+            let is_among = plan.among.get(op.segment.index()).is_some_and(Option::is_some);
+            if is_flow && is_among {
+                sends[op.segment.index()] = true;
+            }
         }
         Self {
             rank_count: plan.rank_count(),

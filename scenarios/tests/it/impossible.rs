@@ -75,7 +75,7 @@ fn oversubscription() {
 
 #[test]
 fn sizes_of_trees() {
-    for value in ["0", "-1", "4097", "1.5"] {
+    for value in ["0", "-1", "65537", "1.5"] {
         in_cluster("topology = { kind = \"fat-tree\", nodes_per_leaf = ", value, " }");
         in_cluster("topology = { kind = \"fat-tree\", nodes_per_leaf = 2, leaves_per_pod = ", value, " }");
     }
