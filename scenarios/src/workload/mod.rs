@@ -190,12 +190,8 @@ impl Kind {
             Self::Training => RANK_LIMIT,
             // Sums count ranks in 16 bits.
             Self::Fsdp | Self::Dp | Self::Tp => RANK_LIMIT / 2,
-            Self::Moe
-            | Self::MoeTraining
-            | Self::Collective
-            | Self::Transfers
-            | Self::WeightSync
-            | Self::Serving => PAIR_LIMIT,
+            // Each pair of ranks may have bytes of its own.
+            _ => PAIR_LIMIT,
         }
     }
 
