@@ -24,12 +24,12 @@ pub(crate) use self::codec_speed::CodecSpeeds;
 pub use self::codec_speed::{DeclaredSpeed, SpeedBasis};
 pub use self::preset::{Preset, check_hardware, presets};
 
-/// Most ranks of a cluster: plans are held whole, and a matrix of rank pairs takes 128 MiB at this size.
+/// Most ranks of a cluster; kinds of workloads take fewer ([`Kind::rank_limit`](crate::workload::Kind::rank_limit)).
 pub(crate) const RANK_LIMIT: u32 = 1 << 16;
 
 // Of hardware: what a hardware file may say, too.
 keys! { static KEYS =
-    nodes: u32 = integer(1..=RANK_LIMIT), "number of nodes; nodes x GPUs from 2 to 65536 where a model is trained, else to 4096", example = "1";
+    nodes: u32 = integer(1..=RANK_LIMIT), "number of nodes; nodes x GPUs from 2 to as many as the kind of workload takes, at most 65536", example = "1";
     gpus_per_node: u32 = integer(1..=RANK_LIMIT), "GPUs of each node; a rank is a GPU", example = "8";
     topology: Raw = raw(topology::schema), "what connects GPUs and nodes; `nodes` by default";
     gpu_bandwidth: f64 = bandwidth(), "bandwidth of a GPU's link, in each direction; not for a graph", example = "\"25 GB/s\"";

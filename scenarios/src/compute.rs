@@ -90,7 +90,6 @@ static EXPERTS: Keys<'static> = &[
     KEYS.head,
     KEYS.noise,
 ];
-/// Keys for layers that every rank computes alike.
 /// Keys for layers of either kind.
 static ALL_LAYERS: Keys<'static> = &[
     KEYS.layer,
@@ -101,6 +100,7 @@ static ALL_LAYERS: Keys<'static> = &[
     KEYS.head,
     KEYS.noise,
 ];
+/// Keys for layers that every rank computes alike.
 static LAYERS: Keys<'static> =
     &[KEYS.layer, KEYS.dense, KEYS.floor_forward, KEYS.floor_backward, KEYS.head, KEYS.noise];
 

@@ -119,9 +119,7 @@ impl Workload {
         let work = ExperimentWork::Iterations(Iterations::new(job, durations));
         Self { work, dtypes, rows, tensors, fp8_values: None }
     }
-}
 
-impl Workload {
     /// The same, with dimensions of its ranks.
     fn with_layout(mut self, layout: Layout) -> Self {
         if let ExperimentWork::Iterations(iterations) = &mut self.work {
@@ -138,7 +136,7 @@ fn one_tensor_per_call(job: &Job) -> Vec<Option<usize>> {
     job.segments.iter().map(|segment| Some(segment).filter(is_call).and_then(|_| calls.next())).collect()
 }
 
-/// Most ranks of which each may send something to any other one.
+/// Most ranks of which each may send something to any other one: a matrix of pairs takes 128 MiB then.
 const PAIR_LIMIT: u32 = 4096;
 
 keys! { pub(crate) static KEYS =

@@ -1,6 +1,7 @@
 //! Reads the settings that all training workloads have, and collects the segments of an iteration, how long its compute phases take, and which tensor each call carries.
 
 use std::fmt::Display;
+
 use zipwire_codec::DType;
 use zipwire_schedule::{Channel, Durations, Job, Rank, Segment, Slot, Work};
 

@@ -3,6 +3,7 @@
 //!
 //! Computation writes what a call sends, never another call: that is what real runs fill and compare.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use ndarray::ArcArray2;
@@ -80,6 +81,10 @@ impl At {
     fn name(self, what: impl std::fmt::Display) -> String {
         format!("S{} M{} {what}", self.stage, self.pass.micro_batch)
     }
+
+    fn of_layer(self, layer: u32, what: &str) -> String {
+        self.name(format_args!("L{layer} {what}"))
+    }
 }
 
 pub(super) struct Iteration<'a> {
@@ -103,8 +108,8 @@ pub(super) struct Iteration<'a> {
 
 /// Gathered parameters of layers.
 struct Parameters {
-    /// By chunk and place of the layer in it, for the whole iteration: dense ones and those of experts.
-    kept: Vec<Vec<[Option<Gathered>; 2]>>,
+    /// By stage and layer, for the whole iteration: dense ones and those of experts.
+    kept: HashMap<(u32, u32), [Option<Gathered>; 2]>,
     /// Where parameters are gathered for each pass: the uses of each stage in order, and how many have been gathered and used.
     uses: Vec<Vec<u32>>,
     gathered: Vec<Vec<[Option<Gathered>; 2]>>,
@@ -117,8 +122,6 @@ struct Parameters {
 struct Gradients {
     of_layer: Vec<Vec<[Slot; 2]>>,
     sums: Vec<Vec<[Slot; 2]>>,
-    /// Sums that twins have still to add up, and their sums.
-    shards: [Slot; 2],
     /// Sums that replicas have still to add up.
     of_replicas: Vec<ReplicaSum>,
 }
@@ -162,10 +165,10 @@ impl<'a> Iteration<'a> {
         };
         let (of_layer, sums) = (of_layers("gradients"), of_layers("sums"));
         let turns = [pair("parameters"), pair("expert parameters")];
-        let gradients = Gradients { of_layer, sums, shards: pair("shards of sums"), of_replicas: Vec::new() };
+        let gradients = Gradients { of_layer, sums, of_replicas: Vec::new() };
         let stages = parallel.pp as usize;
         let parameters = Parameters {
-            kept: vec![vec![[None; 2]; most]; pipeline.chunks as usize],
+            kept: HashMap::new(),
             uses: vec![Vec::new(); stages],
             gathered: vec![Vec::new(); stages],
             used: vec![0; stages],
@@ -373,6 +376,20 @@ impl Iteration<'_> {
         }
     }
 
+    /// A phase of a layer, which reads what is in front of it and parameters.
+    fn phase(
+        &mut self,
+        at: At,
+        layer: u32,
+        name: &'static str,
+        seconds: f64,
+        (input, parameters): (Slot, &[Slot]),
+        writes: &[Slot],
+    ) {
+        let reads = [&[input], parameters].concat();
+        self.compute(at, &at.of_layer(layer, name), &Phase { name, seconds, reads: &reads, writes });
+    }
+
     fn has_experts(&self, layer: u32) -> bool {
         self.settings.model.layer_parameters(layer).experts > 0
     }
@@ -380,44 +397,26 @@ impl Iteration<'_> {
     fn forward(&mut self, at: At, layer: u32) {
         let [dense, of_experts] = self.parameters(at, layer);
         let seconds = self.seconds(layer, PassKind::Forward);
-        let chain = self.chain(at);
-        let parameters = |input: Slot, of: &[Slot]| [&[input], of].concat();
-        let name = |what: &str| at.name(format_args!("L{layer} {what}"));
-        let mut input = self.chain(at).output;
+        let Chain { partial, keys, tokens, results, output: mut input } = self.chain(at);
+        let name = |what: &str| at.of_layer(layer, what);
         if self.parallel.cp > 1 {
-            let reads = parameters(input, &dense);
-            let writes = [chain.keys[0]];
-            let phase =
-                Phase { name: "projection", seconds: seconds.projection, reads: &reads, writes: &writes };
-            self.compute(at, &name("projection"), &phase);
+            self.phase(at, layer, "projection", seconds.projection, (input, &dense), &[keys[0]]);
             self.gather_keys(at, name("keys all-gather"));
-            input = chain.keys[1];
+            input = keys[1];
         }
-        let reads = parameters(input, &dense);
-        let writes = [chain.partial[0]];
-        let phase = Phase { name: "attention", seconds: seconds.attention, reads: &reads, writes: &writes };
-        self.compute(at, &name("attention"), &phase);
+        self.phase(at, layer, "attention", seconds.attention, (input, &dense), &partial[..1]);
         let input = self.sum(at, name("attention all-reduce"));
         if !self.has_experts(layer) {
-            let reads = parameters(input, &dense);
-            let phase = Phase { name: "mlp", seconds: seconds.mlp, reads: &reads, writes: &writes };
-            self.compute(at, &name("mlp"), &phase);
+            self.phase(at, layer, "mlp", seconds.mlp, (input, &dense), &partial[..1]);
             let output = self.sum(at, name("mlp all-reduce"));
             self.leave(at, output);
             return;
         }
-        let reads = parameters(input, &dense);
-        let phase = Phase { name: "gate", seconds: seconds.gate, reads: &reads, writes: &[chain.tokens[0]] };
-        self.compute(at, &name("gate"), &phase);
-        let input = self.exchange_tokens(at, name("dispatch"), chain.tokens);
-        let reads = parameters(input, &of_experts);
-        let phase =
-            Phase { name: "experts", seconds: seconds.experts, reads: &reads, writes: &[chain.results[0]] };
-        self.compute(at, &name("experts"), &phase);
-        let input = self.exchange_tokens(at, name("combine"), chain.results);
-        let reads = parameters(input, &dense);
-        let phase = Phase { name: "shared experts", seconds: seconds.mlp, reads: &reads, writes: &writes };
-        self.compute(at, &name("shared experts"), &phase);
+        self.phase(at, layer, "gate", seconds.gate, (input, &dense), &tokens[..1]);
+        let input = self.exchange_tokens(at, name("dispatch"), tokens);
+        self.phase(at, layer, "experts", seconds.experts, (input, &of_experts), &results[..1]);
+        let input = self.exchange_tokens(at, name("combine"), results);
+        self.phase(at, layer, "shared experts", seconds.mlp, (input, &dense), &partial[..1]);
         let output = self.gather_tokens(at, name("tokens all-gather"));
         self.leave(at, output);
     }
@@ -425,63 +424,29 @@ impl Iteration<'_> {
     fn backward(&mut self, at: At, layer: u32) {
         let [dense, of_experts] = self.parameters(at, layer);
         let seconds = self.seconds(layer, at.pass.kind);
-        let chain = self.chain(at);
-        let parameters = |input: Slot, of: &[Slot]| [&[input], of].concat();
-        let name = |what: &str| at.name(format_args!("L{layer} {what}"));
+        let Chain { partial, keys, tokens, results, output: mut input } = self.chain(at);
+        let name = |what: &str| at.of_layer(layer, what);
         let [of_dense, of_routed] = self.gradient_slots(at, layer);
         let with = |slot: Slot, more: Option<Slot>| [slot].into_iter().chain(more).collect::<Vec<_>>();
-        let mut input = chain.output;
         if self.has_experts(layer) {
-            let reads = parameters(input, &dense);
-            let phase = Phase {
-                name: "shared experts backward",
-                seconds: seconds.mlp,
-                reads: &reads,
-                writes: &[chain.tokens[0]],
-            };
-            self.compute(at, &name("shared experts backward"), &phase);
-            input = self.exchange_tokens(at, name("combine backward"), chain.tokens);
-            let (reads, writes) = (parameters(input, &of_experts), with(chain.results[0], of_routed));
-            let phase =
-                Phase { name: "experts backward", seconds: seconds.experts, reads: &reads, writes: &writes };
-            self.compute(at, &name("experts backward"), &phase);
-            input = self.exchange_tokens(at, name("dispatch backward"), chain.results);
-            let reads = parameters(input, &dense);
-            let phase = Phase {
-                name: "gate backward",
-                seconds: seconds.gate,
-                reads: &reads,
-                writes: &[chain.partial[0]],
-            };
-            self.compute(at, &name("gate backward"), &phase);
+            self.phase(at, layer, "shared experts backward", seconds.mlp, (input, &dense), &tokens[..1]);
+            input = self.exchange_tokens(at, name("combine backward"), tokens);
+            let writes = with(results[0], of_routed);
+            self.phase(at, layer, "experts backward", seconds.experts, (input, &of_experts), &writes);
+            input = self.exchange_tokens(at, name("dispatch backward"), results);
+            self.phase(at, layer, "gate backward", seconds.gate, (input, &dense), &partial[..1]);
             input = self.gather_tokens(at, name("tokens all-gather backward"));
         } else {
-            let reads = parameters(input, &dense);
-            let phase = Phase {
-                name: "mlp backward",
-                seconds: seconds.mlp,
-                reads: &reads,
-                writes: &[chain.partial[0]],
-            };
-            self.compute(at, &name("mlp backward"), &phase);
+            self.phase(at, layer, "mlp backward", seconds.mlp, (input, &dense), &partial[..1]);
             input = self.sum(at, name("mlp backward all-reduce"));
         }
-        let reads = parameters(input, &dense);
+        let last = with(partial[0], of_dense);
         let has_keys = self.parallel.cp > 1;
-        let writes = if has_keys { vec![chain.keys[0]] } else { with(chain.partial[0], of_dense) };
-        let phase =
-            Phase { name: "attention backward", seconds: seconds.attention, reads: &reads, writes: &writes };
-        self.compute(at, &name("attention backward"), &phase);
+        let writes = if has_keys { &keys[..1] } else { &last };
+        self.phase(at, layer, "attention backward", seconds.attention, (input, &dense), writes);
         if has_keys {
             self.scatter_keys(at, name("keys reduce-scatter"));
-            let (reads, writes) = (parameters(chain.keys[1], &dense), with(chain.partial[0], of_dense));
-            let phase = Phase {
-                name: "projection backward",
-                seconds: seconds.projection,
-                reads: &reads,
-                writes: &writes,
-            };
-            self.compute(at, &name("projection backward"), &phase);
+            self.phase(at, layer, "projection backward", seconds.projection, (keys[1], &dense), &last);
         }
         let output = self.sum(at, name("attention backward all-reduce"));
         self.leave(at, output);
@@ -493,7 +458,7 @@ impl Iteration<'_> {
         let Seconds { projection, attention, gate, mlp, experts } = self.seconds(layer, PassKind::Weights);
         let writes: Vec<Slot> = self.gradient_slots(at, layer).into_iter().flatten().collect();
         let seconds = projection + attention + gate + mlp + experts;
-        let name = at.name(format_args!("L{layer} weights backward"));
+        let name = at.of_layer(layer, "weights backward");
         let phase = Phase { name: "weights backward", seconds, reads: &[], writes: &writes };
         self.compute(at, &name, &phase);
         self.sum_gradients(at, layer);
@@ -511,8 +476,10 @@ impl Iteration<'_> {
             PassKind::Weights => ("head weights", 1.0),
         };
         if all_s > 0.0 {
+            // Gradients of weights are of what the pass before has left.
             let reads = [self.chain(at).output];
-            let phase = Phase { name, seconds: all_s * third / 3.0, reads: &reads, writes: &[] };
+            let reads = if at.pass.kind == PassKind::Weights { &reads[..0] } else { &reads };
+            let phase = Phase { name, seconds: all_s * third / 3.0, reads, writes: &[] };
             self.compute(at, &at.name(name), &phase);
         }
     }
@@ -599,12 +566,9 @@ impl Iteration<'_> {
             (0..self.pipeline.chunks).flat_map(|c| (0..self.parallel.pp).map(move |s| (c, s)))
         {
             let layers = self.parts[self.pipeline.part(stage, chunk) as usize].clone();
-            for (place, layer) in layers.enumerate() {
-                let kept = self.parameters.kept[chunk as usize][place];
-                let kept = kept.map(|gathered| gathered.map(|gathered| gathered.others));
-                let gathered = self.gather(stage, layer, &format!("S{stage} L{layer}"), kept);
-                let known = &mut self.parameters.kept[chunk as usize][place];
-                known.iter_mut().zip(gathered).for_each(|(known, new)| *known = new.or(*known));
+            for layer in layers {
+                let gathered = self.gather(stage, layer, &format!("S{stage} L{layer}"), [None; 2]);
+                self.parameters.kept.insert((stage, layer), gathered);
             }
             let made = std::mem::take(&mut self.made);
             self.push_in_turn(vec![made]);
@@ -647,10 +611,9 @@ impl Iteration<'_> {
     /// Buffers with the parameters of a layer, dense ones and those of experts. Where they are gathered for each pass, those of the next pass are, too.
     fn parameters(&mut self, at: At, layer: u32) -> [Vec<Slot>; 2] {
         let stage = at.stage as usize;
-        let place = (layer - self.parts[at.part as usize].start) as usize;
         let gathered = match self.parallel.sharded {
             Sharded::Nothing => [None; 2],
-            Sharded::Optimizer => self.parameters.kept[at.pass.chunk as usize][place],
+            Sharded::Optimizer => self.parameters.kept[&(at.stage, layer)],
             Sharded::Parameters => {
                 let index = self.parameters.used[stage];
                 self.parameters.used[stage] += 1;
@@ -711,14 +674,10 @@ impl Iteration<'_> {
             let sums = self.gradients.sums[at.pass.chunk as usize][place][index];
             let work = Work::of_call(self.gradient_dtype, [slot, sums], kind);
             self.call(name(call), work, (groups, "dp"), GRADIENTS, Channel::Background);
-            let left = match self.parallel.sharded {
-                Sharded::Nothing => values[index],
-                _ => values[index].div_ceil(groups.size().into()),
-            };
-            let summed = if groups.size() > 1 { sums } else { slot };
             if self.parallel.replicate > 1 && self.is_last(at) {
-                let name = name("replicas all-reduce");
-                self.gradients.of_replicas.push(ReplicaSum { at, name, values: left, summed });
+                let (name, values) = (name("replicas all-reduce"), self.values_left(values[index], groups));
+                let summed = if groups.size() > 1 { sums } else { slot };
+                self.gradients.of_replicas.push(ReplicaSum { at, name, values, summed });
             }
         }
     }
@@ -727,25 +686,8 @@ impl Iteration<'_> {
     /// has left is a compute phase, for which a pass would wait.
     fn sum_replicas(&mut self) {
         for ReplicaSum { at, name, values, summed } in std::mem::take(&mut self.gradients.of_replicas) {
-            let [input, output] = [0; 2].map(|_| self.builder.slot("shards of replicas"));
-            self.take_shards(at, &name, summed, input);
-            let bytes = values * self.gradient_dtype.width() as u64;
-            let work = Work::of_call(self.gradient_dtype, [input, output], CallKind::AllReduce { bytes });
-            self.call(
-                name,
-                work,
-                (self.parallel.of_replicas(at.stage), "dp"),
-                GRADIENTS,
-                Channel::Background,
-            );
+            self.sum_again(name, &[(at, summed)], self.parallel.of_replicas(at.stage), values);
         }
-        let made = std::mem::take(&mut self.made);
-        self.push_in_turn(vec![made]);
-    }
-
-    fn take_shards(&mut self, at: At, name: &str, summed: Slot, to: Slot) {
-        let phase = Phase { name: "shards", seconds: 0.0, reads: &[summed], writes: &[to] };
-        self.compute(at, &format!("{name} shards"), &phase);
     }
 
     /// Where each part is on two stages, sums what both have made of it.
@@ -753,40 +695,52 @@ impl Iteration<'_> {
         let last = self.pipeline.micro_batches_of_chunk() - 1;
         let twins = if self.has_twin() { self.pipeline.parts() } else { 0 };
         for part in 0..twins {
-            let layers = self.parts[part as usize].clone();
             let ends = [0, 1].map(|chunk| {
                 let (stage, chunk) = self.pipeline.holder(part, chunk);
                 At { stage, part, pass: Pass { kind: PassKind::Weights, micro_batch: last, chunk } }
             });
-            let groups = self.parallel.between(ends.map(|at| at.stage));
-            for (place, layer) in layers.enumerate() {
-                let (values, sharing) = (self.values_of_layer(layer), self.sharing(ends[0].stage));
-                for (index, what) in
-                    ["", " experts"].into_iter().enumerate().filter(|(index, _)| values[*index] > 0)
-                {
-                    let name = format!("P{part} L{layer}{what} twins all-reduce");
-                    for at in ends {
-                        let Gradients { of_layer, sums, .. } = &self.gradients;
-                        let summed = if sharing[index].size() > 1 { sums } else { of_layer };
-                        let summed = summed[at.pass.chunk as usize][place][index];
-                        self.take_shards(
-                            at,
-                            &format!("S{} {name}", at.stage),
-                            summed,
-                            self.gradients.shards[0],
-                        );
-                    }
-                    let shards =
-                        if self.parallel.sharded == Sharded::Nothing { 1 } else { sharing[index].size() };
-                    let bytes = values[index].div_ceil(shards.into()) * self.gradient_dtype.width() as u64;
-                    let [input, output] = self.gradients.shards;
-                    let work =
-                        Work::of_call(self.gradient_dtype, [input, output], CallKind::AllReduce { bytes });
-                    self.call(name, work, (groups, "dp"), GRADIENTS, Channel::Background);
+            let (groups, sharing) =
+                (self.parallel.between(ends.map(|at| at.stage)), self.sharing(ends[0].stage));
+            for (place, layer) in self.parts[part as usize].clone().enumerate() {
+                for (index, what) in ["", " experts"].into_iter().enumerate() {
+                    let values = self.values_of_layer(layer)[index];
+                    let Gradients { of_layer, sums, .. } = &self.gradients;
+                    let summed = if sharing[index].size() > 1 { sums } else { of_layer };
+                    let summed = ends.map(|at| (at, summed[at.pass.chunk as usize][place][index]));
+                    let values = self.values_left(values, sharing[index]);
+                    self.sum_again(
+                        format!("P{part} L{layer}{what} twins all-reduce"),
+                        &summed,
+                        groups,
+                        values,
+                    );
                 }
             }
         }
-        let made = std::mem::take(&mut self.made);
-        self.push_in_turn(vec![made]);
+    }
+
+    /// Values of a sum that a rank has when the ranks that share a layer have added up theirs.
+    fn values_left(&self, values: u64, sharing: Groups) -> u64 {
+        if self.parallel.sharded == Sharded::Nothing {
+            values
+        } else {
+            values.div_ceil(sharing.size().into())
+        }
+    }
+
+    /// Sums what calls have left, over the groups of its stages.
+    fn sum_again(&mut self, name: String, summed: &[(At, Slot)], groups: Groups, values: u64) {
+        if values > 0 {
+            let [input, output] = [0; 2].map(|_| self.builder.slot("shards of sums"));
+            for &(at, summed) in summed {
+                let phase = Phase { name: "shards", seconds: 0.0, reads: &[summed], writes: &[input] };
+                self.compute(at, &format!("{name} shards of S{}", at.stage), &phase);
+            }
+            let bytes = values * self.gradient_dtype.width() as u64;
+            let work = Work::of_call(self.gradient_dtype, [input, output], CallKind::AllReduce { bytes });
+            self.call(name, work, (groups, "dp"), GRADIENTS, Channel::Background);
+            let made = std::mem::take(&mut self.made);
+            self.push_in_turn(vec![made]);
+        }
     }
 }
