@@ -77,6 +77,18 @@ fn pipelines_have_the_bubbles_of_their_papers() {
     }
 }
 
+/// Passes wait for the first gather alone. Behind the last one are a Reduce-Scatter and the All-Reduces of two layers, of two steps each; those of the others are
+/// beside the backward pass. A step is a latency, half a millisecond.
+#[test]
+fn sums_over_replicas_hold_up_no_backward_pass() {
+    let scenario = pipeline(4, 1, 4, "")
+        .replace("pp = 4", "dp = { shard = 2, replicate = 2 }")
+        .replace("latency_inter = \"0 s\"", "latency_inter = \"500 us\"");
+    let (found, expected) = (iteration_ms(&ran(&scenario, &[])), 0.5 + 12.0 + 0.5 + 2.0 * 1.0);
+    // Sums take a microsecond.
+    assert!((found - expected).abs() <= 0.01, "{found} of {expected} ms");
+}
+
 /// Five dimensions on 16 ranks.
 const ALL: &str = r#"name = "all"
 [cluster]

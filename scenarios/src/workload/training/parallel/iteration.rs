@@ -122,8 +122,8 @@ struct Parameters {
 struct Gradients {
     of_layer: Vec<Vec<[Slot; 2]>>,
     sums: Vec<Vec<[Slot; 2]>>,
-    /// Sums that replicas have still to add up.
-    of_replicas: Vec<ReplicaSum>,
+    /// Sums that replicas have still to add up, by stage.
+    of_replicas: Vec<Vec<ReplicaSum>>,
 }
 
 /// Sums of a layer's gradients that are in one replica, behind the last pass that adds to them.
@@ -165,7 +165,8 @@ impl<'a> Iteration<'a> {
         };
         let (of_layer, sums) = (of_layers("gradients"), of_layers("sums"));
         let turns = [pair("parameters"), pair("expert parameters")];
-        let gradients = Gradients { of_layer, sums, of_replicas: Vec::new() };
+        let gradients =
+            Gradients { of_layer, sums, of_replicas: (0..parallel.pp).map(|_| Vec::new()).collect() };
         let stages = parallel.pp as usize;
         let parameters = Parameters {
             kept: HashMap::new(),
@@ -206,8 +207,11 @@ impl<'a> Iteration<'a> {
             }
             self.push_in_turn(all);
         }
-        self.sum_replicas();
+        let due: Vec<ReplicaSum> = self.gradients.of_replicas.iter_mut().flat_map(std::mem::take).collect();
+        self.sum_replicas(due);
         self.sum_twins();
+        let made = std::mem::take(&mut self.made);
+        self.push_in_turn(vec![made]);
     }
 
     /// Pushes a phase or call of each pass in turn, if several are carried out together: while one computes, the other moves something.
@@ -656,7 +660,10 @@ impl Iteration<'_> {
         self.pipeline.parts() < self.pipeline.stages * self.pipeline.chunks
     }
 
+    /// Sums the gradients of a layer over the ranks that share it, and then those of the layer before it over replicas: taking over what a call has left is a
+    /// compute phase, for which a pass waits, and by then the call has mostly ended.
     fn sum_gradients(&mut self, at: At, layer: u32) {
+        let due = std::mem::take(&mut self.gradients.of_replicas[at.stage as usize]);
         let slots = self.gradient_slots(at, layer);
         let (values, sharing) = (self.values_of_layer(layer), self.sharing(at.stage));
         for (index, what) in ["", " experts"].into_iter().enumerate() {
@@ -677,15 +684,15 @@ impl Iteration<'_> {
             if self.parallel.replicate > 1 && self.is_last(at) {
                 let (name, values) = (name("replicas all-reduce"), self.values_left(values[index], groups));
                 let summed = if groups.size() > 1 { sums } else { slot };
-                self.gradients.of_replicas.push(ReplicaSum { at, name, values, summed });
+                self.gradients.of_replicas[at.stage as usize].push(ReplicaSum { at, name, values, summed });
             }
         }
+        self.sum_replicas(due);
     }
 
-    /// Sums shards of sums once more, over replicas of all that share them. A stage does so behind all of its passes, because taking over what a call
-    /// has left is a compute phase, for which a pass would wait.
-    fn sum_replicas(&mut self) {
-        for ReplicaSum { at, name, values, summed } in std::mem::take(&mut self.gradients.of_replicas) {
+    /// Sums what calls have left once more, over replicas of the ranks that share a layer.
+    fn sum_replicas(&mut self, due: Vec<ReplicaSum>) {
+        for ReplicaSum { at, name, values, summed } in due {
             self.sum_again(name, &[(at, summed)], self.parallel.of_replicas(at.stage), values);
         }
     }
@@ -739,8 +746,6 @@ impl Iteration<'_> {
             let bytes = values * self.gradient_dtype.width() as u64;
             let work = Work::of_call(self.gradient_dtype, [input, output], CallKind::AllReduce { bytes });
             self.call(name, work, (groups, "dp"), GRADIENTS, Channel::Background);
-            let made = std::mem::take(&mut self.made);
-            self.push_in_turn(vec![made]);
         }
     }
 }
