@@ -98,7 +98,7 @@ def draw(found, path):
     import matplotlib
 
     matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "zipwire"
+    matplotlib.rcParams.update({"svg.hashsalt": "zipwire", "svg.fonttype": "none"})
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6))
