@@ -170,6 +170,13 @@ impl ProgramBuilder {
         self.program.ops.push(Op { id, segment: self.segment, kind, not_before_s, deps });
     }
 
+    /// Gives the ops of the segment, which is complete, to `change`, and the sizes that are maxima so far.
+    pub(crate) fn end(&mut self, mut change: impl FnMut(&mut [Op], &[Maximum])) {
+        let Self { program, segment, .. } = self;
+        let first = program.ops.iter().rposition(|op| op.segment != *segment).map_or(0, |last| last + 1);
+        change(&mut program.ops[first..], &program.maxima);
+    }
+
     /// The finished program.
     pub fn finish(self) -> Program {
         self.program

@@ -5,13 +5,13 @@
 //! Ops and what they wait for stay as they are.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use zipwire_cluster::{FoldedLinks, LinkId, Symmetry, Topology};
 
-use crate::plan::{Block, Chunk, Content, Exchange, Local, Op, OpKind, Program, Transfer};
+use crate::plan::{Block, Chunk, Content, Exchange, Local, Op, OpKind, Transfer};
 use crate::symmetry::content;
-use crate::{Rank, SegmentId};
+use crate::Rank;
 
 /// Network of the ranks that stand for others.
 pub(crate) struct Ways<'a> {
@@ -37,6 +37,11 @@ impl<'a> Ways<'a> {
         Self { topology, links, symmetry, classes: RefCell::default(), known: RefCell::default() }
     }
 
+    /// Forgets pairs of ranks: those of another rank come.
+    pub(crate) fn begin(&self) {
+        self.known.borrow_mut().clear();
+    }
+
     fn class(&self, src: Rank, dst: Rank) -> (Class, (Rank, Rank)) {
         *self.known.borrow_mut().entry((src, dst)).or_insert_with(|| {
             let pair = self.symmetry.pair(src, dst);
@@ -49,33 +54,25 @@ impl<'a> Ways<'a> {
         })
     }
 
-    /// Lets one transfer or block of a program stand for those that are like it, where all that a segment moves goes straight from its origin and is open at once.
-    pub(crate) fn merge(&self, program: &mut Program) {
-        let rank = program.rank;
-        self.known.borrow_mut().clear();
-        let mut merges: HashMap<SegmentId, bool> = HashMap::new();
-        for op in &program.ops {
-            if let OpKind::Exchange(exchange) = &op.kind {
-                *merges.entry(op.segment).or_insert(true) &= is_straight(rank, exchange);
-            }
-        }
-        // A maximum is one of all sizes.
-        if !program.maxima.is_empty() {
+    /// Lets one transfer or block of a segment of a rank's program stand for those that are like it, if all that the segment moves goes straight from its
+    /// origin and is open at once.
+    pub(crate) fn merge(&self, rank: Rank, ops: &mut [Op]) {
+        let exchanges = || {
+            ops.iter().filter_map(|op| if let OpKind::Exchange(exchange) = &op.kind { Some(exchange) } else { None })
+        };
+        if !exchanges().all(|exchange| is_straight(rank, exchange)) {
             return;
         }
         // A size says nothing of what it is the size of.
-        let mut lens: HashMap<(SegmentId, Chunk), Lens> = HashMap::new();
-        let sizes = |op: &Op| matches!(&op.kind, OpKind::Exchange(exchange) if exchange.sends.iter().chain(&exchange.receives).any(is_size));
-        let have_sizes: HashSet<SegmentId> =
-            program.ops.iter().filter(|op| sizes(op)).map(|op| op.segment).collect();
-        for op in program.ops.iter().filter(|op| have_sizes.contains(&op.segment)) {
-            let blocks = op.kind.batch().into_iter().flat_map(|batch| &batch.blocks);
-            lens.extend(blocks.map(|block| ((op.segment, block.chunk), lens_of(block))));
-        }
-        for op in program.ops.iter_mut().filter(|op| merges.get(&op.segment) == Some(&true)) {
+        let is_size = |end: &Transfer| matches!(end.content, Content::Size(_));
+        let has_sizes = exchanges().any(|exchange| exchange.sends.iter().chain(&exchange.receives).any(is_size));
+        let blocks = || ops.iter().flat_map(|op| op.kind.batch().into_iter().flat_map(|batch| &batch.blocks));
+        let lens: HashMap<Chunk, Lens> =
+            if has_sizes { blocks().map(|block| (block.chunk, lens_of(block))).collect() } else { HashMap::new() };
+        let lens = |chunk| lens.get(&chunk).copied();
+        for op in ops {
             match &mut op.kind {
                 OpKind::Exchange(exchange) => {
-                    let lens = |chunk| lens.get(&(op.segment, chunk)).copied();
                     self.merge_transfers(&mut exchange.sends, lens, |peer| (rank, peer));
                     self.merge_transfers(&mut exchange.receives, lens, |peer| (peer, rank));
                 }
@@ -139,10 +136,6 @@ fn is_straight(rank: Rank, exchange: &Exchange) -> bool {
         && !order.reorders()
         && sends.iter().all(|send| is_between(&send.chunk, rank, send.peer))
         && receives.iter().all(|receive| is_between(&receive.chunk, receive.peer, rank))
-}
-
-fn is_size(transfer: &Transfer) -> bool {
-    matches!(transfer.content, Content::Size(_))
 }
 
 /// Whether a chunk is of one rank and for another, or for all.

@@ -84,21 +84,8 @@ impl Program {
     }
 
     /// Bytes of values that the rank gets.
-    pub(crate) fn bytes_delivered(&self) -> u64 {
-        let delivered = |kind: &OpKind| match kind {
-            OpKind::Library(library) => library.bytes_delivered(),
-            kind => kind.delivered(self.rank).iter().map(|(_, region)| region.len).sum(),
-        };
-        self.ops.iter().map(|op| delivered(&op.kind)).sum()
-    }
-
-    /// Bytes of sums that the rank makes or gets.
-    pub(crate) fn bytes_reduced(&self) -> u64 {
-        let reduced = |kind: &OpKind| match kind {
-            OpKind::Library(library) => library.bytes_reduced(),
-            kind => kind.values().sums.iter().map(|(_, region)| region.len).sum(),
-        };
-        self.ops.iter().map(|op| reduced(&op.kind)).sum()
+    fn bytes_delivered(&self) -> u64 {
+        bytes_delivered(&self.ops, self.rank)
     }
 
     /// The values that the rank gets from others, and where, whether by a decoder, by a transfer, or put together from what
@@ -106,6 +93,24 @@ impl Program {
     pub fn delivered(&self) -> impl Iterator<Item = (Chunk, Region)> + '_ {
         self.ops.iter().flat_map(|op| op.kind.delivered(self.rank))
     }
+}
+
+/// Bytes of values that a rank gets by some of its ops.
+pub(crate) fn bytes_delivered(ops: &[Op], rank: Rank) -> u64 {
+    let delivered = |kind: &OpKind| match kind {
+        OpKind::Library(library) => library.bytes_delivered(),
+        kind => kind.delivered(rank).iter().map(|(_, region)| region.len).sum(),
+    };
+    ops.iter().map(|op| delivered(&op.kind)).sum()
+}
+
+/// Bytes of sums that a rank makes or gets by some of its ops.
+pub(crate) fn bytes_reduced(ops: &[Op]) -> u64 {
+    let reduced = |kind: &OpKind| match kind {
+        OpKind::Library(library) => library.bytes_reduced(),
+        kind => kind.values().sums.iter().map(|(_, region)| region.len).sum(),
+    };
+    ops.iter().map(|op| reduced(&op.kind)).sum()
 }
 
 /// One call that an executor issues.
@@ -385,7 +390,7 @@ impl Plan {
 
     /// Bytes of sums that all ranks compute in one iteration.
     pub fn bytes_reduced(&self) -> u64 {
-        let of_members = || self.programs.iter().map(|program| program.bytes_reduced()).sum();
+        let of_members = || self.programs.iter().map(|program| bytes_reduced(&program.ops)).sum();
         self.of_all(self.merged.map_or_else(of_members, |bytes| bytes.reduced))
     }
 }

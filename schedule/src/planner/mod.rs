@@ -8,6 +8,7 @@ mod broadcast;
 mod call;
 mod dedup;
 mod flows;
+mod folded;
 mod frames;
 mod protocols;
 mod reduction;
@@ -15,7 +16,6 @@ mod reduction;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use zipwire_cluster::Topology;
 use zipwire_codec::{CHUNK_ALIGN, Codec, DType, Layout, Spec};
 
 use self::call::{Buffers, Call, Phase};
@@ -24,18 +24,16 @@ use self::flows::FlowsByRank;
 use self::frames::{FrameBuffers, Frames, Scratch, Shape};
 use self::reduction::Operands;
 use crate::builder::ProgramBuilder;
-use crate::merge::Ways;
 use crate::plan::{
-    Batch, Compute, Lens, Library, Local, MergedBytes, OpKind, Plan, PlanSize, Program, Reduce, Region,
+    Batch, Compute, Lens, Library, Local, Maximum, Op, OpKind, Plan, PlanSize, Program, Reduce, Region,
 };
 use crate::rank_order::Members;
-use crate::validate::{Deliveries, check_program};
 use crate::{
     Algorithm, BufferId, CallKind, Job, Order, Protocol, Rank, Segment, SegmentId, Slot, Symmetry, Work,
-    symmetry,
 };
 
 pub use self::call::part_count;
+pub use self::folded::plan_folded;
 pub(crate) use self::call::{PART_ALIGN, range};
 
 /// Plans a job, all of whose collectives travel alike. The plan is valid by construction; `Plan::validate` proves it.
@@ -58,54 +56,6 @@ pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
     let planner = Planner::new(job, choices);
     let programs = (0..job.rank_count).map(|rank| Arc::new(planner.program(Rank(rank))));
     planner.plan(Symmetry::none(job.rank_count), programs.collect())
-}
-
-/// [`plan_each`] with programs of the ranks that stand for others under the first of some symmetries under which ranks are alike, as far as a few of them
-/// show: in what they contribute and get, and in their programs. `None` if they are alike under none, or `goes_on`, which is asked after each program with
-/// the size so far, says no. With a topology, one transfer stands for those that are like it, and programs are checked before: for simulations.
-///
-/// # Panics
-/// In the same cases as [`plan_each`], and if a symmetry is one of another number of ranks.
-pub fn plan_folded(
-    job: &Job,
-    choices: &[&Choice],
-    symmetries: &[Symmetry],
-    topology: Option<&Topology>,
-    mut goes_on: impl FnMut(&PlanSize) -> bool,
-) -> Option<Plan> {
-    if choices.iter().any(|choice| choice.order.reorders()) {
-        return None;
-    }
-    let planner = Planner::new(job, choices);
-    let deliveries = topology.map(|_| Deliveries::new(job));
-    let alike = symmetries.iter().filter(|symmetry| job.is_alike(symmetry));
-    alike.copied().find_map(|symmetry| {
-        let ways = topology.map(|topology| Ways::new(topology, symmetry));
-        let samples = symmetry.samples();
-        let (mut size, mut merged) = (PlanSize::default(), MergedBytes::default());
-        let mut programs = Vec::new();
-        for (place, member) in symmetry.each_member().enumerate() {
-            let mut program = planner.program(member);
-            let mut images = samples.iter().filter(|rank| symmetry.member(**rank) == member);
-            if !images.all(|&rank| symmetry::is_image(&planner.program(rank), &program, &symmetry)) {
-                return None;
-            }
-            if let (Some(ways), deliveries @ Some(_)) = (&ways, &deliveries) {
-                // What is wrong with a plan is told by the whole one.
-                check_program(place, &program, &symmetry, deliveries.as_ref()).ok()?;
-                merged.delivered += program.bytes_delivered();
-                merged.reduced += program.bytes_reduced();
-                ways.merge(&mut program);
-            }
-            program.ops.iter().for_each(|op| size.add(&op.kind));
-            if !goes_on(&size) {
-                return None;
-            }
-            programs.push(Arc::new(program));
-        }
-        let plan = planner.plan(symmetry, programs);
-        Some(Plan { merged: ways.map(|_| merged), ..plan })
-    })
 }
 
 struct Planner<'a> {
@@ -140,8 +90,13 @@ impl Planner<'_> {
     }
 
     fn program(&self, rank: Rank) -> Program {
+        self.program_with(rank, |_, _| {})
+    }
+
+    /// The program of a rank of which the ops of each segment, once they have their dependencies, are given to `change`, with the sizes that are maxima so far.
+    fn program_with(&self, rank: Rank, change: impl FnMut(&mut [Op], &[Maximum])) -> Program {
         let mut builder = ProgramBuilder::new(rank);
-        self.build_program(&mut builder);
+        self.build_program(&mut builder, change);
         builder.finish()
     }
 }
@@ -247,7 +202,7 @@ impl<'a> Planner<'a> {
         Self { job, choices, spec, codec: spec.map(Spec::codec), flows, lens, exclusive }
     }
 
-    fn build_program(&self, builder: &mut ProgramBuilder) {
+    fn build_program(&self, builder: &mut ProgramBuilder, mut change: impl FnMut(&mut [Op], &[Maximum])) {
         let Self { job, choices, .. } = self;
         let slots: Vec<BufferId> = job.slots.iter().map(|name| builder.buffer(*name)).collect();
         let (mut main, mut background) = (Scratch::new(false), Scratch::new(true));
@@ -279,6 +234,7 @@ impl<'a> Planner<'a> {
                         Planned::Library(library) => builder.push(OpKind::Library(library)),
                     }
                 }
+                builder.end(&mut change);
                 continue;
             }
             match &segment.work {
@@ -290,6 +246,7 @@ impl<'a> Planner<'a> {
                 }
                 Work::Call { .. } => unreachable!("every collective is laid out"),
             }
+            builder.end(&mut change);
         }
     }
 
@@ -346,7 +303,7 @@ impl PlanSize {
         let mut size = Self::default();
         for rank in (0..job.rank_count).map(Rank) {
             let mut builder = ProgramBuilder::counting(rank, size);
-            planner.build_program(&mut builder);
+            planner.build_program(&mut builder, |_, _| {});
             size = builder.counted();
             if !goes_on(&size) {
                 break;
