@@ -9,9 +9,9 @@ use std::collections::HashMap;
 
 use zipwire_cluster::{FoldedLinks, LinkId, Symmetry, Topology};
 
+use crate::Rank;
 use crate::plan::{Block, Chunk, Content, Exchange, Local, Op, OpKind, Transfer};
 use crate::symmetry::content;
-use crate::Rank;
 
 /// Network of the ranks that stand for others.
 pub(crate) struct Ways<'a> {
@@ -19,7 +19,7 @@ pub(crate) struct Ways<'a> {
     links: FoldedLinks,
     symmetry: Symmetry,
     classes: RefCell<HashMap<Way, Class>>,
-    known: RefCell<Known>,
+    known: RefCell<[Known; 2]>,
 }
 
 /// Members that stand for a pair's ends, the links between them, and the bits of the latency.
@@ -28,8 +28,8 @@ type Way = (Rank, Rank, Vec<LinkId>, u64);
 /// Number of a class of pairs of ranks: of equal ones the same ranks stand for the ends, and the ways cross the same links with the same latency.
 type Class = u32;
 
-/// A pair of ranks as that which stands for it, and its class.
-type Known = HashMap<(Rank, Rank), (Class, (Rank, Rank))>;
+/// Pairs of one rank and each other one, by the other one: the pair that stands for it, and its class.
+type Known = Vec<Option<(Class, (Rank, Rank))>>;
 
 impl<'a> Ways<'a> {
     pub(crate) fn new(topology: &'a Topology, symmetry: Symmetry) -> Self {
@@ -37,13 +37,18 @@ impl<'a> Ways<'a> {
         Self { topology, links, symmetry, classes: RefCell::default(), known: RefCell::default() }
     }
 
-    /// Forgets pairs of ranks: those of another rank come.
+    /// Begins with the transfers of another rank.
     pub(crate) fn begin(&self) {
-        self.known.borrow_mut().clear();
+        self.known.borrow_mut().iter_mut().for_each(Vec::clear);
     }
 
-    fn class(&self, src: Rank, dst: Rank) -> (Class, (Rank, Rank)) {
-        *self.known.borrow_mut().entry((src, dst)).or_insert_with(|| {
+    /// Class of the pairs of the rank that was begun with and another one, to which it sends or from which it receives.
+    fn class(&self, (src, dst): (Rank, Rank), other: Rank) -> (Class, (Rank, Rank)) {
+        let known = &mut self.known.borrow_mut()[usize::from(other == dst)];
+        if known.len() <= other.index() {
+            known.resize(other.index() + 1, None);
+        }
+        *known[other.index()].get_or_insert_with(|| {
             let pair = self.symmetry.pair(src, dst);
             let route = self.topology.route(pair.0, pair.1);
             let links: Vec<LinkId> = route.links().iter().map(|&link| self.links.place(link)).collect();
@@ -58,17 +63,23 @@ impl<'a> Ways<'a> {
     /// origin and is open at once.
     pub(crate) fn merge(&self, rank: Rank, ops: &mut [Op]) {
         let exchanges = || {
-            ops.iter().filter_map(|op| if let OpKind::Exchange(exchange) = &op.kind { Some(exchange) } else { None })
+            ops.iter().filter_map(|op| {
+                if let OpKind::Exchange(exchange) = &op.kind { Some(exchange) } else { None }
+            })
         };
         if !exchanges().all(|exchange| is_straight(rank, exchange)) {
             return;
         }
         // A size says nothing of what it is the size of.
         let is_size = |end: &Transfer| matches!(end.content, Content::Size(_));
-        let has_sizes = exchanges().any(|exchange| exchange.sends.iter().chain(&exchange.receives).any(is_size));
+        let has_sizes =
+            exchanges().any(|exchange| exchange.sends.iter().chain(&exchange.receives).any(is_size));
         let blocks = || ops.iter().flat_map(|op| op.kind.batch().into_iter().flat_map(|batch| &batch.blocks));
-        let lens: HashMap<Chunk, Lens> =
-            if has_sizes { blocks().map(|block| (block.chunk, lens_of(block))).collect() } else { HashMap::new() };
+        let lens: HashMap<Chunk, Lens> = if has_sizes {
+            blocks().map(|block| (block.chunk, lens_of(block))).collect()
+        } else {
+            HashMap::new()
+        };
         let lens = |chunk| lens.get(&chunk).copied();
         for op in ops {
             match &mut op.kind {
@@ -77,10 +88,16 @@ impl<'a> Ways<'a> {
                     self.merge_transfers(&mut exchange.receives, lens, |peer| (peer, rank));
                 }
                 OpKind::Local(Local::Split(batch) | Local::Encode(batch)) => {
-                    self.merge_blocks(&mut batch.blocks, |block| Some((rank, block.chunk.destination?)));
+                    self.merge_blocks(&mut batch.blocks, |block| {
+                        let destination = block.chunk.destination?;
+                        Some(((rank, destination), destination))
+                    });
                 }
                 OpKind::Local(Local::Decode(batch)) => {
-                    self.merge_blocks(&mut batch.blocks, |block| Some((block.chunk.origin, rank)));
+                    self.merge_blocks(&mut batch.blocks, |block| {
+                        let origin = block.chunk.origin;
+                        Some(((origin, rank), origin))
+                    });
                 }
                 OpKind::Local(_) | OpKind::Compute(_) | OpKind::Library(_) => {}
             }
@@ -94,25 +111,25 @@ impl<'a> Ways<'a> {
         ends: impl Fn(Rank) -> (Rank, Rank),
     ) {
         let class = |transfer: &Transfer| {
-            let (src, dst) = ends(transfer.peer);
             let moved = (content(transfer.content), lens(transfer.chunk));
             // Their numbers may differ: both ends keep the pair that stands for all, and with it its number.
             let rest = (moved, transfer.chunk.part, transfer.not_before_s.to_bits());
-            let (class, pair) = self.class(src, dst);
+            let (class, pair) = self.class(ends(transfer.peer), transfer.peer);
             ((class, rest), pair)
         };
         merge(transfers, class, |transfer| &mut transfer.times);
     }
 
-    fn merge_blocks(&self, blocks: &mut Vec<Block>, ends: impl Fn(&Block) -> Option<(Rank, Rank)>) {
+    /// `ends` of a block are the ranks of whose values it is and to which it goes, and the one of them whose program this is not.
+    fn merge_blocks(&self, blocks: &mut Vec<Block>, ends: impl Fn(&Block) -> Option<((Rank, Rank), Rank)>) {
         if blocks.iter().any(|block| ends(block).is_none()) {
             // Each of them is for all.
             return;
         }
         let class = |block: &Block| {
-            let (src, dst) = ends(block).unwrap_or_default();
             let rest = (lens_of(block), block.chunk.part);
-            let (class, pair) = self.class(src, dst);
+            let (ends, other) = ends(block).unwrap_or_default();
+            let (class, pair) = self.class(ends, other);
             ((class, rest), pair)
         };
         merge(blocks, class, |block| &mut block.times);

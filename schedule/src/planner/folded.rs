@@ -102,7 +102,9 @@ fn are_like(one: &Segment, other: &Segment) -> bool {
             (
                 Work::Compute { phase, reads, writes },
                 Work::Compute { phase: other_phase, reads: other_reads, writes: other_writes },
-            ) => phase == other_phase && (reads.len(), writes.len()) == (other_reads.len(), other_writes.len()),
+            ) => {
+                phase == other_phase && (reads.len(), writes.len()) == (other_reads.len(), other_writes.len())
+            }
             (Work::Call { dtype, kind, .. }, Work::Call { dtype: other_dtype, kind: other_kind, .. }) => {
                 dtype == other_dtype && are_calls_like(kind, other_kind)
             }

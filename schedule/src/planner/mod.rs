@@ -33,8 +33,8 @@ use crate::{
 };
 
 pub use self::call::part_count;
-pub use self::folded::plan_folded;
 pub(crate) use self::call::{PART_ALIGN, range};
+pub use self::folded::plan_folded;
 
 /// Plans a job, all of whose collectives travel alike. The plan is valid by construction; `Plan::validate` proves it.
 ///
@@ -422,12 +422,13 @@ fn lay_out(
 /// The slots that a compute phase must claim to be one that no collective of the main channel overlaps: all but those that
 /// only collectives of the background channel use.
 fn exclusive_slots(job: &Job) -> Vec<bool> {
-    let is_used = |slot: Slot, background: bool| {
-        let mut segments = job.segments.iter().filter(|s| s.channel.is_background() == background);
-        segments.any(|segment| segment.work.slots().is_some_and(|slots| slots.contains(&slot)))
-    };
-    let slots = (0..).map(Slot).take(job.slots.len());
-    slots.map(|slot| is_used(slot, false) || !is_used(slot, true)).collect()
+    let mut used = vec![[false; 2]; job.slots.len()];
+    for segment in &job.segments {
+        for slot in segment.work.slots().into_iter().flatten() {
+            used[slot.index()][usize::from(segment.channel.is_background())] = true;
+        }
+    }
+    used.into_iter().map(|[main, background]| main || !background).collect()
 }
 
 /// A phase that claims every slot of the main channel is one that no collective there overlaps: it claims the scratch memory, too.
