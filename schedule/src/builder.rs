@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use zipwire_cluster::Group;
 
@@ -27,8 +28,8 @@ pub struct ProgramBuilder {
     numbers: Numbers,
     /// The ranks that take part in what is pushed; `None` if these are all.
     group: Option<Group>,
-    /// Running count of the pushed ops, if they are only counted and not kept.
-    counted: Option<PlanSize>,
+    /// Running count of the pushed ops and how often those of each segment count, if they are only counted and not kept.
+    counted: Option<(PlanSize, Arc<[u64]>)>,
 }
 
 impl ProgramBuilder {
@@ -37,13 +38,13 @@ impl ProgramBuilder {
         Self { program: Program { rank, ..Program::default() }, ..Self::default() }
     }
 
-    /// Adds what is pushed to a size, and keeps nothing of it.
-    pub(crate) fn counting(rank: Rank, size: PlanSize) -> Self {
-        Self { counted: Some(size), ..Self::new(rank) }
+    /// Adds what is pushed to a size, for each segment so many times, and keeps nothing of it.
+    pub(crate) fn counting(rank: Rank, size: PlanSize, times: Arc<[u64]>) -> Self {
+        Self { counted: Some((size, times)), ..Self::new(rank) }
     }
 
     pub(crate) fn counted(&self) -> PlanSize {
-        self.counted.unwrap_or_default()
+        self.counted.as_ref().map_or_else(PlanSize::default, |(size, _)| *size)
     }
 
     /// The rank whose program is built: by its position in the group of what is pushed, as all ranks of what is pushed.
@@ -146,8 +147,8 @@ impl ProgramBuilder {
         if kind.is_idle() {
             return;
         }
-        if let Some(size) = &mut self.counted {
-            return size.add(&kind);
+        if let Some((size, times)) = &mut self.counted {
+            return size.add(&kind, times[self.segment.index()]);
         }
         if let Some(group) = &self.group {
             kind = kind.within(group);

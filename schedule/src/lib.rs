@@ -37,7 +37,7 @@ pub use ids::{BufferId, Channel, FlowChannel, Lane, OpId, SegmentId, SizeId, Sta
 pub use job::{CallKind, Durations, Flow, Job, Pace, Segment, Slot, Work};
 pub use machine::{Capabilities, Machine, Readiness, TransferOrder};
 pub use plan::{Plan, PlanError, PlanSize};
-pub use planner::{Choice, Selection, SumType, part_count, plan, plan_each, plan_folded};
+pub use planner::{Choice, Selection, SumType, folding, part_count, plan, plan_each, plan_folded};
 pub use policy::{Order, Protocol, Window};
 pub use rank_order::RankRange;
 pub use sum::Sum;

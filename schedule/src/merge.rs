@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use zipwire_cluster::{FoldedLinks, LinkId, Symmetry, Topology};
 
 use crate::Rank;
-use crate::plan::{Block, Chunk, Content, Exchange, Local, Op, OpKind, Transfer};
+use crate::plan::{Block, Chunk, Content, Exchange, Local, Maximum, Op, OpKind, Transfer};
 use crate::symmetry::content;
 
 /// Network of the ranks that stand for others.
@@ -19,7 +19,7 @@ pub(crate) struct Ways<'a> {
     links: FoldedLinks,
     symmetry: Symmetry,
     classes: RefCell<HashMap<Way, Class>>,
-    known: RefCell<[Known; 2]>,
+    known: RefCell<(Rank, [Known; 2])>,
 }
 
 /// Members that stand for a pair's ends, the links between them, and the bits of the latency.
@@ -37,14 +37,15 @@ impl<'a> Ways<'a> {
         Self { topology, links, symmetry, classes: RefCell::default(), known: RefCell::default() }
     }
 
-    /// Begins with the transfers of another rank.
-    pub(crate) fn begin(&self) {
-        self.known.borrow_mut().iter_mut().for_each(Vec::clear);
-    }
-
-    /// Class of the pairs of the rank that was begun with and another one, to which it sends or from which it receives.
+    /// Class of the pairs that a rank makes with another one, to which it sends or from which it receives: fast while the rank is the same.
     fn class(&self, (src, dst): (Rank, Rank), other: Rank) -> (Class, (Rank, Rank)) {
-        let known = &mut self.known.borrow_mut()[usize::from(other == dst)];
+        let (own, known) = &mut *self.known.borrow_mut();
+        let rank = if other == dst { src } else { dst };
+        if *own != rank {
+            *own = rank;
+            known.iter_mut().for_each(Vec::clear);
+        }
+        let known = &mut known[usize::from(other == dst)];
         if known.len() <= other.index() {
             known.resize(other.index() + 1, None);
         }
@@ -60,14 +61,14 @@ impl<'a> Ways<'a> {
     }
 
     /// Lets one transfer or block of a segment of a rank's program stand for those that are like it, if all that the segment moves goes straight from its
-    /// origin and is open at once.
-    pub(crate) fn merge(&self, rank: Rank, ops: &mut [Op]) {
+    /// origin and is open at once. A maximum is one of all sizes, so where there are some, nothing is merged.
+    pub(crate) fn merge(&self, rank: Rank, ops: &mut [Op], maxima: &[Maximum]) {
         let exchanges = || {
             ops.iter().filter_map(|op| {
                 if let OpKind::Exchange(exchange) = &op.kind { Some(exchange) } else { None }
             })
         };
-        if !exchanges().all(|exchange| is_straight(rank, exchange)) {
+        if !maxima.is_empty() || !exchanges().all(|exchange| is_straight(rank, exchange)) {
             return;
         }
         // A size says nothing of what it is the size of.

@@ -413,7 +413,7 @@ impl PlanSize {
     /// Size of a plan.
     pub fn of(plan: &Plan) -> Self {
         let mut size = Self::default();
-        plan.programs.iter().flat_map(|program| &program.ops).for_each(|op| size.add(&op.kind));
+        plan.programs.iter().flat_map(|program| &program.ops).for_each(|op| size.add(&op.kind, 1));
         size
     }
 
@@ -424,22 +424,23 @@ impl PlanSize {
             + self.shares * size_of::<Share>() as u64
     }
 
-    pub(crate) fn add(&mut self, kind: &OpKind) {
-        self.spans += 1;
+    /// Adds an op that is there so many times.
+    pub(crate) fn add(&mut self, kind: &OpKind, times: u64) {
+        self.spans += times;
         match kind {
             OpKind::Exchange(exchange) => {
                 let ends = exchange.sends.iter().chain(&exchange.receives);
-                self.ends += ends.clone().count() as u64;
+                self.ends += times * ends.clone().count() as u64;
                 // What slots could not hold moves only if there is any.
                 let moves = ends.filter(|end| !matches!(end.content, Content::Overflow { .. }));
-                self.spans += moves.count() as u64;
+                self.spans += times * moves.count() as u64;
             }
             OpKind::Library(library) => {
-                self.shares += (library.inputs.entries() + library.outputs.entries()) as u64;
-                self.spans += 2;
+                self.shares += times * (library.inputs.entries() + library.outputs.entries()) as u64;
+                self.spans += times * 2;
             }
             OpKind::Local(local) => {
-                self.blocks += local.batch().map_or(0, |batch| batch.blocks.len() as u64);
+                self.blocks += times * local.batch().map_or(0, |batch| batch.blocks.len() as u64);
             }
             OpKind::Compute(_) => {}
         }

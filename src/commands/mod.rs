@@ -15,6 +15,7 @@ pub(crate) mod ranks;
 pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod scenario;
+mod scenario_check;
 pub(crate) mod store;
 pub(crate) mod validate;
 

@@ -54,18 +54,21 @@ impl Planned {
             return Err(ExecuteError::Cancelled);
         }
         let name = &variant.name;
-        let (plan, own_job) = match folded {
-            Some(Folded { plan, job }) => (plan, Some(job)),
-            None => {
-                (tracing::info_span!("plan", variant = %name).in_scope(|| plan(experiment, variant)), None)
-            }
+        let plan = {
+            let _span = tracing::info_span!("plan", variant = %name).entered();
+            let goes_on = || !cancel.is_cancelled();
+            let topology = &experiment.topology;
+            folded
+                .as_ref()
+                .map_or_else(|| Some(plan(experiment, variant)), |folded| folded.plan(topology, goes_on))
         };
+        let plan = plan.ok_or(ExecuteError::Cancelled)?;
         let mut is_evened = false;
         let digest = match &experiment.work {
             ExperimentWork::Serving(serving) => serving::digest(experiment, serving, variant),
             ExperimentWork::Iterations(iterations) => {
                 let _span = tracing::info_span!("check plan", variant = %name).entered();
-                let job = own_job.as_ref().unwrap_or(&iterations.job);
+                let job = folded.as_ref().map_or(&iterations.job, |folded| &folded.job);
                 is_evened = *job != iterations.job;
                 let checked = plan.validate_while(job, &|| !cancel.is_cancelled());
                 match checked.map_err(|error| ExecuteError::Plan(name.clone(), error))? {
@@ -200,7 +203,10 @@ impl<'a> Prepared<'a> {
         is_run: bool,
         cancel: &Cancel,
     ) -> Result<Self, ExecuteError> {
-        let (plan_bytes, folded) = check_memory(experiment, &shared, is_run, cancel)?;
+        let folding = shared.folds.then_some(cancel);
+        let (footprint, folded) = Footprint::of(experiment, folding, is_run, shared.memory);
+        footprint.check(experiment.variants.len(), shared.memory)?;
+        let plan_bytes = footprint.plans;
         let prepare = |(variant, folded)| Planned::new(experiment, variant, folded, cancel);
         let variants = experiment.variants.iter().zip(folded);
         let planned = variants.map(prepare).collect::<Result<_, ExecuteError>>()?;
@@ -333,23 +339,6 @@ impl<'a> Prepared<'a> {
         }
         ExecuteError::Run(self.experiment.variants[index].name.clone(), executor.name(), failure)
     }
-}
-
-/// Refuses what does not fit into memory; bytes of the plans, and those that are made already because some ranks stand for all.
-fn check_memory(
-    experiment: &Experiment,
-    shared: &Shared,
-    is_run: bool,
-    cancel: &Cancel,
-) -> Result<(u64, Vec<Option<Folded>>), ExecuteError> {
-    let limit = shared.memory;
-    let (footprint, folded) = Footprint::of(experiment, shared.folds.then_some(cancel), is_run, limit);
-    if limit.allows(footprint.bytes()) {
-        return Ok((footprint.plans, folded));
-    }
-    let Footprint { plans, check, timeline } = footprint;
-    let variants = experiment.variants.len();
-    Err(ExecuteError::TooLarge { variants, plans, check, timeline, limit: limit.to_string() })
 }
 
 /// Refuses `cluster.start = "barrier"` on real ranks: their transfers start when both ends are there.

@@ -1,51 +1,115 @@
-//! Plans in which some ranks stand for all, because ranks of a large job are alike and stay so.
+//! Variants in which some ranks stand for all, because ranks of a large job are alike and stay so.
 
-use zipwire_cluster::{NetworkModel, TransferStart};
+use std::fmt;
+
+use zipwire_cluster::{NetworkModel, Topology, TransferStart};
 use zipwire_scenarios::{CodecChoice, Experiment, Variant};
-use zipwire_schedule::{Job, Plan, PlanSize, Symmetry, plan_folded};
+use zipwire_schedule::{Choice, Job, Plan, PlanSize, Symmetry, folding, plan_folded};
 
 use crate::choices::choices;
 
 /// Ranks up to which a job is planned and simulated whole, and its timeline has all of them.
 const WHOLE_RANKS: u32 = 64;
 
-/// The plan of a variant with the programs of those ranks only that stand for others.
+/// A variant that is planned and simulated with the programs of those ranks only that stand for others.
 #[derive(Debug)]
 pub(crate) struct Folded {
-    pub(crate) plan: Plan,
-    /// The job that it is the plan of.
+    /// The job that is planned.
     pub(crate) job: Job,
+    choices: Vec<Choice>,
+    pub(crate) symmetry: Symmetry,
 }
 
 impl Folded {
-    /// `None` if ranks are not alike, or few, or it is not known that they stay so: then all of them are planned. `goes_on` is asked after each
-    /// program; after a no there is no plan.
+    /// The symmetry under which ranks of a variant are alike and stay so; `goes_on` is asked now and then.
+    ///
+    /// # Errors
+    /// Why no rank stands for another one.
     pub(crate) fn of(
         experiment: &Experiment,
         variant: &Variant,
-        goes_on: impl FnMut(&PlanSize) -> bool,
-    ) -> Option<Self> {
-        let iterations = experiment.as_iterations().filter(|_| !variant.is_adaptive())?;
+        goes_on: impl FnMut() -> bool,
+    ) -> Result<Self, Whole> {
+        let iterations = experiment.as_iterations().ok_or(Whole::Serving)?;
         let is_stated = |choice: &CodecChoice| choice.ratio.is_some();
-        let is_steady = iterations.job.rank_count > WHOLE_RANKS
-            && experiment.codec_of(variant).is_none_or(is_stated)
-            && experiment.faults().is_empty()
-            && experiment.drifts().is_empty()
-            && experiment.start == TransferStart::Rendezvous
+        let whole = [
+            (iterations.job.rank_count <= WHOLE_RANKS, Whole::Few),
+            (variant.is_adaptive(), Whole::Adaptive),
+            (!experiment.codec_of(variant).is_none_or(is_stated), Whole::Measured),
+            (!experiment.faults().is_empty(), Whole::Faults),
+            (!experiment.drifts().is_empty(), Whole::Drift),
+            (experiment.start != TransferStart::Rendezvous, Whole::Start),
             // Flows there have whole links, whatever else crosses these.
-            && experiment.model != NetworkModel::AlphaBeta
-            && iterations.cycle.is_none();
-        let symmetries = is_steady.then(|| experiment.topology.symmetries(&iterations.layout))?;
+            (experiment.model == NetworkModel::AlphaBeta, Whole::Model),
+            (iterations.cycle.is_some(), Whole::Cycle),
+        ];
+        if let Some((_, reason)) = whole.into_iter().find(|(applies, _)| *applies) {
+            return Err(reason);
+        }
+        let symmetries = experiment.topology.symmetries(&iterations.layout);
+        if symmetries.is_empty() {
+            return Err(Whole::Cluster);
+        }
         let are_alike = |symmetry: &Symmetry| iterations.durations.are_alike(symmetry);
         let symmetries: Vec<Symmetry> = symmetries.into_iter().filter(are_alike).collect();
-        let (job, choices) = (iterations.job.evened()?, choices(experiment, variant));
-        let plan = plan_folded(
-            &job,
-            &choices.iter().collect::<Vec<_>>(),
-            &symmetries,
-            Some(&experiment.topology),
-            goes_on,
-        )?;
-        Some(Self { plan, job })
+        if symmetries.is_empty() {
+            return Err(Whole::Durations);
+        }
+        let job = iterations.job.evened().ok_or(Whole::Shares)?;
+        let choices = choices(experiment, variant);
+        let symmetry = folding(&job, &choices.iter().collect::<Vec<_>>(), &symmetries, goes_on);
+        Ok(Self { symmetry: symmetry.ok_or(Whole::Shares)?, job, choices })
+    }
+
+    /// Sizes of the plan: before and after transfers that are alike are merged.
+    pub(crate) fn sizes(&self, topology: &Topology) -> [PlanSize; 2] {
+        PlanSize::count_folded(&self.job, &self.choices(), self.symmetry, topology)
+    }
+
+    /// The plan; `None` if `goes_on`, which is asked now and then, says no.
+    pub(crate) fn plan(&self, topology: &Topology, goes_on: impl FnMut() -> bool) -> Option<Plan> {
+        plan_folded(&self.job, &self.choices(), self.symmetry, Some(topology), goes_on)
+    }
+
+    fn choices(&self) -> Vec<&Choice> {
+        self.choices.iter().collect()
+    }
+}
+
+/// Why each rank of a variant is planned and simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whole {
+    Asked,
+    Serving,
+    Few,
+    Adaptive,
+    Measured,
+    Faults,
+    Drift,
+    Start,
+    Model,
+    Cycle,
+    Cluster,
+    Durations,
+    Shares,
+}
+
+impl fmt::Display for Whole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Asked => "that was asked for",
+            Self::Serving => "requests are served one by one",
+            Self::Few => "there are at most 64",
+            Self::Adaptive => "the variant chooses anew as it runs",
+            Self::Measured => "frames are as long as the codec makes them of each rank's payload (a stated `codec.ratio` makes them alike)",
+            Self::Faults => "faults hit some of them",
+            Self::Drift => "`drift` changes what it says in the course of the run",
+            Self::Start => "`cluster.start` is `barrier`",
+            Self::Model => "`cluster.model` is `alpha-beta`",
+            Self::Cycle => "iterations differ",
+            Self::Cluster => "the cluster has one node, is a graph, has links of other bandwidths than the rest, or relays over `pxn`",
+            Self::Durations => "they compute for times of their own (`skew`, `noise` or routing)",
+            Self::Shares => "they send and get amounts of their own, or in an order of their own",
+        })
     }
 }

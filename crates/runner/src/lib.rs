@@ -17,6 +17,7 @@ pub mod executors;
 mod folded;
 pub mod launch;
 mod memory;
+mod outlook;
 mod output;
 mod probe;
 pub mod sensitivity;
@@ -33,6 +34,7 @@ pub use cancel::{Cancel, Hold, STOPPED};
 pub use compare::{Comparison, Failed, RunResult, Unfired, compare};
 pub use execute::{ExecuteError, Outcome, Planned, Prepared, SIMULATED, Shared};
 pub use executors::Executor;
+pub use outlook::Outlook;
 pub use output::{Output, OutputError};
 pub use probe::probe;
 pub use serving::{

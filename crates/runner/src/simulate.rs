@@ -109,7 +109,8 @@ impl Prepared<'_> {
     ) -> Result<f64, ExecuteError> {
         let is_planned =
             travel_alike((self.experiment, &self.experiment.variants[index]), (changed, variant));
-        let folded = || Folded::of(changed, variant, |_| !cancel.is_cancelled()).map(|folded| folded.plan);
+        let goes_on = || !cancel.is_cancelled();
+        let folded = || Folded::of(changed, variant, goes_on).ok()?.plan(&changed.topology, goes_on);
         let folds = self.shared.folds;
         let anew =
             (!is_planned).then(|| folds.then(folded).flatten().unwrap_or_else(|| plan(changed, variant)));

@@ -1,55 +1,60 @@
-//! Plans in which some ranks stand for all.
+//! Plans in which some ranks stand for all, and sizes of plans that are not made.
 
 use std::sync::Arc;
 
 use zipwire_cluster::Topology;
 
 use super::{Choice, Planner};
+use crate::builder::ProgramBuilder;
 use crate::merge::Ways;
-use crate::plan::{MergedBytes, Op, Plan, PlanSize, bytes_delivered, bytes_reduced};
+use crate::plan::{MergedBytes, Plan, PlanSize, bytes_delivered, bytes_reduced};
 use crate::validate::{Deliveries, check_program};
-use crate::{CallKind, Job, Segment, Symmetry, Work, symmetry};
+use crate::{CallKind, Job, Rank, Segment, Symmetry, Work, symmetry};
 
-/// [`plan_each`](super::plan_each) with programs of the ranks that stand for others under the first of some symmetries under which ranks are alike: in what
-/// they contribute and get, and, as far as a few of them show, in their programs. `None` if they are alike under none, or `goes_on`, which is asked after each
-/// program with the size so far, says no. With a topology, one transfer stands for those that are like it: for simulations.
+/// The first of some symmetries under which the ranks of a job are alike: in what they contribute and get, and, as far as a few of them show, in their
+/// programs, which are checked, too. `goes_on` is asked now and then; after a no there is none.
 ///
-/// Whether programs are alike and what is wrong with them is looked up in those of a job without repetitions: segments that are like earlier ones, and
-/// follow one like that which these follow, are left out.
+/// Programs are compared and checked for a job without repetitions: segments that are like earlier ones, and follow one like that which these follow, are
+/// left out.
 ///
 /// # Panics
 /// In the same cases as [`plan_each`](super::plan_each), and if a symmetry is one of another number of ranks.
-pub fn plan_folded(
+pub fn folding(
     job: &Job,
     choices: &[&Choice],
     symmetries: &[Symmetry],
-    topology: Option<&Topology>,
-    mut goes_on: impl FnMut(&PlanSize) -> bool,
-) -> Option<Plan> {
+    mut goes_on: impl FnMut() -> bool,
+) -> Option<Symmetry> {
     if choices.iter().any(|choice| choice.order.reorders()) {
         return None;
     }
-    let (short, short_choices) = without_repetitions(job, choices);
-    let alike = symmetries.iter().filter(|symmetry| short.is_alike(symmetry));
-    let symmetry = alike.copied().find(|symmetry| are_alike(&short, &short_choices, symmetry))?;
+    let short = Short::of(job, choices);
+    let mut alike = symmetries.iter().copied().filter(|symmetry| short.job.is_alike(symmetry));
+    alike.find(|symmetry| short.has_alike_programs(symmetry, &mut goes_on))
+}
+
+/// [`plan_each`](super::plan_each) with programs of the ranks that stand for others under a symmetry, which is one of [`folding`]. With a topology, one
+/// transfer stands for those that are like it: for simulations. `None` if `goes_on`, which is asked after each program, says no.
+///
+/// # Panics
+/// In the same cases as [`plan_each`](super::plan_each), and if the symmetry is one of another number of ranks.
+pub fn plan_folded(
+    job: &Job,
+    choices: &[&Choice],
+    symmetry: Symmetry,
+    topology: Option<&Topology>,
+    mut goes_on: impl FnMut() -> bool,
+) -> Option<Plan> {
     let planner = Planner::new(job, choices);
     let ways = topology.map(|topology| Ways::new(topology, symmetry));
-    let (mut size, mut merged) = (PlanSize::default(), MergedBytes::default());
-    let mut programs = Vec::new();
+    let (mut merged, mut programs) = (MergedBytes::default(), Vec::new());
     for member in symmetry.each_member() {
-        if let Some(ways) = &ways {
-            ways.begin();
-        }
-        let program = planner.program_with(member, |ops: &mut [Op], maxima| {
+        let program = planner.program_with(member, |ops, maxima| {
             merged.delivered += bytes_delivered(ops, member);
             merged.reduced += bytes_reduced(ops);
-            // A maximum is one of all sizes.
-            if let Some(ways) = ways.as_ref().filter(|_| maxima.is_empty()) {
-                ways.merge(member, ops);
-            }
-            ops.iter().for_each(|op| size.add(&op.kind));
+            ways.iter().for_each(|ways| ways.merge(member, ops, maxima));
         });
-        if !goes_on(&size) {
+        if !goes_on() {
             return None;
         }
         programs.push(Arc::new(program));
@@ -58,40 +63,101 @@ pub fn plan_folded(
     Some(Plan { merged: ways.map(|_| merged), ..plan })
 }
 
-/// Whether programs of some ranks are those of the ranks that stand for them, and these have nothing wrong with them: what that would be is told by the
-/// whole plan.
-fn are_alike(job: &Job, choices: &[&Choice], symmetry: &Symmetry) -> bool {
-    let planner = Planner::new(job, choices);
-    let (samples, deliveries) = (symmetry.samples(), Deliveries::new(job));
-    symmetry.each_member().enumerate().all(|(place, member)| {
-        let program = planner.program(member);
-        let mut images = samples.iter().filter(|rank| symmetry.member(**rank) == member);
-        images.all(|&rank| symmetry::is_image(&planner.program(rank), &program, symmetry))
-            && check_program(place, &program, symmetry, Some(&deliveries)).is_ok()
-    })
+impl PlanSize {
+    /// Size of the plan of a job ([`plan_each`](super::plan_each)), which is not made: the planners run, rank by rank, for segments that differ, and nothing
+    /// that they push is kept. `goes_on` is asked after each rank; after a no, the count so far is returned.
+    ///
+    /// # Panics
+    /// In the same cases as [`plan_each`](super::plan_each).
+    pub fn count(job: &Job, choices: &[&Choice], mut goes_on: impl FnMut(&Self) -> bool) -> Self {
+        let short = Short::of(job, choices);
+        let (planner, mut size) = (Planner::new(&short.job, &short.choices), Self::default());
+        let times: Arc<[u64]> = short.times.into();
+        for rank in (0..job.rank_count).map(Rank) {
+            let mut builder = ProgramBuilder::counting(rank, size, Arc::clone(&times));
+            planner.build_program(&mut builder, |_, _| {});
+            size = builder.counted();
+            if !goes_on(&size) {
+                break;
+            }
+        }
+        size
+    }
+
+    /// Sizes of [`plan_folded`], which is not made: without a topology, and with this one.
+    ///
+    /// # Panics
+    /// In the same cases as [`plan_folded`].
+    pub fn count_folded(
+        job: &Job,
+        choices: &[&Choice],
+        symmetry: Symmetry,
+        topology: &Topology,
+    ) -> [Self; 2] {
+        let short = Short::of(job, choices);
+        let (planner, ways) = (Planner::new(&short.job, &short.choices), Ways::new(topology, symmetry));
+        let mut sizes = [Self::default(); 2];
+        for member in symmetry.each_member() {
+            planner.program_with(member, |ops, maxima| {
+                let times = ops.first().map_or(0, |op| short.times[op.segment.index()]);
+                ops.iter().for_each(|op| sizes[0].add(&op.kind, times));
+                ways.merge(member, ops, maxima);
+                ops.iter().for_each(|op| sizes[1].add(&op.kind, times));
+            });
+        }
+        sizes
+    }
 }
 
-/// The job and its choices without segments that are like one that is kept, if so are those before them.
-fn without_repetitions<'a>(job: &Job, choices: &[&'a Choice]) -> (Job, Vec<&'a Choice>) {
-    // Few are distinct.
-    let mut kinds: Vec<(&Segment, &Choice)> = Vec::new();
-    let mut follows: Vec<(usize, usize)> = Vec::new();
-    let mut last = usize::MAX;
-    let (mut segments, mut kept) = (Vec::new(), Vec::new());
-    for (segment, &choice) in job.segments.iter().zip(choices) {
-        let is_like = |known: &(&Segment, &Choice)| known.1 == choice && are_like(known.0, segment);
-        let kind = kinds.iter().position(is_like).unwrap_or_else(|| {
-            kinds.push((segment, choice));
-            kinds.len() - 1
-        });
-        if !follows.contains(&(last, kind)) {
-            follows.push((last, kind));
-            segments.push(segment.clone());
-            kept.push(choice);
+/// A job without segments that are like one that it has, and follow one like that which this follows.
+struct Short<'a> {
+    job: Job,
+    choices: Vec<&'a Choice>,
+    /// Segments that each stands for, itself among them.
+    times: Vec<u64>,
+}
+
+impl<'a> Short<'a> {
+    fn of(job: &Job, choices: &[&'a Choice]) -> Self {
+        let empty = Job { segments: Vec::new(), slots: job.slots.clone(), ..*job };
+        let mut short = Self { job: empty, choices: Vec::new(), times: Vec::new() };
+        // Few are distinct.
+        let mut kinds: Vec<(&Segment, &Choice)> = Vec::new();
+        let mut follows: Vec<[usize; 2]> = Vec::new();
+        let mut last = usize::MAX;
+        for (segment, &choice) in job.segments.iter().zip(choices) {
+            let is_like = |known: &(&Segment, &Choice)| are_like(known.0, segment) && known.1 == choice;
+            let kind = kinds.iter().position(is_like).unwrap_or_else(|| {
+                kinds.push((segment, choice));
+                kinds.len() - 1
+            });
+            match follows.iter().position(|known| *known == [last, kind]) {
+                Some(place) => short.times[place] += 1,
+                None => {
+                    follows.push([last, kind]);
+                    short.job.segments.push(segment.clone());
+                    short.choices.push(choice);
+                    short.times.push(1);
+                }
+            }
+            last = kind;
         }
-        last = kind;
+        short
     }
-    (Job { segments, slots: job.slots.clone(), ..*job }, kept)
+
+    /// Whether programs of some ranks are those of the ranks that stand for them, and these have nothing wrong with them: what that would be is told by the
+    /// whole plan.
+    fn has_alike_programs(&self, symmetry: &Symmetry, mut goes_on: impl FnMut() -> bool) -> bool {
+        let planner = Planner::new(&self.job, &self.choices);
+        let (samples, deliveries) = (symmetry.samples(), Deliveries::new(&self.job));
+        symmetry.each_member().enumerate().all(|(place, member)| {
+            let program = planner.program(member);
+            let mut images = samples.iter().filter(|rank| symmetry.member(**rank) == member);
+            goes_on()
+                && images.all(|&rank| symmetry::is_image(&planner.program(rank), &program, symmetry))
+                && check_program(place, &program, symmetry, Some(&deliveries)).is_ok()
+        })
+    }
 }
 
 /// Whether segments differ in their names and buffers alone.

@@ -24,9 +24,7 @@ use self::flows::FlowsByRank;
 use self::frames::{FrameBuffers, Frames, Scratch, Shape};
 use self::reduction::Operands;
 use crate::builder::ProgramBuilder;
-use crate::plan::{
-    Batch, Compute, Lens, Library, Local, Maximum, Op, OpKind, Plan, PlanSize, Program, Reduce, Region,
-};
+use crate::plan::{Batch, Compute, Lens, Library, Local, Maximum, Op, OpKind, Plan, Program, Reduce, Region};
 use crate::rank_order::Members;
 use crate::{
     Algorithm, BufferId, CallKind, Job, Order, Protocol, Rank, Segment, SegmentId, Slot, Symmetry, Work,
@@ -34,7 +32,7 @@ use crate::{
 
 pub use self::call::part_count;
 pub(crate) use self::call::{PART_ALIGN, range};
-pub use self::folded::plan_folded;
+pub use self::folded::{folding, plan_folded};
 
 /// Plans a job, all of whose collectives travel alike. The plan is valid by construction; `Plan::validate` proves it.
 ///
@@ -289,27 +287,6 @@ impl<'a> Planner<'a> {
             }
         };
         Some(phases.into_iter().map(phase).collect())
-    }
-}
-
-impl PlanSize {
-    /// Size of the plan of a job ([`plan_each`]), which is not made: the planners run, rank by rank, and nothing that they push is kept.
-    /// `goes_on` is asked after each rank; after a no, the count so far is returned.
-    ///
-    /// # Panics
-    /// In the same cases as [`plan_each`].
-    pub fn count(job: &Job, choices: &[&Choice], mut goes_on: impl FnMut(&Self) -> bool) -> Self {
-        let planner = Planner::new(job, choices);
-        let mut size = Self::default();
-        for rank in (0..job.rank_count).map(Rank) {
-            let mut builder = ProgramBuilder::counting(rank, size);
-            planner.build_program(&mut builder, |_, _| {});
-            size = builder.counted();
-            if !goes_on(&size) {
-                break;
-            }
-        }
-        size
     }
 }
 

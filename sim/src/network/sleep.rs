@@ -5,9 +5,13 @@
 //! than the product of the largest factors by which any level has risen in each filling since; while that product
 //! is less than the room, the link cannot be a bottleneck. Beyond, the rates of its flows are summed up again.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::bundle::Bundles;
 use super::clock::Clocks;
 use super::fill::{Filling, NOWHERE};
+use crate::queue::Ordered;
 
 /// A link is put to sleep if its flows could grow by this factor.
 const ROOM: f64 = 1.5;
@@ -20,28 +24,33 @@ const MOST_GROWTH: f64 = 1e100;
 
 /// Links that sleep, and until when.
 pub(super) struct Sleepers {
-    sleepers: Vec<u32>,
-    /// The product of factors at which each sleeper must be looked at.
+    /// The product of factors at which each sleeper must be looked at, the lowest first; stale where `wake_at` says another one, or the link is awake.
+    queue: BinaryHeap<Reverse<(Ordered, u32)>>,
     wake_at: Vec<f64>,
-    /// The lowest of `wake_at`.
-    first: f64,
+    /// Numbers by which sleepers have gone to sleep: in this order they are looked at.
+    bedtime: Vec<u64>,
+    bedtimes: u64,
     /// Product of the factors so far.
     growth: f64,
     /// Sleepers that have got flows.
     disturbed: Vec<u32>,
     /// Flows that have another bottleneck now, and the level of the old one.
     switched: Vec<(u32, f64)>,
+    /// Scratch space.
+    due: Vec<u32>,
 }
 
 impl Sleepers {
     pub(super) fn new(links: usize) -> Self {
         Self {
-            sleepers: Vec::new(),
+            queue: BinaryHeap::new(),
             wake_at: vec![0.0; links],
-            first: f64::INFINITY,
+            bedtime: vec![0; links],
+            bedtimes: 0,
             growth: 1.0,
             disturbed: Vec::new(),
             switched: Vec::new(),
+            due: Vec::new(),
         }
     }
 
@@ -52,7 +61,7 @@ impl Sleepers {
 
     /// A flow has left a bottleneck of this level.
     pub(super) fn switched(&mut self, flow: u32, level: f64) {
-        if !self.sleepers.is_empty() && level > 0.0 {
+        if !self.queue.is_empty() && level > 0.0 {
             self.switched.push((flow, level));
         }
     }
@@ -64,15 +73,62 @@ impl Sleepers {
         active.map(|(flow, old)| levels[clocks.bottleneck(flow) as usize] / old)
     }
 
+    /// Puts a link to sleep.
+    fn bed(&mut self, link: u32, room: f64) {
+        self.bedtime[link as usize] = self.bedtimes;
+        self.bedtimes += 1;
+        self.wake_at[link as usize] = f64::NAN;
+        self.put(link, room);
+    }
+
     fn put(&mut self, link: u32, room: f64) {
-        self.wake_at[link as usize] = room * self.growth;
-        self.first = self.first.min(room * self.growth);
+        let wake_at = room * self.growth;
+        let old = std::mem::replace(&mut self.wake_at[link as usize], wake_at);
+        // It is in the queue; a link without flows is looked at when it gets one.
+        if wake_at == old || wake_at == f64::INFINITY {
+            return;
+        }
+        if self.queue.len() > 64 + 2 * self.wake_at.len() {
+            let wake_at = &self.wake_at;
+            self.queue.retain(|Reverse((at, link))| wake_at[*link as usize] == at.0);
+        }
+        self.queue.push(Reverse((Ordered(wake_at), link)));
     }
 
     fn clear(&mut self) {
-        self.sleepers.clear();
+        self.queue.clear();
         self.disturbed.clear();
-        (self.first, self.growth) = (f64::INFINITY, 1.0);
+        self.growth = 1.0;
+    }
+
+    /// Takes the sleepers that must be looked at out of the queue, in the order in which they have gone to sleep.
+    fn take_due(&mut self, bundles: &Bundles, due: &mut Vec<u32>) {
+        while let Some(&Reverse((Ordered(wake_at), link))) = self.queue.peek() {
+            let is_stale = !bundles.is_asleep(link) || self.wake_at[link as usize] != wake_at;
+            if !is_stale && wake_at > self.growth {
+                break;
+            }
+            self.queue.pop();
+            if !is_stale {
+                due.push(link);
+            }
+        }
+        due.sort_unstable_by_key(|&link| self.bedtime[link as usize]);
+        due.dedup();
+    }
+
+    /// Starts the product of factors again from 1 once it is very large.
+    fn shrink(&mut self, bundles: &Bundles) {
+        if self.growth > MOST_GROWTH {
+            let growth = std::mem::replace(&mut self.growth, 1.0);
+            for Reverse((_, link)) in std::mem::take(&mut self.queue).into_sorted_vec() {
+                // A link that is there twice has one that is stale.
+                if bundles.is_asleep(link) && self.wake_at[link as usize] > MOST_GROWTH {
+                    self.wake_at[link as usize] /= growth;
+                    self.queue.push(Reverse((Ordered(self.wake_at[link as usize]), link)));
+                }
+            }
+        }
     }
 }
 
@@ -86,8 +142,7 @@ impl Filling {
             let room = if is_ordered { 0.0 } else { self.room(link) };
             bundles.set_asleep(link, room >= ROOM);
             if room >= ROOM {
-                self.sleepers.sleepers.push(link);
-                self.sleepers.put(link, room);
+                self.sleepers.bed(link, room);
             } else if !is_ordered {
                 self.idle.push(link);
             }
@@ -110,8 +165,7 @@ impl Filling {
             let room = self.room(link);
             if room >= ROOM {
                 bundles.set_asleep(link, true);
-                self.sleepers.sleepers.push(link);
-                self.sleepers.put(link, room);
+                self.sleepers.bed(link, room);
             }
             room < ROOM
         });
@@ -121,30 +175,20 @@ impl Filling {
     /// Flows have grown by a factor: looks at the sleepers that may be full now. Those that are nearly so wake up.
     pub(super) fn wake_all(&mut self, growth: f64, bundles: &mut Bundles) {
         self.sleepers.growth *= growth;
-        let mut looked_at = std::mem::take(&mut self.sleepers.disturbed);
-        let mut is_any_awake = false;
-        for link in looked_at.drain(..) {
-            is_any_awake |= self.look_at(link, bundles);
-        }
-        self.sleepers.disturbed = looked_at;
-        if self.sleepers.growth >= self.sleepers.first {
-            for index in 0..self.sleepers.sleepers.len() {
-                let link = self.sleepers.sleepers[index];
-                if self.sleepers.growth >= self.sleepers.wake_at[link as usize] {
-                    self.look_at(link, bundles);
-                }
-            }
-            is_any_awake = true;
-        }
-        if is_any_awake {
-            self.recount(bundles);
-        }
+        let mut due = std::mem::take(&mut self.sleepers.due);
+        std::mem::swap(&mut due, &mut self.sleepers.disturbed);
+        due.drain(..).for_each(|link| self.look_at(link, bundles));
+        self.sleepers.disturbed.append(&mut due);
+        self.sleepers.take_due(bundles, &mut due);
+        due.drain(..).for_each(|link| self.look_at(link, bundles));
+        self.sleepers.due = due;
+        self.sleepers.shrink(bundles);
     }
 
     /// Sums up the rates over a sleeper. Wakes it if it has little room.
-    fn look_at(&mut self, link: u32, bundles: &mut Bundles) -> bool {
+    fn look_at(&mut self, link: u32, bundles: &mut Bundles) {
         if !bundles.is_asleep(link) {
-            return false;
+            return;
         }
         let capacity = self.capacities[link as usize];
         let rates = bundles.crossing(link).map(|(at, flows)| self.levels[at as usize] * flows);
@@ -152,12 +196,11 @@ impl Filling {
         self.work.touches += bundles.incoming(link).len() as u64;
         if capacity >= LEAST_ROOM * used {
             self.sleepers.put(link, capacity / used);
-            return false;
+            return;
         }
         self.left[link as usize] = capacity - used;
         self.wake(link, bundles);
         self.idle.push(link);
-        true
     }
 
     /// Wakes a link; what marks say of it is not true.
@@ -166,24 +209,12 @@ impl Filling {
         self.marks.truncate(0);
     }
 
-    fn recount(&mut self, bundles: &Bundles) {
-        let sleepers = &mut self.sleepers;
-        sleepers.sleepers.retain(|&link| bundles.is_asleep(link));
-        if sleepers.growth > MOST_GROWTH {
-            sleepers.sleepers.iter().for_each(|&link| sleepers.wake_at[link as usize] /= sleepers.growth);
-            sleepers.growth = 1.0;
-        }
-        let wake_at = sleepers.sleepers.iter().map(|&link| sleepers.wake_at[link as usize]);
-        sleepers.first = wake_at.fold(f64::INFINITY, f64::min);
-    }
-
     /// Puts a link into the order at a position, or moves it down to there.
     pub(super) fn insert(&mut self, link: u32, to: usize, clocks: &mut Clocks, bundles: &mut Bundles) {
         let mut from = self.position[link as usize] as usize;
         if self.position[link as usize] == NOWHERE {
             if bundles.is_asleep(link) {
                 self.wake(link, bundles);
-                self.recount(bundles);
             } else {
                 self.idle.retain(|&idle| idle != link);
             }

@@ -11,7 +11,7 @@ use zipwire_codec::DType;
 use zipwire_schedule::plan::{Plan, PlanSize};
 use zipwire_schedule::{
     Algorithm, CallKind, Choice, CostModel, Dimension, Durations, Job, Layout, Order, Protocol, Rank,
-    Segment, Slot, Symmetry, Work, plan_each, plan_folded,
+    Segment, Slot, Symmetry, Work, folding, plan_each, plan_folded,
 };
 use zipwire_sim::{FrameSizes, SimError, SimSetup, run};
 use zipwire_timeline::{Metrics, Span, Timeline};
@@ -120,13 +120,12 @@ type FoldedBy = BTreeMap<u32, u32>;
 /// A folded plan of a job, if there is one, has the spans and the metrics of the whole one; with transfers that are alike merged, its metrics.
 fn check(topology: &Topology, layout: &Layout, job: &Job, each: &[&Choice], folded_by: &mut FoldedBy) {
     let durations = Durations::zeros(1, job.segments.len(), topology.ranks());
-    let planned = |merged| plan_folded(job, each, &topology.symmetries(layout), merged, |_| true);
-    let Some(folded) = planned(None) else {
+    let Some(symmetry) = folding(job, each, &topology.symmetries(layout), || true) else {
         *folded_by.entry(1).or_default() += 1;
-        assert!(planned(Some(topology)).is_none());
         return;
     };
-    let (whole, symmetry) = (plan_each(job, each), folded.symmetry);
+    let planned = |merged| plan_folded(job, each, symmetry, merged, || true).unwrap();
+    let (whole, folded) = (plan_each(job, each), planned(None));
     *folded_by.entry(symmetry.alike()).or_default() += 1;
     let context = format!("{topology:?} {:?} {each:?}", job.segments);
     folded.validate_for(job).unwrap();
@@ -142,7 +141,10 @@ fn check(topology: &Topology, layout: &Layout, job: &Job, each: &[&Choice], fold
         let is_same = is_near(span.begin_s, other.begin_s) && is_near(span.end_s, other.end_s);
         assert!(is_same && span.bytes == other.bytes, "{context}\n{span:?}\n{other:?}");
     }
-    let merged = planned(Some(topology)).unwrap();
+    let merged = planned(Some(topology));
+    let sizes = [&folded, &merged].map(PlanSize::of);
+    assert_eq!(PlanSize::count_folded(job, each, symmetry, topology), sizes, "{context}");
+    assert_eq!(PlanSize::count(job, each, |_| true), PlanSize::of(&whole), "{context}");
     assert!(PlanSize::of(&merged).bytes() <= PlanSize::of(&folded).bytes(), "{context}");
     assert!(PlanSize::of(&folded).bytes() * 2 <= PlanSize::of(&whole).bytes().max(1), "{context}");
     let all = Metrics::of(&all, whole.bytes_raw());
@@ -267,10 +269,9 @@ fn a_call_of_unlike_links_is_alone_or_ends_the_run() {
             job.segments.push(Segment::new("others", work.clone()).in_background());
             choices.push(&straight);
         }
-        let [whole, folded] = [
-            plan_each(&job, &choices),
-            plan_folded(&job, &choices, &topology.symmetries(&Layout::flat(16)), None, |_| true).unwrap(),
-        ];
+        let symmetry = folding(&job, &choices, &topology.symmetries(&Layout::flat(16)), || true).unwrap();
+        let [whole, folded] =
+            [plan_each(&job, &choices), plan_folded(&job, &choices, symmetry, None, || true).unwrap()];
         let costs = CostModel { host: HostCost { library, ..HostCost::default() }, codec: None };
         let simulate = |plan: &Plan| run(&SimSetup { costs, ..setup(plan, &topology, &durations) }, &|| true);
         (
@@ -289,19 +290,20 @@ fn a_call_of_unlike_links_is_alone_or_ends_the_run() {
 }
 
 #[test]
-fn a_plan_ends_with_the_first_program_that_is_too_much() {
+fn a_plan_that_is_stopped_ends_with_the_next_program() {
     let topology = Topology { nics_per_node: 2, ..nodes(4, 4, [50e9, 10e9], [2e-6, 5e-6]) };
     let job = job_of(16, &call(CallKind::AllGather { bytes: vec![1 << 20; 16] }));
     let choice = Choice::of(Protocol::StaticFirst, Some("window7".parse().unwrap()));
+    let symmetry = folding(&job, &[&choice; 3], &topology.symmetries(&Layout::flat(16)), || true).unwrap();
     let planned = |most: u32| {
         let mut asked = 0;
-        let plan = plan_folded(&job, &[&choice; 3], &topology.symmetries(&Layout::flat(16)), None, |size| {
+        let plan = plan_folded(&job, &[&choice; 3], symmetry, None, || {
             asked += 1;
-            assert!(size.bytes() > 0);
             asked <= most
         });
         (plan.map(|plan| plan.programs.len()), asked)
     };
     assert_eq!(planned(4), (Some(4), 4));
     assert_eq!(planned(2), (None, 3));
+    assert_eq!(folding(&job, &[&choice; 3], &topology.symmetries(&Layout::flat(16)), || false), None);
 }

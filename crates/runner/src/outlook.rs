@@ -1,0 +1,136 @@
+//! What planning and simulating a variant takes, known before either: sizes of plans are counted for segments that differ, and multiplied.
+
+use zipwire_scenarios::{Experiment, Variant};
+use zipwire_schedule::{Choice, PlanSize};
+
+use crate::choices::choices;
+use crate::execute::plan;
+use crate::folded::{Folded, Whole};
+use crate::memory::{self, Footprint};
+use crate::{Cancel, ExecuteError, Shared};
+
+/// Seconds to plan and check a part of a plan, on the machine of docs/benchmarks/sim.md.
+const PLAN_S: f64 = 0.25e-6;
+
+/// Seconds to simulate a span of one iteration, and to write what comes of it.
+const SPAN_S: f64 = 2e-6;
+
+/// A variant before it is planned.
+#[derive(Debug)]
+pub struct Outlook {
+    /// Ranks that stand for others, or why none does.
+    pub(crate) folded: Result<Folded, Whole>,
+    /// Parts of the plan that are made, before those that are alike are merged; of adaptive variants, of their largest arm.
+    made: PlanSize,
+    /// Parts that are kept.
+    pub(crate) kept: PlanSize,
+    ranks: u32,
+    iterations: u32,
+}
+
+impl Outlook {
+    /// That of a variant, with ranks that stand for others if `folding`. `goes_on` is asked with the size so far; after a no, the size is that so far.
+    pub(crate) fn new(
+        experiment: &Experiment,
+        variant: &Variant,
+        folding: Option<&Cancel>,
+        mut goes_on: impl FnMut(&PlanSize) -> bool,
+    ) -> Self {
+        let folded = folding
+            .map_or(Err(Whole::Asked), |cancel| Folded::of(experiment, variant, || !cancel.is_cancelled()));
+        let [made, kept] = match &folded {
+            Ok(folded) => folded.sizes(&experiment.topology),
+            Err(_) => {
+                let arms =
+                    if variant.is_adaptive() { &variant.arms[..] } else { std::slice::from_ref(variant) };
+                let sizes = arms.iter().map(|arm| count(experiment, arm, &mut goes_on));
+                [sizes.max_by_key(PlanSize::bytes).unwrap_or_default(); 2]
+            }
+        };
+        let (ranks, iterations) = (experiment.topology.ranks(), experiment.iterations);
+        Self { folded, made, kept, ranks, iterations }
+    }
+
+    /// That of a variant whose ranks stand for others where they can.
+    pub fn of(experiment: &Experiment, variant: &Variant, cancel: &Cancel) -> Self {
+        Self::new(experiment, variant, Some(cancel), |_| !cancel.is_cancelled())
+    }
+
+    /// Whether variants fit into memory when they are run.
+    ///
+    /// # Errors
+    /// If they do not: how much they take, and how much there is.
+    pub fn check_memory(experiment: &Experiment, all: &[Self], shared: &Shared) -> Result<(), ExecuteError> {
+        let add = |sum: Footprint, outlook: &Self| sum.with(experiment, true, outlook);
+        all.iter().fold(Footprint::default(), add).check(all.len(), shared.memory)
+    }
+
+    /// Ranks whose programs are planned and simulated.
+    pub fn planned_ranks(&self) -> u32 {
+        self.folded.as_ref().map_or(self.ranks, |folded| folded.symmetry.members())
+    }
+
+    /// Why no rank stands for another one, as the reason behind a *because*; `None` if some do.
+    pub fn why_whole(&self) -> Option<String> {
+        self.folded.as_ref().err().map(ToString::to_string)
+    }
+
+    /// Spans of an iteration that are simulated.
+    pub fn spans(&self) -> u64 {
+        self.kept.spans
+    }
+
+    /// Bytes of the plan, and of the timeline of all iterations.
+    pub fn bytes(&self) -> u64 {
+        self.kept.bytes() + memory::span_bytes(&self.kept, self.iterations)
+    }
+
+    /// Bytes that are taken beside the plan while it is made.
+    pub(crate) fn making_bytes(&self) -> u64 {
+        // One program at a time is made and then merged.
+        self.folded.as_ref().map_or(0, |folded| self.made.bytes() / u64::from(folded.symmetry.members()))
+    }
+
+    /// Seconds to plan it on one core, within a factor of three.
+    pub fn plan_s(&self) -> f64 {
+        (self.made.ends + self.made.blocks + self.made.shares) as f64 * PLAN_S
+    }
+
+    /// Seconds to plan and simulate it once on one core, within a factor of three.
+    pub fn run_s(&self) -> f64 {
+        self.plan_s() + self.kept.spans as f64 * f64::from(self.iterations) * SPAN_S
+    }
+}
+
+fn count(experiment: &Experiment, variant: &Variant, goes_on: impl FnMut(&PlanSize) -> bool) -> PlanSize {
+    let Some(iterations) = experiment.as_iterations() else {
+        return PlanSize::of(&plan(experiment, variant));
+    };
+    let (job, choices) = (&iterations.job, choices(experiment, variant));
+    PlanSize::count(job, &choices.iter().collect::<Vec<&Choice>>(), goes_on)
+}
+
+#[cfg(test)]
+mod tests {
+    use zipwire_scenarios::{Source, load};
+
+    use super::*;
+    use crate::Prepared;
+
+    /// Sizes are equal to those of the plans that are made afterwards.
+    #[test]
+    fn plans_are_as_large_as_was_said() {
+        let mut files: Vec<_> =
+            std::fs::read_dir("../../scenarios/smoke").unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.retain(|path| path.extension().is_some_and(|end| end == "toml"));
+        files.sort();
+        for file in files {
+            let experiment = load(&Source::read(&file).unwrap(), &[], None).unwrap();
+            let prepared = Prepared::new(&experiment, &Cancel::default()).unwrap();
+            for (variant, planned) in prepared.variants().filter(|(variant, _)| !variant.is_adaptive()) {
+                let counted = count(&experiment, variant, |_| true);
+                assert_eq!(counted, PlanSize::of(&planned.plan), "{}: {}", file.display(), variant.name);
+            }
+        }
+    }
+}
