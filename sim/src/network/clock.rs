@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use super::TIE;
 use crate::queue::Ordered;
 
-/// The bottleneck of a flow that is not in the network.
+/// The bottleneck of a flow that is not in the network, and the place of a link without flows.
 const NOWHERE: u32 = u32::MAX;
 /// Relative rounding of a sum of a few steps.
 pub(super) const ROUNDING: f64 = 4.0 * f64::EPSILON;
@@ -35,11 +35,18 @@ impl Ticket {
 type Finish = Reverse<(Ordered, u32)>;
 
 /// The clocks of all links, and the bottleneck and finish tag of every flow.
+///
+/// Time passes for links with flows of their own only: their clocks lie side by side, in no order.
 pub(super) struct Clocks {
-    /// Bytes per second of each flow bottlenecked at a link; 0 while there is none.
+    /// Place of each link among those with flows; [`NOWHERE`] of others.
+    places: Vec<u32>,
+    /// By place: the link.
+    active: Vec<u32>,
+    /// By place: bytes per second of each flow bottlenecked there.
     levels: Vec<f64>,
+    /// By place.
     readings: Vec<f64>,
-    /// Lowest tag of a link, infinite while it has no flows. The head of its queue is never stale.
+    /// By place: lowest tag. The head of the link's queue is never stale.
     first: Vec<f64>,
     queues: Vec<BinaryHeap<Finish>>,
     /// Flows bottlenecked at a link.
@@ -54,9 +61,11 @@ pub(super) struct Clocks {
 impl Clocks {
     pub(super) fn new(links: usize) -> Self {
         Self {
-            levels: vec![0.0; links],
-            readings: vec![0.0; links],
-            first: vec![f64::INFINITY; links],
+            places: vec![NOWHERE; links],
+            active: Vec::new(),
+            levels: Vec::new(),
+            readings: Vec::new(),
+            first: Vec::new(),
             queues: vec![BinaryHeap::new(); links],
             counts: vec![0; links],
             tickets: Vec::new(),
@@ -67,15 +76,23 @@ impl Clocks {
     }
 
     pub(super) fn links(&self) -> u32 {
-        self.levels.len() as u32
+        self.places.len() as u32
     }
 
+    /// Where the clock of a link is, if it has flows.
+    fn place(&self, link: u32) -> Option<usize> {
+        let place = self.places[link as usize];
+        (place != NOWHERE).then_some(place as usize)
+    }
+
+    /// Bytes per second of each flow bottlenecked at a link; 0 while there is none.
     pub(super) fn level(&self, link: u32) -> f64 {
-        self.levels[link as usize]
+        self.place(link).map_or(0.0, |place| self.levels[place])
     }
 
+    /// Sets the level of a link that has flows.
     pub(super) fn set_level(&mut self, link: u32, level: f64) {
-        self.levels[link as usize] = level;
+        self.levels[self.places[link as usize] as usize] = level;
         self.highest_level = self.highest_level.max(level);
     }
 
@@ -98,7 +115,7 @@ impl Clocks {
 
     /// Seconds until the first tag is reached.
     pub(super) fn next_in_s(&self) -> f64 {
-        // A link without flows has no first tag: infinity over a level of 0 is infinity.
+        // A link that has no level yet has its first end never.
         let waits = self.first.iter().zip(&self.readings).zip(&self.levels);
         let waits = waits.map(|((first, reading), level)| (first - reading) / level);
         waits.fold(f64::INFINITY, f64::min).max(0.0)
@@ -111,26 +128,28 @@ impl Clocks {
         self.elapsed_s += seconds;
     }
 
-    /// Appends the links that may have a flow that is due: those that are far from it are left out.
+    /// Appends the links that may have a flow that is due, in order: those that are far from it are left out.
     pub(super) fn near_due(&self, links: &mut Vec<u32>) {
         let slack = TIE * self.most_bytes + ROUNDING * self.highest_level * self.elapsed_s;
-        for (link, (first, reading)) in (0..).zip(self.first.iter().zip(&self.readings)) {
+        let begin = links.len();
+        for (link, (first, reading)) in self.active.iter().zip(self.first.iter().zip(&self.readings)) {
             // Twice the rounding of the head's tag, which the reading does not exceed by more.
-            if first - reading <= slack + 4.0 * ROUNDING * first && first.is_finite() {
-                links.push(link);
+            if first - reading <= slack + 4.0 * ROUNDING * first {
+                links.push(*link);
             }
         }
+        links[begin..].sort_unstable();
     }
 
     /// A flow of this link that has moved all its bytes, up to a tie or rounding.
     pub(super) fn due(&self, link: u32) -> Option<u32> {
-        let link = link as usize;
-        let (first, reading, level) = (self.first[link], self.readings[link], self.levels[link]);
+        let place = self.place(link)?;
+        let (first, reading, level) = (self.first[place], self.readings[place], self.levels[place]);
         let rounding = ROUNDING * (reading + first + level * self.elapsed_s);
         if level == 0.0 || first - reading > TIE * self.most_bytes + rounding {
             return None;
         }
-        let &Reverse((_, flow)) = self.queues[link].peek()?;
+        let &Reverse((_, flow)) = self.queues[link as usize].peek()?;
         (first - reading <= TIE * f64::from(self.tickets[flow as usize].bytes) + rounding).then_some(flow)
     }
 
@@ -148,24 +167,48 @@ impl Clocks {
     /// Moves a flow to the clock of `link` with the bytes that it has left.
     pub(super) fn switch(&mut self, flow: u32, link: u32) {
         let Ticket { link: old, tag, .. } = self.tickets[flow as usize];
-        let left = (tag - self.readings[old as usize]).max(0.0);
+        let left = (tag - self.readings[self.places[old as usize] as usize]).max(0.0);
         self.leave(flow);
         self.join(flow, link, left);
     }
 
     fn join(&mut self, flow: u32, link: u32, left: f64) {
         let l = link as usize;
-        let tag = self.readings[l] + left;
+        let place = self.place(link).unwrap_or_else(|| self.begin(link));
+        let tag = self.readings[place] + left;
         let ticket = &mut self.tickets[flow as usize];
         (ticket.link, ticket.tag) = (link, tag);
         self.counts[l] += ticket.times;
-        self.first[l] = self.first[l].min(tag);
+        self.first[place] = self.first[place].min(tag);
         let queue = &mut self.queues[l];
         if queue.len() > 32 + 2 * self.counts[l] as usize {
             let tickets = &self.tickets;
             queue.retain(|finish| is_live(tickets, finish, link));
         }
         queue.push(Reverse((Ordered(tag), flow)));
+    }
+
+    /// Gives a link without flows a clock; returns its place.
+    fn begin(&mut self, link: u32) -> usize {
+        let place = self.active.len();
+        self.places[link as usize] = place as u32;
+        self.active.push(link);
+        self.levels.push(0.0);
+        self.readings.push(0.0);
+        self.first.push(f64::INFINITY);
+        place
+    }
+
+    /// Takes the clock of a link whose last flow has gone.
+    fn end(&mut self, link: u32) {
+        let place = std::mem::replace(&mut self.places[link as usize], NOWHERE) as usize;
+        self.active.swap_remove(place);
+        self.levels.swap_remove(place);
+        self.readings.swap_remove(place);
+        self.first.swap_remove(place);
+        if let Some(&moved) = self.active.get(place) {
+            self.places[moved as usize] = place as u32;
+        }
     }
 
     /// Takes a flow off the clock of its bottleneck.
@@ -176,16 +219,14 @@ impl Clocks {
         self.counts[l] -= ticket.times;
         if self.counts[l] == 0 {
             self.queues[l].clear();
-            self.first[l] = f64::INFINITY;
-            self.readings[l] = 0.0;
-            self.levels[l] = 0.0;
-        } else if tag == self.first[l] {
+            self.end(link);
+        } else if tag == self.first[self.places[l] as usize] {
             let (queue, tickets) = (&mut self.queues[l], &self.tickets);
             while queue.peek().is_some_and(|finish| !is_live(tickets, finish, link)) {
                 queue.pop();
             }
             let Reverse((tag, _)) = queue.peek().expect("a flow is left on this link");
-            self.first[l] = tag.0;
+            self.first[self.places[l] as usize] = tag.0;
         }
     }
 }

@@ -12,7 +12,7 @@
 //! links by rounding.
 
 use super::activity::{Activities, Activity};
-use super::bundle::Bundles;
+use super::bundle::{Bundles, List};
 use super::clock::Clocks;
 use super::sleep::Sleepers;
 use super::{TIE, Work};
@@ -61,6 +61,7 @@ pub(super) struct Filling {
     /// Links that are awake and not in the order.
     pub(super) idle: Vec<u32>,
     pub(super) sleepers: Sleepers,
+    pub(super) touched: Touched,
     pub(super) marks: Marks,
     /// The lowest position in the order that may have to change.
     pub(super) restart: u32,
@@ -95,6 +96,7 @@ impl Filling {
             levels: vec![0.0; links],
             idle: (0..links as u32).collect(),
             sleepers: Sleepers::new(links),
+            touched: Touched { links: Vec::new(), are_all: true },
             marks: Marks::default(),
             restart: NOWHERE,
             changes: 0,
@@ -209,6 +211,7 @@ impl Filling {
         self.is_fixed.fill(false);
         self.left.clear();
         self.left.extend(self.shares.iter().map(|share| share.left));
+        self.touched.add_all();
         self.has_dead = false;
         self.commit(0, clocks);
         self.bed(bundles);
@@ -361,6 +364,46 @@ impl Filling {
             }
         }
         growth
+    }
+}
+
+/// The links of which something may have been taken, or all: what a filling puts back first.
+pub(super) struct Touched {
+    links: Vec<u32>,
+    pub(super) are_all: bool,
+}
+
+impl Touched {
+    /// The other links of bundles. Where that is not few of all links, copying all is faster.
+    pub(super) fn add(&mut self, list: &List, links: usize) {
+        if self.are_all {
+            return;
+        }
+        if self.links.len() + list.len() > links / 8 {
+            return self.add_all();
+        }
+        list.for_each(|other, _| self.links.push(other));
+    }
+
+    /// One more link.
+    pub(super) fn add_one(&mut self, link: u32) {
+        if !self.are_all {
+            self.links.push(link);
+        }
+    }
+
+    pub(super) fn add_all(&mut self) {
+        self.are_all = true;
+        self.links.clear();
+    }
+
+    /// Gives the links their capacity back.
+    pub(super) fn put_back(&mut self, left: &mut Vec<f64>, capacities: &[f64]) {
+        if std::mem::take(&mut self.are_all) {
+            left.clear();
+            left.extend_from_slice(capacities);
+        }
+        self.links.drain(..).for_each(|link| left[link as usize] = capacities[link as usize]);
     }
 }
 

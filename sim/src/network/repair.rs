@@ -21,11 +21,12 @@ impl Filling {
         let start = (self.restart as usize).min(self.order.len());
         self.drop_empty(start, clocks);
         let marked = self.marks.restore(self.order.len(), &mut self.left);
-        if marked == 0 {
-            self.left.clone_from(&self.capacities);
+        match marked {
+            0 => self.touched.put_back(&mut self.left, &self.capacities),
+            _ => self.touched.add_all(),
         }
         for at in marked..start {
-            self.marks.offer(at, &self.left);
+            self.offer_mark(at);
             self.push(self.order[at], bundles);
         }
         let mut lowest = start;
@@ -38,7 +39,7 @@ impl Filling {
                     return false;
                 }
                 patience -= 1;
-                self.marks.offer(at, &self.left);
+                self.offer_mark(at);
                 at = self.step(at, &mut lowest, clocks, bundles);
             }
             let overfull = self.overfull().or_else(|| {
@@ -55,6 +56,13 @@ impl Filling {
         }
         self.deactivate(bundles);
         true
+    }
+
+    /// Makes a mark if one is due at this position, unless so little has been taken that doing it again is faster than copies.
+    fn offer_mark(&mut self, at: usize) {
+        if self.touched.are_all {
+            self.marks.offer(at, &self.left);
+        }
     }
 
     /// Fixes the next link, or finds that others must be fixed again. Returns where to go on.
@@ -166,6 +174,7 @@ impl Filling {
     fn push(&mut self, link: u32, bundles: &Bundles) {
         let (level, left) = (self.levels[link as usize], &mut self.left[..]);
         let list = bundles.outgoing(link);
+        self.touched.add(list, left.len());
         list.for_each(|other, flows| left[other as usize] -= level * flows);
         self.work.touches += list.len() as u64;
     }
@@ -175,6 +184,7 @@ impl Filling {
         for &link in self.order[from..to].iter().rev() {
             let (level, left) = (self.levels[link as usize], &mut self.left[..]);
             let list = bundles.outgoing(link);
+            self.touched.add(list, left.len());
             // A level far above a link's capacity takes the digits of the capacity with it.
             if level > FAR * self.slowest {
                 let capacities = &self.capacities;

@@ -199,6 +199,7 @@ impl Filling {
             return;
         }
         self.left[link as usize] = capacity - used;
+        self.touched.add_one(link);
         self.wake(link, bundles);
         self.idle.push(link);
     }
