@@ -185,11 +185,11 @@ impl Accesses {
         }
     }
 
-    /// Appends the ops that share a byte with one of `regions`, in any order and number.
+    /// Appends the ops that share a byte with one of `regions`, as [`union`] gives them, in any order and number.
     pub(crate) fn meet(&self, regions: &[Region], ops: &mut Vec<OpId>) {
         for regions in of_one_buffer(regions) {
             if let Some(places) = self.buffers.get(regions[0].buffer.index()) {
-                regions.iter().for_each(|region| places.meet(region, ops));
+                places.meet(regions, ops);
             }
         }
     }
@@ -225,15 +225,19 @@ impl Places {
         }
     }
 
-    fn meet(&self, region: &Region, ops: &mut Vec<OpId>) {
-        // What begins earlier ends before the region.
-        let first = (region.offset + 1).saturating_sub(self.longest);
-        let begin = self.all.partition_point(|access| access.offset < first);
-        let near = self.all[begin..].iter().take_while(|access| access.offset < region.end());
-        for access in near.filter(|access| access.offset + access.len > region.offset) {
-            // Neighbours are often of one op.
-            if ops.last() != Some(&access.op) {
-                ops.push(access.op);
+    fn meet(&self, regions: &[Region], ops: &mut Vec<OpId>) {
+        // What begins before the end of a region and reaches a later one meets both: it is known by then.
+        let mut begin = 0;
+        for region in regions {
+            // What begins earlier ends before the region.
+            let first = (region.offset + 1).saturating_sub(self.longest);
+            begin += self.all[begin..].partition_point(|access| access.offset < first);
+            while let Some(access) = self.all.get(begin).filter(|access| access.offset < region.end()) {
+                // Neighbours are often of one op.
+                if access.offset + access.len > region.offset && ops.last() != Some(&access.op) {
+                    ops.push(access.op);
+                }
+                begin += 1;
             }
         }
     }
