@@ -76,7 +76,7 @@ struct VariantReport {
     estimate: Estimate,
 }
 
-/// What a simulation takes.
+/// Estimate of a simulation.
 #[derive(Serialize)]
 struct Estimate {
     /// Ranks that are planned and simulated.
@@ -149,7 +149,7 @@ fn text(report: &Report) -> String {
     });
     let tokens: Vec<String> = report.traffic.iter().filter_map(tokens_line).collect();
     let columns =
-        ["variant", "plan digest", "buffers of all ranks", "ranks planned", "spans", "memory", "time"];
+        ["variant", "plan digest", "buffers of all ranks", "ranks planned", "spans", "memory", "run takes"];
     let mut variants = table::new(&columns, &[0, 1]);
     for VariantReport { name, plan_digest, buffer_bytes, estimate, .. } in &report.variants {
         variants.add_row(vec![
@@ -278,7 +278,7 @@ fn report(
 fn whole_note(experiment: &Experiment, outlooks: &[Outlook]) -> Option<String> {
     let ranks = experiment.topology.ranks();
     let mut by_reason: Vec<(String, Vec<String>)> = Vec::new();
-    for (variant, outlook) in experiment.variants.iter().zip(outlooks).filter(|_| ranks > 64) {
+    for (variant, outlook) in experiment.variants.iter().zip(outlooks) {
         let (Some(reason), name) = (outlook.why_whole(), format!("`{}`", variant.name)) else { continue };
         match by_reason.iter_mut().find(|(other, _)| *other == reason) {
             Some((_, names)) => names.push(name),

@@ -306,6 +306,47 @@ fn scenarios_are_checked() {
     let buffers =
         check["variants"].as_array().unwrap().iter().map(|v| v["buffer_bytes"].as_u64().unwrap()).max();
     assert!(buffers.unwrap() < 2 << 30, "a real run fits into 2 GiB");
+    let estimate = &check["variants"][0]["estimate"];
+    assert_eq!((&estimate["ranks"], &estimate["whole_because"]), (&Value::from(16), &Value::Null));
+    let run = output(&["scenario", "check", "scenarios/quickstart.toml"]);
+    assert!(text_of(&run.stdout).contains("run takes"), "{}", text_of(&run.stdout));
+}
+
+#[test]
+fn large_scenarios_are_checked_without_plans() {
+    let check = |sets: &[&str]| {
+        let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
+        let output = output(
+            &[&["scenario", "check", "scenarios/training/experts-65536.toml", "--json"], &sets[..]].concat(),
+        );
+        assert!(output.status.success(), "{}", text_of(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let folded = check(&[]);
+    let coded = &folded["variants"][1];
+    assert_eq!((&coded["plan_digest"], &coded["buffer_bytes"]), (&Value::Null, &Value::Null));
+    assert_eq!((&coded["ranks_alike"], &coded["estimate"]["ranks"]), (&Value::from(4096), &Value::from(16)));
+    let spans = |check: &Value| check["variants"][1]["estimate"]["spans"].as_u64().unwrap();
+    // Twice the micro-batches are about twice the spans.
+    let double = check(&["workload.micro_batches=128"]);
+    assert_eq!(folded["traffic"][0]["segment"], double["traffic"][0]["segment"]);
+    let ratio = spans(&double) as f64 / spans(&folded) as f64;
+    assert!((1.8..2.0).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_check_says_why_all_ranks_are_simulated_and_what_does_not_fit() {
+    let args = ["scenario", "check", "scenarios/smoke/moe-zipf-1x4.toml", "--variant", "native"];
+    let sets = ["--set", "cluster={ preset = 'h100-8x', nodes = 16 }", "--set", "workload.model.experts=128"];
+    let whole = output(&[&args[..], &sets].concat());
+    let notes = text_of(&whole.stderr);
+    assert!(whole.status.success(), "{notes}");
+    assert!(notes.contains("note: all 128 ranks are simulated, in `native` because they"), "{notes}");
+    let refused = output(&[&args[..], &sets, &["--memory", "1 MB"]].concat());
+    assert_eq!(refused.status.code(), Some(2));
+    let message = text_of(&refused.stderr);
+    assert!(message.contains("`--memory` allows 1.00 MB"), "{message}");
+    assert!(text_of(&refused.stdout).contains("run takes"), "what it would take is told all the same");
 }
 
 #[test]

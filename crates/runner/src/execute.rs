@@ -47,7 +47,7 @@ impl Planned {
     fn new(
         experiment: &Experiment,
         variant: &Variant,
-        folded: Option<Folded>,
+        folded: Option<&Folded>,
         cancel: &Cancel,
     ) -> Result<Self, ExecuteError> {
         if cancel.is_cancelled() {
@@ -58,9 +58,7 @@ impl Planned {
             let _span = tracing::info_span!("plan", variant = %name).entered();
             let goes_on = || !cancel.is_cancelled();
             let topology = &experiment.topology;
-            folded
-                .as_ref()
-                .map_or_else(|| Some(plan(experiment, variant)), |folded| folded.plan(topology, goes_on))
+            folded.map_or_else(|| Some(plan(experiment, variant)), |folded| folded.plan(topology, goes_on))
         };
         let plan = plan.ok_or(ExecuteError::Cancelled)?;
         let mut is_evened = false;
@@ -68,7 +66,7 @@ impl Planned {
             ExperimentWork::Serving(serving) => serving::digest(experiment, serving, variant),
             ExperimentWork::Iterations(iterations) => {
                 let _span = tracing::info_span!("check plan", variant = %name).entered();
-                let job = folded.as_ref().map_or(&iterations.job, |folded| &folded.job);
+                let job = folded.map_or(&iterations.job, |folded| &folded.job);
                 is_evened = *job != iterations.job;
                 let checked = plan.validate_while(job, &|| !cancel.is_cancelled());
                 match checked.map_err(|error| ExecuteError::Plan(name.clone(), error))? {
@@ -207,8 +205,9 @@ impl<'a> Prepared<'a> {
         let (footprint, folded) = Footprint::of(experiment, folding, is_run, shared.memory);
         footprint.check(experiment.variants.len(), shared.memory)?;
         let plan_bytes = footprint.plans;
-        let prepare = |(variant, folded)| Planned::new(experiment, variant, folded, cancel);
-        let variants = experiment.variants.iter().zip(folded);
+        let prepare =
+            |(variant, folded): (_, &Option<_>)| Planned::new(experiment, variant, folded.as_ref(), cancel);
+        let variants = experiment.variants.iter().zip(&folded);
         let planned = variants.map(prepare).collect::<Result<_, ExecuteError>>()?;
         if cancel.is_cancelled() {
             return Err(ExecuteError::Cancelled);

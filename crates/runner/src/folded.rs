@@ -7,9 +7,13 @@ use zipwire_scenarios::{CodecChoice, Experiment, Variant};
 use zipwire_schedule::{Choice, Job, Plan, PlanSize, Symmetry, folding, plan_folded};
 
 use crate::choices::choices;
+use crate::memory;
 
-/// Ranks up to which a job is planned and simulated whole, and its timeline has all of them.
-const WHOLE_RANKS: u32 = 64;
+/// Ranks up to which a job is planned and simulated whole, and its timeline has all of them, if that takes no more than [`WHOLE_BYTES`].
+pub(crate) const WHOLE_RANKS: u32 = 64;
+
+/// Bytes of a plan and its timeline: seconds to plan, check and simulate.
+const WHOLE_BYTES: u64 = 700_000_000;
 
 /// A variant that is planned and simulated with the programs of those ranks only that stand for others.
 #[derive(Debug)]
@@ -33,9 +37,8 @@ impl Folded {
         let iterations = experiment.as_iterations().ok_or(Whole::Serving)?;
         let is_stated = |choice: &CodecChoice| choice.ratio.is_some();
         let whole = [
-            (iterations.job.rank_count <= WHOLE_RANKS, Whole::Few),
             (variant.is_adaptive(), Whole::Adaptive),
-            (!experiment.codec_of(variant).is_none_or(is_stated), Whole::Measured),
+            (variant.is_coded() && !experiment.codec_of(variant).is_none_or(is_stated), Whole::Measured),
             (!experiment.faults().is_empty(), Whole::Faults),
             (!experiment.drifts().is_empty(), Whole::Drift),
             (experiment.start != TransferStart::Rendezvous, Whole::Start),
@@ -45,6 +48,14 @@ impl Folded {
         ];
         if let Some((_, reason)) = whole.into_iter().find(|(applies, _)| *applies) {
             return Err(reason);
+        }
+        let choices = choices(experiment, variant);
+        let chosen: Vec<&Choice> = choices.iter().collect();
+        if iterations.job.rank_count <= WHOLE_RANKS {
+            let size = PlanSize::count(&iterations.job, &chosen, |_| true);
+            if size.bytes() + memory::span_bytes(&size, experiment.iterations) <= WHOLE_BYTES {
+                return Err(Whole::Few);
+            }
         }
         let symmetries = experiment.topology.symmetries(&iterations.layout);
         if symmetries.is_empty() {
@@ -56,8 +67,7 @@ impl Folded {
             return Err(Whole::Durations);
         }
         let job = iterations.job.evened().ok_or(Whole::Shares)?;
-        let choices = choices(experiment, variant);
-        let symmetry = folding(&job, &choices.iter().collect::<Vec<_>>(), &symmetries, goes_on);
+        let symmetry = folding(&job, &chosen, &symmetries, goes_on);
         Ok(Self { symmetry: symmetry.ok_or(Whole::Shares)?, job, choices })
     }
 
@@ -99,7 +109,7 @@ impl fmt::Display for Whole {
         f.write_str(match self {
             Self::Asked => "that was asked for",
             Self::Serving => "requests are served one by one",
-            Self::Few => "there are at most 64",
+            Self::Few => "there are few",
             Self::Adaptive => "the variant chooses anew as it runs",
             Self::Measured => "frames are as long as the codec makes them of each rank's payload (a stated `codec.ratio` makes them alike)",
             Self::Faults => "faults hit some of them",

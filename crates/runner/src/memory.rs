@@ -184,7 +184,7 @@ pub(crate) struct Footprint {
 const CHECK_BYTES: u64 = 600;
 
 impl Footprint {
-    /// That of an experiment, as far as it fits into the limit: what does not is counted no further; and, with `folding`, the variants in which some ranks
+    /// Footprint of an experiment, as far as it fits into the limit: what does not is counted no further; and, with `folding`, the variants in which some ranks
     /// stand for all.
     pub(crate) fn of(
         experiment: &Experiment,

@@ -1,16 +1,19 @@
-//! What planning and simulating a variant takes, known before either: sizes of plans are counted for segments that differ, and multiplied.
+//! Estimates of what planning and simulating a variant takes: sizes of plans are counted for segments that differ, and multiplied.
 
 use zipwire_scenarios::{Experiment, Variant};
-use zipwire_schedule::{Choice, PlanSize};
+use zipwire_schedule::{Choice, PlanSize, WHOLE_PLAN_RANKS};
 
 use crate::choices::choices;
 use crate::execute::plan;
-use crate::folded::{Folded, Whole};
+use crate::folded::{Folded, WHOLE_RANKS, Whole};
 use crate::memory::{self, Footprint};
 use crate::{Cancel, ExecuteError, Shared};
 
 /// Seconds to plan and check a part of a plan, on the machine of docs/benchmarks/sim.md.
 const PLAN_S: f64 = 0.25e-6;
+
+/// Seconds to check a part of a plan of so few ranks that they are checked together.
+const CHECK_S: f64 = 1e-6;
 
 /// Seconds to simulate a span of one iteration, and to write what comes of it.
 const SPAN_S: f64 = 2e-6;
@@ -29,7 +32,7 @@ pub struct Outlook {
 }
 
 impl Outlook {
-    /// That of a variant, with ranks that stand for others if `folding`. `goes_on` is asked with the size so far; after a no, the size is that so far.
+    /// Estimate for a variant, with ranks that stand for others if `folding`. `goes_on` is asked with the size so far; after a no, the size is that so far.
     pub(crate) fn new(
         experiment: &Experiment,
         variant: &Variant,
@@ -51,7 +54,7 @@ impl Outlook {
         Self { folded, made, kept, ranks, iterations }
     }
 
-    /// That of a variant whose ranks stand for others where they can.
+    /// Estimate for a variant whose ranks stand for others where they can.
     pub fn of(experiment: &Experiment, variant: &Variant, cancel: &Cancel) -> Self {
         Self::new(experiment, variant, Some(cancel), |_| !cancel.is_cancelled())
     }
@@ -70,9 +73,10 @@ impl Outlook {
         self.folded.as_ref().map_or(self.ranks, |folded| folded.symmetry.members())
     }
 
-    /// Why no rank stands for another one, as the reason behind a *because*; `None` if some do.
+    /// Why no rank of a large job stands for another one, as the reason behind a *because*; `None` if some do, or the job is small.
     pub fn why_whole(&self) -> Option<String> {
-        self.folded.as_ref().err().map(ToString::to_string)
+        let reason = self.folded.as_ref().err().filter(|_| self.ranks > WHOLE_RANKS)?;
+        Some(reason.to_string())
     }
 
     /// Spans of an iteration that are simulated.
@@ -91,9 +95,11 @@ impl Outlook {
         self.folded.as_ref().map_or(0, |folded| self.made.bytes() / u64::from(folded.symmetry.members()))
     }
 
-    /// Seconds to plan it on one core, within a factor of three.
+    /// Seconds to plan and check it on one core, within a factor of three.
     pub fn plan_s(&self) -> f64 {
-        (self.made.ends + self.made.blocks + self.made.shares) as f64 * PLAN_S
+        let is_checked_whole = self.folded.is_err() && self.ranks <= WHOLE_PLAN_RANKS;
+        let parts = self.made.ends + self.made.blocks + self.made.shares;
+        parts as f64 * (PLAN_S + if is_checked_whole { CHECK_S } else { 0.0 })
     }
 
     /// Seconds to plan and simulate it once on one core, within a factor of three.

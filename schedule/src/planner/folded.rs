@@ -11,6 +11,9 @@ use crate::plan::{MergedBytes, Plan, PlanSize, bytes_delivered, bytes_reduced};
 use crate::validate::{Deliveries, check_program};
 use crate::{CallKind, Job, Rank, Segment, Symmetry, Work, symmetry};
 
+/// Ranks whose programs are counted, at the most.
+const MOST_COUNTED: u32 = 1024;
+
 /// The first of some symmetries under which the ranks of a job are alike: in what they contribute and get, and, as far as a few of them show, in their
 /// programs, which are checked, too. `goes_on` is asked now and then; after a no there is none.
 ///
@@ -65,15 +68,17 @@ pub fn plan_folded(
 
 impl PlanSize {
     /// Size of the plan of a job ([`plan_each`](super::plan_each)), which is not made: the planners run, rank by rank, for segments that differ, and nothing
-    /// that they push is kept. `goes_on` is asked after each rank; after a no, the count so far is returned.
+    /// that they push is kept. Of more than 1024 ranks, as many as 1024 are counted and stand for those beside them. `goes_on` is asked after each rank; after
+    /// a no, the count so far is returned.
     ///
     /// # Panics
     /// In the same cases as [`plan_each`](super::plan_each).
     pub fn count(job: &Job, choices: &[&Choice], mut goes_on: impl FnMut(&Self) -> bool) -> Self {
         let short = Short::of(job, choices);
         let (planner, mut size) = (Planner::new(&short.job, &short.choices), Self::default());
-        let times: Arc<[u64]> = short.times.into();
-        for rank in (0..job.rank_count).map(Rank) {
+        let step = job.rank_count.div_ceil(MOST_COUNTED);
+        let times: Arc<[u64]> = short.times.iter().map(|times| times * u64::from(step)).collect();
+        for rank in (0..job.rank_count).step_by(step as usize).map(Rank) {
             let mut builder = ProgramBuilder::counting(rank, size, Arc::clone(&times));
             planner.build_program(&mut builder, |_, _| {});
             size = builder.counted();
