@@ -16,6 +16,8 @@ pub struct ProgramBuilder {
     program: Program,
     segment: SegmentId,
     hazards: Hazards,
+    /// Buffers that were asked for; others of the program are there, and will be.
+    buffers: usize,
     /// Part of a call that the next ops belong to.
     part: u32,
     /// Channels on which that part has exchanges already, those that were left out as idle included.
@@ -101,10 +103,24 @@ impl ProgramBuilder {
         self.part
     }
 
-    /// A new buffer without capacity; [`Self::reserve`] gives it some.
+    /// A new buffer without capacity; [`Self::reserve`] gives it some. After [`Self::adopt`], the next of those that are there.
     pub fn buffer(&mut self, name: impl Into<Cow<'static, str>>) -> BufferId {
-        self.program.buffers.push(Buffer { name: name.into(), capacity: 0 });
-        BufferId(count(self.program.buffers.len() - 1))
+        let (index, name) = (self.buffers, name.into());
+        self.buffers += 1;
+        match self.program.buffers.get(index) {
+            Some(known) => assert_eq!(known.name, name, "buffers are asked for in the same order"),
+            None => self.program.buffers.push(Buffer { name, capacity: 0 }),
+        }
+        BufferId(count(index))
+    }
+
+    /// Takes over the buffers of another program of the rank, with their capacity; they are asked for again, in the same order.
+    pub(crate) fn adopt(&mut self, other: Self) {
+        self.program.buffers = other.program.buffers;
+    }
+
+    pub(crate) fn is_counting(&self) -> bool {
+        self.counted.is_some()
     }
 
     /// Makes sure that a buffer holds at least `capacity` bytes.

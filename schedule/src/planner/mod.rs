@@ -201,62 +201,72 @@ impl<'a> Planner<'a> {
     }
 
     fn build_program(&self, builder: &mut ProgramBuilder, mut change: impl FnMut(&mut [Op], &[Maximum])) {
-        let Self { job, choices, .. } = self;
-        let slots: Vec<BufferId> = job.slots.iter().map(|name| builder.buffer(*name)).collect();
-        let (mut main, mut background) = (Scratch::new(false), Scratch::new(true));
         // All memory is laid out before the first op, because compute phases claim whole buffers.
-        let mut calls: Vec<Option<Vec<Planned>>> = Vec::with_capacity(job.segments.len());
-        for (((segment, choice), flows), lens) in
-            job.segments.iter().zip(*choices).zip(&self.flows).zip(&self.lens)
-        {
-            let scratch = if segment.channel.is_background() { &mut background } else { &mut main };
-            if !enter(builder, segment, job) {
-                calls.push(None);
-                continue;
+        let mut laid_out = ProgramBuilder::new(builder.rank());
+        let (mut main, mut background) = (Scratch::new(false), Scratch::new(true));
+        if !builder.is_counting() {
+            let slots = self.slots(&mut laid_out);
+            for segment in 0..self.job.segments.len() {
+                self.place(&mut laid_out, segment, &slots, [&mut main, &mut background]);
             }
-            calls.push(self.place(builder, choice, (segment, flows, lens), &slots, scratch));
         }
-        let segments = job.segments.iter().zip(*choices).zip(&self.flows);
-        for ((((segment, choice), flows), planned), id) in segments.zip(calls).zip(0..) {
-            if !enter(builder, segment, job) {
+        builder.adopt(laid_out);
+        let claimed = std::mem::replace(&mut main, Scratch::new(false));
+        background = Scratch::new(true);
+        let slots = self.slots(builder);
+        for (index, segment) in self.job.segments.iter().enumerate() {
+            let phases = self.place(builder, index, &slots, [&mut main, &mut background]);
+            if !enter(builder, segment, self.job) {
                 continue;
             }
-            builder.begin(SegmentId(id));
-            if let Some(phases) = planned {
-                for phase in phases {
-                    match phase {
-                        Planned::Call { call, parts, forwards } => {
-                            build(builder, choice, &call, parts, forwards);
-                        }
-                        Planned::Reduce(reduce) => builder.push(OpKind::Local(Local::Reduce(reduce))),
-                        Planned::Library(library) => builder.push(OpKind::Library(library)),
-                    }
+            builder.begin(SegmentId(index as u32));
+            match (phases, &segment.work) {
+                (Some(phases), _) => self.build(builder, index, phases),
+                (None, Work::Compute { phase, reads, writes }) => {
+                    compute(builder, phase, &slots, (reads, writes), &self.exclusive, &claimed);
                 }
-                builder.end(&mut change);
-                continue;
-            }
-            match &segment.work {
-                Work::Compute { phase, reads, writes } => {
-                    compute(builder, phase, &slots, (reads, writes), &self.exclusive, &main);
+                (None, Work::Transfers { pace, input, output, .. }) => {
+                    let [input, output] = [slots[input.index()], slots[output.index()]];
+                    flows::build_raw(builder, &self.flows[index], *pace, input, output);
                 }
-                Work::Transfers { pace, input, output, .. } => {
-                    flows::build_raw(builder, flows, *pace, slots[input.index()], slots[output.index()]);
-                }
-                Work::Call { .. } => unreachable!("every collective is laid out"),
+                (None, Work::Call { .. }) => unreachable!("every collective is laid out"),
             }
             builder.end(&mut change);
         }
     }
 
-    /// Places the memory of a segment, and returns its phases, if it is a collective or coded flows.
+    fn slots(&self, builder: &mut ProgramBuilder) -> Vec<BufferId> {
+        self.job.slots.iter().map(|name| builder.buffer(*name)).collect()
+    }
+
+    /// Pushes the ops of a segment's phases.
+    fn build(&self, builder: &mut ProgramBuilder, segment: usize, phases: Vec<Planned>) {
+        for phase in phases {
+            match phase {
+                Planned::Call { call, parts, forwards } => {
+                    build(builder, self.choices[segment], &call, parts, forwards);
+                }
+                Planned::Reduce(reduce) => builder.push(OpKind::Local(Local::Reduce(reduce))),
+                Planned::Library(library) => builder.push(OpKind::Library(library)),
+            }
+        }
+    }
+
+    /// Places the memory of a segment, and returns its phases, if it is a collective or coded flows and the rank takes part. Memory of calls is that of
+    /// their channel, the main one's or that of the background.
     fn place(
         &self,
         builder: &mut ProgramBuilder,
-        choice: &Choice,
-        (segment, flows, lens): (&Segment, &FlowsByRank<'_>, &Arc<Lens>),
+        index: usize,
         slots: &[BufferId],
-        scratch: &mut Scratch,
+        [main, background]: [&mut Scratch; 2],
     ) -> Option<Vec<Planned>> {
+        let (segment, choice) = (&self.job.segments[index], self.choices[index]);
+        let (flows, lens) = (&self.flows[index], &self.lens[index]);
+        let scratch = if segment.channel.is_background() { background } else { main };
+        if !enter(builder, segment, self.job) {
+            return None;
+        }
         let phases = lay_out(builder, self.job, choice, (segment, flows, lens), slots, scratch)?;
         // Flows that are open together have memory of their own each.
         let mut shared: Option<(FrameBuffers, (u64, u64))> = None;
