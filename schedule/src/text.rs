@@ -13,15 +13,14 @@ impl Plan {
     /// 128-bit hash of everything that the plan says, in hexadecimal. Ranks that run the same digest run
     /// the same plan.
     pub fn digest(&self) -> String {
-        let mut hash = Xxh3::new();
-        let mut text = Header(self).to_string();
-        hash.update(text.as_bytes());
-        for program in &self.programs {
-            text.clear();
-            write!(text, "{program}").expect("strings accept every text");
-            hash.update(text.as_bytes());
-        }
-        format!("{:032x}", hash.digest128())
+        let mut text = Hashed { hash: Xxh3::new(), buffer: String::with_capacity(2 * HASHED_BYTES) };
+        let all = write!(text, "{}", Header(self));
+        self.programs
+            .iter()
+            .fold(all, |all, program| all.and_then(|()| write!(text, "{program}")))
+            .expect("hashes accept every text");
+        text.hash.update(text.buffer.as_bytes());
+        format!("{:032x}", text.hash.digest128())
     }
 
     /// The text of the whole plan, or of one rank of it.
@@ -32,6 +31,26 @@ impl Plan {
             write!(text, "\n{program}").expect("strings accept every text");
         }
         text
+    }
+}
+
+/// Bytes of text that are hashed together.
+const HASHED_BYTES: usize = 1 << 16;
+
+/// A hash of text that is written.
+struct Hashed {
+    hash: Xxh3,
+    buffer: String,
+}
+
+impl Write for Hashed {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.buffer.push_str(text);
+        if self.buffer.len() >= HASHED_BYTES {
+            self.hash.update(self.buffer.as_bytes());
+            self.buffer.clear();
+        }
+        Ok(())
     }
 }
 
