@@ -13,9 +13,8 @@ use crate::{DType, EncodeError, FrameShape, Layout, frame};
 /// Sizes depend on the shape of a frame only, never on options or values; those of [`crate::Auto`] in the split layout on
 /// its goal as well.
 ///
-/// The trait is sealed: frames name their codec by a tag that this crate gives, and readers of a frame look the tag up
-/// here, so a codec of another crate could be written and never be read. A codec is added in this crate, by a module and a
-/// line in its registry.
+/// The trait is sealed: frames name their codec by a tag, and readers of a frame look the tag up here. A codec of another crate is a [`crate::CustomCodec`],
+/// which is registered under a tag of its own.
 pub trait Codec: Sealed + std::fmt::Debug + Send + Sync {
     /// The id in specs, without options.
     fn id(&self) -> &'static str;

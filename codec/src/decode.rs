@@ -53,7 +53,7 @@ pub(crate) fn decode_with(
     }
     let shape = FrameShape { layout, dtype, count: out.len() / dtype.width() };
     let (body, header, entry) = open(tables, shape, static_section, dynamic_section)?;
-    let sum = (entry.decode)(&body, out)?;
+    let sum = entry.decode(&body, out)?;
     let found = sum.wrapping_add(header.sum());
     if found != header.checksum {
         return Err(DecodeError::Checksum { expected: header.checksum, found });

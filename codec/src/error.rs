@@ -90,6 +90,9 @@ pub enum DecodeError {
     /// A codec that this version does not have.
     #[error("no codec has tag `{tag}`")]
     UnknownCodec { tag: u8 },
+    /// A codec of another crate does not read its frame.
+    #[error("the frame of codec `{codec}` is damaged: {defect}")]
+    Custom { codec: &'static str, defect: String },
     /// A frame of another codec than one asks about.
     #[error("expected a frame of codec `{expected}`, found one of `{found}`")]
     Codec { expected: &'static str, found: &'static str },
@@ -234,6 +237,9 @@ impl DecodeError {
         match self {
             Self::Codebook { .. } => {
                 Some("it takes sixteen exponents of the type, in ascending order".to_owned())
+            }
+            Self::UnknownCodec { tag: 128.. } => {
+                Some("register the codec of another crate that has it (`register`)".to_owned())
             }
             Self::UnknownTable { .. } => {
                 Some("add the table that the sender used to the decoder (`Decoder::add_table`)".to_owned())

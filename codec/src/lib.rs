@@ -18,6 +18,7 @@ mod codebook16;
 mod codec;
 mod compress;
 mod container;
+mod custom;
 mod decode;
 mod dedup;
 mod delta;
@@ -59,6 +60,7 @@ pub use container::{
     CONTAINER_VERSION, ContainerBuilder, ContainerError, ContainerIndex, DEFAULT_CHUNK_VALUES,
     MAX_CHUNK_VALUES, Reader, SeekReader, Writer, WriterOptions,
 };
+pub use custom::{CustomCodec, RegisterError, register};
 pub use decode::{Decoder, decode, decode_from_slice};
 pub use dedup::{Dedup, RowIndex, RowIndexError};
 pub use delta::{Base, Delta, DeltaCoding};

@@ -69,7 +69,7 @@ impl Spec {
             (Some(table), Some(sharing)) => {
                 (sharing.build)(&self.chosen, table).expect("a spec is given no other tables")
             }
-            _ => (self.entry().build)(&self.chosen),
+            _ => self.entry().build(&self.chosen),
         };
         match &self.prefix {
             Some(Prefix::Dedup(prefix)) => prefix.before(codec),

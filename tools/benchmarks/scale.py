@@ -50,8 +50,8 @@ JOBS = {
         lambda gpus: [nodes(gpus), "workload=" + ALL_TO_ALL] + CODEC,
     ),
     "dispatch and combine, unequal": (
-        "scenarios/smoke/moe-zipf-1x4.toml", ["native", "static-first"], [64, 256],
-        lambda gpus: [nodes(gpus), f"workload.model={{ experts = {gpus}, top_k = 8, hidden = 4096, tokens_per_rank = 8192 }}"]
+        "scenarios/smoke/moe-zipf-1x4.toml", ["native"], [64, 256, 1024, 2048, 4096],
+        lambda gpus: ["iterations=1", nodes(gpus), f"workload.model={{ experts = {gpus}, top_k = 8, hidden = 4096, tokens_per_rank = 8192 }}"]
         + CODEC,
     ),
 }

@@ -1,0 +1,109 @@
+//! The command line. Results go to stdout; progress, hints and errors to stderr.
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser;
+use zipwire::traces::escaped;
+use zipwire::{Cancel, simd_from_environment};
+
+use crate::cli::{Cli, Command};
+use crate::error::CliError;
+use crate::profile::Profile;
+use crate::{commands, threads};
+
+/// The program `zipwire`: reads the arguments of this process, runs the command that they name, and gives its exit code.
+///
+/// A program that registers codecs of its own ([`codec::register`](crate::codec::register)) and then calls this has all commands with them. It must be the first call of such a
+/// program that starts threads, for it changes the environment.
+pub fn main() -> ExitCode {
+    #[expect(unsafe_code, reason = "the environment is changed while no other thread can read it")]
+    // SAFETY: this is the first call of the program, which has no thread but this one.
+    unsafe {
+        zipwire::engine::cuda::kernels::take_all_queues();
+        zipwire::engine::nccl::library::share_gpus();
+    }
+    let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
+    let profile = match cli.profile.as_deref().map(Profile::start).transpose() {
+        Ok(profile) => profile,
+        Err(error) => return report(&error),
+    };
+    let result = run(&cli.command, profile.is_some());
+    // Also when the command has failed or was stopped: then it is of most use.
+    let profiled = profile.map_or(Ok(()), Profile::finish);
+    match (result, profiled) {
+        (Ok(()), Ok(())) => ExitCode::SUCCESS,
+        (Err(error), Ok(())) | (Ok(()), Err(error)) => report(&error),
+        (Err(error), Err(lost)) => {
+            report(&lost);
+            report(&error)
+        }
+    }
+}
+
+/// Ends with what is wrong with the arguments, or with the help that they ask for.
+fn refuse(error: &clap::Error) -> ! {
+    let is_plain = |argument: OsString| matches!(escaped(&argument.to_string_lossy()), Cow::Borrowed(_));
+    if error.use_stderr() && !std::env::args_os().all(is_plain) {
+        // Names of files are arguments, too: without a style of its own, all of the message can be escaped.
+        say!("{}", error.render().to_string().trim_end());
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
+}
+
+/// Writes a line to stderr as it is, with escapes for a terminal if it has any.
+pub(crate) fn say_styled(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+fn run(command: &Command, is_profiled: bool) -> Result<(), CliError> {
+    simd_from_environment()?;
+    let cancel = Cancel::on_ctrl_c()?;
+    large_files_are_errors()?;
+    if command.uses_pool() {
+        threads::start_pool(is_other_rank())?;
+    }
+    // A profile is of most use when the command was stopped.
+    let _hold = is_profiled.then(|| cancel.hold());
+    let _span = tracing::info_span!("command", name = %command.name()).entered();
+    match command {
+        Command::Run(args) => commands::run::run(args, &cancel),
+        Command::Validate(args) => commands::validate::run(args, &cancel),
+        Command::Plan(args) => commands::plan::run(args, &cancel),
+        Command::Diff(args) => commands::diff::run(args, &cancel),
+        Command::Reproduce(args) => commands::reproduce::run(args, &cancel),
+        Command::Inspect(args) => commands::inspect::run(args, &cancel),
+        Command::Compress(args) => commands::files::compress::run(args, &cancel),
+        Command::Decompress(args) => commands::files::compress::run_decompress(args, &cancel),
+        Command::Verify(args) => commands::files::compress::run_verify(args, &cancel),
+        Command::Cat(args) => commands::files::read::cat(args, &cancel),
+        Command::Ls(args) => commands::files::read::ls(args),
+        Command::Store(command) => commands::store::run(command, &cancel),
+        Command::Bench(command) => commands::bench::run(command, &cancel),
+        Command::Calibrate(command) => commands::calibrate::run(command, &cancel),
+        Command::Kernels(command) => commands::kernels::run(command, &cancel),
+        Command::Scenario(command) => commands::scenario::run(command, &cancel),
+    }
+}
+
+/// Whether this process is a rank that follows another one: it codes on one core.
+fn is_other_rank() -> bool {
+    zipwire::launch::launched().is_some_and(|launched| launched.rank > 0)
+}
+
+/// A file that grows beyond `ulimit -f` is an error of the write, after which this program cleans up, and no signal that ends it.
+fn large_files_are_errors() -> Result<(), CliError> {
+    #[cfg(unix)]
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Default::default())
+        .map_err(CliError::FileSizeSignal)?;
+    Ok(())
+}
+
+/// Says why a command has failed; gives its exit code.
+fn report(error: &CliError) -> ExitCode {
+    error.say();
+    ExitCode::from(error.exit_code())
+}
