@@ -52,7 +52,7 @@ pub trait CustomCodec: Debug + Send + Sync {
     /// Decodes both sections into `out`, which has the bytes of the values.
     ///
     /// # Errors
-    /// What is wrong with sections that no encoder has written, in a few words.
+    /// The defect of sections that no encoder has written, in a few words.
     fn decode(
         &self,
         shape: FrameShape,

@@ -103,7 +103,7 @@ impl ProgramBuilder {
         self.part
     }
 
-    /// A new buffer without capacity; [`Self::reserve`] gives it some. After [`Self::adopt`], the next of those that are there.
+    /// A new buffer without capacity; [`Self::reserve`] gives it some. Of a program that has taken over the buffers of another one, the next of these.
     pub fn buffer(&mut self, name: impl Into<Cow<'static, str>>) -> BufferId {
         let (index, name) = (self.buffers, name.into());
         self.buffers += 1;

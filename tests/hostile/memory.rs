@@ -69,7 +69,7 @@ fn memory_holds_for_checks() {
     let check =
         |memory: &str| Ended::of(zipwire(&["scenario", "check", path.to_str().unwrap(), "--memory", memory]));
     check("16 MiB").expect(0, "");
-    check("1 KiB").expect(2, "checking the largest");
+    check("1 KiB").expect(2, "the longest timeline");
 }
 
 /// A hole of a terabyte is one line of zeros.

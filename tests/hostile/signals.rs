@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(2);
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
-        trial("a_check_ends_soon_after_a_signal", a_check_ends_soon_after_a_signal)
+        trial("a_run_that_plans_ends_soon_after_a_signal", a_run_that_plans_ends_soon_after_a_signal)
             .with_ignored_flag(!can("kill", &["-l"])),
         trial("a_pipe_that_is_stopped_leaves_nothing", a_pipe_that_is_stopped_leaves_nothing)
             .with_ignored_flag(!can("kill", &["-l"])),
@@ -62,13 +62,14 @@ fn a_pipe_that_is_stopped_leaves_nothing() {
     }
 }
 
-fn a_check_ends_soon_after_a_signal() {
+fn a_run_that_plans_ends_soon_after_a_signal() {
     let scenarios = ["llama3-fsdp-64", "qwen3-64"];
     for (scenario, signal) in scenarios.into_iter().zip(["-TERM", "-INT"]) {
-        // Once while it reads and plans the first variant, once later.
+        // Once while it plans the first variant, once while it checks plans or later.
         for after in [Duration::from_millis(300), Duration::from_millis(1500)] {
             let path = format!("scenarios/training/{scenario}.toml");
-            let mut command = zipwire(&["scenario", "check", &path]);
+            let folder = TempDir::new().unwrap();
+            let mut command = zipwire(&["run", &path, "--out", folder.path().join("out").to_str().unwrap()]);
             let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
             std::thread::sleep(after);
             let begin = Instant::now();

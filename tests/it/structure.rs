@@ -10,11 +10,12 @@ use zipwire::codec::{DType, FrameInfo, Layout, Spec, encode_to_vec};
 
 /// Who may use whom among the crates of the workspace, less the `zipwire-` of their names. `sim` never sees `engine`, nor the
 /// reverse, and neither sees the files of `traces`.
-const ALLOWED: [(&str, &str); 21] = [
+const ALLOWED: [(&str, &str); 22] = [
     ("codec", ""),
     ("kernels", "codec"),
     ("models", "codec kernels"),
     ("kv", "codec"),
+    ("c", "codec"),
     ("cluster", ""),
     ("serving", "cluster"),
     ("schedule", "codec cluster"),
