@@ -16,14 +16,16 @@ use crate::{commands, threads};
 
 /// The program `zipwire`: reads the arguments of this process, runs the command that they name, and gives its exit code.
 ///
-/// A program that registers codecs of its own ([`codec::register`](crate::codec::register)) and then calls this has all commands with them. It must be the first call of such a
-/// program that starts threads, for it changes the environment.
+/// A program that registers codecs of its own ([`codec::register`](crate::codec::register)) and then calls this has all commands with them. It is best called before
+/// other threads are started: the environment variables by which drivers of GPUs serve many streams at once are set only while the process has one thread.
 pub fn main() -> ExitCode {
-    #[expect(unsafe_code, reason = "the environment is changed while no other thread can read it")]
-    // SAFETY: this is the first call of the program, which has no thread but this one.
-    unsafe {
-        zipwire::engine::cuda::kernels::take_all_queues();
-        zipwire::engine::nccl::library::share_gpus();
+    if is_only_thread() {
+        #[expect(unsafe_code, reason = "the environment is changed while no other thread can read it")]
+        // SAFETY: the process has no thread but this one.
+        unsafe {
+            zipwire::engine::cuda::kernels::take_all_queues();
+            zipwire::engine::nccl::library::share_gpus();
+        }
     }
     let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
     let profile = match cli.profile.as_deref().map(Profile::start).transpose() {
@@ -41,6 +43,11 @@ pub fn main() -> ExitCode {
             report(&error)
         }
     }
+}
+
+/// Whether the process has no thread but this one; false where the system does not say.
+fn is_only_thread() -> bool {
+    std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
 }
 
 /// Ends with what is wrong with the arguments, or with the help that they ask for.

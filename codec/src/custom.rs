@@ -7,7 +7,7 @@ use crate::codec::{Checked, Sealed};
 use crate::frame::{self, HEADER_LEN};
 use crate::registry::{self, Entry, Of};
 use crate::sections::{Body, Reader, Writer};
-use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, checksum, levels};
+use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Spec, checksum, levels};
 
 /// The first tag of codecs of other crates.
 const FIRST_TAG: u8 = 128;
@@ -26,7 +26,8 @@ pub trait CustomCodec: Debug + Send + Sync {
     /// Whether values of this type can be encoded.
     fn supports(&self, dtype: DType) -> bool;
 
-    /// Bytes of the static section in the split layout, both ends of a transfer know them beforehand; the compact layout has none.
+    /// Bytes of the static section in the split layout, which both ends of a transfer know beforehand; the compact layout has none. Sizes are asked for headers of strangers, too: they
+    /// saturate.
     fn static_len(&self, _: FrameShape) -> usize {
         0
     }
@@ -122,6 +123,9 @@ pub fn register(codec: impl CustomCodec + 'static) -> Result<(), RegisterError> 
     if !(FIRST_TAG..u8::MAX).contains(&tag) {
         return Err(RegisterError::Tag { id, tag });
     }
+    if Spec::prefixes().any(|prefix| prefix == id) {
+        return Err(RegisterError::IdTaken { id });
+    }
     let mut registered = REGISTERED.write().unwrap_or_else(std::sync::PoisonError::into_inner);
     let known =
         registry::own_by_id(id).or_else(|| registered.iter().copied().find(|entry| entry.codec.id() == id));
@@ -148,6 +152,12 @@ pub fn register(codec: impl CustomCodec + 'static) -> Result<(), RegisterError> 
 pub(crate) fn find(is_it: impl Fn(&Entry) -> bool) -> Option<&'static Entry> {
     let registered = REGISTERED.read().unwrap_or_else(std::sync::PoisonError::into_inner);
     registered.iter().copied().find(|entry| is_it(entry))
+}
+
+/// The most bytes that a frame of a registered codec takes; `None` without any.
+pub(crate) fn highest_bound(shape: FrameShape) -> Option<usize> {
+    let registered = REGISTERED.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+    registered.iter().map(|entry| entry.codec.bound(shape)).max()
 }
 
 /// All registered codecs, in the order in which they were.
@@ -178,13 +188,23 @@ pub enum RegisterError {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Custom(pub(crate) &'static dyn CustomCodec);
 
+impl Custom {
+    /// The most bytes behind the header, which are no fewer than those of the static section.
+    fn most(&self, shape: FrameShape) -> usize {
+        match shape.layout {
+            Layout::Split => self.0.bound(shape).max(self.0.static_len(shape)),
+            Layout::Compact => self.0.bound(shape),
+        }
+    }
+}
+
 impl Sealed for Custom {
     fn encode_checked(&self, frame: Checked<'_>) -> Result<usize, EncodeError> {
         let Checked { shape, values, static_out, dynamic_out } = frame;
         let Writer { front, bodies, dynamic, front_dynamic_len } =
             Writer::new(shape.layout, HEADER_LEN, static_out, dynamic_out);
         bodies.fill(0);
-        let room = self.0.bound(shape) - bodies.len();
+        let room = self.most(shape) - bodies.len();
         let len = self.0.encode(shape, values, bodies, &mut dynamic[..room]);
         assert!(len <= room, "codec `{}` has {len} bytes in a dynamic section of {room}", self.0.id());
         let (len, sum) = (front_dynamic_len + len, checksum::of_values(levels::active(), values));
@@ -210,7 +230,7 @@ impl Codec for Custom {
     }
 
     fn bound(&self, shape: FrameShape) -> usize {
-        self.0.bound(shape).saturating_add(HEADER_LEN)
+        self.most(shape).saturating_add(HEADER_LEN)
     }
 
     fn min_len(&self, shape: FrameShape) -> usize {

@@ -1,6 +1,6 @@
 //! Frames: the 32 bytes that each begins with, how they are written and read, and the checks that all codecs share.
 
-use crate::registry::{self, CODECS};
+use crate::registry;
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Section, checksum};
 
 /// Checks what [`Codec::encode`] is given; returns the shape of the frame.
@@ -202,7 +202,7 @@ impl FrameInfo {
         let too_large = DecodeError::TooLarge { count: header.count, dtype };
         let count = usize::try_from(header.count).map_err(|_| too_large.clone())?;
         let shape = FrameShape { layout, dtype, count };
-        let most = CODECS.iter().map(|entry| entry.codec.bound(shape)).max().unwrap_or(usize::MAX);
+        let most = registry::highest_bound(shape);
         if most > isize::MAX as usize {
             return Err(too_large);
         }

@@ -14,7 +14,7 @@ use crate::raw::{self, Raw};
 use crate::sections::{Body, Pieces};
 use crate::tiered::{self, Tiered};
 use crate::window7::{self, Window7};
-use crate::{Codec, DecodeError};
+use crate::{Codec, DecodeError, FrameShape};
 
 /// Everything that the crate knows about a codec.
 pub(crate) struct Entry {
@@ -110,6 +110,12 @@ pub(crate) fn highest_version(entry: &Entry, chosen: &[Value]) -> u8 {
         return version_of(entry.tag);
     }
     auto::of(chosen).ids().filter_map(by_id).map(|entry| version_of(entry.tag)).max().unwrap_or(1)
+}
+
+/// The most bytes that a frame of any codec takes.
+pub(crate) fn highest_bound(shape: FrameShape) -> usize {
+    let own = CODECS.iter().map(|entry| entry.codec.bound(shape)).max().unwrap_or(usize::MAX);
+    custom::highest_bound(shape).map_or(own, |other| own.max(other))
 }
 
 /// The codec with this id.

@@ -111,7 +111,9 @@ fn rows_can_be_left_out_in_front_of_it() {
 fn a_codec_that_cannot_be_told_from_another_is_refused() {
     let refused = |id, tag| register(Halves { id, tag }).unwrap_err();
     assert_eq!(refused("tiered", 140), RegisterError::IdTaken { id: "tiered" });
-    assert_eq!(refused("auto", 140), RegisterError::IdTaken { id: "auto" });
+    for id in ["auto", "dedup", "delta"] {
+        assert_eq!(refused(id, 140), RegisterError::IdTaken { id });
+    }
     for tag in [0, 127, 255] {
         assert_eq!(refused("mine", tag), RegisterError::Tag { id: "mine", tag });
     }
@@ -135,4 +137,67 @@ fn its_frames_are_refused_where_it_is_not_known() {
         "register the codec of another crate that has it (`register`)"
     );
     assert_eq!(DecodeError::UnknownCodec { tag: 90 }.help(), None);
+}
+
+/// Every byte twice: of two thousand bytes for a thousand, which no codec of this crate has.
+#[derive(Debug)]
+struct Twice;
+
+impl CustomCodec for Twice {
+    fn id(&self) -> &'static str {
+        "twice"
+    }
+
+    fn tag(&self) -> u8 {
+        160
+    }
+
+    fn supports(&self, _: DType) -> bool {
+        true
+    }
+
+    /// Longer than the bound, which then is as long.
+    fn static_len(&self, shape: FrameShape) -> usize {
+        shape.values_len().saturating_mul(2)
+    }
+
+    fn bound(&self, shape: FrameShape) -> usize {
+        if shape.layout == Layout::Split { 0 } else { shape.values_len().saturating_mul(2) }
+    }
+
+    fn min_len(&self, shape: FrameShape) -> usize {
+        shape.values_len()
+    }
+
+    fn encode(&self, _: FrameShape, values: &[u8], static_out: &mut [u8], dynamic_out: &mut [u8]) -> usize {
+        let is_split = dynamic_out.is_empty();
+        let out = if is_split { static_out } else { dynamic_out };
+        out.chunks_mut(2).zip(values).for_each(|(twice, byte)| twice.fill(*byte));
+        if is_split { 0 } else { 2 * values.len() }
+    }
+
+    fn decode(&self, _: FrameShape, first: &[u8], second: &[u8], out: &mut [u8]) -> Result<(), String> {
+        if first.len() + second.len() != 2 * out.len() {
+            return Err("not twice as many bytes".to_owned());
+        }
+        let twice = first.iter().chain(second).step_by(2);
+        out.iter_mut().zip(twice).for_each(|(out, byte)| *out = *byte);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_codec_may_take_more_than_all_others() {
+    register(Twice).unwrap();
+    let values: Vec<u8> =
+        (0..90_u32).flat_map(|row| (0..32).map(move |at| (row * 37 + at * at) as u8)).collect();
+    // Ninety rows that differ and ten that do not.
+    let values = [&values[..], &values[..320]].concat();
+    for spec in ["twice", "dedup:row=16+twice"] {
+        let codec = spec.parse::<Spec>().unwrap().codec();
+        for layout in [Layout::Split, Layout::Compact] {
+            let frame = encode_to_vec(&codec, layout, DType::Bf16, &values).unwrap();
+            assert_eq!(decompress(&frame).unwrap(), values, "{spec}, {layout}");
+        }
+    }
 }

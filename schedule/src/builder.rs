@@ -16,7 +16,7 @@ pub struct ProgramBuilder {
     program: Program,
     segment: SegmentId,
     hazards: Hazards,
-    /// Buffers that were asked for; others of the program are there, and will be.
+    /// Buffers that were asked for so far; those taken over from another program follow.
     buffers: usize,
     /// Part of a call that the next ops belong to.
     part: u32,
@@ -187,11 +187,16 @@ impl ProgramBuilder {
         self.program.ops.push(Op { id, segment: self.segment, kind, not_before_s, deps });
     }
 
-    /// Gives the ops of the segment, which is complete, to `change`, and the sizes that are maxima so far.
-    pub(crate) fn end(&mut self, mut change: impl FnMut(&mut [Op], &[Maximum])) {
+    /// Number of sizes that are maxima so far.
+    pub(crate) fn maxima(&self) -> usize {
+        self.program.maxima.len()
+    }
+
+    /// Gives the ops of the segment, which is complete, to `change`, and its sizes that are maxima: those behind so many.
+    pub(crate) fn end(&mut self, maxima: usize, mut change: impl FnMut(&mut [Op], &[Maximum])) {
         let Self { program, segment, .. } = self;
         let first = program.ops.iter().rposition(|op| op.segment != *segment).map_or(0, |last| last + 1);
-        change(&mut program.ops[first..], &program.maxima);
+        change(&mut program.ops[first..], &program.maxima[maxima..]);
     }
 
     /// The finished program.

@@ -61,7 +61,7 @@ impl<'a> Ways<'a> {
     }
 
     /// Lets one transfer or block of a segment of a rank's program stand for those that are like it, if all that the segment moves goes straight from its
-    /// origin and is open at once. A maximum is one of all sizes, so where there are some, nothing is merged.
+    /// origin and is open at once. A maximum is one of all sizes of the segment, so where it has some, nothing is merged.
     pub(crate) fn merge(&self, rank: Rank, ops: &mut [Op], maxima: &[Maximum]) {
         let exchanges = || {
             ops.iter().filter_map(|op| {

@@ -24,7 +24,7 @@ use std::io::{Write, stdout};
 use std::path::Path;
 
 use serde::Serialize;
-use zipwire::Prepared;
+use zipwire::Outlook;
 use zipwire::codec::DType;
 use zipwire::scenarios::{Experiment, Scenario, ScenarioError, Source, load, load_real, open};
 use zipwire::schedule::Symmetry;
@@ -105,12 +105,11 @@ fn print_json(value: &impl Serialize) -> Result<(), CliError> {
 }
 
 /// Note of the ranks that stand for all, by variant, where some do.
-fn folded_note(prepared: &Prepared<'_>) -> Option<String> {
-    let ranks = prepared.experiment().topology.ranks();
+fn folded_note(experiment: &Experiment, outlooks: &[Outlook]) -> Option<String> {
+    let ranks = experiment.topology.ranks();
     let mut by_symmetry: Vec<(Symmetry, Vec<String>)> = Vec::new();
-    let folded = || prepared.variants().filter(|(_, planned)| planned.plan.symmetry.alike() > 1);
-    for (variant, planned) in folded() {
-        let (symmetry, name) = (planned.plan.symmetry, format!("`{}`", variant.name));
+    for (variant, outlook) in experiment.variants.iter().zip(outlooks) {
+        let (Some(symmetry), name) = (outlook.symmetry(), format!("`{}`", variant.name)) else { continue };
         match by_symmetry.iter_mut().find(|(other, _)| *other == symmetry) {
             Some((_, names)) => names.push(name),
             None => by_symmetry.push((symmetry, vec![name])),
@@ -127,7 +126,7 @@ fn folded_note(prepared: &Prepared<'_>) -> Option<String> {
         format!("{members} in {}", names.join(", "))
     });
     let each = each.collect::<Vec<_>>().join("; ");
-    let evened = if folded().any(|(_, planned)| planned.is_evened) {
+    let evened = if outlooks.iter().any(|outlook| outlook.is_evened(experiment)) {
         ", with shards that differ by a value as equal"
     } else {
         ""
@@ -135,6 +134,22 @@ fn folded_note(prepared: &Prepared<'_>) -> Option<String> {
     (!each.is_empty()).then(|| {
         format!("note: ranks are alike, so some stand for all {ranks}: {each}{evened}; `run --unfolded` simulates every rank")
     })
+}
+
+/// Ranks of a large job that are simulated one by one, and why.
+fn whole_note(experiment: &Experiment, outlooks: &[Outlook]) -> Option<String> {
+    let ranks = experiment.topology.ranks();
+    let mut by_reason: Vec<(String, Vec<String>)> = Vec::new();
+    for (variant, outlook) in experiment.variants.iter().zip(outlooks) {
+        let (Some(reason), name) = (outlook.why_whole(), format!("`{}`", variant.name)) else { continue };
+        match by_reason.iter_mut().find(|(other, _)| *other == reason) {
+            Some((_, names)) => names.push(name),
+            None => by_reason.push((reason, vec![name])),
+        }
+    }
+    let each = by_reason.iter().map(|(reason, names)| format!("in {} because {reason}", names.join(", ")));
+    let each = each.collect::<Vec<_>>().join("; ");
+    (!each.is_empty()).then(|| format!("note: all {ranks} ranks are simulated, {each}"))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use zipwire::scenarios::{Experiment, Serving, Sweep, Traffic};
 use zipwire::{Cancel, ExecuteError, Outlook, Prepared, Shared, sweep};
 
-use super::{folded_note, open_scenario, print, print_json, say_warnings};
+use super::{folded_note, open_scenario, print, print_json, say_warnings, whole_note};
 use crate::cli::ScenarioArgs;
 use crate::error::CliError;
 use crate::table;
@@ -148,8 +148,15 @@ fn text(report: &Report) -> String {
         traffic.add_row(row);
     });
     let tokens: Vec<String> = report.traffic.iter().filter_map(tokens_line).collect();
-    let columns =
-        ["variant", "plan digest", "buffers of all ranks", "ranks planned", "spans", "memory", "run takes"];
+    let columns = [
+        "variant",
+        "plan digest",
+        "buffers of all ranks",
+        "ranks planned",
+        "spans",
+        "memory",
+        "one simulation",
+    ];
     let mut variants = table::new(&columns, &[0, 1]);
     for VariantReport { name, plan_digest, buffer_bytes, estimate, .. } in &report.variants {
         variants.add_row(vec![
@@ -226,14 +233,17 @@ fn check_sweep(swept: &Sweep, cancel: &Cancel) -> Result<SweepReport, CliError> 
     Ok(SweepReport { points: swept.point_count(), paths })
 }
 
-/// Plans are made and checked where that takes a second or less, and a run fits into memory; else it is told that it does not.
+/// Plans are made and checked where that takes a second or less and a run fits into memory; otherwise a note or an error says why not.
 fn report(
     experiment: &Experiment,
     shared: Shared,
     cancel: &Cancel,
 ) -> Result<(Report, Result<(), ExecuteError>), CliError> {
     let outlooks: Vec<Outlook> =
-        experiment.variants.iter().map(|variant| Outlook::of(experiment, variant, cancel)).collect();
+        experiment.variants.iter().map(|variant| Outlook::of(experiment, variant, true, cancel)).collect();
+    if cancel.is_cancelled() {
+        return Err(ExecuteError::Cancelled.into());
+    }
     let fits = Outlook::check_memory(experiment, &outlooks, &shared);
     let is_fast = outlooks.iter().map(Outlook::plan_s).sum::<f64>() <= 1.0;
     let is_planned = is_fast && fits.is_ok();
@@ -255,7 +265,7 @@ fn report(
     let notes = [
         (!is_fast).then(|| unplanned.to_owned()),
         whole_note(experiment, &outlooks),
-        prepared.as_ref().and_then(folded_note),
+        folded_note(experiment, &outlooks),
     ];
     let report = Report {
         scenario: experiment.name.clone(),
@@ -272,22 +282,6 @@ fn report(
         sweep: None,
     };
     Ok((report, fits))
-}
-
-/// Ranks of a large job that are simulated one by one, and why.
-fn whole_note(experiment: &Experiment, outlooks: &[Outlook]) -> Option<String> {
-    let ranks = experiment.topology.ranks();
-    let mut by_reason: Vec<(String, Vec<String>)> = Vec::new();
-    for (variant, outlook) in experiment.variants.iter().zip(outlooks) {
-        let (Some(reason), name) = (outlook.why_whole(), format!("`{}`", variant.name)) else { continue };
-        match by_reason.iter_mut().find(|(other, _)| *other == reason) {
-            Some((_, names)) => names.push(name),
-            None => by_reason.push((reason, vec![name])),
-        }
-    }
-    let each = by_reason.iter().map(|(reason, names)| format!("in {} because {reason}", names.join(", ")));
-    let each = each.collect::<Vec<_>>().join("; ");
-    (!each.is_empty()).then(|| format!("note: all {ranks} ranks are simulated, {each}"))
 }
 
 fn traffic_report(traffic: &Traffic) -> TrafficReport {

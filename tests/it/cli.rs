@@ -309,7 +309,7 @@ fn scenarios_are_checked() {
     let estimate = &check["variants"][0]["estimate"];
     assert_eq!((&estimate["ranks"], &estimate["whole_because"]), (&Value::from(16), &Value::Null));
     let run = output(&["scenario", "check", "scenarios/quickstart.toml"]);
-    assert!(text_of(&run.stdout).contains("run takes"), "{}", text_of(&run.stdout));
+    assert!(text_of(&run.stdout).contains("one simulation"), "{}", text_of(&run.stdout));
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn a_check_says_why_all_ranks_are_simulated_and_what_does_not_fit() {
     assert_eq!(refused.status.code(), Some(2));
     let message = text_of(&refused.stderr);
     assert!(message.contains("`--memory` allows 1.00 MB"), "{message}");
-    assert!(text_of(&refused.stdout).contains("run takes"), "what it would take is told all the same");
+    assert!(text_of(&refused.stdout).contains("one simulation"), "what it would take is told all the same");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 /* Lossless compression of tensors: the codecs of zipwire, for C and whatever calls C.
  *
  * A frame holds the values of a tensor or of a part of one, and says itself what they are. All functions can be called from any thread at any time; they
- * start none. Buffers of one call must not overlap. Link with -lzipwire_c. */
+ * start none. Buffers and results of one call must not overlap. Link with -lzipwire_c. */
 #ifndef ZIPWIRE_H
 #define ZIPWIRE_H
 
@@ -26,12 +26,16 @@ enum zipwire_status {
     ZIPWIRE_OK = 0,
     /* A null pointer, an unknown type or codec, a codec that does not take the type, or bytes that are no whole number of values. */
     ZIPWIRE_BAD_ARGUMENT = 1,
-    /* The buffer for the result is too short; the length that was asked for says how long it must be. */
+    /* The buffer for the result is too short: *frame_bytes or *values_bytes is then the length that is needed. */
     ZIPWIRE_TOO_SHORT = 2,
     /* The bytes are no frame, or a damaged one. */
     ZIPWIRE_BAD_FRAME = 3,
     /* A defect of this library. */
-    ZIPWIRE_INTERNAL = 4
+    ZIPWIRE_INTERNAL = 4,
+    /* A frame that this library does not read, and another one may: of a later version, an unknown codec, or read with a table or a base. */
+    ZIPWIRE_UNSUPPORTED = 5,
+    /* There is no memory for what the codec needs beside the buffers. */
+    ZIPWIRE_NO_MEMORY = 6
 };
 
 /* Header of a frame. */

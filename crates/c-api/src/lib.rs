@@ -21,6 +21,8 @@ enum Status {
     TooShort = 2,
     BadFrame = 3,
     Internal = 4,
+    Unsupported = 5,
+    NoMemory = 6,
 }
 
 /// A call that fails: its result, and the message.
@@ -37,6 +39,7 @@ impl From<EncodeError> for Failure {
     fn from(error: EncodeError) -> Self {
         let status = match error {
             EncodeError::DynamicBuffer { .. } => Status::TooShort,
+            EncodeError::OutOfMemory { .. } => Status::NoMemory,
             _ => Status::BadArgument,
         };
         Self(status, error.to_string())
@@ -47,6 +50,11 @@ impl From<DecodeError> for Failure {
     fn from(error: DecodeError) -> Self {
         let status = match error {
             DecodeError::OutputBuffer { .. } => Status::TooShort,
+            DecodeError::OutOfMemory { .. } => Status::NoMemory,
+            DecodeError::Version { .. }
+            | DecodeError::UnknownCodec { .. }
+            | DecodeError::UnknownTable { .. }
+            | DecodeError::UnknownBase { .. } => Status::Unsupported,
             _ => Status::BadFrame,
         };
         Self(status, error.to_string())
@@ -88,9 +96,18 @@ unsafe fn codec_of(text: *const c_char) -> Result<Box<dyn Codec>, Failure> {
     Ok(text.parse::<Spec>()?.complete()?.codec())
 }
 
+/// Refuses lengths that no buffer has.
+fn check_len(len: usize, what: &str) -> Result<(), Failure> {
+    match isize::try_from(len) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Failure(Status::BadArgument, format!("`{what}` cannot have {len} bytes"))),
+    }
+}
+
 /// # Safety
 /// `at` has so many bytes that nobody writes, or is null.
 unsafe fn bytes<'a>(at: *const c_void, len: usize, what: &str) -> Result<&'a [u8], Failure> {
+    check_len(len, what)?;
     match (at.is_null(), len) {
         (true, 0) => Ok(&[]),
         (true, _) => Err(null(what)),
@@ -99,15 +116,31 @@ unsafe fn bytes<'a>(at: *const c_void, len: usize, what: &str) -> Result<&'a [u8
     }
 }
 
+/// Memory that C hands over counts as initialised: no compiler sees where it comes from, and codecs write what they read of it.
+///
 /// # Safety
 /// `at` has so many bytes that nobody else reads or writes, or is null.
 unsafe fn bytes_mut<'a>(at: *mut c_void, len: usize, what: &str) -> Result<&'a mut [u8], Failure> {
+    check_len(len, what)?;
     match (at.is_null(), len) {
         (true, 0) => Ok(&mut []),
         (true, _) => Err(null(what)),
         // SAFETY: the caller's.
         (false, _) => Ok(unsafe { from_raw_parts_mut(at.cast(), len) }),
     }
+}
+
+/// Writes a length, which need not be initialised.
+///
+/// # Safety
+/// `at` can be written, or is null.
+unsafe fn put(len: usize, at: *mut usize, what: &str) -> Result<(), Failure> {
+    if at.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: the caller's.
+    unsafe { at.write(len) };
+    Ok(())
 }
 
 /// The most bytes of a frame of whole values.
@@ -134,9 +167,9 @@ pub unsafe extern "C" fn zipwire_bound(
 ) -> c_int {
     run(|| {
         // SAFETY: the caller's.
-        let (bound, codec) = unsafe { (bound.as_mut().ok_or_else(|| null("bound"))?, codec_of(codec)?) };
-        *bound = bound_of(&codec, type_of(dtype)?, values_bytes)?;
-        Ok(())
+        let codec = unsafe { codec_of(codec)? };
+        // SAFETY: the caller's.
+        unsafe { put(bound_of(&codec, type_of(dtype)?, values_bytes)?, bound, "bound") }
     })
 }
 
@@ -156,18 +189,14 @@ pub unsafe extern "C" fn zipwire_compress(
 ) -> c_int {
     run(|| {
         // SAFETY: the caller's.
-        let (frame_bytes, codec, values, frame) = unsafe {
-            (
-                frame_bytes.as_mut().ok_or_else(|| null("frame_bytes"))?,
-                codec_of(codec)?,
-                bytes(values, values_bytes, "values")?,
-                bytes_mut(frame, capacity, "frame")?,
-            )
+        let (codec, values, frame) = unsafe {
+            (codec_of(codec)?, bytes(values, values_bytes, "values")?, bytes_mut(frame, capacity, "frame")?)
         };
         let dtype = type_of(dtype)?;
-        *frame_bytes = bound_of(&codec, dtype, values_bytes)?;
-        *frame_bytes = compress_into_with(&codec, values, dtype, frame)?;
-        Ok(())
+        // SAFETY: the caller's.
+        unsafe { put(bound_of(&codec, dtype, values_bytes)?, frame_bytes, "frame_bytes")? };
+        // SAFETY: the caller's.
+        unsafe { put(compress_into_with(&codec, values, dtype, frame)?, frame_bytes, "frame_bytes") }
     })
 }
 
@@ -226,16 +255,12 @@ pub unsafe extern "C" fn zipwire_decompress(
 ) -> c_int {
     run(|| {
         // SAFETY: the caller's.
-        let (values_bytes, frame, values) = unsafe {
-            (
-                values_bytes.as_mut().ok_or_else(|| null("values_bytes"))?,
-                bytes(frame, frame_bytes, "frame")?,
-                bytes_mut(values, capacity, "values")?,
-            )
-        };
-        *values_bytes = FrameInfo::peek(frame)?.shape.values_len();
-        *values_bytes = Decoder::new().decompress_into(frame, values)?;
-        Ok(())
+        let (frame, values) =
+            unsafe { (bytes(frame, frame_bytes, "frame")?, bytes_mut(values, capacity, "values")?) };
+        // SAFETY: the caller's.
+        unsafe { put(FrameInfo::peek(frame)?.shape.values_len(), values_bytes, "values_bytes")? };
+        // SAFETY: the caller's.
+        unsafe { put(Decoder::new().decompress_into(frame, values)?, values_bytes, "values_bytes") }
     })
 }
 
@@ -254,4 +279,18 @@ pub extern "C" fn zipwire_version() -> *const c_char {
             Err(_) => panic!("a version has no zeros"),
         };
     VERSION.as_ptr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_have_the_numbers_of_the_header() {
+        let header = include_str!("../include/zipwire.h");
+        for (number, dtype) in DType::ALL.into_iter().enumerate() {
+            let line = format!("ZIPWIRE_{} = {number}", dtype.name());
+            assert!(header.contains(&line), "{line}");
+        }
+    }
 }

@@ -71,6 +71,15 @@ static int refusals(const unsigned char *values) {
     CHECK(zipwire_peek(frame, length, &info) == ZIPWIRE_OK && info.values_bytes == 0);
     CHECK(zipwire_peek("no frame, and yet more than 32 bytes of it", 40, &info) == ZIPWIRE_BAD_FRAME);
     CHECK(zipwire_peek(frame, 31, &info) == ZIPWIRE_BAD_FRAME);
+    CHECK(zipwire_peek(NULL, 32, &info) == ZIPWIRE_BAD_ARGUMENT);
+    CHECK(zipwire_decompress(NULL, 32, frame, sizeof frame, &length) == ZIPWIRE_BAD_ARGUMENT);
+    CHECK(zipwire_decompress(values, SIZE_MAX, frame, sizeof frame, &length) == ZIPWIRE_BAD_ARGUMENT);
+    CHECK(zipwire_compress(NULL, ZIPWIRE_BF16, values, 4, frame, SIZE_MAX, &length) == ZIPWIRE_BAD_ARGUMENT);
+    CHECK(zipwire_compress(NULL, ZIPWIRE_BF16, values, 4, frame, sizeof frame, NULL) == ZIPWIRE_BAD_ARGUMENT);
+    CHECK(zipwire_decompress(frame, length, frame, 0, NULL) == ZIPWIRE_BAD_ARGUMENT);
+    frame[5] = 200;
+    frame[4] = 2;
+    CHECK(zipwire_peek(frame, 32, &info) == ZIPWIRE_UNSUPPORTED);
     CHECK(zipwire_peek(frame, 32, NULL) == ZIPWIRE_BAD_ARGUMENT);
     CHECK(strchr(zipwire_version(), '.') != NULL);
     return 0;

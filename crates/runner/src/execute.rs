@@ -39,8 +39,6 @@ pub struct Planned {
     pub plan: Arc<Plan>,
     /// Its digest.
     pub digest: String,
-    /// Whether shards that differ by a value count as equal in it, because some ranks stand for all.
-    pub is_evened: bool,
 }
 
 impl Planned {
@@ -61,13 +59,11 @@ impl Planned {
             folded.map_or_else(|| Some(plan(experiment, variant)), |folded| folded.plan(topology, goes_on))
         };
         let plan = plan.ok_or(ExecuteError::Cancelled)?;
-        let mut is_evened = false;
         let digest = match &experiment.work {
             ExperimentWork::Serving(serving) => serving::digest(experiment, serving, variant),
             ExperimentWork::Iterations(iterations) => {
                 let _span = tracing::info_span!("check plan", variant = %name).entered();
                 let job = folded.map_or(&iterations.job, |folded| &folded.job);
-                is_evened = *job != iterations.job;
                 let checked = plan.validate_while(job, &|| !cancel.is_cancelled());
                 match checked.map_err(|error| ExecuteError::Plan(name.clone(), error))? {
                     Checked::Valid => plan.digest(),
@@ -75,7 +71,7 @@ impl Planned {
                 }
             }
         };
-        Ok(Self { plan: Arc::new(plan), digest, is_evened })
+        Ok(Self { plan: Arc::new(plan), digest })
     }
 }
 
@@ -203,6 +199,10 @@ impl<'a> Prepared<'a> {
     ) -> Result<Self, ExecuteError> {
         let folding = shared.folds.then_some(cancel);
         let (footprint, folded) = Footprint::of(experiment, folding, is_run, shared.memory);
+        // What was counted until then says nothing.
+        if cancel.is_cancelled() {
+            return Err(ExecuteError::Cancelled);
+        }
         footprint.check(experiment.variants.len(), shared.memory)?;
         let plan_bytes = footprint.plans;
         let prepare =

@@ -13,7 +13,7 @@ use crate::memory;
 pub(crate) const WHOLE_RANKS: u32 = 64;
 
 /// Bytes of a plan and its timeline: seconds to plan, check and simulate.
-const WHOLE_BYTES: u64 = 700_000_000;
+pub(crate) const WHOLE_BYTES: u64 = 700_000_000;
 
 /// A variant that is planned and simulated with the programs of those ranks only that stand for others.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Folded {
     pub(crate) fn of(
         experiment: &Experiment,
         variant: &Variant,
-        goes_on: impl FnMut() -> bool,
+        mut goes_on: impl FnMut() -> bool,
     ) -> Result<Self, Whole> {
         let iterations = experiment.as_iterations().ok_or(Whole::Serving)?;
         let is_stated = |choice: &CodecChoice| choice.ratio.is_some();
@@ -67,8 +67,11 @@ impl Folded {
             return Err(Whole::Durations);
         }
         let job = iterations.job.evened().ok_or(Whole::Shares)?;
-        let symmetry = folding(&job, &chosen, &symmetries, goes_on);
-        Ok(Self { symmetry: symmetry.ok_or(Whole::Shares)?, job, choices })
+        let symmetry = folding(&job, &chosen, &symmetries, &mut goes_on);
+        match symmetry {
+            Some(symmetry) => Ok(Self { symmetry, job, choices }),
+            None => Err(if goes_on() { Whole::Shares } else { Whole::Stopped }),
+        }
     }
 
     /// Sizes of the plan: before and after transfers that are alike are merged.
@@ -90,6 +93,7 @@ impl Folded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whole {
     Asked,
+    Stopped,
     Serving,
     Few,
     Adaptive,
@@ -107,7 +111,8 @@ pub(crate) enum Whole {
 impl fmt::Display for Whole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Asked => "that was asked for",
+            Self::Asked => "`--unfolded` or an executor beside `sim` asks for that",
+            Self::Stopped => "the search for others was stopped",
             Self::Serving => "requests are served one by one",
             Self::Few => "there are few",
             Self::Adaptive => "the variant chooses anew as it runs",
@@ -117,9 +122,9 @@ impl fmt::Display for Whole {
             Self::Start => "`cluster.start` is `barrier`",
             Self::Model => "`cluster.model` is `alpha-beta`",
             Self::Cycle => "iterations differ",
-            Self::Cluster => "the cluster has one node, is a graph, has links of other bandwidths than the rest, or relays over `pxn`",
+            Self::Cluster => "the cluster has one node, is a graph, has links of other bandwidths than the rest, or relays over `pxn`, or no dimension of the job fits its nodes, leaves or domains",
             Self::Durations => "they compute for times of their own (`skew`, `noise` or routing)",
-            Self::Shares => "they send and get amounts of their own, or in an order of their own",
+            Self::Shares => "they send and get amounts of their own, or by an algorithm or an order in which they differ",
         })
     }
 }

@@ -196,19 +196,13 @@ impl Footprint {
         for variant in &experiment.variants {
             let allows = |size: &PlanSize| limit.allows(all.and(experiment, is_run, size).bytes());
             let outlook = Outlook::new(experiment, variant, folding, allows);
-            all = all.with(experiment, is_run, &outlook);
+            all = all.and(experiment, is_run, &outlook.kept);
             if !limit.allows(all.bytes()) {
                 break;
             }
             folded.push(outlook.folded.ok());
         }
         (all, folded)
-    }
-
-    /// With a variant more.
-    pub(crate) fn with(self, experiment: &Experiment, is_run: bool, outlook: &Outlook) -> Self {
-        let all = self.and(experiment, is_run, &outlook.kept);
-        Self { check: all.check.max(outlook.making_bytes()), ..all }
     }
 
     /// Refuses what does not fit into memory.
@@ -226,7 +220,7 @@ impl Footprint {
     }
 
     /// With one plan more.
-    fn and(self, experiment: &Experiment, is_run: bool, size: &PlanSize) -> Self {
+    pub(crate) fn and(self, experiment: &Experiment, is_run: bool, size: &PlanSize) -> Self {
         let is_checked = experiment.topology.ranks() <= WHOLE_PLAN_RANKS;
         let check = if is_checked { size.ends / 2 * CHECK_BYTES } else { 0 };
         let timeline = if is_run { span_bytes(size, experiment.iterations) } else { 0 };

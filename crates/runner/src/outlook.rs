@@ -1,11 +1,11 @@
 //! Estimates of what planning and simulating a variant takes: sizes of plans are counted for segments that differ, and multiplied.
 
 use zipwire_scenarios::{Experiment, Variant};
-use zipwire_schedule::{Choice, PlanSize, WHOLE_PLAN_RANKS};
+use zipwire_schedule::{Choice, PlanSize, Symmetry, WHOLE_PLAN_RANKS};
 
 use crate::choices::choices;
 use crate::execute::plan;
-use crate::folded::{Folded, WHOLE_RANKS, Whole};
+use crate::folded::{Folded, WHOLE_BYTES, WHOLE_RANKS, Whole};
 use crate::memory::{self, Footprint};
 use crate::{Cancel, ExecuteError, Shared};
 
@@ -46,6 +46,8 @@ impl Outlook {
             Err(_) => {
                 let arms =
                     if variant.is_adaptive() { &variant.arms[..] } else { std::slice::from_ref(variant) };
+                let mut goes_on =
+                    |size: &PlanSize| goes_on(size) && folding.is_none_or(|cancel| !cancel.is_cancelled());
                 let sizes = arms.iter().map(|arm| count(experiment, arm, &mut goes_on));
                 [sizes.max_by_key(PlanSize::bytes).unwrap_or_default(); 2]
             }
@@ -54,9 +56,9 @@ impl Outlook {
         Self { folded, made, kept, ranks, iterations }
     }
 
-    /// Estimate for a variant whose ranks stand for others where they can.
-    pub fn of(experiment: &Experiment, variant: &Variant, cancel: &Cancel) -> Self {
-        Self::new(experiment, variant, Some(cancel), |_| !cancel.is_cancelled())
+    /// Estimate for a variant whose ranks stand for others where they can, or, if it is not folded, for the whole of it.
+    pub fn of(experiment: &Experiment, variant: &Variant, folds: bool, cancel: &Cancel) -> Self {
+        Self::new(experiment, variant, folds.then_some(cancel), |_| !cancel.is_cancelled())
     }
 
     /// Whether variants fit into memory when they are run.
@@ -64,7 +66,7 @@ impl Outlook {
     /// # Errors
     /// If they do not: how much they take, and how much there is.
     pub fn check_memory(experiment: &Experiment, all: &[Self], shared: &Shared) -> Result<(), ExecuteError> {
-        let add = |sum: Footprint, outlook: &Self| sum.with(experiment, true, outlook);
+        let add = |sum: Footprint, outlook: &Self| sum.and(experiment, true, &outlook.kept);
         all.iter().fold(Footprint::default(), add).check(all.len(), shared.memory)
     }
 
@@ -75,8 +77,18 @@ impl Outlook {
 
     /// Why no rank of a large job stands for another one, as the reason behind a *because*; `None` if some do, or the job is small.
     pub fn why_whole(&self) -> Option<String> {
-        let reason = self.folded.as_ref().err().filter(|_| self.ranks > WHOLE_RANKS)?;
-        Some(reason.to_string())
+        let is_large = self.ranks > WHOLE_RANKS || self.bytes() > WHOLE_BYTES;
+        self.folded.as_ref().err().filter(|_| is_large).map(ToString::to_string)
+    }
+
+    /// Ranks that stand for others; `None` if none does.
+    pub fn symmetry(&self) -> Option<Symmetry> {
+        self.folded.as_ref().ok().map(|folded| folded.symmetry)
+    }
+
+    /// Whether shards that differ by a value count as equal, because some ranks stand for others.
+    pub fn is_evened(&self, experiment: &Experiment) -> bool {
+        self.folded.as_ref().is_ok_and(|folded| folded.job != *experiment.job())
     }
 
     /// Spans of an iteration that are simulated.
@@ -87,12 +99,6 @@ impl Outlook {
     /// Bytes of the plan, and of the timeline of all iterations.
     pub fn bytes(&self) -> u64 {
         self.kept.bytes() + memory::span_bytes(&self.kept, self.iterations)
-    }
-
-    /// Bytes that are taken beside the plan while it is made.
-    pub(crate) fn making_bytes(&self) -> u64 {
-        // One program at a time is made and then merged.
-        self.folded.as_ref().map_or(0, |folded| self.made.bytes() / u64::from(folded.symmetry.members()))
     }
 
     /// Seconds to plan and check it on one core, within a factor of three.

@@ -109,13 +109,26 @@ impl Prepared<'_> {
     ) -> Result<f64, ExecuteError> {
         let is_planned =
             travel_alike((self.experiment, &self.experiment.variants[index]), (changed, variant));
-        let goes_on = || !cancel.is_cancelled();
-        let folded = || Folded::of(changed, variant, goes_on).ok()?.plan(&changed.topology, goes_on);
-        let folds = self.shared.folds;
-        let anew =
-            (!is_planned).then(|| folds.then(folded).flatten().unwrap_or_else(|| plan(changed, variant)));
+        let anew = (!is_planned).then(|| self.plan_of(changed, variant, cancel)).transpose()?;
         let timeline = self.simulate_as(changed, variant, index, anew.as_ref(), cancel)?;
         Ok(Metrics::of(&timeline, self.planned(index).plan.bytes_raw()).iteration_s.mean)
+    }
+
+    /// The plan of a variant of another experiment, with ranks that stand for others if plans are folded here.
+    fn plan_of(
+        &self,
+        changed: &Experiment,
+        variant: &Variant,
+        cancel: &Cancel,
+    ) -> Result<Plan, ExecuteError> {
+        let goes_on = || !cancel.is_cancelled();
+        let folded = self.shared.folds.then(|| Folded::of(changed, variant, goes_on).ok()).flatten();
+        let planned = folded.and_then(|folded| folded.plan(&changed.topology, goes_on));
+        match planned {
+            Some(plan) => Ok(plan),
+            None if cancel.is_cancelled() => Err(ExecuteError::Cancelled),
+            None => Ok(plan(changed, variant)),
+        }
     }
 
     /// Mean seconds of an iteration of a variant with another codec, other costs or another ratio, whose plan stays.

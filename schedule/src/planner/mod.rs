@@ -91,7 +91,7 @@ impl Planner<'_> {
         self.program_with(rank, |_, _| {})
     }
 
-    /// The program of a rank of which the ops of each segment, once they have their dependencies, are given to `change`, with the sizes that are maxima so far.
+    /// The program of a rank of which the ops of each segment, once they have their dependencies, are given to `change`, with its sizes that are maxima.
     fn program_with(&self, rank: Rank, change: impl FnMut(&mut [Op], &[Maximum])) -> Program {
         let mut builder = ProgramBuilder::new(rank);
         self.build_program(&mut builder, change);
@@ -215,6 +215,7 @@ impl<'a> Planner<'a> {
         background = Scratch::new(true);
         let slots = self.slots(builder);
         for (index, segment) in self.job.segments.iter().enumerate() {
+            let maxima = builder.maxima();
             let phases = self.place(builder, index, &slots, [&mut main, &mut background]);
             if !enter(builder, segment, self.job) {
                 continue;
@@ -231,7 +232,7 @@ impl<'a> Planner<'a> {
                 }
                 (None, Work::Call { .. }) => unreachable!("every collective is laid out"),
             }
-            builder.end(&mut change);
+            builder.end(maxima, &mut change);
         }
     }
 

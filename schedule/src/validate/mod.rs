@@ -75,7 +75,7 @@ impl Plan {
         proceed: &dyn Fn() -> bool,
     ) -> Result<Checked, PlanError> {
         if self.merged.is_some() {
-            // Each program was checked before its transfers were merged.
+            // Programs of the job without repetitions were checked before transfers were merged.
             return Ok(Checked::Valid);
         }
         for (position, program) in self.programs.iter().enumerate() {

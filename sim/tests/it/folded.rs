@@ -251,6 +251,59 @@ fn job_of_layout(topology: &Topology, layout: &Layout, job: &Job, folded_by: &mu
     }
 }
 
+/// A job of calls by letter; every third one in the background, and each with the buffers of the one three places before it.
+fn repeated_job(ranks: u32, pattern: &str) -> Job {
+    let even = |bytes| vec![bytes; ranks as usize];
+    let exchange = |bytes| all_to_all(Array2::from_elem((ranks as usize, ranks as usize), bytes));
+    let mut job = job(ranks, [("start", start())]);
+    job.slots.extend(["in 1", "out 1", "in 2", "out 2"]);
+    for (letter, place) in pattern.chars().zip(0_u32..) {
+        let mut work = match letter {
+            'a' => exchange(1 << 20),
+            'b' => exchange(1 << 19),
+            'c' | 'm' => call(CallKind::AllGather { bytes: even(1 << 20) }),
+            'd' => call(CallKind::AllGather { bytes: even(1 << 18) }),
+            _ => call(CallKind::ReduceScatter { bytes: even(3 << 19) }),
+        };
+        if let Work::Call { input, output, .. } = &mut work {
+            (*input, *output) = (Slot(place % 3 * 2), Slot(place % 3 * 2 + 1));
+        }
+        let segment = Segment::new(format!("{letter} {place}"), work);
+        job.segments.push(if place % 3 == 2 { segment.in_background() } else { segment });
+    }
+    job
+}
+
+/// Calls that come again, in other orders: not all of them are compared, and what one waits for are those before it that had the memory of its frames.
+#[test]
+fn repeated_calls_do_what_they_do_among_all() {
+    let mut folded_by = FoldedBy::new();
+    let codec = Some("window7".parse().unwrap());
+    for topology in clusters() {
+        for pattern in ["cadabcab", "rrrrrrrr", "crcrcrcr", "aamaaaama", "rabcrabcrabcbarbarbarr"] {
+            let job = repeated_job(topology.ranks(), pattern);
+            for (protocol, arenas) in [
+                (Protocol::Native, 1),
+                (Protocol::StaticFirst, 1),
+                (Protocol::StaticFirst, 2),
+                (Protocol::SizeFirst, 3),
+            ] {
+                let choice = |segment: &Segment| {
+                    let pads = segment.name.starts_with('m') && protocol.is_coded();
+                    let chosen = pads.then_some(Algorithm::PaddedRing);
+                    let algorithm = segment.work.algorithm(protocol, chosen);
+                    Choice { algorithm, arenas, ranks_per_node: 4, ..Choice::of(protocol, codec.clone()) }
+                };
+                let each: Vec<Choice> = job.segments.iter().map(choice).collect();
+                let each: Vec<&Choice> = each.iter().collect();
+                check(&topology, &Layout::flat(topology.ranks()), &job, &each, &mut folded_by);
+            }
+        }
+    }
+    let folded: u32 = folded_by.iter().filter(|(alike, _)| **alike > 1).map(|(_, times)| times).sum();
+    assert!(folded > 100, "{folded_by:?}");
+}
+
 /// The leaves of a library's trees have less to do than their inner nodes. That is no matter while nothing else moves.
 #[test]
 fn a_call_of_unlike_links_is_alone_or_ends_the_run() {

@@ -4,21 +4,22 @@ use std::io::{Write, stdout};
 use std::sync::Arc;
 
 use zipwire::break_even::{break_evens, is_quick};
-use zipwire::executors::settle;
+use zipwire::executors::{SIM, settle};
 use zipwire::scenarios::{Experiment, ExperimentWork};
 use zipwire::sensitivity::sensitivities;
 use zipwire::traces::{Executors, Summary, Verdict};
 use zipwire::warnings::warnings;
 use zipwire::{
-    Cancel, ExecuteError, Executor, Output, Prepared, RunResult, Shared, Unfired, add_splits, compare,
-    write_run,
+    Cancel, ExecuteError, Executor, Outlook, Output, Prepared, RunResult, Shared, Unfired, add_splits,
+    compare, write_run,
 };
 
 use super::{tables, verdict};
 use crate::cli::RunArgs;
-use crate::commands::{folded_note, print, refuse_store, say_warnings};
+use crate::commands::{folded_note, print, refuse_store, say_warnings, whole_note};
 use crate::error::CliError;
 use crate::progress::Progress;
+use crate::table;
 
 /// Refusal of `--ranks` where requests are served.
 const NO_RANKS: &str = "`--ranks` has no effect: what instances did is in the tables of serving, and requests.csv has a row for each request";
@@ -37,6 +38,12 @@ pub(super) fn run(
     }
     let lacks_first = experiment.variants.iter().all(|variant| variant.name != first_variant);
     let settled = settle(&mut experiment, executors);
+    let outlook = |variant| Outlook::of(&experiment, variant, args.folds(), cancel);
+    let outlooks: Vec<Outlook> = experiment.variants.iter().map(outlook).collect();
+    if executors.iter().any(|executor| executor.name() == SIM.name()) {
+        long_notes(&experiment, &outlooks).iter().for_each(|note| say!("{note}"));
+    }
+    let folded = folded_note(&experiment, &outlooks);
     let shared = Shared::with_memory(args.memory).verifying(!args.no_verify).folding(args.folds());
     let shared = Arc::new(shared);
     let mut prepared = Prepared::with(&experiment, shared, cancel)?;
@@ -67,7 +74,6 @@ pub(super) fn run(
     }
     let verdict =
         explains.then(|| explain(args, &mut compared.executors, &mut prepared, cancel)).transpose()?;
-    let folded = folded_note(&prepared);
     drop(prepared);
     let executors_run = compared.executors;
     let summary = Summary { verdict, ..Summary::new(&experiment.name, experiment.seed, executors_run) };
@@ -91,6 +97,22 @@ pub(super) fn run(
         );
     }
     Ok(())
+}
+
+/// Seconds of planning and simulating from which on it is said beforehand how long it takes.
+const LONG_S: f64 = 10.0;
+
+/// Time and memory of a simulation that is not over soon, and why all ranks of a large job are simulated.
+fn long_notes(experiment: &Experiment, outlooks: &[Outlook]) -> Vec<String> {
+    let seconds: f64 = outlooks.iter().map(Outlook::run_s).sum();
+    if seconds < LONG_S {
+        return Vec::new();
+    }
+    let most = outlooks.iter().map(Outlook::bytes).max().unwrap_or(0);
+    let (seconds, most) = (seconds.round(), table::bytes(most as f64));
+    let takes =
+        format!("note: planning and simulating take about {seconds} s and {most} for the largest variant");
+    [Some(takes), whole_note(experiment, outlooks)].into_iter().flatten().collect()
 }
 
 /// Splits speedups into their causes, and finds warnings; with `--break-even`, or if simulations are quick, also break-even points and
