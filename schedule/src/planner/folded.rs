@@ -127,7 +127,7 @@ struct Short<'a> {
     choices: Vec<&'a Choice>,
     /// Segments that each stands for, itself among them.
     times: Vec<u64>,
-    /// Of the whole job: see [`exclusive_slots`].
+    /// Slots of the whole job: see [`exclusive_slots`].
     exclusive: Vec<bool>,
 }
 

@@ -38,12 +38,7 @@ pub(super) fn run(
     }
     let lacks_first = experiment.variants.iter().all(|variant| variant.name != first_variant);
     let settled = settle(&mut experiment, executors);
-    let outlook = |variant| Outlook::of(&experiment, variant, args.folds(), cancel);
-    let outlooks: Vec<Outlook> = experiment.variants.iter().map(outlook).collect();
-    if executors.iter().any(|executor| executor.name() == SIM.name()) {
-        long_notes(&experiment, &outlooks).iter().for_each(|note| say!("{note}"));
-    }
-    let folded = folded_note(&experiment, &outlooks);
+    let folded = say_before(&experiment, executors, args.folds(), cancel);
     let shared = Shared::with_memory(args.memory).verifying(!args.no_verify).folding(args.folds());
     let shared = Arc::new(shared);
     let mut prepared = Prepared::with(&experiment, shared, cancel)?;
@@ -97,6 +92,21 @@ pub(super) fn run(
         );
     }
     Ok(())
+}
+
+/// Says how long a simulation takes that is not over soon. Returns the note of the ranks that stand for others, which belongs below the table.
+fn say_before(
+    experiment: &Experiment,
+    executors: &[&'static dyn Executor],
+    folds: bool,
+    cancel: &Cancel,
+) -> Option<String> {
+    let outlook = |variant| Outlook::of(experiment, variant, folds, cancel);
+    let outlooks: Vec<Outlook> = experiment.variants.iter().map(outlook).collect();
+    if executors.iter().any(|executor| executor.name() == SIM.name()) {
+        long_notes(experiment, &outlooks).iter().for_each(|note| say!("{note}"));
+    }
+    folded_note(experiment, &outlooks)
 }
 
 /// Seconds of planning and simulating from which on it is said beforehand how long it takes.
