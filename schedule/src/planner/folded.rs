@@ -21,7 +21,7 @@ const NONE: usize = usize::MAX;
 /// The first of some symmetries under which the ranks of a job are alike: in what they contribute and get, and, as far as a few of them show, in their
 /// programs, which are checked, too. `goes_on` is asked now and then; after a no there is none.
 ///
-/// Programs are compared and checked for a job without repetitions ([`Short`]): layers and micro-batches repeat. What ops do is alike in the whole job if it is
+/// Programs are compared and checked for a job without repetitions: layers and micro-batches repeat. What ops do is alike in the whole job if it is
 /// there. What they wait for is as far as that goes back no further than the segments by which repetitions are told.
 ///
 /// # Panics
