@@ -192,29 +192,20 @@ fn builds_and_runs() -> Result<Completion, Failed> {
     // The laws of plans: every schedule of every order, protocol and algorithm.
     test("random_schedules::")?;
     let program = target.join("debug").join(format!("zipwire{}", std::env::consts::EXE_SUFFIX));
-    let zipwire = |arguments: &[&str]| {
-        let output =
-            Command::new(&program).args(arguments).current_dir(&tree).env("NO_COLOR", "1").output()?;
-        succeeded(&format!("zipwire {}", arguments.join(" ")), &output)?;
-        Ok::<_, Failed>(String::from_utf8(output.stdout).unwrap())
-    };
     for page in patched {
-        run_scenario(page, &folder, |arguments| zipwire(arguments))?;
+        run_scenario(page, &folder, &program)?;
     }
     codec_outside(&folder, &tree, &target)?;
     Ok(Completion::Completed)
 }
 
 /// Runs the scenario of a page, simulated and on threads.
-fn run_scenario(
-    page: &str,
-    folder: &Path,
-    zipwire: impl Fn(&[&str]) -> Result<String, Failed>,
-) -> Result<(), Failed> {
+fn run_scenario(page: &str, folder: &Path, program: &Path) -> Result<(), Failed> {
     let file = folder.join(format!("{page}.toml"));
     fs::write(&file, blocks(page, "toml").concat())?;
     let out = folder.join("out").join(page);
-    zipwire(&["run", file.to_str().unwrap(), "--on", "sim,threads", "--out", out.to_str().unwrap()])?;
+    let arguments = ["run", file.to_str().unwrap(), "--on", "sim,threads", "--out", out.to_str().unwrap()];
+    output_of(program, &arguments)?;
     let summary: Value = serde_json::from_str(&fs::read_to_string(out.join("summary.json"))?).unwrap();
     delivers_in_another_way(page, &summary)
 }
@@ -246,15 +237,16 @@ fn codec_outside(folder: &Path, tree: &Path, target: &Path) -> Result<(), Failed
         .output()?;
     succeeded("cargo build of a crate outside", &output)?;
     let program = target.join("debug").join(format!("own-codec{}", std::env::consts::EXE_SUFFIX));
-    let run = |arguments: &[&str]| {
-        let output =
-            Command::new(&program).args(arguments).current_dir(&own).env("NO_COLOR", "1").output()?;
-        succeeded(&format!("own-codec {}", arguments.join(" ")), &output)?;
-        Ok::<_, Failed>(String::from_utf8(output.stdout).unwrap())
-    };
-    let table = run(&["bench", "codec", "--codec", "raw,trim", "--json"])?;
+    let table = output_of(&program, &["bench", "codec", "--codec", "raw,trim", "--json"])?;
     assert!(table.contains("\"trim\""), "{table}");
-    run_scenario("codec", folder, run)
+    run_scenario("codec", folder, &program)
+}
+
+/// Output of a program that must succeed.
+fn output_of(program: &Path, arguments: &[&str]) -> Result<String, Failed> {
+    let output = Command::new(program).args(arguments).env("NO_COLOR", "1").output()?;
+    succeeded(&format!("{} {}", program.display(), arguments.join(" ")), &output)?;
+    Ok(String::from_utf8(output.stdout)?)
 }
 
 /// All that arrives is what was sent, all variants deliver the same, and no two have the same plan: the example is not an old

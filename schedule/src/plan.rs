@@ -83,11 +83,6 @@ impl Program {
         maximum.map_or(std::slice::from_ref(size), |maximum| &maximum.of)
     }
 
-    /// Bytes of values that the rank gets.
-    fn bytes_delivered(&self) -> u64 {
-        bytes_delivered(&self.ops, self.rank)
-    }
-
     /// The values that the rank gets from others, and where, whether by a decoder, by a transfer, or put together from what
     /// it got as a gateway.
     pub fn delivered(&self) -> impl Iterator<Item = (Chunk, Region)> + '_ {
@@ -380,7 +375,8 @@ impl Plan {
     }
 
     fn bytes_delivered(&self) -> u64 {
-        let of_members = || self.programs.iter().map(|program| program.bytes_delivered()).sum();
+        let of_members =
+            || self.programs.iter().map(|program| bytes_delivered(&program.ops, program.rank)).sum();
         self.of_all(self.merged.map_or_else(of_members, |bytes| bytes.delivered))
     }
 

@@ -27,7 +27,6 @@ use serde::Serialize;
 use zipwire::Outlook;
 use zipwire::codec::DType;
 use zipwire::scenarios::{Experiment, Scenario, ScenarioError, Source, load, load_real, open};
-use zipwire::schedule::Symmetry;
 use zipwire::traces::escaped;
 
 use crate::cli::ScenarioArgs;
@@ -107,15 +106,7 @@ fn print_json(value: &impl Serialize) -> Result<(), CliError> {
 /// Note of the ranks that stand for all, by variant, where some do.
 fn folded_note(experiment: &Experiment, outlooks: &[Outlook]) -> Option<String> {
     let ranks = experiment.topology.ranks();
-    let mut by_symmetry: Vec<(Symmetry, Vec<String>)> = Vec::new();
-    for (variant, outlook) in experiment.variants.iter().zip(outlooks) {
-        let (Some(symmetry), name) = (outlook.symmetry(), format!("`{}`", variant.name)) else { continue };
-        match by_symmetry.iter_mut().find(|(other, _)| *other == symmetry) {
-            Some((_, names)) => names.push(name),
-            None => by_symmetry.push((symmetry, vec![name])),
-        }
-    }
-    let each = by_symmetry.iter().map(|(symmetry, names)| {
+    let each = names_by(experiment, outlooks, Outlook::symmetry).into_iter().map(|(symmetry, names)| {
         let last = symmetry.member_at(symmetry.members() - 1).0;
         let members = match symmetry.members() {
             1 => "rank 0".to_owned(),
@@ -123,7 +114,7 @@ fn folded_note(experiment: &Experiment, outlooks: &[Outlook]) -> Option<String> 
             // Stages of a pipeline, for instance.
             count => format!("{count} ranks from 0 to {last}"),
         };
-        format!("{members} in {}", names.join(", "))
+        format!("{members} in {names}")
     });
     let each = each.collect::<Vec<_>>().join("; ");
     let evened = if outlooks.iter().any(|outlook| outlook.is_evened(experiment)) {
@@ -139,17 +130,26 @@ fn folded_note(experiment: &Experiment, outlooks: &[Outlook]) -> Option<String> 
 /// Ranks of a large job that are simulated one by one, and why.
 fn whole_note(experiment: &Experiment, outlooks: &[Outlook]) -> Option<String> {
     let ranks = experiment.topology.ranks();
-    let mut by_reason: Vec<(String, Vec<String>)> = Vec::new();
+    let by_reason = names_by(experiment, outlooks, Outlook::why_whole).into_iter();
+    let each: Vec<_> = by_reason.map(|(reason, names)| format!("in {names} because {reason}")).collect();
+    (!each.is_empty()).then(|| format!("note: all {ranks} ranks are simulated, {}", each.join("; ")))
+}
+
+/// Names of the variants that have something in common, for each such thing, in the order of variants; without those that have none.
+fn names_by<T: PartialEq>(
+    experiment: &Experiment,
+    outlooks: &[Outlook],
+    of: impl Fn(&Outlook) -> Option<T>,
+) -> Vec<(T, String)> {
+    let mut all: Vec<(T, String)> = Vec::new();
     for (variant, outlook) in experiment.variants.iter().zip(outlooks) {
-        let (Some(reason), name) = (outlook.why_whole(), format!("`{}`", variant.name)) else { continue };
-        match by_reason.iter_mut().find(|(other, _)| *other == reason) {
-            Some((_, names)) => names.push(name),
-            None => by_reason.push((reason, vec![name])),
+        let (Some(key), name) = (of(outlook), format!("`{}`", variant.name)) else { continue };
+        match all.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, names)) => *names += &format!(", {name}"),
+            None => all.push((key, name)),
         }
     }
-    let each = by_reason.iter().map(|(reason, names)| format!("in {} because {reason}", names.join(", ")));
-    let each = each.collect::<Vec<_>>().join("; ");
-    (!each.is_empty()).then(|| format!("note: all {ranks} ranks are simulated, {each}"))
+    all
 }
 
 #[cfg(test)]
