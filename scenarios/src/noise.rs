@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
 use zipwire_payload::stream;
-use zipwire_schedule::{Durations, Rank};
+use zipwire_schedule::Durations;
 
 use crate::error::Result;
 use crate::language::{Field, Schema, schema};
@@ -29,20 +29,18 @@ impl Noise {
         schema::number(DEVIATION_LIMITS)
     }
 
-    /// Multiplies the durations of a segment. Each factor comes from a stream of its own, so no other segment, rank or iteration
-    /// changes it.
+    /// Multiplies the durations of a segment on the ranks that do it. Each factor comes from a stream of its own, so no other segment, rank or
+    /// iteration changes it.
     pub(crate) fn apply(self, segment: usize, seed: u64, shape: Shape, durations: &mut Durations) {
         if self.deviation == 0.0 {
             return;
         }
         let sigma = sigma_of(self.deviation);
         for iteration in 0..shape.iterations {
-            for rank in (0..shape.ranks).map(Rank) {
+            durations.change(iteration, segment, shape.among, |rank, seconds| {
                 let keys = [u64::from(iteration), segment as u64, u64::from(rank.0)];
-                let factor = draw_lognormal(sigma, &mut stream(seed, "compute noise", keys));
-                let seconds = durations.get(iteration, segment, rank);
-                durations.set(iteration, segment, rank, seconds * factor);
-            }
+                seconds * draw_lognormal(sigma, &mut stream(seed, "compute noise", keys))
+            });
         }
     }
 }
@@ -60,6 +58,9 @@ fn sigma_of(deviation: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use zipwire_cluster::Groups;
+    use zipwire_schedule::Rank;
+
     use super::*;
 
     #[test]
@@ -90,7 +91,7 @@ mod tests {
     }
 
     fn noisy(deviation: f64, seed: u64, ranks: u32) -> Durations {
-        let shape = Shape { iterations: 1000, ranks };
+        let shape = Shape { iterations: 1000, among: Groups::whole(ranks) };
         let mut durations = Durations::zeros(shape.iterations, 2, ranks);
         for iteration in 0..shape.iterations {
             (0..ranks).for_each(|rank| durations.set(iteration, 1, Rank(rank), 2e-3));

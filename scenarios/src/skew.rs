@@ -4,8 +4,9 @@ use std::ops::RangeInclusive;
 
 use rand::Rng;
 use rand_distr::{Distribution, Exp1};
+use zipwire_cluster::Groups;
 use zipwire_payload::stream;
-use zipwire_schedule::{Durations, Rank};
+use zipwire_schedule::Durations;
 
 use crate::error::Result;
 use crate::language::{Condition, Field, Rule, Schema, choice, keys, names, number, table, time};
@@ -80,11 +81,10 @@ impl Skew {
     ) {
         let mean = self.base_s + self.per_compute * compute_s;
         for iteration in 0..shape.iterations {
-            for rank in 0..shape.ranks {
-                let keys = [u64::from(iteration), segment as u64, u64::from(rank)];
-                let unit = self.distribution.draw(&mut stream(seed, "skew", keys));
-                durations.set(iteration, segment, Rank(rank), mean * unit);
-            }
+            durations.change(iteration, segment, shape.among, |rank, _| {
+                let keys = [u64::from(iteration), segment as u64, u64::from(rank.0)];
+                mean * self.distribution.draw(&mut stream(seed, "skew", keys))
+            });
         }
     }
 }
@@ -99,20 +99,23 @@ impl Spread {
     }
 }
 
-/// How many draws a segment needs.
+/// Draws that a segment needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) iterations: u32,
-    pub(crate) ranks: u32,
+    /// Ranks that do it.
+    pub(crate) among: Groups,
 }
 
 #[cfg(test)]
 mod tests {
+    use zipwire_schedule::Rank;
+
     use super::*;
 
     fn draw(skew: Skew, seed: u64) -> Vec<f64> {
-        let shape = Shape { iterations: 1000, ranks: 8 };
-        let mut durations = Durations::zeros(shape.iterations, 3, shape.ranks);
+        let shape = Shape { iterations: 1000, among: Groups::whole(8) };
+        let mut durations = Durations::zeros(shape.iterations, 3, shape.among.size());
         skew.draw(2e-3, 1, seed, shape, &mut durations);
         let at = |index: u32| durations.get(index / 8, 1, Rank(index % 8));
         (0..8000).map(at).collect()

@@ -325,8 +325,26 @@ pub struct Durations {
 enum Phase {
     /// The same on every rank.
     All(f64),
-    /// By rank.
-    Each(Vec<f64>),
+    /// On each rank of some groups, by [`Groups::position`]; nothing on others.
+    Each(Groups, Vec<f64>),
+}
+
+impl Phase {
+    fn get(&self, rank: Rank) -> f64 {
+        match self {
+            Self::All(seconds) => *seconds,
+            Self::Each(among, seconds) => {
+                among.position(rank).map_or(0.0, |position| seconds[position as usize])
+            }
+        }
+    }
+
+    fn mean_s(&self) -> f64 {
+        match self {
+            Self::All(seconds) => *seconds,
+            Self::Each(_, each) => each.iter().sum::<f64>() / each.len().max(1) as f64,
+        }
+    }
 }
 
 impl Durations {
@@ -341,24 +359,41 @@ impl Durations {
         if segment >= self.segment_count {
             return 0.0;
         }
-        match &self.phases[self.index(iteration, segment)] {
-            Phase::All(seconds) => *seconds,
-            Phase::Each(seconds) => seconds[rank.index()],
-        }
+        self.phases[self.index(iteration, segment)].get(rank)
     }
 
     /// Sets the seconds of one segment on one rank.
+    ///
+    /// # Panics
+    /// If the segment has a time on each of some ranks, and this is none of them.
     pub fn set(&mut self, iteration: u32, segment: usize, rank: Rank, seconds: f64) {
         let index = self.index(iteration, segment);
         if let Phase::All(all) = self.phases[index] {
             if all == seconds {
                 return;
             }
-            self.phases[index] = Phase::Each(vec![all; self.rank_count]);
+            self.phases[index] =
+                Phase::Each(Groups::whole(self.rank_count as u32), vec![all; self.rank_count]);
         }
-        if let Phase::Each(each) = &mut self.phases[index] {
-            each[rank.index()] = seconds;
+        if let Phase::Each(among, each) = &mut self.phases[index] {
+            let position = among.position(rank).expect("the rank is one of those that have a time");
+            each[position as usize] = seconds;
         }
+    }
+
+    /// Changes the seconds of one segment on each rank of some groups, the only ones that do it.
+    pub fn change(
+        &mut self,
+        iteration: u32,
+        segment: usize,
+        among: Groups,
+        mut change: impl FnMut(Rank, f64) -> f64,
+    ) {
+        let index = self.index(iteration, segment);
+        let phase = &self.phases[index];
+        let ranks = (0..among.count()).flat_map(|group| among.group(group).ranks());
+        let each = ranks.map(|rank| change(rank, phase.get(rank))).collect();
+        self.phases[index] = Phase::Each(among, each);
     }
 
     /// Sets the seconds of one segment on every rank.
@@ -373,7 +408,7 @@ impl Durations {
         for phase in &mut self.phases {
             match phase {
                 Phase::All(seconds) => *seconds *= factor,
-                Phase::Each(each) => each.iter_mut().for_each(|seconds| *seconds *= factor),
+                Phase::Each(_, each) => each.iter_mut().for_each(|seconds| *seconds *= factor),
             }
         }
         self
@@ -382,26 +417,66 @@ impl Durations {
     /// Seconds of all segments of one iteration: by segment, then by rank.
     pub fn of_iteration(&self, iteration: u32) -> impl Iterator<Item = f64> + '_ {
         let phases = &self.phases[iteration as usize * self.segment_count..][..self.segment_count];
-        phases.iter().flat_map(|phase| {
-            (0..self.rank_count).map(move |rank| match phase {
-                Phase::All(seconds) => *seconds,
-                Phase::Each(each) => each[rank],
-            })
-        })
+        let ranks = self.rank_count as u32;
+        phases.iter().flat_map(move |phase| (0..ranks).map(move |rank| phase.get(Rank(rank))))
+    }
+
+    /// The same with the mean over ranks and iterations in place of each.
+    #[must_use]
+    pub fn evened(&self) -> Self {
+        let iterations = self.phases.len() / self.segment_count.max(1);
+        let mean = |segment| {
+            let of_iterations = self.phases.iter().skip(segment).step_by(self.segment_count);
+            Phase::All(of_iterations.map(Phase::mean_s).sum::<f64>() / iterations as f64)
+        };
+        let means: Vec<Phase> = (0..self.segment_count).map(mean).collect();
+        let phases = means.iter().cycle().take(self.phases.len()).cloned().collect();
+        Self { phases, ..*self }
     }
 
     /// Whether each rank computes for as long as the one that stands for it, in all segments and iterations.
     pub fn are_alike(&self, symmetry: &Symmetry) -> bool {
-        self.phases.iter().all(|phase| match phase {
-            Phase::All(_) => true,
-            Phase::Each(each) => {
-                (0..).map(Rank).zip(each).all(|(rank, own)| *own == each[symmetry.member(rank).index()])
-            }
-        })
+        let folds = symmetry.alike() > 1;
+        !folds
+            || self.phases.iter().all(|phase| match phase {
+                Phase::All(_) => true,
+                Phase::Each(among, each) => {
+                    let ranks = (0..among.count()).flat_map(|group| among.group(group).ranks());
+                    ranks.zip(each).all(|(rank, own)| *own == phase.get(symmetry.member(rank)))
+                }
+            })
     }
 
     fn index(&self, iteration: u32, segment: usize) -> usize {
         assert!(segment < self.segment_count);
         iteration as usize * self.segment_count + segment
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zipwire_cluster::{Dimension, Layout};
+
+    use super::*;
+
+    /// Four ranks, of which the second of each pair computes.
+    #[test]
+    fn durations_are_of_the_ranks_that_have_some() {
+        let of = |name| Dimension { name, size: 2, is_alike: true };
+        let layout = Layout::new(vec![of("pp"), of("dp")]);
+        let (second, mut durations) = (layout.groups(&["dp"], Some(("pp", 1))), Durations::zeros(2, 2, 4));
+        durations.set_all(0, 1, 2.0);
+        durations.change(0, 1, second, |rank, seconds| seconds + f64::from(rank.0));
+        durations.change(1, 1, second, |_, seconds| seconds + 2.0);
+        let of_ranks = |durations: &Durations, iteration| {
+            [0, 1, 2, 3].map(|rank| durations.get(iteration, 1, Rank(rank)))
+        };
+        assert_eq!(of_ranks(&durations, 0), [0.0, 3.0, 0.0, 5.0]);
+        assert_eq!(of_ranks(&durations, 1), [0.0, 2.0, 0.0, 2.0]);
+        durations.set(0, 1, Rank(3), 7.0);
+        // (3 + 7) / 2 in the first iteration and 2 in the second.
+        assert_eq!(of_ranks(&durations.evened(), 1), [3.5; 4]);
+        assert_eq!(durations.get(0, 0, Rank(1)), 0.0);
+        assert_eq!(durations.scaled(2.0).get(0, 1, Rank(3)), 14.0);
     }
 }

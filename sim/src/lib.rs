@@ -5,6 +5,7 @@
 
 mod hash;
 mod iteration;
+pub mod lateness;
 mod network;
 mod queue;
 mod run;

@@ -182,7 +182,7 @@ fn rows_are_what_single_runs_give_in_the_order_of_the_sweep() {
                             assert_eq!(column(line, &format!("{amount}_{key}")), number.to_string());
                         }
                     }
-                    assert!(line.ends_with(&format!(",{},,", result["plan_digest"].as_str().unwrap())));
+                    assert!(line.ends_with(&format!(",{},,,", result["plan_digest"].as_str().unwrap())));
                 }
             }
         }

@@ -337,6 +337,7 @@ mod tests {
     fn metrics(mean: f64) -> Metrics {
         Metrics {
             iteration_s: Spread { mean, sd: 0.1, min: mean / 2.0, max: mean * 2.0 },
+            margin_s: None,
             comm_s: 1e-7,
             wait_s: 0.0,
             codec_s: 1.0 / 3.0,

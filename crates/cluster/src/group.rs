@@ -100,6 +100,21 @@ impl Groups {
         })
     }
 
+    /// Position of a rank among those of all groups, group by group; `None` if it takes part in none.
+    pub fn position(&self, rank: Rank) -> Option<u32> {
+        let group = self.of(rank)?;
+        let [first, second, third] = self.begins;
+        let mut rows = [(first, 1), (second, first.count), (third, first.count * second.count)];
+        rows.sort_unstable_by_key(|(row, _)| std::cmp::Reverse(row.pitch));
+        let (mut left, mut index) = (group.first.0 - self.first.0, 0);
+        for (Row { count, pitch }, unit) in rows {
+            let digit = if count == 1 { 0 } else { left / pitch };
+            index += digit * unit;
+            left -= digit * pitch;
+        }
+        Some(index * self.members.count + group.position(rank)?)
+    }
+
     /// One of the groups, from 0 on.
     ///
     /// # Panics
@@ -279,6 +294,9 @@ mod tests {
                 }
                 assert_eq!(groups.count() * groups.size(), seen);
                 assert!(groups.all().all(|group| groups.of(group.first) == Some(group)));
+                let ranks: Vec<Rank> = groups.all().flat_map(Group::ranks).collect();
+                let positions: Vec<Option<u32>> = ranks.iter().map(|&rank| groups.position(rank)).collect();
+                assert_eq!(positions, (0..seen).map(Some).collect::<Vec<_>>(), "{along:?} {fixed:?}");
             }
         }
     }

@@ -115,6 +115,9 @@ pub fn critical_path(
             path.busiest_link = Some(BusiestLink { name: experiment.topology.link_name(link), seconds });
         }
     }
+    if !timeline.with_lateness.is_empty() {
+        *path.critical_path_s.entry(Cause::Skew.name()).or_default() += timeline.lateness_s();
+    }
     path
 }
 

@@ -9,7 +9,8 @@ use zipwire_schedule::{Choice, Job, Plan, PlanSize, Symmetry, folding, plan_fold
 use crate::choices::choices;
 use crate::memory;
 
-/// Ranks up to which a job is planned and simulated whole, and its timeline has all of them, if that takes no more than [`WHOLE_BYTES`].
+/// Ranks up to which a job is planned and simulated whole, and its timeline has all of them, if that takes no more than [`WHOLE_BYTES`]. With lateness, which
+/// could only be estimated, so are larger jobs.
 pub(crate) const WHOLE_RANKS: u32 = 64;
 
 /// Bytes of a plan and its timeline: seconds to plan, check and simulate.
@@ -22,14 +23,38 @@ pub(crate) struct Folded {
     pub(crate) job: Job,
     choices: Vec<Choice>,
     pub(crate) symmetry: Symmetry,
+    /// Whether ranks that are alike but for how long they compute are simulated as if they computed for the mean.
+    pub(crate) is_on_time: bool,
 }
 
 impl Folded {
-    /// The symmetry under which ranks of a variant are alike and stay so; `goes_on` is asked now and then.
+    /// The symmetry under which ranks of a variant are alike and stay so, unless all of them are soon simulated; `goes_on` is asked now and then.
     ///
     /// # Errors
     /// Why no rank stands for another one.
     pub(crate) fn of(
+        experiment: &Experiment,
+        variant: &Variant,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<Self, Whole> {
+        let folded = Self::whatever_the_size(experiment, variant, &mut goes_on)?;
+        if folded.is_on_time || experiment.topology.ranks() <= WHOLE_RANKS {
+            let is_quick = |size: &PlanSize| {
+                size.bytes() + memory::span_bytes(size, experiment.iterations) <= WHOLE_BYTES
+            };
+            let job = experiment.job();
+            if is_quick(&PlanSize::count(job, &folded.choices(), |size| is_quick(size) && goes_on())) {
+                return Err(Whole::Quick);
+            }
+        }
+        Ok(folded)
+    }
+
+    /// The same, however few ranks there are.
+    ///
+    /// # Errors
+    /// Why no rank stands for another one.
+    pub(crate) fn whatever_the_size(
         experiment: &Experiment,
         variant: &Variant,
         mut goes_on: impl FnMut() -> bool,
@@ -49,27 +74,19 @@ impl Folded {
         if let Some((_, reason)) = whole.into_iter().find(|(applies, _)| *applies) {
             return Err(reason);
         }
-        let choices = choices(experiment, variant);
-        let chosen: Vec<&Choice> = choices.iter().collect();
-        if iterations.job.rank_count <= WHOLE_RANKS {
-            let size = PlanSize::count(&iterations.job, &chosen, |_| true);
-            if size.bytes() + memory::span_bytes(&size, experiment.iterations) <= WHOLE_BYTES {
-                return Err(Whole::Few);
-            }
-        }
-        let symmetries = experiment.topology.symmetries(&iterations.layout);
-        if symmetries.is_empty() {
+        let all = experiment.topology.symmetries(&iterations.layout);
+        if all.is_empty() {
             return Err(Whole::Cluster);
         }
-        let are_alike = |symmetry: &Symmetry| iterations.durations.are_alike(symmetry);
-        let symmetries: Vec<Symmetry> = symmetries.into_iter().filter(are_alike).collect();
-        if symmetries.is_empty() {
-            return Err(Whole::Durations);
-        }
+        let are_alike = |symmetry: &&Symmetry| iterations.durations.are_alike(symmetry);
+        let alike: Vec<Symmetry> = all.iter().filter(are_alike).copied().collect();
+        let is_on_time = alike.is_empty();
+        let symmetries = if is_on_time { &all } else { &alike };
+        let choices = choices(experiment, variant);
+        let chosen: Vec<&Choice> = choices.iter().collect();
         let job = iterations.job.evened().ok_or(Whole::Shares)?;
-        let symmetry = folding(&job, &chosen, &symmetries, &mut goes_on);
-        match symmetry {
-            Some(symmetry) => Ok(Self { symmetry, job, choices }),
+        match folding(&job, &chosen, symmetries, &mut goes_on) {
+            Some(symmetry) => Ok(Self { symmetry, job, choices, is_on_time }),
             None => Err(if goes_on() { Whole::Shares } else { Whole::Stopped }),
         }
     }
@@ -95,7 +112,7 @@ pub(crate) enum Whole {
     Asked,
     Stopped,
     Serving,
-    Few,
+    Quick,
     Adaptive,
     Measured,
     Faults,
@@ -104,7 +121,6 @@ pub(crate) enum Whole {
     Model,
     Cycle,
     Cluster,
-    Durations,
     Shares,
 }
 
@@ -114,7 +130,7 @@ impl fmt::Display for Whole {
             Self::Asked => "`--unfolded` or an executor beside `sim` asks for that",
             Self::Stopped => "the search for others was stopped",
             Self::Serving => "requests are served one by one",
-            Self::Few => "there are few",
+            Self::Quick => "that is quick",
             Self::Adaptive => "the variant chooses anew as it runs",
             Self::Measured => "frames are as long as the codec makes them of each rank's payload (a stated `codec.ratio` makes them alike)",
             Self::Faults => "faults hit some of them",
@@ -123,7 +139,6 @@ impl fmt::Display for Whole {
             Self::Model => "`cluster.model` is `alpha-beta`",
             Self::Cycle => "iterations differ",
             Self::Cluster => "the cluster has one node, is a graph, has links of other bandwidths than the rest, or relays over `pxn`, or no dimension of the job fits its nodes, leaves or domains",
-            Self::Durations => "they compute for times of their own (`skew`, `noise` or routing)",
             Self::Shares => "they send and get amounts of their own, or by an algorithm or an order in which they differ",
         })
     }

@@ -18,6 +18,9 @@ const CHECK_S: f64 = 1e-6;
 /// Seconds to simulate a span of one iteration, and to write what comes of it.
 const SPAN_S: f64 = 2e-6;
 
+/// Seconds to estimate when an op ends on one late rank.
+const LATE_S: f64 = 15e-9;
+
 /// A variant before it is planned.
 #[derive(Debug)]
 pub struct Outlook {
@@ -78,7 +81,8 @@ impl Outlook {
     /// Why no rank of a large job stands for another one, as the reason behind a *because*; `None` if some do, or the job is small.
     pub fn why_whole(&self) -> Option<String> {
         let is_large = self.ranks > WHOLE_RANKS || self.bytes() > WHOLE_BYTES;
-        self.folded.as_ref().err().filter(|_| is_large).map(ToString::to_string)
+        let reason = self.folded.as_ref().err().filter(|reason| **reason != Whole::Quick);
+        reason.filter(|_| is_large).map(ToString::to_string)
     }
 
     /// Ranks that stand for others; `None` if none does.
@@ -89,6 +93,11 @@ impl Outlook {
     /// Whether shards that differ by a value count as equal, because some ranks stand for others.
     pub fn is_evened(&self, experiment: &Experiment) -> bool {
         self.folded.as_ref().is_ok_and(|folded| folded.job != *experiment.job())
+    }
+
+    /// Whether ranks that differ only in how long they compute are simulated as if they did not, and the time that lateness adds is estimated.
+    pub fn estimates_lateness(&self) -> bool {
+        self.folded.as_ref().is_ok_and(|folded| folded.is_on_time)
     }
 
     /// Spans of an iteration that are simulated.
@@ -110,7 +119,14 @@ impl Outlook {
 
     /// Seconds to plan and simulate it once on one core, within a factor of three.
     pub fn run_s(&self) -> f64 {
-        self.plan_s() + self.kept.spans as f64 * f64::from(self.iterations) * SPAN_S
+        let iterations = f64::from(self.iterations);
+        let late_ops = match &self.folded {
+            Ok(folded) if folded.is_on_time => {
+                (self.kept.spans - self.kept.ends) * u64::from(folded.symmetry.alike())
+            }
+            Ok(_) | Err(_) => 0,
+        };
+        self.plan_s() + (self.kept.spans as f64 * SPAN_S + late_ops as f64 * LATE_S) * iterations
     }
 }
 

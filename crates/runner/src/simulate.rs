@@ -1,10 +1,14 @@
 //! Simulates plans under the conditions of an experiment, which may change in the course of a run.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use zipwire_scenarios::{CodecChoice, Conditions, Experiment, Variant};
 use zipwire_schedule::{FiredFaults, Plan};
+use zipwire_sim::lateness::{OnTime, lengths};
 use zipwire_sim::{FrameSizes, Room, SimError, SizeCache, SizeTable};
 use zipwire_timeline::{Metrics, Timeline};
 
@@ -76,21 +80,33 @@ impl Simulator<'_> {
             },
             None => FrameSizes::None,
         };
+        let (costs, own) = (costs(experiment, variant), &experiment.expect_iterations().durations);
+        let evened = (!own.are_alike(&plan.symmetry)).then(|| own.evened());
         let setup = zipwire_sim::SimSetup {
             plan,
             topology: &conditions.topology,
             model: experiment.model,
             start: experiment.start,
-            costs: costs(experiment, variant),
+            costs,
             sizes,
-            durations: &experiment.expect_iterations().durations,
-            iterations,
+            durations: evened.as_ref().unwrap_or(own),
+            iterations: iterations.clone(),
             capabilities: SIMULATED,
             faults: faults.faults,
             fired: Some(fired),
             deadlines: faults.deadlines,
         };
-        zipwire_sim::run(&setup, &|| !cancel.is_cancelled()).map_err(|error| match error {
+        let proceed = || !cancel.is_cancelled();
+        let simulate = || {
+            let mut timeline = zipwire_sim::run(&setup, &proceed)?;
+            if let Some(durations) = &evened {
+                let (topology, launch_s) = (&conditions.topology, costs.host.launch_s);
+                let on_time = OnTime { plan, topology, durations, timeline: &timeline, launch_s };
+                timeline.with_lateness = lengths(&on_time, own, iterations, &proceed)?;
+            }
+            Ok(timeline)
+        };
+        simulate().map_err(|error| match error {
             SimError::Cancelled => ExecuteError::Cancelled,
             error => ExecuteError::Sim(variant.name.clone(), error),
         })

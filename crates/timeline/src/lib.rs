@@ -19,5 +19,5 @@ pub use deviation::Deviation;
 pub use imbalance::Imbalance;
 pub use metrics::{BusiestLink, ByRank, CriticalPath, Imbalances, Metrics, Spread, Union, waits_s};
 pub use series::{Link, LinkUsage, Series};
-pub use span::{IterationTime, Note, Span, Timeline};
+pub use span::{Bounds, IterationTime, Note, Span, Timeline};
 pub use updates::{Age, UpdateCycle, Updates};

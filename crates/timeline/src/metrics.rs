@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use zipwire_schedule::{Channel, Lane};
 
-use crate::{Imbalance, IterationTime, Span, Timeline};
+use crate::{Bounds, Imbalance, IterationTime, Span, Timeline};
 
 /// The numbers of one variant on one executor. Times in seconds.
 ///
@@ -15,6 +15,9 @@ use crate::{Imbalance, IterationTime, Span, Timeline};
 pub struct Metrics {
     /// Length of an iteration: from the barrier to the last rank's end.
     pub iteration_s: Spread,
+    /// Half of the interval in which the mean of `iteration_s` lies, where lateness is estimated: the mean over iterations. Its key is absent elsewhere.
+    #[serde(rename = "iteration_margin_s", skip_serializing_if = "Option::is_none")]
+    pub margin_s: Option<f64>,
     /// A transfer of the rank is in latency or moving.
     pub comm_s: f64,
     /// An exchange of the rank is open and none of its transfers is, or all its spans have ended and other ranks are
@@ -134,13 +137,21 @@ impl Metrics {
         let times: Vec<_> = cells(timeline).iter().enumerate().map(times_of).collect();
         let mean = |of: fn(&Times) -> f64| times.iter().map(of).sum::<f64>() / times.len().max(1) as f64;
 
-        let lengths: Vec<_> = iterations.iter().map(|iteration| iteration.length_s).collect();
+        let late = &timeline.with_lateness;
+        let lengths: Vec<_> = if late.is_empty() {
+            iterations.iter().map(|iteration| iteration.length_s).collect()
+        } else {
+            late.iter().map(Bounds::middle_s).collect()
+        };
+        let margins: Vec<_> = late.iter().map(Bounds::margin_s).collect();
+        let iteration_s = Spread::of(&lengths);
         let sent =
             timeline.spans.iter().filter(|span| span.lane == Lane::Tx).map(|span| u128::from(span.bytes));
         let sent = sent.sum::<u128>() * u128::from(timeline.alike());
         let bytes_wire = rounded_mean(sent, iterations.len());
         let metrics = Self {
-            iteration_s: Spread::of(&lengths),
+            iteration_s,
+            margin_s: (!late.is_empty()).then(|| Spread::of(&margins).mean),
             comm_s: mean(|times| times.comm_s),
             wait_s: mean(|times| times.wait_s),
             codec_s: mean(|times| times.codec_s),
@@ -173,10 +184,11 @@ fn by_rank(timeline: &Timeline, times: &[Times]) -> ByRank {
         bytes_received: received.collect(),
         imbalance: Imbalances::default(),
     };
+    let knows_each = timeline.with_lateness.is_empty();
     by_rank.imbalance = Imbalances {
         received: Imbalance::of_counts(&by_rank.bytes_received),
-        compute: Imbalance::of(&by_rank.compute_s),
-        wait: Imbalance::of(&by_rank.wait_s),
+        compute: Imbalance::of(&by_rank.compute_s).filter(|_| knows_each),
+        wait: Imbalance::of(&by_rank.wait_s).filter(|_| knows_each),
     };
     by_rank
 }

@@ -182,8 +182,32 @@ pub struct Timeline {
     pub iterations: Vec<IterationTime>,
     /// Usage of the cluster's links; `None` where nobody knows.
     pub link_usage: Option<LinkUsage>,
+    /// Bounds of the length of each iteration, where ranks that differ only in how long they compute are simulated as if they did not: spans and
+    /// [`iterations`](Self::iterations) are then without lateness. Empty elsewhere.
+    pub with_lateness: Vec<Bounds>,
     /// Decisions on the way, in the order of time.
     pub notes: Vec<Note>,
+}
+
+/// Least and largest of a time that is estimated, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Bounds {
+    /// Seconds.
+    pub low_s: f64,
+    /// Seconds, not below `low_s`.
+    pub high_s: f64,
+}
+
+impl Bounds {
+    /// The middle, in seconds.
+    pub fn middle_s(&self) -> f64 {
+        f64::midpoint(self.low_s, self.high_s)
+    }
+
+    /// How far both are from the middle, in seconds.
+    pub fn margin_s(&self) -> f64 {
+        (self.high_s - self.low_s) / 2.0
+    }
 }
 
 impl Timeline {
@@ -237,6 +261,16 @@ impl Timeline {
         self.iterations.iter().map(|time| time.length_s).sum()
     }
 
+    /// By how much lateness lengthens the mean iteration beyond those of the spans, in seconds; 0 where spans have it.
+    pub fn lateness_s(&self) -> f64 {
+        let late_s: f64 = self.with_lateness.iter().map(Bounds::middle_s).sum();
+        if self.with_lateness.is_empty() {
+            0.0
+        } else {
+            (late_s - self.elapsed_s()) / self.with_lateness.len() as f64
+        }
+    }
+
     /// Adds iterations of the same job that follow; an empty timeline becomes the later one.
     pub fn append(&mut self, later: Self) {
         if self.iterations.is_empty() {
@@ -247,6 +281,7 @@ impl Timeline {
         self.spans.extend(later.spans);
         let moved = |time: IterationTime| IterationTime { begin_s: offset_s + time.begin_s, ..time };
         self.iterations.extend(later.iterations.into_iter().map(moved));
+        self.with_lateness.extend(later.with_lateness);
         self.notes.extend(later.notes.into_iter().map(|note| Note { at_s: offset_s + note.at_s, ..note }));
         if let (Some(usage), Some(later)) = (&mut self.link_usage, &later.link_usage) {
             usage.append(later, offset_s);

@@ -247,17 +247,17 @@ fn whole(field: &Field<'_>, bytes: u64, dtype: DType) -> Result<u64> {
     not_whole(bytes, dtype).map(|()| bytes).map_err(|problem| field.error(problem))
 }
 
-/// Most durations: iterations x segments x ranks, 640 MiB of them.
-const DURATION_LIMIT: u64 = 5 << 24;
+/// Most durations: one for each iteration, segment and rank that does it, where they differ by rank; 1 GiB of them.
+const DURATION_LIMIT: u64 = 1 << 27;
 
 /// Each segment takes its time on each rank in each iteration: there are not too many of them.
-fn check_durations(iterations: u32, segments: usize, ranks: u32, field: &Field<'_>) -> Result<()> {
-    let count = segments as u64 * u64::from(iterations) * u64::from(ranks);
+fn check_durations(iterations: u32, of_iteration: u64, field: &Field<'_>) -> Result<()> {
+    let count = of_iteration * u64::from(iterations);
     if count <= DURATION_LIMIT {
         return Ok(());
     }
     let problem =
-        Problem::out_of_range("iterations x segments x ranks", count, format!("at most {DURATION_LIMIT}"));
+        Problem::out_of_range("iterations x phases x ranks", count, format!("at most {DURATION_LIMIT}"));
     Err(field.error(problem))
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ndarray::Array2;
+use zipwire_cluster::Groups;
 use zipwire_codec::DType;
 use zipwire_schedule::{CallKind, Durations, Job, Rank, Segment, Slot, TokenMap, Work};
 
@@ -105,7 +106,7 @@ fn build(
     push("combine", all_to_all(DType::Bf16, combine_bytes, None, EXPERT, COMBINED));
 
     let mut durations = Durations::zeros(context.iterations, segments.len(), context.ranks);
-    let shape = Shape { iterations: context.iterations, ranks: context.ranks };
+    let shape = Shape { iterations: context.iterations, among: Groups::whole(context.ranks) };
     for (skew, segment, compute_s) in [start_skew, expert_skew].into_iter().flatten() {
         skew.draw(compute_s, segment, context.seed, shape, &mut durations);
     }

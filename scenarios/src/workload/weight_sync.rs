@@ -78,7 +78,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     });
     let segments: Vec<Segment> =
         if is_overlapped { calls.chain(steps).collect() } else { steps.chain(calls).collect() };
-    check_durations(context.iterations, segments.len(), ranks, field)?;
+    check_durations(context.iterations, segments.len() as u64 * u64::from(ranks), field)?;
     let mut durations = Durations::zeros(context.iterations, segments.len(), ranks);
     for (segment, _) in segments.iter().enumerate().filter(|(_, segment)| !segment.work.is_collective()) {
         for iteration in 0..context.iterations {

@@ -18,7 +18,7 @@ use zipwire_timeline::{Metrics, Span, Timeline};
 
 use crate::common::{all_to_all, assert_close, call, job, nodes, setup, start};
 
-fn clusters() -> Vec<Topology> {
+pub(crate) fn clusters() -> Vec<Topology> {
     let plain = || nodes(4, 4, [50e9, 10e9], [2e-6, 5e-6]);
     let rail = |cross_rail| Fabric::Rail(Rail { uplink: Uplink::Oversubscribed(2.0), cross_rail });
     let tree =
@@ -90,7 +90,7 @@ fn choices(work: &Work, ranks_per_node: u32) -> Vec<Choice> {
     all
 }
 
-fn simulated(plan: &Plan, topology: &Topology, durations: &Durations) -> Timeline {
+pub(crate) fn simulated(plan: &Plan, topology: &Topology, durations: &Durations) -> Timeline {
     let ring = DeclaredCost { bytes_per_s: 9e9, latency_s: 1e-5, per_rank_s: 1e-6 };
     let library = LibraryCost {
         all_gather: Some(ring),

@@ -10,6 +10,7 @@ mod closed_forms;
 mod coded_flows;
 mod common;
 mod folded;
+mod lateness;
 mod library;
 mod library_laws;
 mod network;

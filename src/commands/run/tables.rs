@@ -39,7 +39,7 @@ pub(super) fn iterations(experiment: &Experiment, summary: &Summary, executors: 
     if any_executor(|result| !result.algorithms.is_empty()) {
         columns.push(("algorithm", cells(&|result| algorithms(&by_collective(&result.algorithms)))));
     }
-    columns.push(("time", time(|of| of.iteration_s.mean)));
+    columns.push(("time", cells(&|result| iteration_time(&result.metrics))));
     columns.push(("speedup", cells(&|result| factor(result.speedup))));
     if any_executor(|result| result.split.is_some()) {
         columns.push(("by compression", split(|split| split.compression)));
@@ -74,6 +74,13 @@ pub(super) fn iterations(experiment: &Experiment, summary: &Summary, executors: 
     }
     let rows = table::text(&table::of_columns(&columns, &[0]));
     format!("{}\n\n{rows}\n", title(experiment, first))
+}
+
+/// Mean time of an iteration, and how far it may be off where lateness is estimated.
+fn iteration_time(metrics: &Metrics) -> String {
+    let mean_s = metrics.iteration_s.mean;
+    let margin = metrics.margin_s.map(|margin_s| format!(" ± {:.1} %", 100.0 * margin_s / mean_s));
+    format!("{}{}", table::seconds(mean_s), margin.unwrap_or_default())
 }
 
 /// Line above the table: everything that tells times of one workload apart.

@@ -73,6 +73,7 @@ fn timeline() -> Timeline {
         segments: vec!["dispatch".into(), "expert".into()],
         iterations,
         link_usage: None,
+        with_lateness: Vec::new(),
         notes: Vec::new(),
     }
 }

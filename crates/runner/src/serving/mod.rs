@@ -155,6 +155,7 @@ impl Served {
         };
         let metrics = Metrics {
             iteration_s: Spread::of(&[ran.end_s]),
+            margin_s: None,
             comm_s: mean(&ran.times.comm_s),
             wait_s: mean(&idle),
             codec_s: mean(&ran.times.codec_s),

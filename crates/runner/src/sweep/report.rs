@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::journal::Journal;
 
 /// Metrics: the column, which names the unit, and where `summary.json` has them.
-const COLUMNS: [(&str, &str); 48] = [
+const COLUMNS: [(&str, &str); 49] = [
     ("iteration_mean_s", "/iteration_s/mean"),
     ("iteration_sd_s", "/iteration_s/sd"),
     ("iteration_min_s", "/iteration_s/min"),
@@ -58,6 +58,7 @@ const COLUMNS: [(&str, &str); 48] = [
     ("verified", "/verified"),
     ("plan_digest", "/plan_digest"),
     ("ranks_alike", "/ranks_alike"),
+    ("iteration_margin_s", "/iteration_margin_s"),
 ];
 
 #[derive(Serialize)]

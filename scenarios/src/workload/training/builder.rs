@@ -114,9 +114,15 @@ impl<'a> Builder<'a> {
     ) -> Result<Workload> {
         let Context { iterations, ranks, seed, .. } = *self.context;
         let has_noise = self.skew.is_some() || self.noise != Noise::default();
-        let drawn = self.times.iter().filter(|time| has_noise || matches!(time, Time::PerRank(_))).count();
-        check_durations(iterations, drawn, ranks, field)?;
-        check_durations(iterations, self.segments.len(), 1, field)?;
+        let drawn = |(time, segment): (&Time, &Segment)| {
+            let groups = segment.groups(ranks);
+            match time {
+                Time::PerRank(_) => u64::from(ranks),
+                Time::Equal(_) | Time::Skew(_) if has_noise => u64::from(groups.count() * groups.size()),
+                Time::Equal(_) | Time::Skew(_) | Time::Unknown => 1,
+            }
+        };
+        check_durations(iterations, self.times.iter().zip(&self.segments).map(drawn).sum(), field)?;
         let mut durations = Durations::zeros(iterations, self.segments.len(), ranks);
         let set = |durations: &mut Durations, segment, seconds: &dyn Fn(usize) -> f64| {
             for (iteration, rank) in (0..iterations).flat_map(|i| (0..ranks).map(move |rank| (i, Rank(rank))))
@@ -133,8 +139,8 @@ impl<'a> Builder<'a> {
                 Time::Skew(_) | Time::Unknown => {}
             }
         }
-        let shape = Shape { iterations, ranks };
-        for (segment, time) in self.times.iter().enumerate() {
+        for (segment, (time, work)) in self.times.iter().zip(&self.segments).enumerate() {
+            let shape = Shape { iterations, among: work.groups(ranks) };
             match (time, self.skew) {
                 (Time::Equal(_) | Time::PerRank(_), _) => {
                     self.noise.apply(segment, seed, shape, &mut durations);
