@@ -33,7 +33,7 @@ pub struct OnTime<'a> {
     pub topology: &'a Topology,
     /// Durations that each rank of the plan and those for which it stands have in common.
     pub durations: &'a Durations,
-    /// What came out.
+    /// The timeline that it gave.
     pub timeline: &'a Timeline,
     /// Seconds of a launch, which are not part of durations.
     pub launch_s: f64,
