@@ -78,6 +78,12 @@ pub(crate) fn shortened(name: &str) -> String {
     format!("{start}{GAP}{end}")
 }
 
+/// A time, and how far it may be off, in percent, if that is known.
+pub(crate) fn seconds_within(mean_s: f64, margin_s: Option<f64>) -> String {
+    let margin = margin_s.map(|margin_s| format!(" ± {:.1} %", 100.0 * margin_s / mean_s));
+    format!("{}{}", seconds(mean_s), margin.unwrap_or_default())
+}
+
 /// Seconds with a fitting unit.
 pub(crate) fn seconds(seconds: f64) -> String {
     let (value, unit) = match seconds.abs() {

@@ -314,8 +314,8 @@ pub enum Pace {
 /// Seconds of every compute segment: by iteration, segment and rank. Other segments hold zeros.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Durations {
-    /// By iteration, then by segment.
-    phases: Vec<Phase>,
+    /// By iteration, then by segment; shared with copies, as there can be a gibibyte of them.
+    phases: Arc<Vec<Phase>>,
     segment_count: usize,
     rank_count: usize,
 }
@@ -350,7 +350,7 @@ impl Phase {
 impl Durations {
     /// All zeros.
     pub fn zeros(iterations: u32, segment_count: usize, rank_count: u32) -> Self {
-        let phases = vec![Phase::All(0.0); iterations as usize * segment_count];
+        let phases = Arc::new(vec![Phase::All(0.0); iterations as usize * segment_count]);
         Self { phases, segment_count, rank_count: rank_count as usize }
     }
 
@@ -372,10 +372,10 @@ impl Durations {
             if all == seconds {
                 return;
             }
-            self.phases[index] =
+            self.phases_mut()[index] =
                 Phase::Each(Groups::whole(self.rank_count as u32), vec![all; self.rank_count]);
         }
-        if let Phase::Each(among, each) = &mut self.phases[index] {
+        if let Phase::Each(among, each) = &mut self.phases_mut()[index] {
             let position = among.position(rank).expect("the rank is one of those that have a time");
             each[position as usize] = seconds;
         }
@@ -393,19 +393,19 @@ impl Durations {
         let phase = &self.phases[index];
         let ranks = (0..among.count()).flat_map(|group| among.group(group).ranks());
         let each = ranks.map(|rank| change(rank, phase.get(rank))).collect();
-        self.phases[index] = Phase::Each(among, each);
+        self.phases_mut()[index] = Phase::Each(among, each);
     }
 
     /// Sets the seconds of one segment on every rank.
     pub fn set_all(&mut self, iteration: u32, segment: usize, seconds: f64) {
         let index = self.index(iteration, segment);
-        self.phases[index] = Phase::All(seconds);
+        self.phases_mut()[index] = Phase::All(seconds);
     }
 
     /// All of them so many times as long.
     #[must_use]
     pub fn scaled(mut self, factor: f64) -> Self {
-        for phase in &mut self.phases {
+        for phase in self.phases_mut() {
             match phase {
                 Phase::All(seconds) => *seconds *= factor,
                 Phase::Each(_, each) => each.iter_mut().for_each(|seconds| *seconds *= factor),
@@ -430,7 +430,7 @@ impl Durations {
             Phase::All(of_iterations.map(Phase::mean_s).sum::<f64>() / iterations as f64)
         };
         let means: Vec<Phase> = (0..self.segment_count).map(mean).collect();
-        let phases = means.iter().cycle().take(self.phases.len()).cloned().collect();
+        let phases = Arc::new(means.iter().cycle().take(self.phases.len()).cloned().collect());
         Self { phases, ..*self }
     }
 
@@ -445,6 +445,11 @@ impl Durations {
                     ranks.zip(each).all(|(rank, own)| *own == phase.get(symmetry.member(rank)))
                 }
             })
+    }
+
+    /// All of them, of this value alone.
+    fn phases_mut(&mut self) -> &mut Vec<Phase> {
+        Arc::make_mut(&mut self.phases)
     }
 
     fn index(&self, iteration: u32, segment: usize) -> usize {

@@ -5,15 +5,17 @@
 //! its group, to its own end. With other durations of compute phases, ends follow by recurrence: a sum and a maximum for each op and rank, as in an event graph
 //! of max-plus algebra. Contention stays that of the simulation.
 //!
-//! An exchange is between two assumptions. At the most, it begins when its last rank is there, as if nothing had moved before. At the least, its ranks
-//! have moved their bytes meanwhile: it ends as early as if all had come with the first one, but a rank that comes later then needs the time that its own
-//! sends take on idle links. Calls of a library and sends between stages of a pipeline need all ranks at once, so for these both are the same.
+//! Ends are between two assumptions. At the most, an exchange begins when its last rank is there, as if nothing had moved before, and meets as much on its
+//! links as in the simulation. At the least, its ranks have moved their bytes meanwhile, and what would collide comes one after the other: it is shorter by as
+//! much as idle links would make it, but not by more than groups of ranks are apart. Calls of a library and sends between stages of a pipeline need all
+//! ranks at once; they can only meet less.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
-use zipwire_cluster::{Group, LinkId, Topology};
+use zipwire_cluster::{Group, Groups, LinkId, Topology};
 use zipwire_schedule::plan::{Op, OpKind, Program};
-use zipwire_schedule::{Channel, Durations, Lane, Plan, Rank, Symmetry};
+use zipwire_schedule::{Channel, Collective, CostModel, Durations, Lane, Plan, Rank, Symmetry};
 use zipwire_timeline::{Bounds, Timeline};
 
 use crate::SimError;
@@ -21,7 +23,7 @@ use crate::SimError;
 /// Part of an iteration by which contention of late ranks may change it, either way.
 const CONTENTION: f64 = 0.005;
 
-/// Part of the length of an exchange by which it may be shorter if ranks come one after the other, because their transfers collide less.
+/// Part of the length of an exchange of all ranks by which it may be shorter if they come one after the other, because their transfers collide less.
 const COLLISIONS: f64 = 0.04;
 
 /// A simulation in which no rank is late.
@@ -35,12 +37,11 @@ pub struct OnTime<'a> {
     pub durations: &'a Durations,
     /// The timeline that it gave.
     pub timeline: &'a Timeline,
-    /// Seconds of a launch, which are not part of durations.
-    pub launch_s: f64,
+    /// Durations of other ops.
+    pub costs: CostModel,
 }
 
-/// Bounds of the lengths of some iterations with other durations: an interval of 95 % and more, as far as jobs have been simulated with all ranks
-/// (docs/benchmarks/sim.md). `proceed` is asked now and then.
+/// Bounds of the lengths of some iterations with other durations, within which they are nearly always (docs/benchmarks/sim.md says for which jobs). `proceed` is asked now and then.
 ///
 /// # Errors
 /// [`SimError::Cancelled`], if `proceed` says no.
@@ -56,7 +57,7 @@ pub fn lengths(
     let _span = tracing::info_span!("estimate lateness", iterations = iterations.len()).entered();
     assert_eq!(on_time.timeline.iterations.len(), iterations.len(), "the same iterations");
     let capacities = on_time.topology.capacities();
-    let mut all = Vec::new();
+    let (mut calls, mut all) = (Calls::new(), Vec::new());
     let mut rest = &on_time.timeline.spans[..];
     for iteration in iterations {
         let (spans, later) = rest.split_at(rest.partition_point(|span| span.iteration <= iteration));
@@ -67,18 +68,25 @@ pub fn lengths(
             let op = &mut tracks[on_time.plan.symmetry.place(span.rank)].ops[span.op.index()];
             match (span.lane, span.peer) {
                 (Lane::Rx, _) => {}
-                (Lane::Tx, peer) => op.sent.extend(peer.map(|peer| (peer, span.bytes))),
-                _ => op.span_s = [span.begin_s, span.end_s],
+                (Lane::Tx, peer) => {
+                    op.sent.extend(peer.map(|peer| (peer, span.bytes)));
+                    op.moving_s = span.end_s - span.begin_s;
+                }
+                _ => (op.span_s, op.bytes) = ([span.begin_s, span.end_s], span.bytes),
             }
         }
         for (track, program) in tracks.iter_mut().zip(&on_time.plan.programs) {
-            track.link(program, on_time.topology, &capacities);
+            track.link(program);
+            track.find_savings(program, on_time, &capacities, &mut calls);
         }
         let pass = Pass { on_time, durations, iteration, tracks, seats: seats(&on_time.plan.symmetry) };
         all.push(pass.run(proceed)?);
     }
     Ok(all)
 }
+
+/// Seconds of calls of a library on idle links, which layers share.
+type Calls = HashMap<(Collective, Group, u64), f64>;
 
 /// An op of a rank that stands for others.
 #[derive(Default)]
@@ -91,8 +99,13 @@ struct Timed {
     after: Vec<usize>,
     /// Bytes that it sends, by receiver.
     sent: Vec<(Rank, u64)>,
-    /// Seconds of an exchange in which no other rank sends anything; `None` of what needs all ranks at once.
-    alone_s: Option<f64>,
+    /// Seconds for which the last of these, or the call of a library, moved.
+    moving_s: f64,
+    bytes: u64,
+    /// Seconds by which idle links would shorten it.
+    saving_s: f64,
+    /// Whether it is an exchange whose ranks need not all be there at once.
+    is_loose: bool,
     /// The least and the largest end on each rank that it stands for.
     ends_s: Vec<[f64; 2]>,
 }
@@ -116,7 +129,7 @@ impl Track {
     }
 
     /// Finds what ops waited for: their dependencies, and the one before on the same lane and channel if they began no earlier than that ended.
-    fn link(&mut self, program: &Program, topology: &Topology, capacities: &[f64]) {
+    fn link(&mut self, program: &Program) {
         let mut before: Vec<((Lane, Option<Channel>), usize)> = Vec::new();
         let mut asked: Vec<usize> = program.ops.iter().map(|op| op.segment.index()).collect();
         for (index, op) in program.ops.iter().enumerate() {
@@ -137,13 +150,47 @@ impl Track {
             self.ops[index].ready_s =
                 after.iter().map(|&other| self.ops[other].span_s[1]).fold(0.0, f64::max);
             self.ops[index].after = after;
-            // A send between stages has two ends that both must be there.
-            if op.kind.exchange().is_some_and(|exchange| exchange.channel.flow().is_none()) {
-                let sent = std::mem::take(&mut self.ops[index].sent);
-                self.ops[index].alone_s = Some(alone_s(program.rank, &sent, topology, capacities));
-            }
         }
         asked.iter().enumerate().for_each(|(index, &segment)| self.over[segment].push(index));
+    }
+}
+
+impl Track {
+    /// Finds by how much ops would be shorter if nothing else crossed their links.
+    fn find_savings(
+        &mut self,
+        program: &Program,
+        on_time: &OnTime<'_>,
+        capacities: &[f64],
+        calls: &mut Calls,
+    ) {
+        let OnTime { topology, costs, .. } = *on_time;
+        for (timed, op) in self.ops.iter_mut().zip(&program.ops) {
+            let sent = std::mem::take(&mut timed.sent);
+            let idle_s = alone_s(program.rank, &sent, topology, capacities);
+            timed.saving_s = match &op.kind {
+                OpKind::Compute(_) | OpKind::Local(_) => continue,
+                // Nobody calls a library for nothing.
+                OpKind::Library(_) if timed.bytes == 0 => continue,
+                OpKind::Library(library) => {
+                    let alone_s = calls.entry((library.collective, library.group, timed.bytes));
+                    let alone_s = alone_s
+                        .or_insert_with(|| costs.call(library, topology, timed.bytes).alone_s(capacities));
+                    timed.moving_s - *alone_s
+                }
+                // A send between stages has two ends that both must be there.
+                OpKind::Exchange(exchange) if exchange.channel.flow().is_some() => {
+                    let latencies_s =
+                        sent.iter().map(|(peer, _)| topology.route(program.rank, *peer).latency_s);
+                    timed.moving_s - latencies_s.fold(0.0, f64::max) - idle_s
+                }
+                OpKind::Exchange(_) => {
+                    timed.is_loose = true;
+                    timed.span_s[1] - timed.ready_s - idle_s
+                }
+            }
+            .max(0.0);
+        }
     }
 }
 
@@ -210,8 +257,9 @@ impl Pass<'_> {
                 let Track { ops, segments, .. } = track;
                 segments[segment].iter().for_each(|&op| ops[op].ends_s = vec![[0.0; 2]; alike]);
             }
-            let groups = among.unwrap_or_else(|| zipwire_cluster::Groups::whole(plan.rank_count()));
-            groups.all().for_each(|group| self.pass(segment, &group, &mut last_s));
+            let groups = among.unwrap_or_else(|| Groups::whole(plan.rank_count()));
+            let spread_s = self.spread_s(segment, &groups);
+            groups.all().for_each(|group| self.pass(segment, &group, spread_s, &mut last_s));
             for Track { ops, over, .. } in &mut self.tracks {
                 over[segment].iter().for_each(|&op| ops[op].ends_s = Vec::new());
             }
@@ -220,8 +268,23 @@ impl Pass<'_> {
         Ok(Bounds { low_s: low_s * (1.0 - CONTENTION), high_s: high_s * (1.0 + CONTENTION) })
     }
 
+    /// Seconds by which groups of ranks come to a segment further apart than on time.
+    fn spread_s(&self, segment: usize, groups: &Groups) -> f64 {
+        let late_s = |rank: Rank| {
+            let (track, seat) = self.seats[rank.index()];
+            let op = *self.tracks[track].segments[segment].first()?;
+            let ready_s = self.ready_s(&Walker { rank, track, seat, done: 0 }, op)[0];
+            Some(ready_s - self.tracks[track].ops[op].ready_s)
+        };
+        let joined_s = groups.all().filter_map(|group| group.ranks().filter_map(late_s).reduce(f64::max));
+        let ends_s = joined_s.fold([f64::INFINITY, f64::NEG_INFINITY], |[first, last], late_s| {
+            [f64::min(first, late_s), f64::max(last, late_s)]
+        });
+        (ends_s[1] - ends_s[0]).max(0.0)
+    }
+
     /// A segment on the ranks of a group: each goes on to its next exchange or call, where all meet.
-    fn pass(&mut self, segment: usize, group: &Group, last_s: &mut [f64; 2]) {
+    fn pass(&mut self, segment: usize, group: &Group, spread_s: f64, last_s: &mut [f64; 2]) {
         let walker = |rank: Rank| {
             let (track, seat) = self.seats[rank.index()];
             Walker { rank, track, seat, done: 0 }
@@ -237,7 +300,7 @@ impl Pass<'_> {
             if arrivals.is_empty() {
                 return;
             }
-            self.meet(segment, &mut walkers, &arrivals, last_s);
+            self.meet(segment, &mut walkers, &arrivals, spread_s, last_s);
         }
     }
 
@@ -262,30 +325,43 @@ impl Pass<'_> {
     fn lateness_s(&self, segment: usize, rank: Rank, length_s: f64) -> f64 {
         let mean_s = self.on_time.durations.get(self.iteration, segment, rank);
         let own_s = self.durations.get(self.iteration, segment, rank);
-        let slowness = if mean_s > 0.0 { (length_s - self.on_time.launch_s) / mean_s } else { 1.0 };
+        let slowness =
+            if mean_s > 0.0 { (length_s - self.on_time.costs.host.launch_s) / mean_s } else { 1.0 };
         (own_s - mean_s) * slowness.max(1.0)
     }
 
     /// Ranks of a group meet in an exchange or a call.
-    fn meet(&mut self, segment: usize, walkers: &mut [Walker], arrivals: &[Arrival], last_s: &mut [f64; 2]) {
+    fn meet(
+        &mut self,
+        segment: usize,
+        walkers: &mut [Walker],
+        arrivals: &[Arrival],
+        spread_s: f64,
+        last_s: &mut [f64; 2],
+    ) {
         let op_of = |tracks: &[Track], walker: &Walker| tracks[walker.track].segments[segment][walker.done];
-        let (mut first_s, mut joined_s, mut usual_s) = (f64::INFINITY, [0.0_f64; 2], 0.0_f64);
+        let is_whole = walkers.len() == self.seats.len();
+        let (mut early_s, mut joined_s, mut usual_s) = (f64::INFINITY, [0.0_f64; 2], 0.0_f64);
         for Arrival { walker, at_s } in arrivals {
             let walker = &walkers[*walker];
             let op = &self.tracks[walker.track].ops[op_of(&self.tracks, walker)];
             usual_s = usual_s.max(op.ready_s);
-            first_s = first_s.min(at_s[0]);
+            early_s = early_s.min(at_s[0] - op.ready_s);
             joined_s = [0, 1].map(|bound| joined_s[bound].max(at_s[bound]));
         }
+        // As if all were as early as the first one, next to when they are there on time.
+        let first_s = joined_s[0].min(usual_s + early_s);
         for arrival in arrivals {
             let walker = &mut walkers[arrival.walker];
             let op = op_of(&self.tracks, walker);
-            let length_s = self.tracks[walker.track].ops[op].span_s[1] - usual_s;
-            let low_s = match self.tracks[walker.track].ops[op].alone_s {
-                Some(alone_s) => {
-                    (first_s + (1.0 - COLLISIONS) * length_s).max(joined_s[0] + alone_s.min(length_s))
-                }
-                None => joined_s[0] + length_s,
+            let timed = &self.tracks[walker.track].ops[op];
+            let (length_s, saving_s) = (timed.span_s[1] - usual_s, timed.saving_s);
+            let low_s = if timed.is_loose {
+                let collided_s = if is_whole { saving_s.min(COLLISIONS * length_s) } else { saving_s };
+                let together_s = length_s - collided_s.min(spread_s + joined_s[0] - first_s);
+                (first_s + together_s).max(joined_s[0] + length_s - saving_s)
+            } else {
+                joined_s[0] + length_s - saving_s.min(spread_s)
             };
             self.end(walker, op, [low_s, joined_s[1] + length_s], last_s);
         }

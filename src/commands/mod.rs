@@ -124,8 +124,8 @@ fn folded_note(experiment: &Experiment, outlooks: &[Outlook]) -> Option<String> 
     };
     let (alike, late) = if outlooks.iter().any(Outlook::estimates_lateness) {
         (
-            "alike but for how long they compute",
-            "; what lateness adds to times and speedups is estimated, within ± in 95 of 100 runs, and waiting, communication and timelines are without it",
+            "alike, in some variants but for how long they compute",
+            "; there, lateness is part of times, speedups and bandwidths alone, and of these it is estimated: true times are nearly always within ±",
         )
     } else {
         ("alike", "")

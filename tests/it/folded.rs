@@ -152,20 +152,23 @@ name = "native"
     assert!(is_folded(&of("max-min", "all-reduce", 72 * 2 * 20_000 + 2)));
 }
 
-/// Lateness of coded calls among 384 GPUs is estimated; native calls, of which there are few, are simulated as they are.
+/// Lateness among 384 GPUs is estimated of all variants, also of native, which alone would be simulated as it is.
 #[test]
 fn lateness_is_estimated_where_all_ranks_would_take_long() {
     let text = scenario("fsdp", 48, "").replace("TFLOP/s\"", "TFLOP/s\"\nnoise = 0.1");
     let ran = ran(&text, &[]);
-    assert!(ran.text.contains("alike but for how long they compute"), "{}", ran.text);
-    assert!(ran.text.contains("rank 0 in `static-first`"), "{}", ran.text);
-    assert_eq!(ran.variant("native")["iteration_margin_s"], Value::Null);
+    assert!(ran.text.contains("but for how long they compute"), "{}", ran.text);
+    assert!(ran.text.contains("rank 0 in `native`, `static-first`"), "{}", ran.text);
+    assert!(ran.variant("native")["iteration_margin_s"].is_f64());
     let found = ran.variant("static-first");
     let number = |path: &str| found.pointer(path).unwrap().as_f64().unwrap();
     let (mean_s, margin_s) = (number("/iteration_s/mean"), number("/iteration_margin_s"));
     assert!(0.0 < margin_s && margin_s < 0.1 * mean_s, "{mean_s} s +- {margin_s} s");
     let causes = found["critical_path_s"].as_object().unwrap();
     assert!(causes["skew"].as_f64().unwrap() > 0.0);
-    near(&causes.values().filter_map(Value::as_f64).sum::<f64>().into(), &mean_s.into());
+    // Ten percent of noise are no less than the mean of all phases, and of the slowest of 384 ranks three deviations.
+    let on_time = scenario("fsdp", 48, "");
+    let on_time_s = self::ran(&on_time, &[]).variant("static-first")["iteration_s"]["mean"].as_f64().unwrap();
+    assert!(on_time_s < mean_s && mean_s < 1.5 * on_time_s, "{mean_s} s, and {on_time_s} s on time");
     assert_eq!(found["imbalance"]["compute"], Value::Null);
 }

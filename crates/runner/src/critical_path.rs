@@ -115,7 +115,7 @@ pub fn critical_path(
             path.busiest_link = Some(BusiestLink { name: experiment.topology.link_name(link), seconds });
         }
     }
-    if !timeline.with_lateness.is_empty() {
+    if timeline.lateness_s() > 0.0 {
         *path.critical_path_s.entry(Cause::Skew.name()).or_default() += timeline.lateness_s();
     }
     path

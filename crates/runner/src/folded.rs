@@ -9,8 +9,8 @@ use zipwire_schedule::{Choice, Job, Plan, PlanSize, Symmetry, folding, plan_fold
 use crate::choices::choices;
 use crate::memory;
 
-/// Ranks up to which a job is planned and simulated whole, and its timeline has all of them, if that takes no more than [`WHOLE_BYTES`]. With lateness, which
-/// could only be estimated, so are larger jobs.
+/// Ranks up to which a job is planned and simulated whole, and its timeline has all of them, if that takes no more than [`WHOLE_BYTES`]. Jobs with random
+/// lateness are simulated whole up to that size, however many ranks they have: for larger ones it is estimated.
 pub(crate) const WHOLE_RANKS: u32 = 64;
 
 /// Bytes of a plan and its timeline: seconds to plan, check and simulate.
@@ -37,15 +37,15 @@ impl Folded {
         variant: &Variant,
         mut goes_on: impl FnMut() -> bool,
     ) -> Result<Self, Whole> {
+        let is_small = experiment.topology.ranks() <= WHOLE_RANKS;
+        if is_small && is_quick(experiment, variant, experiment.iterations, &mut goes_on) {
+            return Err(Whole::Quick);
+        }
         let folded = Self::whatever_the_size(experiment, variant, &mut goes_on)?;
-        if folded.is_on_time || experiment.topology.ranks() <= WHOLE_RANKS {
-            let is_quick = |size: &PlanSize| {
-                size.bytes() + memory::span_bytes(size, experiment.iterations) <= WHOLE_BYTES
-            };
-            let job = experiment.job();
-            if is_quick(&PlanSize::count(job, &folded.choices(), |size| is_quick(size) && goes_on())) {
-                return Err(Whole::Quick);
-            }
+        // Variants are compared, so lateness is estimated of all or of none, however many iterations there are.
+        let mut others = experiment.variants.iter().filter(|variant| !variant.is_adaptive());
+        if folded.is_on_time && others.all(|other| is_quick(experiment, other, 1, &mut goes_on)) {
+            return Err(if goes_on() { Whole::Quick } else { Whole::Stopped });
         }
         Ok(folded)
     }
@@ -81,6 +81,9 @@ impl Folded {
         let are_alike = |symmetry: &&Symmetry| iterations.durations.are_alike(symmetry);
         let alike: Vec<Symmetry> = all.iter().filter(are_alike).copied().collect();
         let is_on_time = alike.is_empty();
+        if is_on_time && iterations.job.name == "collective" {
+            return Err(Whole::Starts);
+        }
         let symmetries = if is_on_time { &all } else { &alike };
         let choices = choices(experiment, variant);
         let chosen: Vec<&Choice> = choices.iter().collect();
@@ -106,6 +109,20 @@ impl Folded {
     }
 }
 
+/// Whether all ranks are soon planned and simulated.
+fn is_quick(
+    experiment: &Experiment,
+    variant: &Variant,
+    iterations: u32,
+    mut goes_on: impl FnMut() -> bool,
+) -> bool {
+    let Some(of) = experiment.as_iterations() else { return true };
+    let choices = choices(experiment, variant);
+    let is_quick = |size: &PlanSize| size.bytes() + memory::span_bytes(size, iterations) <= WHOLE_BYTES;
+    let chosen: Vec<&Choice> = choices.iter().collect();
+    is_quick(&PlanSize::count(&of.job, &chosen, |size| is_quick(size) && goes_on()))
+}
+
 /// Why each rank of a variant is planned and simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whole {
@@ -121,6 +138,7 @@ pub(crate) enum Whole {
     Model,
     Cycle,
     Cluster,
+    Starts,
     Shares,
 }
 
@@ -139,6 +157,7 @@ impl fmt::Display for Whole {
             Self::Model => "`cluster.model` is `alpha-beta`",
             Self::Cycle => "iterations differ",
             Self::Cluster => "the cluster has one node, is a graph, has links of other bandwidths than the rest, or relays over `pxn`, or no dimension of the job fits its nodes, leaves or domains",
+            Self::Starts => "they begin at times of their own (`start`)",
             Self::Shares => "they send and get amounts of their own, or by an algorithm or an order in which they differ",
         })
     }

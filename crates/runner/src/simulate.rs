@@ -100,8 +100,8 @@ impl Simulator<'_> {
         let simulate = || {
             let mut timeline = zipwire_sim::run(&setup, &proceed)?;
             if let Some(durations) = &evened {
-                let (topology, launch_s) = (&conditions.topology, costs.host.launch_s);
-                let on_time = OnTime { plan, topology, durations, timeline: &timeline, launch_s };
+                let topology = &conditions.topology;
+                let on_time = OnTime { plan, topology, durations, timeline: &timeline, costs };
                 timeline.with_lateness = lengths(&on_time, own, iterations, &proceed)?;
             }
             Ok(timeline)

@@ -90,7 +90,7 @@ fn choices(work: &Work, ranks_per_node: u32) -> Vec<Choice> {
     all
 }
 
-pub(crate) fn simulated(plan: &Plan, topology: &Topology, durations: &Durations) -> Timeline {
+pub(crate) fn costs() -> CostModel {
     let ring = DeclaredCost { bytes_per_s: 9e9, latency_s: 1e-5, per_rank_s: 1e-6 };
     let library = LibraryCost {
         all_gather: Some(ring),
@@ -100,7 +100,11 @@ pub(crate) fn simulated(plan: &Plan, topology: &Topology, durations: &Durations)
     };
     let host = HostCost { launch_s: 3e-6, sync_s: 4e-6, library, ..HostCost::default() };
     let codec = CodecCost { encode_bytes_per_s: 180e9, decode_bytes_per_s: 260e9, launch_s: 2e-6 };
-    let costs = CostModel { host, codec: Some(codec) };
+    CostModel { host, codec: Some(codec) }
+}
+
+pub(crate) fn simulated(plan: &Plan, topology: &Topology, durations: &Durations) -> Timeline {
+    let costs = costs();
     let sizes = if plan.codec.is_some() { FrameSizes::Ratio(1.4) } else { FrameSizes::None };
     let setup = SimSetup { costs, sizes, ..setup(plan, topology, durations) };
     run(&setup, &|| true).unwrap()

@@ -11,7 +11,7 @@ use zipwire_sim::lateness::{OnTime, lengths};
 use zipwire_timeline::Bounds;
 
 use crate::common::{all_to_all, assert_close, call, job, nodes};
-use crate::folded::{clusters, simulated};
+use crate::folded::{clusters, costs, simulated};
 
 /// Layers of a phase and a call each, with buffers of their own by turns; every third call in the background.
 fn layers(ranks: u32, pattern: &str) -> Job {
@@ -60,7 +60,7 @@ fn estimated(
     let folded = plan_folded(job, each, symmetry, Some(topology), || true).unwrap();
     let even = durations.evened();
     let timeline = simulated(&folded, topology, &even);
-    let on_time = OnTime { plan: &folded, topology, durations: &even, timeline: &timeline, launch_s: 3e-6 };
+    let on_time = OnTime { plan: &folded, topology, durations: &even, timeline: &timeline, costs: costs() };
     let bounds = lengths(&on_time, durations, 0..1, &|| true).unwrap()[0];
     let whole = simulated(&plan_each(job, each), topology, durations);
     Some((bounds, [timeline.iterations[0].length_s, whole.iterations[0].length_s]))
@@ -95,6 +95,7 @@ fn with_a_library_the_slowest_rank_of_each_layer_counts() {
 /// Nobody is late, so nothing is added.
 #[test]
 fn without_lateness_nothing_is_added() {
+    let mut estimates = 0;
     for topology in clusters() {
         let job = layers(topology.ranks(), "garga");
         let each = choices(&job, Protocol::StaticFirst, None);
@@ -104,8 +105,11 @@ fn without_lateness_nothing_is_added() {
             continue;
         };
         assert_close(on_time_s, whole_s);
-        assert_close(bounds.high_s, 1.005 * whole_s);
+        assert_close(bounds.middle_s(), whole_s);
+        assert_close(bounds.margin_s(), 0.005 * whole_s);
+        estimates += 1;
     }
+    assert!(estimates >= 6, "{estimates} estimates");
 }
 
 #[test]
@@ -144,5 +148,5 @@ fn lengths_are_within_the_bounds() {
         }
     }
     println!("{within} of {all}");
-    assert!(within * 10 >= all * 9, "{within} of {all}");
+    assert!(all > 100 && within * 10 >= all * 9, "{within} of {all}");
 }

@@ -133,8 +133,10 @@ fn text(
                 continue;
             }
             let time = |result: &Option<&Value>| {
-                let seconds = result.and_then(|result| result["iteration_s"]["mean"].as_f64());
-                seconds.map_or_else(|| "failed".to_owned(), table::seconds)
+                let number = |path| result.and_then(|result| result.pointer(path)?.as_f64());
+                let margin_s = number("/iteration_margin_s");
+                let seconds = number("/iteration_s/mean");
+                seconds.map_or_else(|| "failed".to_owned(), |mean_s| table::seconds_within(mean_s, margin_s))
             };
             line.extend(results.iter().map(time));
             let keys = ["/speedup", "/split/compression", "/split/algorithm", "/ratio"];

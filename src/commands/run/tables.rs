@@ -78,9 +78,7 @@ pub(super) fn iterations(experiment: &Experiment, summary: &Summary, executors: 
 
 /// Mean time of an iteration, and how far it may be off where lateness is estimated.
 fn iteration_time(metrics: &Metrics) -> String {
-    let mean_s = metrics.iteration_s.mean;
-    let margin = metrics.margin_s.map(|margin_s| format!(" ± {:.1} %", 100.0 * margin_s / mean_s));
-    format!("{}{}", table::seconds(mean_s), margin.unwrap_or_default())
+    table::seconds_within(metrics.iteration_s.mean, metrics.margin_s)
 }
 
 /// Line above the table: everything that tells times of one workload apart.
