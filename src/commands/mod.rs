@@ -124,8 +124,8 @@ fn folded_note(experiment: &Experiment, outlooks: &[Outlook]) -> Option<String> 
     };
     let (alike, late) = if outlooks.iter().any(Outlook::estimates_lateness) {
         (
-            "alike, in some variants but for how long they compute",
-            "; there, lateness is part of times, speedups and bandwidths alone, and of these it is estimated: true times are nearly always within ±",
+            "alike but for how long some of them compute",
+            "; lateness is estimated, with the interval behind ±, and only times, speedups and bandwidths have it",
         )
     } else {
         ("alike", "")

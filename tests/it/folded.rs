@@ -157,7 +157,7 @@ name = "native"
 fn lateness_is_estimated_where_all_ranks_would_take_long() {
     let text = scenario("fsdp", 48, "").replace("TFLOP/s\"", "TFLOP/s\"\nnoise = 0.1");
     let ran = ran(&text, &[]);
-    assert!(ran.text.contains("but for how long they compute"), "{}", ran.text);
+    assert!(ran.text.contains("alike but for how long some of them compute"), "{}", ran.text);
     assert!(ran.text.contains("rank 0 in `native`, `static-first`"), "{}", ran.text);
     assert!(ran.variant("native")["iteration_margin_s"].is_f64());
     let found = ran.variant("static-first");

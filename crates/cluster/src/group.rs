@@ -79,40 +79,36 @@ impl Groups {
 
     /// The group of a rank; `None` if it takes part in none.
     pub fn of(&self, rank: Rank) -> Option<Group> {
+        self.of_number(rank).map(|(group, _)| group)
+    }
+
+    /// Position of a rank among those of all groups, group by group; `None` if it takes part in none.
+    pub fn position(&self, rank: Rank) -> Option<u32> {
+        let (group, number) = self.of_number(rank)?;
+        Some(number * self.members.count + group.position(rank)?)
+    }
+
+    /// The group of a rank, and its number among all.
+    fn of_number(&self, rank: Rank) -> Option<(Group, u32)> {
         let mut left = rank.0.checked_sub(self.first.0)?;
+        let [first, second, third] = self.begins;
+        // Groups that one step along a row skips; none along a group.
         let mut rows =
-            [(self.members, true), (self.begins[0], false), (self.begins[1], false), (self.begins[2], false)];
+            [(self.members, 0), (first, 1), (second, first.count), (third, first.count * second.count)];
         rows.sort_unstable_by_key(|(row, _)| std::cmp::Reverse(row.pitch));
-        let mut first = self.first.0;
-        for (Row { count, pitch }, is_member) in rows {
+        let (mut begin, mut number) = (self.first.0, 0);
+        for (Row { count, pitch }, skipped) in rows {
             // A row of one is no digit.
             let digit = if count == 1 { 0 } else { left / pitch };
             if digit >= count {
                 return None;
             }
             left -= digit * pitch;
-            first += if is_member { 0 } else { digit * pitch };
+            begin += if skipped == 0 { 0 } else { digit * pitch };
+            number += digit * skipped;
         }
-        (left == 0).then_some(Group {
-            first: Rank(first),
-            count: self.members.count,
-            stride: self.members.pitch,
-        })
-    }
-
-    /// Position of a rank among those of all groups, group by group; `None` if it takes part in none.
-    pub fn position(&self, rank: Rank) -> Option<u32> {
-        let group = self.of(rank)?;
-        let [first, second, third] = self.begins;
-        let mut rows = [(first, 1), (second, first.count), (third, first.count * second.count)];
-        rows.sort_unstable_by_key(|(row, _)| std::cmp::Reverse(row.pitch));
-        let (mut left, mut index) = (group.first.0 - self.first.0, 0);
-        for (Row { count, pitch }, unit) in rows {
-            let digit = if count == 1 { 0 } else { left / pitch };
-            index += digit * unit;
-            left -= digit * pitch;
-        }
-        Some(index * self.members.count + group.position(rank)?)
+        let group = Group { first: Rank(begin), count: self.members.count, stride: self.members.pitch };
+        (left == 0).then_some((group, number))
     }
 
     /// One of the groups, from 0 on.

@@ -7,6 +7,7 @@ use zipwire_scenarios::{CodecChoice, Experiment, Variant};
 use zipwire_schedule::{Choice, Job, Plan, PlanSize, Symmetry, folding, plan_folded};
 
 use crate::choices::choices;
+use crate::execute::plan;
 use crate::memory;
 
 /// Ranks up to which a job is planned and simulated whole, and its timeline has all of them, if that takes no more than [`WHOLE_BYTES`]. Jobs with random
@@ -116,11 +117,21 @@ fn is_quick(
     iterations: u32,
     mut goes_on: impl FnMut() -> bool,
 ) -> bool {
-    let Some(of) = experiment.as_iterations() else { return true };
-    let choices = choices(experiment, variant);
     let is_quick = |size: &PlanSize| size.bytes() + memory::span_bytes(size, iterations) <= WHOLE_BYTES;
-    let chosen: Vec<&Choice> = choices.iter().collect();
-    is_quick(&PlanSize::count(&of.job, &chosen, |size| is_quick(size) && goes_on()))
+    is_quick(&count(experiment, variant, |size| is_quick(size) && goes_on()))
+}
+
+/// Size of the plan of a variant with all ranks, which is not made; `goes_on` is asked with the size so far, and after a no, the size is that so far.
+pub(crate) fn count(
+    experiment: &Experiment,
+    variant: &Variant,
+    goes_on: impl FnMut(&PlanSize) -> bool,
+) -> PlanSize {
+    let Some(iterations) = experiment.as_iterations() else {
+        return PlanSize::of(&plan(experiment, variant));
+    };
+    let choices = choices(experiment, variant);
+    PlanSize::count(&iterations.job, &choices.iter().collect::<Vec<_>>(), goes_on)
 }
 
 /// Why each rank of a variant is planned and simulated.

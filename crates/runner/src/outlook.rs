@@ -1,11 +1,9 @@
 //! Estimates of what planning and simulating a variant takes: sizes of plans are counted for segments that differ, and multiplied.
 
 use zipwire_scenarios::{Experiment, Variant};
-use zipwire_schedule::{Choice, PlanSize, Symmetry, WHOLE_PLAN_RANKS};
+use zipwire_schedule::{PlanSize, Symmetry, WHOLE_PLAN_RANKS};
 
-use crate::choices::choices;
-use crate::execute::plan;
-use crate::folded::{Folded, WHOLE_BYTES, WHOLE_RANKS, Whole};
+use crate::folded::{Folded, WHOLE_BYTES, WHOLE_RANKS, Whole, count};
 use crate::memory::{self, Footprint};
 use crate::{Cancel, ExecuteError, Shared};
 
@@ -128,14 +126,6 @@ impl Outlook {
         };
         self.plan_s() + (self.kept.spans as f64 * SPAN_S + late_ops as f64 * LATE_S) * iterations
     }
-}
-
-fn count(experiment: &Experiment, variant: &Variant, goes_on: impl FnMut(&PlanSize) -> bool) -> PlanSize {
-    let Some(iterations) = experiment.as_iterations() else {
-        return PlanSize::of(&plan(experiment, variant));
-    };
-    let (job, choices) = (&iterations.job, choices(experiment, variant));
-    PlanSize::count(job, &choices.iter().collect::<Vec<&Choice>>(), goes_on)
 }
 
 #[cfg(test)]

@@ -39,7 +39,8 @@ pub(super) fn iterations(experiment: &Experiment, summary: &Summary, executors: 
     if any_executor(|result| !result.algorithms.is_empty()) {
         columns.push(("algorithm", cells(&|result| algorithms(&by_collective(&result.algorithms)))));
     }
-    columns.push(("time", cells(&|result| iteration_time(&result.metrics))));
+    let within = |of: &Metrics| table::seconds_within(of.iteration_s.mean, of.margin_s);
+    columns.push(("time", cells(&|result| within(&result.metrics))));
     columns.push(("speedup", cells(&|result| factor(result.speedup))));
     if any_executor(|result| result.split.is_some()) {
         columns.push(("by compression", split(|split| split.compression)));
@@ -68,17 +69,12 @@ pub(super) fn iterations(experiment: &Experiment, summary: &Summary, executors: 
     let names: Vec<String> = others.iter().map(|other| format!("{other}: time")).collect();
     for (&other, name) in others.iter().zip(&names) {
         let results = of(other);
-        let times = results.iter().map(|it| table::seconds(it.metrics.iteration_s.mean)).collect();
+        let times = results.iter().map(|it| within(&it.metrics)).collect();
         columns.push((name, times));
         columns.push(("verified", results.iter().map(|it| table::verified(it.verified)).collect()));
     }
     let rows = table::text(&table::of_columns(&columns, &[0]));
     format!("{}\n\n{rows}\n", title(experiment, first))
-}
-
-/// Mean time of an iteration, and how far it may be off where lateness is estimated.
-fn iteration_time(metrics: &Metrics) -> String {
-    table::seconds_within(metrics.iteration_s.mean, metrics.margin_s)
 }
 
 /// Line above the table: everything that tells times of one workload apart.
