@@ -39,6 +39,7 @@ pub use zipwire_kernels as kernels;
 pub use zipwire_kv as kv;
 pub use zipwire_models as models;
 pub use zipwire_mpi as mpi;
+pub use zipwire_paper_codecs as paper_codecs;
 pub use zipwire_papers as papers;
 pub use zipwire_payload as payload;
 pub use zipwire_runner as runner;

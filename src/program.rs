@@ -27,6 +27,7 @@ pub fn main() -> ExitCode {
             zipwire::engine::nccl::library::share_gpus();
         }
     }
+    zipwire::paper_codecs::register();
     let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
     let profile = match cli.profile.as_deref().map(Profile::start).transpose() {
         Ok(profile) => profile,

@@ -14,7 +14,7 @@ use std::error::Error;
 use std::time::Instant;
 
 use safetensors::SafeTensors;
-use zipwire_codec::{Auto, Class, Codec, DType, FrameShape, Goal, Layout, Spec, decode};
+use zipwire_codec::{Auto, Class, Codec, DType, Decoder, FrameShape, Goal, Layout, Spec};
 
 const LEAST_BYTES: usize = 8 << 10;
 const ROUNDS: usize = 15;
@@ -42,6 +42,7 @@ struct Coded {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    zipwire_paper_codecs::register();
     let mut files: Vec<String> = std::env::args().skip(1).collect();
     let table = files.first().is_some_and(|first| first == "--table");
     if table {
@@ -126,7 +127,7 @@ fn code(
         let begin = Instant::now();
         let len = codec.encode(layout, dtype, values, &mut fixed, &mut dynamic)?;
         let between = Instant::now();
-        decode(layout, dtype, &fixed, &dynamic[..len], &mut out)?;
+        Decoder::new().decode(layout, dtype, &fixed, &dynamic[..len], &mut out)?;
         best.0 = fixed.len() + len;
         best.1 = best.1.min((between - begin).as_secs_f64());
         best.2 = best.2.min(between.elapsed().as_secs_f64());

@@ -15,8 +15,7 @@ use std::time::Instant;
 
 use safetensors::SafeTensors;
 use zipwire_codec::{
-    Base, Codec, DType, Decoder, Delta, DeltaCoding, FrameShape, Layout, Planes, Rans, Tiered,
-    compress_into_with, compress_with, simd_level,
+    Base, Codec, DType, Decoder, Delta, DeltaCoding, FrameShape, Layout, Planes, Rans, Tiered, simd_level,
 };
 
 const MIN_BYTES: usize = 8 << 10;
@@ -50,8 +49,12 @@ fn print_tensor(name: &str, dtype: DType, base: &[u8], values: &[u8]) -> Result<
     print!("  {name:<24} {dtype} {:>9} changed {changed:6.2} %", values.len());
     let plain: [&dyn Codec; 3] = [&Rans::new(), &Tiered::new(), &Planes::new()];
     for (coding, plain) in DeltaCoding::ALL.into_iter().zip(plain) {
-        let frame = compress_with(&Delta::new(coding, Base::new(dtype, base.to_vec())), values, dtype)?;
-        let alone = compress_with(plain, values, dtype)?;
+        let frame = Delta::new(coding, Base::new(dtype, base.to_vec())).encode_to_vec(
+            Layout::Compact,
+            dtype,
+            values,
+        )?;
+        let alone = plain.encode_to_vec(Layout::Compact, dtype, values)?;
         let size = |frame: &[u8]| 100.0 * frame.len() as f64 / values.len() as f64;
         print!(" | {} {:6.2} % (alone {:6.2} %)", coding.id(), size(&frame), size(&alone));
         let times = SPEED_BYTES.div_ceil(values.len());
@@ -64,7 +67,7 @@ fn print_tensor(name: &str, dtype: DType, base: &[u8], values: &[u8]) -> Result<
         let (mut encode, mut decode) = (f64::MAX, f64::MAX);
         for _ in 0..REPETITIONS {
             let start = Instant::now();
-            let len = compress_into_with(&codec, &values, dtype, &mut frame)?;
+            let len = codec.encode(Layout::Compact, dtype, &values, &mut [], &mut frame)?;
             encode = encode.min(start.elapsed().as_secs_f64());
             let start = Instant::now();
             decoder.decompress_into(&frame[..len], &mut out)?;

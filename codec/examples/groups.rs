@@ -10,7 +10,8 @@ use std::error::Error;
 use std::path::Path;
 
 use safetensors::SafeTensors;
-use zipwire_codec::{Blockwise, ByteGroup, Codec, DType, FrameInfo, Grouped, compress_with};
+use zipwire_codec::{Codec, DType, FrameInfo, Layout};
+use zipwire_paper_codecs::{Blockwise, ByteGroup, Grouped};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let (mut base, mut codec, mut files) = (None, &Grouped as &dyn Codec, Vec::new());
@@ -56,7 +57,7 @@ fn values(tensors: &SafeTensors<'_>, base: Option<&SafeTensors<'_>>, dtype: DTyp
 }
 
 fn print_line(name: &str, codec: &dyn Codec, dtype: DType, values: &[u8]) -> Result<(), Box<dyn Error>> {
-    let frame = compress_with(codec, values, dtype)?;
+    let frame = codec.encode_to_vec(Layout::Compact, dtype, values)?;
     let percent = |part: usize, whole: usize| 100.0 * part as f64 / whole as f64;
     print!("{name:<48} {:>9} {:6.2} %", values.len(), percent(frame.len(), values.len()));
     for group in ByteGroup::of_frame(FrameInfo::peek(&frame)?.shape, &[], &frame)? {

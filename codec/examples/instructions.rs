@@ -9,11 +9,12 @@ use std::hint::black_box;
 
 use rand::SeedableRng;
 use rand_distr::{Distribution, Normal};
-use zipwire_codec::{DType, FrameShape, Layout, SimdLevel, Spec, decode, force_simd};
+use zipwire_codec::{DType, Decoder, FrameShape, Layout, SimdLevel, Spec, force_simd};
 
 const VALUES: usize = 1 << 15;
 
 fn main() -> Result<(), Box<dyn Error>> {
+    zipwire_paper_codecs::register();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [spec, level, work, times] = &arguments[..] else {
         return Err("usage: instructions SPEC LEVEL encode|decode TIMES".into());
@@ -39,7 +40,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         "decode" => {
             for _ in 0..times {
-                decode(Layout::Compact, DType::Bf16, &[], black_box(&frame[..len]), &mut out)?;
+                Decoder::new().decode(
+                    Layout::Compact,
+                    DType::Bf16,
+                    &[],
+                    black_box(&frame[..len]),
+                    &mut out,
+                )?;
             }
             assert!(times == 0 || out == values, "{spec} is not lossless");
         }

@@ -12,7 +12,7 @@ use std::error::Error;
 use std::path::Path;
 
 use safetensors::SafeTensors;
-use zipwire_codec::{DType, FrameShape, Layout, Spec, decode_from_slice, encode_to_vec};
+use zipwire_codec::{Codec, DType, Layout, Spec, decompress};
 
 const MIN_BYTES: usize = 8 << 10;
 
@@ -24,6 +24,7 @@ struct Sizes {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    zipwire_paper_codecs::register();
     let (mut per_tensor, mut specs, mut files) = (false, Vec::new(), Vec::new());
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -74,9 +75,8 @@ fn measure(specs: &[Spec], dtype: DType, row: usize, values: &[u8]) -> Result<Si
                 sizes.coded.push(None);
                 continue;
             }
-            let frame = encode_to_vec(&*codec, layout, dtype, values)?;
-            let back =
-                decode_from_slice(FrameShape::new(layout, dtype, values.len() / dtype.width()), &frame)?;
+            let frame = codec.encode_to_vec(layout, dtype, values)?;
+            let back = decompress(&frame)?;
             assert!(back == values, "{codec:?} in layout {layout} is not lossless");
             sizes.coded.push(Some(frame.len()));
         }

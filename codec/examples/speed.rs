@@ -18,7 +18,7 @@ use std::time::Instant;
 use rand::SeedableRng;
 use rand_distr::{Distribution, Normal};
 use zipwire_codec::{
-    DType, FrameShape, Layout, SimdLevel, Spec, decode, force_simd, simd_level, simd_levels,
+    DType, Decoder, FrameShape, Layout, SimdLevel, Spec, force_simd, simd_level, simd_levels,
 };
 
 const BYTES: usize = 64 << 20;
@@ -35,6 +35,7 @@ const LEVEL: &str = "--level=";
 const TYPE: &str = "--type=";
 
 fn main() -> Result<(), Box<dyn Error>> {
+    zipwire_paper_codecs::register();
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     let mut dtype = DType::Bf16;
     if let Some(name) = arguments.first().and_then(|first| first.strip_prefix(TYPE)) {
@@ -122,7 +123,8 @@ fn measure(dtype: DType, values: &[u8]) -> Result<(), Box<dyn Error>> {
             out.fill(1);
             let decode_speed = best(values.len() * repeats, || {
                 for _ in 0..repeats {
-                    decode(layout, dtype, &static_section, dynamic_section, &mut out)
+                    Decoder::new()
+                        .decode(layout, dtype, &static_section, dynamic_section, &mut out)
                         .expect("the frame has just been encoded");
                 }
             });

@@ -10,27 +10,27 @@
 use crate::kernel::Kernel;
 
 /// Difference of the keys of neighbouring words: 2^64 over the golden ratio.
-pub(crate) const KEY_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+pub const KEY_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Bits by which products are shifted onto themselves. Keys are an arithmetic progression, so that changes of the same bits in
 /// several words could add up to nothing without this.
-pub(crate) const FOLD: u32 = 29;
+pub const FOLD: u32 = 29;
 
 /// Bytes of a word.
-pub(crate) const WORD: usize = 8;
+pub const WORD: usize = 8;
 
 /// Bytes of values whose sum is folded.
-pub(crate) const PART_BYTES: usize = 1 << 14;
+pub const PART_BYTES: usize = 1 << 14;
 
 /// Key that is XORed with the word at `index`. Not 0 for the first one, so that zeros count.
 #[inline(always)]
-pub(crate) fn key(index: u64) -> u64 {
+pub fn key(index: u64) -> u64 {
     index.wrapping_add(1).wrapping_mul(KEY_STEP)
 }
 
 /// Mixes a word with the key of its index. Flipping leaves the halves apart, as adding would not.
 #[inline(always)]
-pub(crate) fn mix(word: u64, key: u64) -> u64 {
+pub fn mix(word: u64, key: u64) -> u64 {
     let x = word ^ key;
     let product = (x & 0xffff_ffff).wrapping_mul(x >> 32).wrapping_add(x);
     product ^ product >> FOLD
@@ -38,24 +38,24 @@ pub(crate) fn mix(word: u64, key: u64) -> u64 {
 
 /// Makes a block's sum part of the checksum.
 #[inline(always)]
-pub(crate) fn fold(sum: u64) -> u32 {
+pub fn fold(sum: u64) -> u32 {
     (sum ^ sum >> 32) as u32
 }
 
 /// At most eight bytes as a word, filled up with zeros.
-pub(crate) fn word(bytes: &[u8]) -> u64 {
+pub fn word(bytes: &[u8]) -> u64 {
     let mut word = [0; WORD];
     word[..bytes.len()].copy_from_slice(bytes);
     u64::from_le_bytes(word)
 }
 
 /// Sum of all values of a frame.
-pub(crate) fn of_values(kernel: &Kernel, values: &[u8]) -> u32 {
+pub fn of_values(kernel: &Kernel, values: &[u8]) -> u32 {
     of_values_at(kernel, values, 0)
 }
 
 /// Sum of a part of the values that starts `position` bytes (a multiple of [`PART_BYTES`]) into them.
-pub(crate) fn of_values_at(kernel: &Kernel, values: &[u8], position: usize) -> u32 {
+pub fn of_values_at(kernel: &Kernel, values: &[u8], position: usize) -> u32 {
     debug_assert_eq!(position % PART_BYTES, 0);
     let indexes = ((position / WORD) as u64..).step_by(PART_BYTES / WORD);
     values
@@ -66,7 +66,7 @@ pub(crate) fn of_values_at(kernel: &Kernel, values: &[u8], position: usize) -> u
 
 /// Sum of a part of the front matter that starts `position` bytes (a multiple of 8) into it: the header, or everything
 /// behind it.
-pub(crate) fn of_front(bytes: &[u8], position: usize) -> u32 {
+pub fn of_front(bytes: &[u8], position: usize) -> u32 {
     debug_assert_eq!(position % WORD, 0);
     fold(
         bytes

@@ -1,13 +1,13 @@
 //! Codecs of other crates: what they implement, and how specs and readers come to know them.
 
 use std::fmt::Debug;
-use std::sync::RwLock;
 
-use crate::codec::{Checked, Sealed};
+use crate::codec::{Checked, EncodeChecked};
 use crate::frame::{self, HEADER_LEN};
+use crate::options::Value;
 use crate::registry::{self, Entry, Of};
 use crate::sections::{Body, Reader, Writer};
-use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Spec, checksum, levels};
+use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, RegisterError, checksum, levels};
 
 /// The first tag of codecs of other crates.
 const FIRST_TAG: u8 = 128;
@@ -63,13 +63,10 @@ pub trait CustomCodec: Debug + Send + Sync {
     ) -> Result<(), String>;
 }
 
-/// Codecs that were registered; none is ever taken out.
-static REGISTERED: RwLock<Vec<&'static Entry>> = RwLock::new(Vec::new());
-
-/// Makes a codec known to this process: from now on [`crate::Spec`] reads its id, and [`crate::decode`] its frames. It stays until the process ends.
+/// Makes a codec known to this process: from now on [`crate::Spec`] reads its id, and [`crate::Decoder`] its frames. It stays until the process ends.
 ///
 /// ```
-/// use zipwire_codec::{CustomCodec, DType, FrameShape, Spec, compress_with, decompress, register};
+/// use zipwire_codec::{Codec, CustomCodec, DType, FrameShape, Layout, Spec, decompress, register};
 ///
 /// /// Bytes in reverse, which saves nothing.
 /// #[derive(Debug)]
@@ -107,7 +104,7 @@ static REGISTERED: RwLock<Vec<&'static Entry>> = RwLock::new(Vec::new());
 /// register(Reversed)?;
 /// let spec: Spec = "reversed".parse()?;
 /// let values = [1, 2, 3, 4];
-/// let frame = compress_with(&spec.codec(), &values, DType::Bf16)?;
+/// let frame = spec.codec().encode_to_vec(Layout::Compact, DType::Bf16, &values)?;
 /// assert_eq!(decompress(&frame)?, values);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -123,65 +120,16 @@ pub fn register(codec: impl CustomCodec + 'static) -> Result<(), RegisterError> 
     if !(FIRST_TAG..u8::MAX).contains(&tag) {
         return Err(RegisterError::Tag { id, tag });
     }
-    if Spec::prefixes().any(|prefix| prefix == id) {
-        return Err(RegisterError::IdTaken { id });
-    }
-    let mut registered = REGISTERED.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let known =
-        registry::own_by_id(id).or_else(|| registered.iter().copied().find(|entry| entry.codec.id() == id));
-    if known.is_some() {
-        return Err(RegisterError::IdTaken { id });
-    }
-    if let Some(other) = registered.iter().find(|entry| entry.tag == tag) {
-        return Err(RegisterError::TagTaken { id, tag, other: other.codec.id() });
-    }
     let codec: &'static dyn CustomCodec = Box::leak(Box::new(codec));
-    let entry = Entry {
+    let custom: &'static Custom = Box::leak(Box::new(Custom(codec)));
+    registry::add(Box::leak(Box::new(Entry {
         tag,
-        codec: Box::leak(Box::new(Custom(codec))),
+        codec: custom,
         options: &[],
-        of: Of::Other(codec),
-        takes_table: false,
+        of: custom,
+        tables: None,
         pieces: None,
-    };
-    registered.push(Box::leak(Box::new(entry)));
-    Ok(())
-}
-
-/// The first of the registered codecs of which `is_it` holds.
-pub(crate) fn find(is_it: impl Fn(&Entry) -> bool) -> Option<&'static Entry> {
-    let registered = REGISTERED.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-    registered.iter().copied().find(|entry| is_it(entry))
-}
-
-/// The most bytes that a frame of a registered codec takes; `None` without any.
-pub(crate) fn highest_bound(shape: FrameShape) -> Option<usize> {
-    let registered = REGISTERED.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-    registered.iter().map(|entry| entry.codec.bound(shape)).max()
-}
-
-/// All registered codecs, in the order in which they were.
-pub(crate) fn all() -> Vec<&'static Entry> {
-    REGISTERED.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
-}
-
-/// A codec that cannot be registered.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "fields are named by the messages")]
-pub enum RegisterError {
-    /// An id that no spec can have.
-    #[error("`{id}` is no id of a codec: it takes lower-case letters, digits and hyphens")]
-    Id { id: &'static str },
-    /// A tag that is kept for codecs of this crate, or means none.
-    #[error("codec `{id}` cannot have the tag `{tag}`: those of other crates are from 128 to 254")]
-    Tag { id: &'static str, tag: u8 },
-    /// There is a codec with this id.
-    #[error("there is a codec `{id}` already")]
-    IdTaken { id: &'static str },
-    /// There is a codec with this tag.
-    #[error("codec `{id}` cannot have the tag `{tag}`: `{other}` has it")]
-    TagTaken { id: &'static str, tag: u8, other: &'static str },
+    })))
 }
 
 /// A codec of another crate, with headers and checksums.
@@ -198,7 +146,7 @@ impl Custom {
     }
 }
 
-impl Sealed for Custom {
+impl EncodeChecked for Custom {
     fn encode_checked(&self, frame: Checked<'_>) -> Result<usize, EncodeError> {
         let Checked { shape, values, static_out, dynamic_out } = frame;
         let Writer { front, bodies, dynamic, front_dynamic_len } =
@@ -238,11 +186,17 @@ impl Codec for Custom {
     }
 }
 
-/// Decodes a frame of a codec of another crate; returns the checksum of its values.
-pub(crate) fn decode(codec: &dyn CustomCodec, body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
-    let shape = FrameShape { layout: body.layout, dtype: body.dtype, count: out.len() / body.dtype.width() };
-    let Reader { bodies, dynamic, .. } = Reader::new(body, HEADER_LEN)?;
-    let damaged = |defect| DecodeError::Custom { codec: codec.id(), defect };
-    codec.decode(shape, bodies, dynamic, out).map_err(damaged)?;
-    Ok(checksum::of_values(levels::active(), out))
+impl Of for Custom {
+    fn build(&self, _: &[Value]) -> Box<dyn Codec> {
+        Box::new(*self)
+    }
+
+    fn decode(&self, body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
+        let shape =
+            FrameShape { layout: body.layout, dtype: body.dtype, count: out.len() / body.dtype.width() };
+        let Reader { bodies, dynamic, .. } = Reader::new(body, HEADER_LEN)?;
+        let damaged = |defect| DecodeError::Custom { codec: self.id(), defect };
+        self.0.decode(shape, bodies, dynamic, out).map_err(damaged)?;
+        Ok(checksum::of_values(levels::active(), out))
+    }
 }

@@ -4,42 +4,13 @@
 use crate::frame::Header;
 use crate::registry::{self, Entry};
 use crate::sections::Body;
-use crate::tables::{self, Tables};
+use crate::tables::Tables;
 use crate::{
-    Base, DType, DecodeError, FrameInfo, FrameShape, Layout, Section, Table, TableError, TableUsage,
+    Base, DType, DecodeError, FrameInfo, FrameShape, Layout, Section, Table, TableError, TableUsage, codec,
     sign_mantissa,
 };
 
-/// Decodes a frame of any codec into `out`, for callers that know its shape.
-///
-/// `layout`, `dtype` and the number of values, `out.len() / dtype.width()`, are what the caller expects; a frame of
-/// anything else is an error. Both sections must have their exact lengths; in the compact layout the static section is
-/// empty. Nothing is allocated, but for the tables and lists of a frame of `rans`. [`crate::decompress`] expects nothing.
-///
-/// # Errors
-/// For every frame that is damaged, cut, extended or not the expected one. `out` then holds unspecified values.
-pub fn decode(
-    layout: Layout,
-    dtype: DType,
-    static_section: &[u8],
-    dynamic_section: &[u8],
-    out: &mut [u8],
-) -> Result<(), DecodeError> {
-    decode_with(Tables::NONE, layout, dtype, static_section, dynamic_section, out)
-}
-
-/// Decodes a frame that is in one buffer, static section first, of the expected shape.
-///
-/// The output is allocated once the header agrees with the caller's expectation and the frame is no shorter than one of
-/// so many values can be.
-///
-/// # Errors
-/// Errors of [`decode`], and [`DecodeError::OutOfMemory`].
-pub fn decode_from_slice(shape: FrameShape, frame: &[u8]) -> Result<Vec<u8>, DecodeError> {
-    decode_slice_with(Tables::NONE, shape, frame)
-}
-
-/// [`decode`] with tables.
+/// See [`Decoder::decode`].
 pub(crate) fn decode_with(
     tables: &Tables,
     layout: Layout,
@@ -53,7 +24,7 @@ pub(crate) fn decode_with(
     }
     let shape = FrameShape { layout, dtype, count: out.len() / dtype.width() };
     let (body, header, entry) = open(tables, shape, static_section, dynamic_section)?;
-    let sum = entry.decode(&body, out)?;
+    let sum = entry.of.decode(&body, out)?;
     let found = sum.wrapping_add(header.sum());
     if found != header.checksum {
         return Err(DecodeError::Checksum { expected: header.checksum, found });
@@ -61,7 +32,7 @@ pub(crate) fn decode_with(
     Ok(())
 }
 
-/// [`decode_from_slice`] with tables.
+/// Decodes a frame in one buffer. The output is allocated once the header agrees with the shape and the frame is no shorter than one of so many values can be.
 fn decode_slice_with(tables: &Tables, shape: FrameShape, frame: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let first = first_section(shape.layout);
     let (_, entry) = expect(tables, frame, first, shape)?;
@@ -71,7 +42,7 @@ fn decode_slice_with(tables: &Tables, shape: FrameShape, frame: &[u8]) -> Result
     }
     let (static_section, dynamic_section) = frame.split_at(entry.codec.static_len(shape));
     let bytes = shape.values_len();
-    let mut out = zeroed(bytes).ok_or(DecodeError::OutOfMemory { bytes })?;
+    let mut out = codec::zeroed(bytes).ok_or(DecodeError::OutOfMemory { bytes })?;
     decode_with(tables, shape.layout, shape.dtype, static_section, dynamic_section, &mut out)?;
     Ok(out)
 }
@@ -85,7 +56,7 @@ pub(crate) fn first_section(layout: Layout) -> Section {
 }
 
 /// Compares the header of a frame with the expectation, and the lengths of its sections with both.
-pub(crate) fn open<'a>(
+pub fn open<'a>(
     tables: &'a Tables,
     shape: FrameShape,
     static_section: &'a [u8],
@@ -124,7 +95,7 @@ fn expect(
     FrameShape { layout, dtype, count }: FrameShape,
 ) -> Result<(Header, &'static Entry), DecodeError> {
     let header = Header::read(section, which)?;
-    let entry = registry::by_tag(header.codec).ok_or(DecodeError::UnknownCodec { tag: header.codec })?;
+    let entry = registry::of_header(&header)?;
     if header.dtype != dtype.tag() {
         return Err(DecodeError::DType { expected: dtype, found: header.dtype });
     }
@@ -135,7 +106,7 @@ fn expect(
         return Err(DecodeError::Count { expected: count, found: header.count });
     }
     if header.table != 0 {
-        if !entry.takes_table {
+        if entry.tables.is_none() {
             return Err(DecodeError::UnusedTable { codec: entry.codec.id(), id: header.table });
         }
         tables.get(header.table).ok_or(DecodeError::UnknownTable { id: header.table })?;
@@ -148,19 +119,20 @@ fn expect(
 
 /// Decoder of frames, with the tables and bases that they may name and a limit for the memory of their values.
 ///
-/// [`crate::decompress`] and [`crate::decode`] are those of a decoder without tables and limit.
+/// [`crate::decompress`] is that of a decoder without tables and limit.
 ///
 /// ```
-/// use zipwire_codec::{Codebook, Codebook16, DType, DecodeError, Decoder, compress_with, decompress};
+/// use zipwire_codec::{Codec, DType, DecodeError, Decoder, Layout, Spec, decompress};
 ///
 /// let values: Vec<u8> = (0..20_000u16).flat_map(|i| (0x3c00 + i % 700).to_le_bytes()).collect();
-/// let book = Codebook::calibrate(DType::Bf16, [&values[..]])?;
-/// let frame = compress_with(&Codebook16::new().shared_book(book), &values, DType::Bf16)?;
+/// let table = "rans".parse::<Spec>()?.train(Layout::Compact, DType::Bf16, &[&values])?;
+/// let codec = "rans".parse::<Spec>()?.with_table(&table)?.codec();
+/// let frame = codec.encode_to_vec(Layout::Compact, DType::Bf16, &values)?;
 ///
 /// let mut decoder = Decoder::new().max_values_len(1 << 20);
-/// decoder.add_table(book.table())?;
+/// decoder.add_table(table.clone())?;
 /// assert_eq!(decoder.decompress(&frame)?, values);
-/// assert_eq!(decompress(&frame), Err(DecodeError::UnknownTable { id: book.id() }));
+/// assert_eq!(decompress(&frame), Err(DecodeError::UnknownTable { id: table.id() }));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -230,10 +202,14 @@ impl Decoder {
         Ok(needed)
     }
 
-    /// Decodes a frame whose shape both ends know, like [`crate::decode`].
+    /// Decodes a frame of any codec into `out`, for callers that know its shape.
+    ///
+    /// `layout`, `dtype` and the number of values, `out.len() / dtype.width()`, are what the caller expects; a frame of
+    /// anything else is an error. Both sections must have their exact lengths; in the compact layout the static section is
+    /// empty. Nothing is allocated, but for the tables and lists of a frame of `rans`.
     ///
     /// # Errors
-    /// Errors of [`crate::decode`], and [`DecodeError::UnknownTable`].
+    /// For every frame that is damaged, cut, extended or not the expected one. `out` then holds unspecified values.
     pub fn decode(
         &self,
         layout: Layout,
@@ -245,19 +221,11 @@ impl Decoder {
         decode_with(&self.tables, layout, dtype, static_section, dynamic_section, out)
     }
 
-    /// Decodes a frame whose shape both ends know, like [`crate::decode_from_slice`].
+    /// Decodes what [`crate::write_sign_mantissa`] and [`crate::encode_exponents`] write, in the split layout: a frame whose signs and mantissas
+    /// came by themselves.
     ///
     /// # Errors
-    /// Errors of [`Self::decompress`], and if it is of another shape.
-    pub fn decode_from_slice(&self, shape: FrameShape, frame: &[u8]) -> Result<Vec<u8>, DecodeError> {
-        self.check_limit(shape.values_len())?;
-        decode_slice_with(&self.tables, shape, frame)
-    }
-
-    /// [`crate::decode_exponents`]: the values of a frame whose signs and mantissas came by themselves.
-    ///
-    /// # Errors
-    /// Errors of [`crate::decode_exponents`], and [`DecodeError::UnknownTable`].
+    /// Errors of [`Self::decode`].
     pub fn decode_exponents(
         &self,
         dtype: DType,
@@ -280,7 +248,8 @@ impl Decoder {
         static_section: &[u8],
         dynamic_section: &[u8],
     ) -> Result<Option<TableUsage>, DecodeError> {
-        tables::of_frame(&self.tables, shape, static_section, dynamic_section)
+        let (body, _, entry) = open(&self.tables, shape, static_section, dynamic_section)?;
+        entry.tables.as_ref().map(|tables| (tables.usage)(&body, shape.count)).transpose()
     }
 
     /// Reads the header, and checks that the values are within the limit.
@@ -303,8 +272,24 @@ impl Default for Decoder {
     }
 }
 
-/// A vector of zeros, or none if there is no memory for it. Pages that are never written are not touched.
-/// Lack of memory of the size of a payload is an error, and not the end of the process.
-pub(crate) fn zeroed(bytes: usize) -> Option<Vec<u8>> {
-    bytemuck::allocation::try_zeroed_vec(bytes).ok()
+impl TableUsage {
+    /// Usage of table `id`, which the decoder has, by a frame: values of a frame that has a table of its own count as coded by other means.
+    ///
+    /// # Errors
+    /// Errors of [`Decoder::table_usage`].
+    pub fn of_shared(
+        decoder: &Decoder,
+        id: u32,
+        shape: FrameShape,
+        static_section: &[u8],
+        dynamic_section: &[u8],
+    ) -> Result<Self, DecodeError> {
+        let usage = decoder.table_usage(shape, static_section, dynamic_section)?.unwrap_or_default();
+        let first = match first_section(shape.layout) {
+            Section::Static => static_section,
+            Section::Dynamic => dynamic_section,
+        };
+        let is_named = FrameInfo::peek(first)?.table == Some(id);
+        Ok(if is_named { usage } else { Self { coded: 0, escapes: 0, others: usage.values() } })
+    }
 }

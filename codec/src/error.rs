@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, reason = "fields are named by the messages")]
 
-use crate::{DType, Layout};
+use crate::{DType, FRAME_VERSION, Layout};
 
 /// Values or buffers that a codec cannot encode from or into.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -82,7 +82,7 @@ pub enum DecodeError {
     #[error("not a zipwire frame: it starts with `{found:02x?}`")]
     Magic { found: [u8; 4] },
     /// A frame of another version of the format: of a later release, or of none, which is version 0.
-    #[error("the frame has version `{found}` of the format; {}", remedy_for_version((*found).into(), crate::FRAME_VERSION.into()))]
+    #[error("the frame has version `{found}` of the format; {}", remedy_for_version((*found).into(), FRAME_VERSION.into()))]
     Version { found: u8 },
     /// A frame of a version that has no such codec, or a later one than the codec asks for.
     #[error("frames of codec `{codec}` have version `{expected}` of the format, this one has `{found}`")]
@@ -170,9 +170,6 @@ pub enum DecodeError {
     /// The table that the frame names is not one of its codec and type.
     #[error("table `{id:#010x}` is none of codec `{codec}` for `{dtype}` in this layout")]
     Table { id: u32, codec: &'static str, dtype: DType },
-    /// Exponents that cannot be a code book.
-    #[error("`{found:?}` is no code book for `{dtype}`")]
-    Codebook { dtype: DType, found: [u8; 16] },
     /// Padding of the front matter is not zero.
     #[error("padding is not zero")]
     Padding,
@@ -182,28 +179,12 @@ pub enum DecodeError {
     /// Frequencies that no table has.
     #[error("frequencies add up to `{sum}` instead of `4096`, or escapes have none: `{escape}`")]
     Frequencies { sum: usize, escape: u16 },
-    /// A tile contradicts itself.
-    #[error("tile `{tile}`: {fault}")]
-    Tile {
-        /// Number of the tile, from 0.
-        tile: usize,
-        fault: TileFault,
-    },
     /// A block contradicts itself.
     #[error("block `{block}`: {fault}")]
     Block {
         /// Number of the block, from 0.
         block: usize,
         fault: BlockFault,
-    },
-    /// A byte group of a chunk contradicts itself.
-    #[error("chunk `{chunk}`, byte group `{group}`: {fault}")]
-    Group {
-        /// Number of the chunk, from 0.
-        chunk: usize,
-        /// Number of the group, from 0, that of the most significant bytes.
-        group: usize,
-        fault: GroupFault,
     },
     /// A frame of byte planes of values that cannot be.
     #[error("values of `{width}` bytes in order `{order}` are not possible")]
@@ -215,11 +196,8 @@ pub enum DecodeError {
         block: usize,
         /// Number of the plane, from 0, that of the least significant bytes.
         plane: usize,
-        fault: GroupFault,
+        fault: PlaneFault,
     },
-    /// The words of exponents contradict themselves.
-    #[error("words of exponents: {fault}")]
-    Words { fault: WordFault },
     /// The index of repeated rows contradicts itself.
     #[error("repeated rows: {fault}")]
     Rows { fault: RowFault },
@@ -235,9 +213,9 @@ impl DecodeError {
     /// Advice on what to do, in one line, where there is any.
     pub fn help(&self) -> Option<String> {
         match self {
-            Self::Codebook { .. } => {
-                Some("it takes sixteen exponents of the type, in ascending order".to_owned())
-            }
+            Self::UnknownCodec { tag: 1 | 3 | 7..=9 } => Some(
+                "it is a codec of a paper: register those of the crate `zipwire-paper-codecs`".to_owned(),
+            ),
             Self::UnknownCodec { tag: 128.. } => {
                 Some("register the codec of another crate that has it (`register`)".to_owned())
             }
@@ -299,48 +277,6 @@ pub(crate) fn remedy_for_version(found: u64, known: u64) -> String {
     }
 }
 
-/// How a tile of a frame contradicts itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TileFault {
-    /// No mode has this tag, or the layout or the length of the tile excludes it.
-    #[error("mode `{0}` is not possible here")]
-    Mode(u8),
-    /// The window would pass the last exponent.
-    #[error("window start `{0}` is above `249`")]
-    WindowStart(u8),
-    /// A field that must be zero in this mode is not.
-    #[error("a field that the mode does not use is not zero")]
-    UnusedField,
-    /// The body is longer than what is left of its section.
-    #[error("the body passes the end of the section")]
-    Overrun,
-    /// Codes and tile table disagree on the number of escapes.
-    #[error("the codes have `{found}` escapes, the tile table says `{expected}`")]
-    EscapeCount { expected: usize, found: usize },
-    /// The escape index is not the one that the codes give.
-    #[error("the escape index contradicts the codes")]
-    EscapeIndex,
-    /// Positions of escapes have no such form, or there are none to have it.
-    #[error("form `{0}` of escapes is not possible here")]
-    EscapeForm(u8),
-    /// An escape is beyond the last value, or not behind the escape before it.
-    #[error("an escape at position `{0}` is out of order or beyond the last value")]
-    EscapePosition(usize),
-    /// A value that is an escape has a code that is not 0.
-    #[error("the code of the escape at position `{0}` is not zero")]
-    EscapeCode(usize),
-    /// An escape gives an exponent that values of the type cannot have.
-    #[error("an escape has exponent `{0}`, which has more bits than the type")]
-    Exponent(u8),
-    /// Mask and tile table disagree on the number of nonzero values.
-    #[error("the mask has `{found}` values, the tile table says `{expected}`")]
-    MaskCount { expected: usize, found: usize },
-    /// A code or a mask bit beyond the last value is not zero.
-    #[error("a code or mask bit beyond the last value is not zero")]
-    Padding,
-}
-
 /// How a block of a frame contradicts itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -394,58 +330,28 @@ pub enum BlockFault {
     Positions,
 }
 
-/// How a byte group of a chunk, or a byte plane of a block, contradicts itself.
+/// How a byte plane of a block contradicts itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum GroupFault {
+pub enum PlaneFault {
     /// No method has this tag, or the codec does not have the method.
     #[error("method `{0}` is not possible here")]
     Method(u8),
-    /// The method cannot take this number of bytes for the group.
-    #[error("`{found}` bytes are not possible for a group of `{bytes}` by its method")]
+    /// The method cannot take this number of bytes.
+    #[error("`{found}` bytes are not possible for `{bytes}` by its method")]
     Length { found: usize, bytes: usize },
     /// The coded bytes are more than what is left of the section.
-    #[error("the group passes the end of the section")]
+    #[error("it passes the end of the section")]
     Overrun,
     /// The lengths of words are those of no complete code.
     #[error("the lengths of its words are those of no Huffman code")]
     Lengths,
-    /// The words are of more or fewer bytes than the group has.
+    /// The words are of more or fewer bytes than there are.
     #[error("its words are not those of as many bytes")]
     Words,
-    /// zstd does not read it, or reads another number of bytes.
-    #[error("zstd does not read it as so many bytes")]
-    Zstd,
-    /// The runs are of more or fewer bytes than the group has, or not as long as they can be.
-    #[error("its runs are not those of as many bytes")]
-    Runs,
     /// The mask leaves out no byte or all of them, or has bits beyond the last one.
     #[error("its mask leaves out no byte or all, or goes beyond the last one")]
     Mask,
-}
-
-/// How the words of a frame of one Huffman code contradict themselves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum WordFault {
-    /// The lengths of words are those of no complete code.
-    #[error("the lengths of words are those of no Huffman code")]
-    Lengths,
-    /// A part is longer than what is left of the section.
-    #[error("words, gaps and positions pass the end of the section")]
-    Overrun,
-    /// The position of a block is before that of the one before, or beyond the last value.
-    #[error("the position of block `{block}` is out of order or beyond the last value")]
-    Position {
-        /// Number of the block, from 0.
-        block: usize,
-    },
-    /// The words of a block do not end where those of the next one begin.
-    #[error("the words of block `{block}` end before or behind where the next ones begin")]
-    Words {
-        /// Number of the block, from 0.
-        block: usize,
-    },
 }
 
 /// How a frame with rows left out contradicts itself.
@@ -485,4 +391,98 @@ pub enum DeltaFault {
     /// The blocks without the base are in a frame of another codec than those that differences are coded like.
     #[error("the frame of the blocks without a base is of codec tag `{0}`")]
     Inner(u8),
+}
+
+/// A spec that names no codec.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// No codec has this id.
+    #[error("unknown codec `{id}`")]
+    UnknownId {
+        id: String,
+        /// All ids, in backticks.
+        valid: String,
+    },
+    /// Nothing that can be in front of a codec has this id.
+    #[error("unknown prefix `{id}`")]
+    UnknownPrefix {
+        id: String,
+        /// All of them, in backticks.
+        valid: String,
+    },
+    /// The codec has no such option.
+    #[error("codec `{codec}` has no option `{key}`")]
+    UnknownOption { codec: &'static str, key: String, valid: String },
+    /// The option cannot have this value.
+    #[error("option `{key}` of codec `{codec}` cannot be `{value}`")]
+    BadValue { codec: &'static str, key: &'static str, value: String, valid: String },
+    /// The option is given twice.
+    #[error("option `{key}` of codec `{codec}` is given twice")]
+    Repeated { codec: &'static str, key: &'static str },
+    /// Two options are given of which one says what the other does.
+    #[error("codec `{codec}` takes either `{key}` or `{other}`")]
+    Alternatives { codec: &'static str, key: &'static str, other: &'static str },
+    /// The length of rows is left open where nothing tells it.
+    #[error("`{spec}` does not say how long a row is")]
+    NoRow { spec: String },
+    /// The values that differences are taken from are left open where nothing tells them.
+    #[error("`{spec}` does not say what values differ from")]
+    NoBase { spec: String },
+    /// The table that the spec names is left open where nothing gives it.
+    #[error("`{spec}` names a table and does not say what is in it")]
+    NoTable { spec: String },
+    /// Differences are coded by other means than this codec's.
+    #[error("differences are not coded by `{codec}`")]
+    DeltaCodec {
+        codec: &'static str,
+        /// Codecs that can be behind `delta+`, in backticks.
+        valid: String,
+    },
+    /// An option without a value.
+    #[error("`{text}` is not an option")]
+    Malformed { text: String },
+}
+
+impl SpecError {
+    /// Advice on what would be right, in one line.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            Self::UnknownId { valid, .. } => Some(format!("the codecs are {valid}")),
+            Self::UnknownPrefix { valid, .. } => Some(format!("in front of a codec there can be {valid}")),
+            Self::UnknownOption { valid, .. } => Some(valid.clone()),
+            Self::BadValue { valid, .. } => Some(format!("its values are {valid}")),
+            Self::Repeated { .. } => None,
+            Self::Alternatives { key, .. } => Some(format!("leave `{key}` out, or the other one")),
+            Self::NoRow { .. } => {
+                Some("write `dedup:row=N+...` with the number of values in a row".to_owned())
+            }
+            Self::NoBase { .. } => {
+                Some("give the base (`Spec::against`); `zipwire inspect --base FILE` does".to_owned())
+            }
+            Self::NoTable { .. } => {
+                Some("give the table (`Spec::with_table`); where there is a file, name the file".to_owned())
+            }
+            Self::DeltaCodec { valid, .. } => Some(format!("behind `delta+` there can be {valid}")),
+            Self::Malformed { .. } => Some("write `name:key=value,key=value`".to_owned()),
+        }
+    }
+}
+
+/// A codec that cannot be registered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// An id that no spec can have.
+    #[error("`{id}` is no id of a codec: it takes lower-case letters, digits and hyphens")]
+    Id { id: &'static str },
+    /// A tag that is kept for codecs of this crate, or means none.
+    #[error("codec `{id}` cannot have the tag `{tag}`: those of other crates are from 128 to 254")]
+    Tag { id: &'static str, tag: u8 },
+    /// There is a codec with this id.
+    #[error("there is a codec `{id}` already")]
+    IdTaken { id: &'static str },
+    /// There is a codec with this tag.
+    #[error("codec `{id}` cannot have the tag `{tag}`: `{other}` has it")]
+    TagTaken { id: &'static str, tag: u8, other: &'static str },
 }

@@ -10,7 +10,7 @@ use crate::simd;
 static ACTIVE: OnceLock<&'static Kernel> = OnceLock::new();
 
 /// The best implementation for this machine, unless [`force_simd`] has chosen another.
-pub(crate) fn active() -> &'static Kernel {
+pub fn active() -> &'static Kernel {
     #[cfg(fuzzing)]
     if let Some(kernel) = of_thread() {
         return kernel;
@@ -19,7 +19,7 @@ pub(crate) fn active() -> &'static Kernel {
 }
 
 /// All implementations that this machine can run, the portable one first, the best one last.
-pub(crate) fn all() -> impl Iterator<Item = &'static Kernel> {
+pub fn all() -> impl Iterator<Item = &'static Kernel> {
     #[cfg(target_arch = "x86_64")]
     let others = [simd::avx2::kernel(), simd::avx512::kernel()];
     #[cfg(all(target_arch = "aarch64", target_endian = "little"))]

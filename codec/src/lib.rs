@@ -10,11 +10,15 @@
 //! [`EncodeError`], [`DecodeError`], [`SpecError`] and [`ContainerError`] say in one line what is wrong; where it can be said
 //! what to do about it, their `help` does.
 
-mod auto;
+// Hidden modules are what codecs of this workspace are made of. They are outside of the promise of versions.
+#[doc(hidden)]
+pub mod auto;
+mod base;
 mod blocks;
-mod canonical;
-mod checksum;
-mod codebook16;
+#[doc(hidden)]
+pub mod canonical;
+#[doc(hidden)]
+pub mod checksum;
 mod codec;
 mod compress;
 mod container;
@@ -24,53 +28,58 @@ mod dedup;
 mod delta;
 mod entropy;
 mod error;
-mod frame;
-mod groups;
-mod huffman;
-mod kernel;
-mod levels;
-mod options;
+#[doc(hidden)]
+pub mod frame;
+mod info;
+#[doc(hidden)]
+pub mod kernel;
+#[doc(hidden)]
+pub mod levels;
+#[doc(hidden)]
+pub mod options;
 #[cfg(feature = "parallel")]
 pub mod parallel;
 mod planes;
 mod rans;
 mod raw;
-mod registry;
-pub mod scale;
-mod sections;
+#[doc(hidden)]
+pub mod registry;
+#[doc(hidden)]
+pub mod sections;
 mod shape;
 mod sign_mantissa;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
-mod simd;
+#[doc(hidden)]
+pub mod simd;
 mod spec;
-mod streaming_store;
-mod tables;
+#[doc(hidden)]
+pub mod streaming_store;
+#[doc(hidden)]
+pub mod tables;
 mod tiered;
-mod tile;
-mod window7;
 
 pub use auto::{Auto, Class, Costs, Estimate, Goal, SPARSE_ZEROS_PCT, Speed};
-pub use codebook16::{Codebook, Codebook16};
+pub use base::Base;
 pub use codec::Codec;
-pub use compress::{
-    compress, compress_bound, compress_into, compress_into_with, compress_with, decompress, decompress_into,
-    encode_to_vec,
-};
+#[doc(hidden)]
+pub use codec::{Checked, EncodeChecked};
+pub use compress::{compress, compress_bound, compress_into, decompress, decompress_into};
 pub use container::{
     CONTAINER_VERSION, ContainerBuilder, ContainerError, ContainerIndex, DEFAULT_CHUNK_VALUES,
     MAX_CHUNK_VALUES, Reader, SeekReader, Writer, WriterOptions,
 };
-pub use custom::{CustomCodec, RegisterError, register};
-pub use decode::{Decoder, decode, decode_from_slice};
+pub use custom::{CustomCodec, register};
+pub use decode::Decoder;
+#[doc(hidden)]
+pub use decode::open;
 pub use dedup::{Dedup, RowIndex, RowIndexError};
-pub use delta::{Base, Delta, DeltaCoding};
+pub use delta::{Delta, DeltaCoding};
 pub use error::{
-    BlockFault, DecodeError, DeltaFault, EncodeError, GroupFault, RowFault, Section, TableError, TileFault,
-    WordFault,
+    BlockFault, DecodeError, DeltaFault, EncodeError, PlaneFault, RegisterError, RowFault, Section,
+    SpecError, TableError,
 };
-pub use frame::{FRAME_VERSION, FrameInfo, HEADER_LEN};
-pub use groups::{Blockwise, ByteGroup, Grouped};
-pub use huffman::{ExponentWords, Huffman};
+pub use frame::HEADER_LEN;
+pub use info::FrameInfo;
 pub use kernel::SimdLevel;
 #[cfg(fuzzing)]
 pub use levels::with_simd;
@@ -79,11 +88,13 @@ pub use planes::Planes;
 pub use rans::Rans;
 pub use raw::Raw;
 pub use shape::{DType, FrameShape, Layout};
-pub use sign_mantissa::{decode_exponents, encode_exponents, sign_mantissa_len, write_sign_mantissa};
-pub use spec::{Spec, SpecError};
-pub use tables::{BookUsage, Table, TableUsage};
+pub use sign_mantissa::{encode_exponents, sign_mantissa_len, write_sign_mantissa};
+pub use spec::Spec;
+pub use tables::{Table, TableUsage};
 pub use tiered::Tiered;
-pub use window7::Window7;
+
+/// Latest version of the frame format. Decoders read it and those before it, down to 1, and refuse others; a frame has the lowest version that has its codec.
+pub const FRAME_VERSION: u8 = 2;
 
 /// Alignment, in bytes, at which callers place the sections of each peer in a shared buffer.
 ///

@@ -3,23 +3,23 @@
 use crate::SpecError;
 
 /// The option that says how many values a row has; [`crate::Spec::for_rows`] sets it.
-pub(crate) const ROW_KEY: &str = "row";
+pub const ROW_KEY: &str = "row";
 
 /// The option that names a table; [`crate::Spec::with_table`] sets it.
-pub(crate) const TABLE: Choice = Choice { key: "table", values: Values::Table };
+pub const TABLE: Choice = Choice { key: "table", values: Values::Table };
 /// Digits of the id of a table in the text of a spec.
 const ID_DIGITS: usize = 8;
 
 /// An option of a codec.
-pub(crate) struct Choice {
+pub struct Choice {
     /// Name.
-    pub(crate) key: &'static str,
+    pub key: &'static str,
     /// Values that it can have.
-    pub(crate) values: Values,
+    pub values: Values,
 }
 
 /// Values that an option can have.
-pub(crate) enum Values {
+pub enum Values {
     /// One of these names; the first is the default.
     Names(&'static [&'static str]),
     /// A whole number up to this one; 0 is the default.
@@ -32,7 +32,7 @@ pub(crate) enum Values {
 
 /// Value of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Value {
+pub enum Value {
     /// One of [`Values::Names`].
     Name(&'static str),
     /// A number within [`Values::UpTo`].
@@ -44,7 +44,7 @@ pub(crate) enum Value {
 }
 
 impl Values {
-    pub(crate) fn default(&self) -> Value {
+    pub fn default(&self) -> Value {
         match self {
             Self::Names(names) => Value::Name(names[0]),
             Self::UpTo(_) => Value::Number(0),
@@ -54,7 +54,7 @@ impl Values {
     }
 
     /// The value that the text stands for, if it is valid.
-    pub(crate) fn parse(&self, text: &str) -> Option<Value> {
+    pub fn parse(&self, text: &str) -> Option<Value> {
         match self {
             Self::Names(names) => names.iter().find(|name| **name == text).map(|name| Value::Name(name)),
             // Nothing but digits: the library would take a sign as well.
@@ -69,7 +69,7 @@ impl Values {
     }
 
     /// All values, in backticks.
-    pub(crate) fn listed(&self) -> String {
+    pub fn listed(&self) -> String {
         match self {
             Self::Names(names) => listed(names.iter().copied()),
             Self::UpTo(most) => format!("whole numbers from `0` to `{most}`"),
@@ -84,7 +84,7 @@ impl Value {
     ///
     /// # Panics
     /// If it is none.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         let Self::Name(name) = self else { panic!("the option is a name, not `{self}`") };
         name
     }
@@ -93,7 +93,7 @@ impl Value {
     ///
     /// # Panics
     /// If it is none.
-    pub(crate) fn number(self) -> u32 {
+    pub fn number(self) -> u32 {
         let Self::Number(number) = self else { panic!("the option is a number, not `{self}`") };
         number
     }
@@ -102,7 +102,7 @@ impl Value {
     ///
     /// # Panics
     /// If it is no speed.
-    pub(crate) fn speed(self) -> u64 {
+    pub fn speed(self) -> u64 {
         let Self::Speed(bytes_per_s) = self else { panic!("the option is a speed, not `{self}`") };
         bytes_per_s
     }
@@ -120,16 +120,12 @@ impl std::fmt::Display for Value {
 }
 
 /// Splits the text of a spec into a name and its options.
-pub(crate) fn split(text: &str) -> (&str, Option<&str>) {
+pub fn split(text: &str) -> (&str, Option<&str>) {
     text.split_once(':').map_or((text, None), |(id, options)| (id, Some(options)))
 }
 
 /// Values of all options of a codec: as the text says, or their defaults.
-pub(crate) fn choose(
-    codec: &'static str,
-    options: &[Choice],
-    text: Option<&str>,
-) -> Result<Vec<Value>, SpecError> {
+pub fn choose(codec: &'static str, options: &[Choice], text: Option<&str>) -> Result<Vec<Value>, SpecError> {
     let mut chosen: Vec<Option<Value>> = vec![None; options.len()];
     for option in text.into_iter().flat_map(|text| text.split(',')) {
         let (key, value) =
@@ -155,7 +151,7 @@ pub(crate) fn choose(
 }
 
 /// The names in backticks, with commas between them.
-pub(crate) fn listed(names: impl Iterator<Item = &'static str>) -> String {
+pub fn listed(names: impl Iterator<Item = &'static str>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 

@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_damaged_piece_is_an_error() {
-        let codec = "window7".parse::<Spec>().unwrap().codec();
+        let codec = "tiered".parse::<Spec>().unwrap().codec();
         let values = vec![7; 3 * PIECE_VALUES];
         let mut pieces = Pieces::new(codec.as_ref(), Layout::Split, DType::Bf16, values.len());
         pieces.encode(codec.as_ref(), &values).unwrap();

@@ -4,9 +4,9 @@
 //! table of the frame. Blocks to which the table does not fit are coded in tiers.
 
 use crate::blocks::{self, Coding, How, MAX_ROW, Shared};
-use crate::codec::{Checked, Sealed};
+use crate::codec::{Checked, EncodeChecked};
 use crate::options::{self, Choice, Value, Values};
-use crate::sections::{Body, Pieces};
+use crate::sections::{Body, Pieces, TableFns};
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Table, TableUsage};
 
 /// Tag in frame headers.
@@ -81,13 +81,14 @@ fn plain(chosen: &[Value]) -> Rans {
     Rans::new().row(chosen[0].number()).with_mantissa(chosen[1].name() == MANTISSA_BITS[1])
 }
 
-/// See [`crate::tables::Sharing::build`].
-pub(crate) fn build_with(chosen: &[Value], table: &Table) -> Result<Box<dyn Codec>, DecodeError> {
+/// See [`crate::registry::Entry::tables`].
+pub(crate) const TABLES: TableFns = TableFns { train, build: build_with, usage };
+
+fn build_with(chosen: &[Value], table: &Table) -> Result<Box<dyn Codec>, DecodeError> {
     Ok(Box::new(plain(chosen).shared_table(table)?))
 }
 
-/// See [`crate::tables::Sharing::train`].
-pub(crate) fn train(
+fn train(
     chosen: &[Value],
     layout: Layout,
     dtype: DType,
@@ -105,12 +106,11 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
     blocks::decode(CODING, body, out)
 }
 
-/// See [`crate::TableUsage`].
-pub(crate) fn usage(body: &Body<'_>, count: usize) -> Result<TableUsage, DecodeError> {
+fn usage(body: &Body<'_>, count: usize) -> Result<TableUsage, DecodeError> {
     blocks::usage(CODING, body, count)
 }
 
-impl Sealed for Rans {
+impl EncodeChecked for Rans {
     fn encode_checked(&self, frame: Checked<'_>) -> Result<usize, EncodeError> {
         let Checked { shape, values, static_out, dynamic_out } = frame;
         let dynamic_out = &mut dynamic_out[..self.bound(shape) - static_out.len()];

@@ -3,7 +3,7 @@
 //! It is the fall-back for small messages and the base line; it still checks what it carries.
 
 use crate::checksum::{PART_BYTES, WORD, fold};
-use crate::codec::{Checked, Sealed};
+use crate::codec::{Checked, EncodeChecked};
 use crate::frame::{self, HEADER_LEN};
 use crate::sections::Body;
 use crate::streaming_store::{self, StreamingStore};
@@ -18,7 +18,7 @@ pub(crate) const TAG: u8 = 0;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Raw;
 
-impl Sealed for Raw {
+impl EncodeChecked for Raw {
     fn encode_checked(&self, frame: Checked<'_>) -> Result<usize, EncodeError> {
         let Checked { shape, values, static_out, dynamic_out } = frame;
         let (out, dynamic_len) = match shape.layout {

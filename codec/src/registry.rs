@@ -1,107 +1,119 @@
-//! The table of all codecs: what a new codec of this crate adds, beside its own module, is an entry here; those of other crates are registered.
+//! Registry of codecs: an entry for each of this crate, and those that other crates add.
+
+use std::sync::RwLock;
 
 use crate::auto::{self, Auto};
-use crate::codebook16::{self, Codebook16};
-use crate::custom::{self, Custom, CustomCodec};
 use crate::dedup::{self, Dedup};
 use crate::delta::{self, Delta};
-use crate::groups::{self, Blockwise, Grouped, Scheme};
-use crate::huffman::{self, Huffman};
+use crate::frame::{Header, version_of};
 use crate::options::{Choice, Value};
 use crate::planes::{self, Planes};
 use crate::rans::{self, Rans};
 use crate::raw::{self, Raw};
-use crate::sections::{Body, Pieces};
+use crate::sections::{Body, Pieces, TableFns};
 use crate::tiered::{self, Tiered};
-use crate::window7::{self, Window7};
-use crate::{Codec, DecodeError, FrameShape};
+use crate::{Codec, DecodeError, FrameShape, RegisterError, Table};
 
-/// Everything that the crate knows about a codec.
-pub(crate) struct Entry {
+/// A codec as specs and readers know it.
+pub struct Entry {
     /// Tag in frame headers. Never reused.
-    pub(crate) tag: u8,
+    pub tag: u8,
     /// The codec with default options. It gives the id and the sizes.
-    pub(crate) codec: &'static dyn Codec,
+    pub codec: &'static dyn Codec,
     /// Its options.
-    pub(crate) options: &'static [Choice],
+    pub options: &'static [Choice],
     /// Maker of the codec, and reader of its frames.
-    pub(crate) of: Of,
-    /// Whether its frames can name a table that is kept elsewhere ([`crate::tables`]): its last option is then [`crate::options::TABLE`].
-    pub(crate) takes_table: bool,
+    pub of: &'static (dyn Of + Sync),
+    /// Functions for tables that its frames can name, if they can: its last option is then [`crate::options::TABLE`].
+    pub tables: Option<TableFns>,
     /// Places of the signs and mantissas of BF16 values in the split layout, if it has any.
-    pub(crate) pieces: Option<Pieces>,
+    pub pieces: Option<Pieces>,
 }
 
-/// Maker of a codec and reader of its frames: this crate's, or another one's.
-pub(crate) enum Of {
-    /// One of this crate.
-    Own {
-        /// See [`Entry::build`].
-        build: fn(&[Value]) -> Box<dyn Codec>,
-        /// See [`Entry::decode`].
-        decode: fn(&Body<'_>, &mut [u8]) -> Result<u32, DecodeError>,
-    },
-    /// One of another crate.
-    Other(&'static dyn CustomCodec),
-}
-
-impl Entry {
+/// Maker of a codec, and reader of its frames.
+pub trait Of {
     /// The codec with these values of its options, one of each, in the same order.
-    pub(crate) fn build(&self, chosen: &[Value]) -> Box<dyn Codec> {
-        match self.of {
-            Of::Own { build, .. } => build(chosen),
-            Of::Other(codec) => Box::new(Custom(codec)),
-        }
-    }
+    fn build(&self, chosen: &[Value]) -> Box<dyn Codec>;
 
     /// Decodes what follows the header. Returns the checksum of values and front matter, the header's part excluded.
-    pub(crate) fn decode(&self, body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
-        match self.of {
-            Of::Own { decode, .. } => decode(body, out),
-            Of::Other(codec) => custom::decode(codec, body, out),
-        }
+    ///
+    /// # Errors
+    /// If no encoder writes such a frame.
+    fn decode(&self, body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError>;
+}
+
+/// [`Of`] by two functions.
+pub struct Own {
+    /// See [`Of::build`].
+    pub build: fn(&[Value]) -> Box<dyn Codec>,
+    /// See [`Of::decode`].
+    pub decode: fn(&Body<'_>, &mut [u8]) -> Result<u32, DecodeError>,
+}
+
+impl Of for Own {
+    fn build(&self, chosen: &[Value]) -> Box<dyn Codec> {
+        (self.build)(chosen)
+    }
+
+    fn decode(&self, body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
+        (self.decode)(body, out)
     }
 }
 
 /// All codecs of this crate, in the order in which they are listed.
 #[rustfmt::skip]
-pub(crate) static CODECS: &[Entry] = &[
-    Entry { tag: raw::TAG, codec: &Raw, options: &[], of: Of::Own { build: |_| Box::new(Raw), decode: raw::decode }, takes_table: false, pieces: None },
-    Entry { tag: window7::TAG, codec: &Window7::new(), options: window7::OPTIONS, of: Of::Own { build: window7::build, decode: window7::decode }, takes_table: false, pieces: Some(window7::PIECES) },
-    Entry { tag: tiered::TAG, codec: &Tiered::new(), options: tiered::OPTIONS, of: Of::Own { build: tiered::build, decode: tiered::decode }, takes_table: false, pieces: Some(tiered::PIECES) },
-    Entry { tag: rans::TAG, codec: &Rans::new(), options: rans::OPTIONS, of: Of::Own { build: rans::build, decode: rans::decode }, takes_table: true, pieces: Some(rans::PIECES) },
-    Entry { tag: codebook16::TAG, codec: &Codebook16::new(), options: codebook16::OPTIONS, of: Of::Own { build: |_| Box::new(Codebook16::new()), decode: codebook16::decode }, takes_table: true, pieces: Some(codebook16::PIECES) },
-    Entry { tag: Scheme::Grouped.tag(), codec: &Grouped, options: &[], of: Of::Own { build: |_| Box::new(Grouped), decode: groups::decode_grouped }, takes_table: false, pieces: Some(groups::GROUPED_PIECES) },
-    Entry { tag: Scheme::Blockwise.tag(), codec: &Blockwise, options: &[], of: Of::Own { build: |_| Box::new(Blockwise), decode: groups::decode_blockwise }, takes_table: false, pieces: None },
-    Entry { tag: huffman::TAG, codec: &Huffman, options: &[], of: Of::Own { build: |_| Box::new(Huffman), decode: huffman::decode }, takes_table: false, pieces: None },
-    Entry { tag: planes::TAG, codec: &Planes::new(), options: planes::OPTIONS, of: Of::Own { build: planes::build, decode: planes::decode }, takes_table: false, pieces: None },
+static CODECS: &[Entry] = &[
+    Entry { tag: raw::TAG, codec: &Raw, options: &[], of: &Own { build: |_| Box::new(Raw), decode: raw::decode }, tables: None, pieces: None },
+    Entry { tag: tiered::TAG, codec: &Tiered::new(), options: tiered::OPTIONS, of: &Own { build: tiered::build, decode: tiered::decode }, tables: None, pieces: Some(tiered::PIECES) },
+    Entry { tag: rans::TAG, codec: &Rans::new(), options: rans::OPTIONS, of: &Own { build: rans::build, decode: rans::decode }, tables: Some(rans::TABLES), pieces: Some(rans::PIECES) },
+    Entry { tag: planes::TAG, codec: &Planes::new(), options: planes::OPTIONS, of: &Own { build: planes::build, decode: planes::decode }, tables: None, pieces: None },
 ];
-
-/// Frames that hold another frame. What makes them is a prefix of specs, not a codec that can be asked for.
-#[rustfmt::skip]
-static DEDUP: Entry =
-    Entry { tag: dedup::TAG, codec: &Dedup::ANY, options: &[], of: Of::Own { build: |_| Box::new(Dedup::ANY), decode: dedup::decode_rows }, takes_table: false, pieces: None };
 
 /// A codec that has no frames of its own: those that it makes are of the codec that it chooses. Nothing finds it by its tag.
 #[rustfmt::skip]
 pub(crate) static AUTO: Entry =
-    Entry { tag: u8::MAX, codec: &Auto::new(auto::DEFAULT), options: auto::OPTIONS, of: Of::Own { build: auto::build, decode: auto::decode_nothing }, takes_table: false, pieces: None };
+    Entry { tag: u8::MAX, codec: &Auto::new(auto::DEFAULT), options: auto::OPTIONS, of: &Own { build: auto::build, decode: auto::decode_nothing }, tables: None, pieces: None };
+
+/// Frames that hold another frame. What makes them is a prefix of specs, not a codec that can be asked for.
+#[rustfmt::skip]
+static OUTER: [Entry; 2] = [
+    Entry { tag: dedup::TAG, codec: &Dedup::ANY, options: &[], of: &Own { build: |_| Box::new(Dedup::ANY), decode: dedup::decode_rows }, tables: None, pieces: None },
+    Entry { tag: delta::TAG, codec: &Delta::ANY, options: &[], of: &Own { build: |_| Box::new(Delta::ANY), decode: delta::decode }, tables: None, pieces: None },
+];
+
+/// Codecs that other crates have added; none is ever taken out.
+static ADDED: RwLock<Vec<&'static Entry>> = RwLock::new(Vec::new());
+
+/// Adds a codec for the rest of the process.
+///
+/// # Errors
+/// If its id or its tag is that of another codec.
+pub fn add(entry: &'static Entry) -> Result<(), RegisterError> {
+    let (id, tag) = (entry.codec.id(), entry.tag);
+    let mut added = ADDED.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let known = || own().chain(&OUTER).chain(added.iter().copied());
+    if known().any(|other| other.codec.id() == id) {
+        return Err(RegisterError::IdTaken { id });
+    }
+    if let Some(other) = known().find(|other| other.tag == tag) {
+        return Err(RegisterError::TagTaken { id, tag, other: other.codec.id() });
+    }
+    added.push(entry);
+    Ok(())
+}
+
+/// Codecs of this crate that can be asked for by an id.
+fn own() -> impl Iterator<Item = &'static Entry> {
+    CODECS.iter().chain([&AUTO])
+}
+
+fn added() -> std::sync::RwLockReadGuard<'static, Vec<&'static Entry>> {
+    ADDED.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
 
 /// Whatever can be asked for by an id, in the order in which it is listed.
 pub(crate) fn named() -> impl Iterator<Item = &'static Entry> {
-    CODECS.iter().chain([&AUTO]).chain(custom::all())
-}
-
-#[rustfmt::skip]
-static DELTA: Entry =
-    Entry { tag: delta::TAG, codec: &Delta::ANY, options: &[], of: Of::Own { build: |_| Box::new(Delta::ANY), decode: delta::decode }, takes_table: false, pieces: None };
-
-/// The highest tag that frames of version 1 have.
-const LAST_OF_VERSION_1: u8 = huffman::TAG;
-
-/// The version of frames with the tag of this codec: the lowest one that has it.
-pub(crate) fn version_of(tag: u8) -> u8 {
-    if tag <= LAST_OF_VERSION_1 { 1 } else { 2 }
+    own().chain(added().clone())
 }
 
 /// The highest version of frames that an entry makes with these values of its options: its own, or of the codecs that it chooses from.
@@ -114,39 +126,58 @@ pub(crate) fn highest_version(entry: &Entry, chosen: &[Value]) -> u8 {
 
 /// The most bytes that a frame of any codec takes.
 pub(crate) fn highest_bound(shape: FrameShape) -> usize {
-    let own = CODECS.iter().map(|entry| entry.codec.bound(shape)).max().unwrap_or(usize::MAX);
-    custom::highest_bound(shape).map_or(own, |other| own.max(other))
+    let bound = |entry: &Entry| entry.codec.bound(shape);
+    CODECS.iter().chain(added().iter().copied()).map(bound).max().unwrap_or(usize::MAX)
 }
 
 /// The codec with this id.
 pub(crate) fn by_id(id: &str) -> Option<&'static Entry> {
-    own_by_id(id).or_else(|| custom::find(|entry| entry.codec.id() == id))
-}
-
-/// The codec of this crate with this id.
-pub(crate) fn own_by_id(id: &str) -> Option<&'static Entry> {
-    CODECS.iter().chain([&AUTO]).find(|entry| entry.codec.id() == id)
+    let is_it = |entry: &&'static Entry| entry.codec.id() == id;
+    own().find(is_it).or_else(|| added().iter().copied().find(is_it))
 }
 
 /// The codec whose frames have this tag.
 pub(crate) fn by_tag(tag: u8) -> Option<&'static Entry> {
-    let own = CODECS.iter().chain([&DEDUP, &DELTA]).find(|entry| entry.tag == tag);
-    own.or_else(|| custom::find(|entry| entry.tag == tag))
+    let is_it = |entry: &&'static Entry| entry.tag == tag;
+    CODECS.iter().chain(&OUTER).find(is_it).or_else(|| added().iter().copied().find(is_it))
+}
+
+/// The codec of the frame with this header.
+///
+/// # Errors
+/// If there is none with its tag, or frames of that have another version.
+pub(crate) fn of_header(header: &Header) -> Result<&'static Entry, DecodeError> {
+    let entry = by_tag(header.codec).ok_or(DecodeError::UnknownCodec { tag: header.codec })?;
+    let (expected, found) = (version_of(header.codec), header.version);
+    if found != expected {
+        return Err(DecodeError::CodecVersion { codec: entry.codec.id(), expected, found });
+    }
+    Ok(entry)
+}
+
+impl Table {
+    /// Id of the codec that it is for, if its bytes begin as those of a table.
+    pub fn codec(&self) -> Option<&'static str> {
+        let entry = by_tag(*self.as_bytes().first()?)?;
+        entry.tables.is_some().then(|| entry.codec.id())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Values;
+    use crate::options::{self, Values};
 
     #[test]
     fn ids_and_tags_are_unique_and_every_combination_of_options_builds_the_codec_it_names() {
-        assert!(std::ptr::eq(by_tag(dedup::TAG).unwrap(), &DEDUP));
-        assert!(std::ptr::eq(by_tag(delta::TAG).unwrap(), &DELTA));
+        assert!(OUTER.iter().all(|entry| std::ptr::eq(by_tag(entry.tag).unwrap(), entry)));
         assert!(by_tag(AUTO.tag).is_none());
         assert!(CODECS.iter().all(|entry| std::ptr::eq(by_tag(entry.tag).unwrap(), entry)));
         for entry in named() {
             assert!(std::ptr::eq(by_id(entry.codec.id()).unwrap(), entry));
+            let named = entry.options.iter().filter(|option| option.key == options::TABLE.key).count();
+            let is_last = entry.options.last().is_some_and(|option| option.key == options::TABLE.key);
+            assert_eq!((named, is_last), (usize::from(entry.tables.is_some()), entry.tables.is_some()));
             let values = |option: &Choice| match option.values {
                 Values::Names(names) => names.iter().map(|name| Value::Name(name)).collect::<Vec<_>>(),
                 Values::UpTo(most) => [0, 1, most].map(Value::Number).to_vec(),
@@ -167,7 +198,7 @@ mod tests {
                         value
                     })
                     .collect();
-                assert_eq!(entry.build(&chosen).id(), entry.codec.id());
+                assert_eq!(entry.of.build(&chosen).id(), entry.codec.id());
             }
         }
     }

@@ -2,12 +2,13 @@
 //! section of the split layout and in the dynamic one of the compact layout; then the pieces' bodies.
 
 use crate::frame::HEADER_LEN;
-use crate::tables::{Table, Tables};
-use crate::{DType, DecodeError, Layout, Section};
+use crate::options::Value;
+use crate::tables::{Table, TableUsage, Tables};
+use crate::{Codec, DType, DecodeError, EncodeError, Layout, Section};
 
 /// See [`crate::Codec::static_len`]: front matter of `front_len` bytes, and of each piece of at most `piece` values what
 /// `body` says. Saturates.
-pub(crate) fn static_len(
+pub fn static_len(
     layout: Layout,
     count: usize,
     piece: usize,
@@ -24,24 +25,24 @@ pub(crate) fn static_len(
 }
 
 /// See [`crate::Codec::bound`]: front matter, and the values as they are. Saturates.
-pub(crate) fn bound(count: usize, width: usize, front_len: usize) -> usize {
+pub fn bound(count: usize, width: usize, front_len: usize) -> usize {
     count.saturating_mul(width).saturating_add(front_len)
 }
 
 /// Sections of a frame as an encoder writes them.
-pub(crate) struct Writer<'a> {
+pub struct Writer<'a> {
     /// Front matter, zero behind the room for the header.
-    pub(crate) front: &'a mut [u8],
+    pub front: &'a mut [u8],
     /// The pieces' parts of the static section; empty in the compact layout.
-    pub(crate) bodies: &'a mut [u8],
+    pub bodies: &'a mut [u8],
     /// The dynamic section behind front matter.
-    pub(crate) dynamic: &'a mut [u8],
+    pub dynamic: &'a mut [u8],
     /// Bytes of front matter in the dynamic section.
-    pub(crate) front_dynamic_len: usize,
+    pub front_dynamic_len: usize,
 }
 
 impl<'a> Writer<'a> {
-    pub(crate) fn new(
+    pub fn new(
         layout: Layout,
         front_len: usize,
         static_out: &'a mut [u8],
@@ -63,20 +64,20 @@ impl<'a> Writer<'a> {
 }
 
 /// Sections of a frame as a decoder reads them.
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     /// Front matter, header included.
-    pub(crate) front: &'a [u8],
+    pub front: &'a [u8],
     /// The pieces' parts of the static section; empty in the compact layout.
-    pub(crate) bodies: &'a [u8],
+    pub bodies: &'a [u8],
     /// The unread part of the dynamic section.
-    pub(crate) dynamic: &'a [u8],
+    pub dynamic: &'a [u8],
     dynamic_len: usize,
 }
 
 impl<'a> Reader<'a> {
     /// # Errors
     /// If a section is shorter than front matter.
-    pub(crate) fn new(body: &Body<'a>, front_len: usize) -> Result<Self, DecodeError> {
+    pub fn new(body: &Body<'a>, front_len: usize) -> Result<Self, DecodeError> {
         let Body { layout, static_section, dynamic_section, .. } = *body;
         let (whole, section) = match layout {
             Layout::Split => (static_section, Section::Static),
@@ -95,7 +96,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// If something is left of the dynamic section.
-    pub(crate) fn finish(self) -> Result<(), DecodeError> {
+    pub fn finish(self) -> Result<(), DecodeError> {
         if self.dynamic.is_empty() {
             return Ok(());
         }
@@ -106,7 +107,7 @@ impl<'a> Reader<'a> {
 
 /// Writes values as they are: as many as there is room for to `static_body`, the others to the front of `dynamic`. Returns
 /// the length of the latter.
-pub(crate) fn store(values: &[u8], static_body: &mut [u8], dynamic: &mut [u8]) -> usize {
+pub fn store(values: &[u8], static_body: &mut [u8], dynamic: &mut [u8]) -> usize {
     let (first, second) = values.split_at(static_body.len());
     static_body.copy_from_slice(first);
     dynamic[..second.len()].copy_from_slice(second);
@@ -114,7 +115,7 @@ pub(crate) fn store(values: &[u8], static_body: &mut [u8], dynamic: &mut [u8]) -
 }
 
 /// Reads what [`store`] writes and takes it off `dynamic`; `None` if that is too short.
-pub(crate) fn restore(static_body: &[u8], dynamic: &mut &[u8], out: &mut [u8]) -> Option<()> {
+pub fn restore(static_body: &[u8], dynamic: &mut &[u8], out: &mut [u8]) -> Option<()> {
     let (first, second) = out.split_at_mut(static_body.len());
     first.copy_from_slice(static_body);
     second.copy_from_slice(dynamic.split_off(..second.len())?);
@@ -122,46 +123,61 @@ pub(crate) fn restore(static_body: &[u8], dynamic: &mut &[u8], out: &mut [u8]) -
 }
 
 /// A frame whose header has been compared with what is expected, and whose sections have their lengths.
-pub(crate) struct Body<'a> {
-    pub(crate) layout: Layout,
-    pub(crate) dtype: DType,
-    pub(crate) static_section: &'a [u8],
-    pub(crate) dynamic_section: &'a [u8],
+pub struct Body<'a> {
+    pub layout: Layout,
+    pub dtype: DType,
+    pub static_section: &'a [u8],
+    pub dynamic_section: &'a [u8],
     /// The table that the header names.
-    pub(crate) table: Option<&'a Table>,
+    pub table: Option<&'a Table>,
     /// All tables of the reader, for [`Self::decode_inner`].
-    pub(crate) tables: &'a Tables,
+    pub tables: &'a Tables,
     /// Decodes a frame that is inside of this one: a codec knows no other codec.
-    pub(crate) decode_inner: DecodeInner,
+    pub decode_inner: DecodeInner,
 }
 
 /// Decodes a frame in the compact layout, of the values for which there is room, with these tables.
-pub(crate) type DecodeInner = fn(&Tables, DType, &[u8], &mut [u8]) -> Result<(), DecodeError>;
+pub type DecodeInner = fn(&Tables, DType, &[u8], &mut [u8]) -> Result<(), DecodeError>;
 
 /// Places of the signs and mantissas of BF16 values in the split layout of a codec that works piece by piece.
-pub(crate) struct Pieces {
+pub struct Pieces {
     /// Values of each piece but the last, which may have fewer.
-    pub(crate) piece: usize,
+    pub piece: usize,
     /// Bytes of the front matter, by the number of values of the frame.
-    pub(crate) front_len: fn(usize) -> usize,
+    pub front_len: fn(usize) -> usize,
     /// Bytes of the static body of a piece, by its number of values.
-    pub(crate) static_body: fn(usize) -> usize,
+    pub static_body: fn(usize) -> usize,
     /// Offset of the signs and mantissas of a coded piece, which are consecutive bytes, one per value.
-    pub(crate) rest_at: fn(usize) -> usize,
+    pub rest_at: fn(usize) -> usize,
     /// Reads how long each piece's part of the dynamic section is.
-    pub(crate) tails: FindTails,
+    pub tails: FindTails,
 }
 
 /// Function of front matter, dynamic section and number of values.
-pub(crate) type FindTails = fn(&[u8], &[u8], usize) -> Result<Tails, DecodeError>;
+pub type FindTails = fn(&[u8], &[u8], usize) -> Result<Tails, DecodeError>;
 
 /// Parts of the dynamic section that belong to the pieces of a frame.
-pub(crate) struct Tails {
+pub struct Tails {
     /// Bytes before the first.
-    pub(crate) first: usize,
+    pub first: usize,
     /// Bytes of each; `None` of a stored piece, which has what its static body has no room for.
-    pub(crate) lens: Vec<Option<usize>>,
+    pub lens: Vec<Option<usize>>,
 }
+
+/// Functions of a codec for tables that its frames can name instead of carrying them. `&[Value]` are the values of its options.
+pub struct TableFns {
+    /// The table for values like those of some samples in this layout; none if there are no values to code.
+    pub train: Train,
+    /// The codec with this table for all frames. Fails if it is no table of this codec.
+    pub build: Build,
+    /// How well the table of a frame of so many values fits, read from its front matter.
+    pub usage: fn(&Body<'_>, usize) -> Result<TableUsage, DecodeError>,
+}
+
+/// See [`TableFns::train`].
+type Train = fn(&[Value], Layout, DType, &[&[u8]]) -> Result<Option<Table>, EncodeError>;
+/// See [`TableFns::build`].
+type Build = fn(&[Value], &Table) -> Result<Box<dyn Codec>, DecodeError>;
 
 #[cfg(test)]
 mod tests {

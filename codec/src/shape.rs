@@ -59,7 +59,7 @@ impl Layout {
     }
 
     /// Tag in frame headers: the number that the enum says.
-    pub(crate) fn tag(self) -> u8 {
+    pub fn tag(self) -> u8 {
         self as u8
     }
 }
@@ -131,7 +131,7 @@ impl DType {
     }
 
     /// Tag in frame headers: the number that the enum says.
-    pub(crate) fn tag(self) -> u8 {
+    pub fn tag(self) -> u8 {
         self as u8
     }
 }

@@ -79,21 +79,7 @@ pub fn encode_exponents(
     Ok(dynamic_len)
 }
 
-/// [`crate::decode`] of what [`write_sign_mantissa`] and [`encode_exponents`] write, in the split layout.
-///
-/// # Errors
-/// Errors of [`crate::decode`].
-pub fn decode_exponents(
-    dtype: DType,
-    sign_mantissa: &[u8],
-    static_section: &[u8],
-    dynamic_section: &[u8],
-    out: &mut [u8],
-) -> Result<(), DecodeError> {
-    decode_with(Tables::NONE, dtype, [sign_mantissa, static_section, dynamic_section], out)
-}
-
-/// [`decode_exponents`] with tables, of the three parts of a frame.
+/// See [`crate::Decoder::decode_exponents`]: of the three parts of a frame.
 pub(crate) fn decode_with(
     tables: &Tables,
     dtype: DType,
@@ -101,7 +87,7 @@ pub(crate) fn decode_with(
     out: &mut [u8],
 ) -> Result<(), DecodeError> {
     let header = Header::read(static_section, Section::Static)?;
-    let entry = registry::by_tag(header.codec).ok_or(DecodeError::UnknownCodec { tag: header.codec })?;
+    let entry = registry::of_header(&header)?;
     let unsupported = DecodeError::Unsupported { codec: entry.codec.id(), dtype };
     let pieces = pieces(Some(entry), dtype).ok_or(unsupported)?;
     let count = out.len() / dtype.width();

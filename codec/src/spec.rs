@@ -5,9 +5,10 @@ use std::str::FromStr;
 
 use crate::auto::{self, Auto};
 use crate::dedup::{self, LONGEST_ROW};
-use crate::delta::{self, Base, DeltaCoding};
+use crate::delta::{self, DeltaCoding};
+use crate::frame::version_of;
 use crate::options::{self, ROW_KEY, Value, listed};
-use crate::{Codec, DType, Decoder, EncodeError, Layout, Table, TableError, registry, tables};
+use crate::{Base, Codec, DType, Decoder, EncodeError, Layout, SpecError, Table, TableError, registry};
 
 /// A codec and its options, as written in scenarios and on the command line: `raw`, `window7`, `window7:scale=std`,
 /// `tiered:row=4096`, `auto:link=25 GB/s`.
@@ -65,11 +66,11 @@ impl fmt::Display for Prefix {
 impl Spec {
     /// The codec that does what is asked.
     pub fn codec(&self) -> Box<dyn Codec> {
-        let codec = match (&self.table, tables::sharing_of(self.entry())) {
+        let codec = match (&self.table, self.entry().tables.as_ref()) {
             (Some(table), Some(sharing)) => {
                 (sharing.build)(&self.chosen, table).expect("a spec is given no other tables")
             }
-            _ => self.entry().build(&self.chosen),
+            _ => self.entry().of.build(&self.chosen),
         };
         match &self.prefix {
             Some(Prefix::Dedup(prefix)) => prefix.before(codec),
@@ -92,7 +93,7 @@ impl Spec {
             Some(Prefix::Delta(_)) => Some(delta::TAG),
             None => None,
         };
-        tag.map_or(1, registry::version_of).max(registry::highest_version(self.entry(), &self.chosen))
+        tag.map_or(1, version_of).max(registry::highest_version(self.entry(), &self.chosen))
     }
 
     /// The spec for a tensor whose rows (tokens, output channels) have this many values: its last dimension.
@@ -135,7 +136,7 @@ impl Spec {
     /// If the codec takes none, if it is a table of another codec or a damaged one, and if the spec names another one.
     pub fn with_table(mut self, table: &Table) -> Result<Self, TableError> {
         let codec = self.id;
-        let sharing = tables::sharing_of(self.entry()).ok_or(TableError::NoTables { codec })?;
+        let sharing = self.entry().tables.as_ref().ok_or(TableError::NoTables { codec })?;
         if (sharing.build)(&self.chosen, table).is_err() {
             let found = table.codec().filter(|found| *found != codec);
             return Err(TableError::Codec { id: table.id(), codec, found });
@@ -180,7 +181,7 @@ impl Spec {
     /// If the codec takes no tables or does not code the type, and if there is no value to code.
     pub fn train(&self, layout: Layout, dtype: DType, samples: &[&[u8]]) -> Result<Table, TableError> {
         let codec = self.id;
-        let sharing = tables::sharing_of(self.entry()).ok_or(TableError::NoTables { codec })?;
+        let sharing = self.entry().tables.as_ref().ok_or(TableError::NoTables { codec })?;
         for values in samples {
             if !values.len().is_multiple_of(dtype.width()) {
                 return Err(EncodeError::PartialValue { bytes: values.len(), dtype }.into());
@@ -284,82 +285,5 @@ impl fmt::Display for Spec {
             }
         }
         Ok(())
-    }
-}
-
-/// A spec that names no codec.
-#[allow(missing_docs, reason = "fields are named by the messages")]
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SpecError {
-    /// No codec has this id.
-    #[error("unknown codec `{id}`")]
-    UnknownId {
-        id: String,
-        /// All ids, in backticks.
-        valid: String,
-    },
-    /// Nothing that can be in front of a codec has this id.
-    #[error("unknown prefix `{id}`")]
-    UnknownPrefix {
-        id: String,
-        /// All of them, in backticks.
-        valid: String,
-    },
-    /// The codec has no such option.
-    #[error("codec `{codec}` has no option `{key}`")]
-    UnknownOption { codec: &'static str, key: String, valid: String },
-    /// The option cannot have this value.
-    #[error("option `{key}` of codec `{codec}` cannot be `{value}`")]
-    BadValue { codec: &'static str, key: &'static str, value: String, valid: String },
-    /// The option is given twice.
-    #[error("option `{key}` of codec `{codec}` is given twice")]
-    Repeated { codec: &'static str, key: &'static str },
-    /// Two options are given of which one says what the other does.
-    #[error("codec `{codec}` takes either `{key}` or `{other}`")]
-    Alternatives { codec: &'static str, key: &'static str, other: &'static str },
-    /// The length of rows is left open where nothing tells it.
-    #[error("`{spec}` does not say how long a row is")]
-    NoRow { spec: String },
-    /// The values that differences are taken from are left open where nothing tells them.
-    #[error("`{spec}` does not say what values differ from")]
-    NoBase { spec: String },
-    /// The table that the spec names is left open where nothing gives it.
-    #[error("`{spec}` names a table and does not say what is in it")]
-    NoTable { spec: String },
-    /// Differences are coded by other means than this codec's.
-    #[error("differences are not coded by `{codec}`")]
-    DeltaCodec {
-        codec: &'static str,
-        /// Codecs that can be behind `delta+`, in backticks.
-        valid: String,
-    },
-    /// An option without a value.
-    #[error("`{text}` is not an option")]
-    Malformed { text: String },
-}
-
-impl SpecError {
-    /// Advice on what would be right, in one line.
-    pub fn help(&self) -> Option<String> {
-        match self {
-            Self::UnknownId { valid, .. } => Some(format!("the codecs are {valid}")),
-            Self::UnknownPrefix { valid, .. } => Some(format!("in front of a codec there can be {valid}")),
-            Self::UnknownOption { valid, .. } => Some(valid.clone()),
-            Self::BadValue { valid, .. } => Some(format!("its values are {valid}")),
-            Self::Repeated { .. } => None,
-            Self::Alternatives { key, .. } => Some(format!("leave `{key}` out, or the other one")),
-            Self::NoRow { .. } => {
-                Some("write `dedup:row=N+...` with the number of values in a row".to_owned())
-            }
-            Self::NoBase { .. } => {
-                Some("give the base (`Spec::against`); `zipwire inspect --base FILE` does".to_owned())
-            }
-            Self::NoTable { .. } => {
-                Some("give the table (`Spec::with_table`); where there is a file, name the file".to_owned())
-            }
-            Self::DeltaCodec { valid, .. } => Some(format!("behind `delta+` there can be {valid}")),
-            Self::Malformed { .. } => Some("write `name:key=value,key=value`".to_owned()),
-        }
     }
 }

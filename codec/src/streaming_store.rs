@@ -1,6 +1,5 @@
 //! Writing past the caches: memory that is written this way is not read first, and what lies in the caches stays there.
 
-use crate::kernel::codes::CodeTable;
 use crate::kernel::pass::{Join, Passed, Split, SplitMut};
 use crate::kernel::{Kernel, SimdLevel};
 
@@ -9,10 +8,10 @@ use crate::kernel::{Kernel, SimdLevel};
 const LARGE: usize = if cfg!(fuzzing) { 1 << 11 } else { 1 << 21 };
 
 /// Bytes of a strip: a block of the checksum, or the rests and codes of a tile.
-pub(crate) const STRIP_BYTES: usize = 1 << 14;
+pub const STRIP_BYTES: usize = 1 << 14;
 
 /// Permission to write past the caches. When it is dropped, everything so written is visible to other threads.
-pub(crate) struct StreamingStore<'a> {
+pub struct StreamingStore<'a> {
     kernel: &'a Kernel,
     /// Bytes made in the fastest cache, to be copied from there.
     strip: [u8; STRIP_BYTES],
@@ -20,17 +19,17 @@ pub(crate) struct StreamingStore<'a> {
 
 impl<'a> StreamingStore<'a> {
     /// The permission, if this many bytes of values are coded in one go and the kernel has such stores.
-    pub(crate) fn of_large(kernel: &'a Kernel, values_len: usize) -> Option<Self> {
+    pub fn of_large(kernel: &'a Kernel, values_len: usize) -> Option<Self> {
         (can_stream(kernel) && values_len >= LARGE).then(|| Self { kernel, strip: [0; STRIP_BYTES] })
     }
 
     /// Whether there is permission and kernels that are told so write whole cache lines from registers, without a strip.
-    pub(crate) fn is_direct(streaming: &Option<Self>) -> bool {
+    pub fn is_direct(streaming: &Option<Self>) -> bool {
         streaming.as_ref().is_some_and(|streaming| streaming.kernel.level == SimdLevel::Avx512)
     }
 
     /// The front of the strip: room for as many bytes as `to` where there is permission, otherwise `to` itself.
-    pub(crate) fn strip_for<'b>(streaming: &'b mut Option<Self>, to: &'b mut [u8]) -> &'b mut [u8] {
+    pub fn strip_for<'b>(streaming: &'b mut Option<Self>, to: &'b mut [u8]) -> &'b mut [u8] {
         match streaming {
             Some(streaming) => &mut streaming.strip[..to.len()],
             None => to,
@@ -38,14 +37,14 @@ impl<'a> StreamingStore<'a> {
     }
 
     /// Brings what was written to the strip to where it belongs.
-    pub(crate) fn flush(streaming: &Option<Self>, to: &mut [u8]) {
+    pub fn flush(streaming: &Option<Self>, to: &mut [u8]) {
         if let Some(streaming) = streaming {
             streaming.copy(&streaming.strip[..to.len()], to);
         }
     }
 
     /// Calls [`Kernel::split_pass`], which writes past the caches where that is permitted.
-    pub(crate) fn split(
+    pub fn split(
         streaming: &mut Option<Self>,
         kernel: &Kernel,
         values: &[u8],
@@ -74,12 +73,7 @@ impl<'a> StreamingStore<'a> {
     }
 
     /// Calls [`Kernel::join_pass`] for `out`, which is written past the caches where that is permitted.
-    pub(crate) fn join(
-        streaming: &mut Option<Self>,
-        kernel: &Kernel,
-        coded: Join<'_>,
-        out: &mut [u8],
-    ) -> Passed {
+    pub fn join(streaming: &mut Option<Self>, kernel: &Kernel, coded: Join<'_>, out: &mut [u8]) -> Passed {
         if streaming.is_some() && kernel.level == SimdLevel::Avx512 {
             return (kernel.join_pass)(Join { streaming: true, ..coded }, out);
         }
@@ -88,32 +82,16 @@ impl<'a> StreamingStore<'a> {
         joined
     }
 
-    /// Calls [`Kernel::pack_codes`], which writes past the caches where that is permitted.
-    pub(crate) fn pack_codes(
-        streaming: &mut Option<Self>,
-        kernel: &Kernel,
-        exponents: &[u8],
-        table: &CodeTable,
-        codes: &mut [u8],
-        escaped: &mut [u64],
-    ) {
-        if Self::is_direct(streaming) {
-            return (kernel.pack_codes)(exponents, table, codes, escaped, true);
-        }
-        (kernel.pack_codes)(exponents, table, Self::strip_for(streaming, codes), escaped, false);
-        Self::flush(streaming, codes);
-    }
-
     /// Must come before memory is written again that may have been written past the caches: such stores are in no order with
     /// others.
-    pub(crate) fn settle(streaming: &Option<Self>) {
+    pub fn settle(streaming: &Option<Self>) {
         if let Some(streaming) = streaming {
             (streaming.kernel.fence)();
         }
     }
 
     /// Copies to where as many bytes are. Best for hundreds of bytes or more that are in the fastest cache.
-    pub(crate) fn copy(&self, from: &[u8], to: &mut [u8]) {
+    pub fn copy(&self, from: &[u8], to: &mut [u8]) {
         (self.kernel.copy_past)(from, to);
     }
 }
@@ -130,7 +108,7 @@ impl Drop for StreamingStore<'_> {
 }
 
 /// Copies, past the caches where that is permitted.
-pub(crate) fn copy(streaming: Option<&StreamingStore<'_>>, from: &[u8], to: &mut [u8]) {
+pub fn copy(streaming: Option<&StreamingStore<'_>>, from: &[u8], to: &mut [u8]) {
     match streaming {
         Some(streaming) => streaming.copy(from, to),
         None => to.copy_from_slice(from),
@@ -138,7 +116,7 @@ pub(crate) fn copy(streaming: Option<&StreamingStore<'_>>, from: &[u8], to: &mut
 }
 
 /// Calls [`Kernel::copy_sum`], which writes past the caches where that is permitted.
-pub(crate) fn copy_sum(
+pub fn copy_sum(
     streaming: Option<&StreamingStore<'_>>,
     kernel: &Kernel,
     from: &[u8],

@@ -9,7 +9,7 @@
 pub(crate) use crate::blocks::OPTIONS;
 
 use crate::blocks::{self, Coding, How, MAX_ROW};
-use crate::codec::{Checked, Sealed};
+use crate::codec::{Checked, EncodeChecked};
 use crate::options::Value;
 use crate::sections::{Body, Pieces};
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape};
@@ -56,7 +56,7 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
     blocks::decode(CODING, body, out)
 }
 
-impl Sealed for Tiered {
+impl EncodeChecked for Tiered {
     fn encode_checked(&self, frame: Checked<'_>) -> Result<usize, EncodeError> {
         let Checked { shape, values, static_out, dynamic_out } = frame;
         let dynamic_out = &mut dynamic_out[..self.bound(shape) - static_out.len()];

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 use zipwire_codec::{
-    CustomCodec, DType, DecodeError, FrameInfo, FrameShape, Layout, RegisterError, Spec, compress_with,
-    decode_from_slice, decompress, encode_to_vec, register,
+    Codec, CustomCodec, DType, DecodeError, FrameInfo, FrameShape, Layout, RegisterError, Spec, decompress,
+    register,
 };
 
 /// The first half of the bytes in the static section, the others reversed.
@@ -70,14 +70,14 @@ fn frames_of_a_registered_codec_come_back() {
     for layout in [Layout::Split, Layout::Compact] {
         for count in [0, 1, 2, 3, 1000] {
             let values: Vec<u8> = (0..2 * count).map(|index| (index * 37 % 251) as u8).collect();
-            let frame = encode_to_vec(&codec, layout, DType::Bf16, &values).unwrap();
+            let frame = codec.encode_to_vec(layout, DType::Bf16, &values).unwrap();
             let shape = FrameShape { layout, dtype: DType::Bf16, count };
-            assert_eq!(decode_from_slice(shape, &frame).unwrap(), values, "{shape:?}");
+            assert_eq!(decompress(&frame).unwrap(), values, "{shape:?}");
             let info = FrameInfo::peek(&frame).unwrap();
             assert_eq!((info.codec, info.shape, info.frame_len()), ("halves", shape, frame.len()));
         }
     }
-    let error = compress_with(&codec, &[0; 8], DType::F32).unwrap_err();
+    let error = codec.encode_to_vec(Layout::Compact, DType::F32, &[0; 8]).unwrap_err();
     assert!(error.to_string().contains("halves"), "{error}");
 }
 
@@ -85,7 +85,7 @@ fn frames_of_a_registered_codec_come_back() {
 fn every_flip_and_every_cut_of_its_frames_is_an_error() {
     let codec = spec_of("halves-flipped", 131).codec();
     let values: Vec<u8> = (0..40).collect();
-    let frame = encode_to_vec(&codec, Layout::Split, DType::Bf16, &values).unwrap();
+    let frame = codec.encode_to_vec(Layout::Split, DType::Bf16, &values).unwrap();
     for bit in 0..8 * frame.len() {
         let mut damaged = frame.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
@@ -102,7 +102,7 @@ fn rows_can_be_left_out_in_front_of_it() {
     register(Halves { id: "halves-of-rows", tag: 132 }).unwrap();
     let codec = "dedup:row=16+halves-of-rows".parse::<Spec>().unwrap().codec();
     let values: Vec<u8> = (0..100).flat_map(|_| 0..32).collect();
-    let frame = compress_with(&codec, &values, DType::Bf16).unwrap();
+    let frame = codec.encode_to_vec(Layout::Compact, DType::Bf16, &values).unwrap();
     assert!(frame.len() < values.len() / 10, "{} bytes", frame.len());
     assert_eq!(decompress(&frame).unwrap(), values);
 }
@@ -129,7 +129,7 @@ fn a_codec_that_cannot_be_told_from_another_is_refused() {
 #[test]
 fn its_frames_are_refused_where_it_is_not_known() {
     let codec = spec_of("known", 150).codec();
-    let mut frame = compress_with(&codec, &[1, 2, 3, 4], DType::Bf16).unwrap();
+    let mut frame = codec.encode_to_vec(Layout::Compact, DType::Bf16, &[1, 2, 3, 4]).unwrap();
     frame[5] = 151;
     assert_eq!(decompress(&frame), Err(DecodeError::UnknownCodec { tag: 151 }));
     assert_eq!(
@@ -196,7 +196,7 @@ fn a_codec_may_take_more_than_all_others() {
     for spec in ["twice", "dedup:row=16+twice"] {
         let codec = spec.parse::<Spec>().unwrap().codec();
         for layout in [Layout::Split, Layout::Compact] {
-            let frame = encode_to_vec(&codec, layout, DType::Bf16, &values).unwrap();
+            let frame = codec.encode_to_vec(layout, DType::Bf16, &values).unwrap();
             assert_eq!(decompress(&frame).unwrap(), values, "{spec}, {layout}");
         }
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_codec::{DType, Layout, Spec, encode_to_vec};
+use zipwire_codec::{Codec, DType, Layout, Spec};
 use zipwire_fuzz::{SPECS, codec, manifest_body, values};
 use zipwire_traces::TableFile;
 
@@ -27,6 +27,7 @@ const OF_ANY_BYTES: [&str; 11] = [
 ];
 
 fn main() -> std::io::Result<()> {
+    zipwire_paper_codecs::register();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
     let write = |target: &str, name: &str, bytes: &[u8]| -> std::io::Result<()> {
         fs::create_dir_all(folder.join(target))?;
@@ -102,7 +103,7 @@ fn frames() -> Vec<(&'static str, DType, Layout, Vec<u8>)> {
         for dtype in DType::ALL.into_iter().filter(|dtype| codec.supports(*dtype)) {
             for layout in Layout::ALL {
                 let values = short_values(dtype);
-                let frame = encode_to_vec(&*codec, layout, dtype, &values).expect("the type is supported");
+                let frame = codec.encode_to_vec(layout, dtype, &values).expect("the type is supported");
                 frames.push((name, dtype, layout, frame));
             }
         }

@@ -5,10 +5,11 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use zipwire_codec::{Layout, Spec, encode_to_vec};
+use zipwire_codec::{Codec, Layout, Spec};
 use zipwire_traces::{TableFile, parse_table};
 
 fuzz_target!(|bytes: &[u8]| {
+    zipwire_paper_codecs::register();
     if let Ok(text) = std::str::from_utf8(bytes) {
         check_spec(text);
     }
@@ -40,7 +41,7 @@ fn check_table(bytes: &[u8], file: &TableFile) {
     let values = &bytes[..bytes.len() / dtype.width() * dtype.width()];
     for layout in Layout::ALL {
         let codec = spec.codec();
-        let frame = encode_to_vec(&*codec, layout, dtype, values).expect("the type is supported");
+        let frame = codec.encode_to_vec(layout, dtype, values).expect("the type is supported");
         let out = spec.decoder().decompress(&frame);
         assert!(out.is_ok_and(|out| out == values));
     }

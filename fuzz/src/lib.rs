@@ -26,8 +26,9 @@ use std::sync::OnceLock;
 
 use arbitrary::{Result, Unstructured};
 use tempfile::TempDir;
-use zipwire_codec::{Codebook, Codec, DType, Decoder, Layout, Spec};
+use zipwire_codec::{Codec, DType, Decoder, Layout, Spec};
 use zipwire_models::file::Watch;
+use zipwire_paper_codecs::Codebook;
 
 /// Specs of all codecs, with all options that have names.
 pub const SPECS: [&str; 13] = [
@@ -48,6 +49,7 @@ pub const SPECS: [&str; 13] = [
 
 /// Runs a target on the fuzzer's bytes. Too few of them are no input.
 pub fn run(bytes: &[u8], target: impl FnOnce(&mut Unstructured<'_>) -> Result<()>) {
+    zipwire_paper_codecs::register();
     let _ = target(&mut Unstructured::new(bytes));
 }
 

@@ -249,6 +249,7 @@ impl Module {
 
     /// Whether kernels take signs and mantissas out of frames of this type, and put them in: wherever the codec has such.
     pub(crate) fn has_sign_mantissa(self, dtype: DType) -> bool {
+        zipwire_paper_codecs::register();
         let spec: Spec = self.name.parse().expect("modules have names of codecs");
         zipwire_codec::sign_mantissa_len(&*spec.codec(), dtype, self.tile).is_some()
     }

@@ -149,6 +149,7 @@ impl Coder {
     fn functions(&self) -> Result<&Functions, GpuError> {
         let Kernels { module, dtype, apart, .. } = self.kernels();
         apart.as_ref().ok_or_else(|| {
+            zipwire_paper_codecs::register();
             let spec = module.name.parse().expect("modules have names of codecs");
             GpuError::Unsupported { spec: Box::new(spec), dtype: *dtype }
         })

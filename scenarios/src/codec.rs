@@ -1,7 +1,6 @@
 //! `[codec]`: which codec the coded variants use, and what it costs.
 
 use std::ops::RangeInclusive;
-use std::str::FromStr;
 
 use zipwire_cluster::CodecCost;
 use zipwire_codec::{Spec, SpecError};
@@ -80,6 +79,18 @@ pub(crate) fn ratio_schema() -> Schema {
     schema::number(RATIO_LIMITS)
 }
 
+/// Ids of all codecs, also those of papers.
+pub(crate) fn ids() -> impl Iterator<Item = &'static str> {
+    zipwire_paper_codecs::register();
+    Spec::ids()
+}
+
+/// The spec with this text.
+pub(crate) fn parse(text: &str) -> std::result::Result<Spec, SpecError> {
+    zipwire_paper_codecs::register();
+    text.parse()
+}
+
 fn read_spec(field: &Field<'_>) -> Result<Spec> {
     // What chunks are made of is not the same in all workloads, so the spec must say itself what a row is. What they differ from is the
     // payload's to say, and what is in a table, another key's.
@@ -87,10 +98,10 @@ fn read_spec(field: &Field<'_>) -> Result<Spec> {
         Err(SpecError::NoBase { .. } | SpecError::NoTable { .. }) => Ok(spec),
         other => other,
     };
-    Spec::from_str(field.string()?).and_then(complete).map_err(|error| {
+    parse(field.string()?).and_then(complete).map_err(|error| {
         field.error(match error {
             SpecError::UnknownId { id, .. } => {
-                let valid = Spec::ids().map(str::to_owned).collect();
+                let valid = ids().map(str::to_owned).collect();
                 Problem::UnknownName { what: "codec", name: id, valid }
             }
             other => Problem::Codec(other),
@@ -119,12 +130,12 @@ fn presets_with(spec: &Spec) -> Vec<&'static str> {
 
 fn spec_schema() -> Schema {
     // Which options a codec has, and what is in front of it, is the codec's matter.
-    let ids: Vec<_> = Spec::ids().collect();
+    let all: Vec<_> = ids().collect();
     let behind = |prefix: &str| {
         let can_be = |id: &&str| format!("{prefix}+{id}").parse::<Spec>().is_ok();
-        let ids: Vec<_> = Spec::ids().filter(can_be).collect();
+        let ids: Vec<_> = ids().filter(can_be).collect();
         format!("^{prefix}(:[^+]*)?\\+({})(:|$)", ids.join("|"))
     };
-    let with_options = std::iter::once(format!("^({}):", ids.join("|"))).chain(Spec::prefixes().map(behind));
-    one_of([names(ids), pattern(&with_options.collect::<Vec<_>>().join("|"))])
+    let with_options = std::iter::once(format!("^({}):", all.join("|"))).chain(Spec::prefixes().map(behind));
+    one_of([names(all), pattern(&with_options.collect::<Vec<_>>().join("|"))])
 }

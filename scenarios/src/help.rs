@@ -7,6 +7,7 @@ use zipwire_codec::{DType, Spec, SpecError, sign_mantissa_len};
 use zipwire_schedule::{Algorithm, Protocol};
 use zipwire_traces::nearest;
 
+use crate::codec;
 use crate::problem::Problem;
 use crate::quantity::Dimension;
 use crate::words::{counted, list, meant, sentence, shortened_names};
@@ -171,10 +172,10 @@ impl Problem {
         let help = match self {
             Self::NoCodecSpeed { presets, .. } => codec_speed(presets),
             Self::NoRests { .. } => {
-                let codec = |id: &str| id.parse::<Spec>().expect("ids are specs").codec();
+                let codec = |id: &str| codec::parse(id).expect("ids are specs").codec();
                 let has_sign_mantissa =
                     |id: &&str| sign_mantissa_len(codec(id).as_ref(), DType::Bf16, 1).is_some();
-                let codecs = list(Spec::ids().filter(has_sign_mantissa));
+                let codecs = list(codec::ids().filter(has_sign_mantissa));
                 format!("the codecs {codecs} have one of BF16 values; `in-band` takes any codec and type")
             }
             Self::NoAlgorithms { path } => format!("leave `{path}` out"),
@@ -212,7 +213,7 @@ impl Problem {
 /// Remedy for a wrong codec text, with the nearest valid name if one was mistyped.
 pub fn spec_help(error: &SpecError) -> Option<String> {
     let near = match error {
-        SpecError::UnknownId { id, .. } => nearest(id, Spec::ids()),
+        SpecError::UnknownId { id, .. } => nearest(id, codec::ids()),
         SpecError::UnknownPrefix { id, .. } => nearest(id, Spec::prefixes()),
         SpecError::UnknownOption { codec, key, .. } => nearest(key, Spec::options(codec)),
         _ => None,

@@ -393,7 +393,7 @@ mod tests {
 
     #[test]
     fn memory_decides_how_many_work_at_once() {
-        let spec: Spec = "window7".parse().unwrap();
+        let spec: Spec = "tiered".parse().unwrap();
         let room = |bytes, sharers| Room { bytes, sharers };
         assert_eq!(lanes(&[], &spec, room(None, 1)).unwrap(), 1);
         assert_eq!(lanes(&[], &spec, room(Some(0), 1)).unwrap(), 1, "nothing fits into nothing");

@@ -8,6 +8,7 @@ mod bench_held;
 mod bench_sim;
 mod calibrate;
 mod can_fail;
+mod circles;
 mod cli;
 mod common;
 mod diff;

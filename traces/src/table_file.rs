@@ -128,6 +128,7 @@ pub fn read_table(path: &Path) -> Result<TableFile, TableFileError> {
 /// # Errors
 /// If it holds no table.
 pub fn parse_table(content: &[u8], path: &Path) -> Result<TableFile, TableFileError> {
+    zipwire_paper_codecs::register();
     #[derive(Deserialize)]
     struct Versioned {
         version: u32,
@@ -178,6 +179,7 @@ mod tests {
     use super::*;
 
     fn file(codec: &str, dtype: DType) -> TableFile {
+        zipwire_paper_codecs::register();
         let spec: Spec = codec.parse().unwrap();
         let sample: Vec<u8> = (0..40_000u32).map(|i| (((i * i) >> 7) as u8 & 0x3f) | 0x20).collect();
         let table = spec.train(Layout::Compact, dtype, &[&sample]).unwrap();

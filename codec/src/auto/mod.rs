@@ -12,29 +12,30 @@ mod sample;
 use std::sync::Arc;
 
 use crate::blocks::MAX_ROW;
-use crate::codec::{Checked, Sealed};
+use crate::codec::{self, Checked, EncodeChecked};
 use crate::options::{Choice, ROW_KEY, Value, Values};
 use crate::raw::Raw;
 use crate::sections::Body;
-use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, SpecError, frame};
-use measured::{CANDIDATES, Candidate, FOR_SIZE};
+use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, SpecError};
+pub use measured::{Candidate, Known, add};
 
 const ID: &str = "auto";
 
 /// The codec that is best for given values: all types. The frames are those of the chosen codec.
 ///
 /// In the layout [`Layout::Compact`] the choice follows from a sample of the values; for [`Goal::Size`] all of them are coded by every codec, which takes as
-/// long, and `planes`, `grouped` and `blockwise` can be chosen, too. In [`Layout::Split`] lengths must be known
+/// long, and more of them can be chosen. In [`Layout::Split`] lengths must be known
 /// before the values are, so there it follows from type, goal and costs alone, as for typical values: callers that reserve room for
 /// frames needs a codec with the same goal and costs.
 ///
 /// The specs are `auto`, `auto:goal=size`, `auto:goal=speed` and `auto:link=25 GB/s`.
 ///
 /// ```
-/// use zipwire_codec::{Auto, DType, FrameInfo, Goal, compress_with};
+/// use zipwire_codec::{Auto, Codec, DType, FrameInfo, Goal, Layout};
 ///
 /// let values: Vec<u8> = (0..20_000u16).flat_map(|i| (0x3c00 + i % 700).to_le_bytes()).collect();
-/// let chosen = |goal| FrameInfo::peek(&compress_with(&Auto::new(goal), &values, DType::Bf16).unwrap()).unwrap().codec;
+/// let frame = |goal| Auto::new(goal).encode_to_vec(Layout::Compact, DType::Bf16, &values).unwrap();
+/// let chosen = |goal| FrameInfo::peek(&frame(goal)).unwrap().codec;
 /// assert_eq!(chosen(Goal::Size), "planes");
 /// assert_eq!(chosen(Goal::Link { bytes_per_s: 1_000_000_000_000 }), chosen(Goal::Speed));
 /// ```
@@ -48,7 +49,7 @@ pub struct Auto {
 }
 
 impl Auto {
-    /// Minimises this, with rows of unknown length and the speeds in `codec/src/auto/measured.rs`.
+    /// Minimises this, with rows of unknown length and measured speeds.
     pub const fn new(goal: Goal) -> Self {
         Self { goal, row: 0, costs: None }
     }
@@ -75,7 +76,7 @@ impl Auto {
     /// # Errors
     /// If the values are not whole.
     pub fn estimates(&self, dtype: DType, values: &[u8]) -> Result<Vec<Estimate>, EncodeError> {
-        frame::shape_of(self, Layout::Compact, dtype, values)?;
+        codec::shape_of(self, Layout::Compact, dtype, values)?;
         Ok(self.of_values(dtype, values).into_iter().map(|(_, estimate)| estimate).collect())
     }
 
@@ -133,9 +134,9 @@ impl Auto {
     }
 
     /// Codecs that can be chosen for frames of this layout.
-    fn all_in(&self, layout: Layout) -> impl Iterator<Item = &'static Candidate> {
+    fn all_in(&self, layout: Layout) -> impl Iterator<Item = &'static Candidate> + use<> {
         let is_exact = self.goal == Goal::Size && layout == Layout::Compact;
-        CANDIDATES.iter().chain(if is_exact { FOR_SIZE } else { &[] })
+        measured::all().into_iter().filter(move |candidate| is_exact || !candidate.for_size)
     }
 
     /// Codecs that can be chosen for frames of this layout and type.
@@ -181,7 +182,7 @@ pub(crate) fn decode_nothing(_: &Body<'_>, _: &mut [u8]) -> Result<u32, DecodeEr
     Err(DecodeError::UnknownCodec { tag: u8::MAX })
 }
 
-impl Sealed for Auto {
+impl EncodeChecked for Auto {
     fn encode_checked(&self, frame: Checked<'_>) -> Result<usize, EncodeError> {
         let Checked { shape, values, static_out, dynamic_out } = frame;
         let FrameShape { layout, dtype, .. } = shape;
@@ -352,8 +353,8 @@ impl Costs {
     /// Sets the speed of a codec; returns whether `auto` can choose it for this type at all, and the speed is one: positive and finite.
     pub fn set(&mut self, codec: &str, dtype: DType, class: Class, speed: Speed) -> bool {
         let is_speed = |gbps: f64| gbps.is_finite() && gbps > 0.0;
-        let mut all = CANDIDATES.iter().chain(FOR_SIZE);
-        let known = all.find(|known| known.id == codec && known.known(dtype).is_some());
+        let known =
+            measured::all().into_iter().find(|known| known.id == codec && known.known(dtype).is_some());
         let Some(known) = known.filter(|_| is_speed(speed.encode_gbps) && is_speed(speed.decode_gbps)) else {
             return false;
         };

@@ -6,7 +6,7 @@
 
 use super::Class;
 use super::measured::Candidate;
-use crate::{Codec, DType, FrameShape, Layout, Tiered, encode_to_vec};
+use crate::{Codec, DType, FrameShape, Layout, Tiered};
 
 /// Values that are coded by every codec: of so few, that takes no longer than a sample, and headers count.
 const FEW: usize = 4096;
@@ -39,7 +39,7 @@ pub(super) fn sizes(dtype: DType, values: &[u8], row: u32) -> Sizes<'_> {
     let codec = Tiered::new().row(row);
     let shape = FrameShape::new(Layout::Compact, dtype, sample.len() / dtype.width());
     let coded =
-        encode_to_vec(&codec, Layout::Compact, dtype, &sample).map_or(sample.len(), |frame| frame.len());
+        codec.encode_to_vec(Layout::Compact, dtype, &sample).map_or(sample.len(), |frame| frame.len());
     let share = coded.saturating_sub(front_len(&codec, shape)) as f64 / sample.len() as f64;
     Sizes { class: class(dtype, &sample), all: None, share: share.min(1.0) }
 }
@@ -55,7 +55,7 @@ impl Sizes<'_> {
         let shape = FrameShape::new(Layout::Compact, dtype, count);
         let bound = codec.bound(shape);
         if let Some(values) = self.all {
-            return encode_to_vec(codec, Layout::Compact, dtype, values).map_or(bound, |frame| frame.len())
+            return codec.encode_to_vec(Layout::Compact, dtype, values).map_or(bound, |frame| frame.len())
                 as u64;
         }
         let share = candidate.known(dtype).map_or(1.0, |known| along(known.shares, self.share));

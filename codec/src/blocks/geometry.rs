@@ -5,8 +5,8 @@ use super::rest::Shape;
 use super::tiers::TIERS;
 use crate::frame::HEADER_LEN;
 use crate::kernel::BASE_GROUP;
+use crate::kernel::bits::mask_len;
 use crate::kernel::tier::plane_bytes;
-use crate::tile::mask_len;
 use crate::{CHUNK_ALIGN, DType, Layout, sections};
 
 /// Values of a block; the last one may have fewer.

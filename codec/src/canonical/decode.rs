@@ -3,7 +3,7 @@
 use super::{LONGEST, Lengths, words};
 
 /// Streams that symbols are coded as: looks into the table wait for the look before in the same stream only.
-pub(crate) const STREAMS: usize = 4;
+pub const STREAMS: usize = 4;
 /// Bytes in front of them: the lengths of all but the last, three bytes each.
 pub(super) const JUMP_LEN: usize = 3 * (STREAMS - 1);
 /// Symbols that an entry has at most.
@@ -14,7 +14,7 @@ const COUNT_AT: u32 = 48;
 const BITS_AT: u32 = 56;
 
 /// Lookup tables of a canonical code, indexed by the next bits of a stream.
-pub(crate) struct DecodeTable {
+pub struct DecodeTable {
     /// Up to six symbols, the first one lowest, in 48 bits; their number in 8; the bits of their words in 8. All 0 where the first word is longer than the
     /// value.
     entries: Box<[u64; 1 << LONGEST]>,
@@ -26,7 +26,7 @@ pub(crate) struct DecodeTable {
 
 impl DecodeTable {
     /// `None` if the lengths are those of no complete code with words of at most 32 bits.
-    pub(crate) fn new(lengths: &Lengths) -> Option<Self> {
+    pub fn new(lengths: &Lengths) -> Option<Self> {
         let words = words(lengths)?;
         let symbols = (0..=255u8).zip(&words).zip(lengths);
         let short = symbols.map(|((symbol, &word), &length)| (symbol, word as usize, usize::from(length)));
@@ -120,7 +120,7 @@ impl LongWords {
 }
 
 /// A stream that is read, and where its symbols go.
-pub(crate) struct Stream<'a> {
+pub struct Stream<'a> {
     bytes: &'a [u8],
     /// The next byte that is not in `bits` as a whole.
     at: usize,
@@ -133,7 +133,7 @@ pub(crate) struct Stream<'a> {
 
 impl<'a> Stream<'a> {
     /// From a bit of these bytes on. Bits beyond them are a fault that [`Self::finish`] finds.
-    pub(crate) fn new(bytes: &'a [u8], from: usize, out: &'a mut [u8]) -> Self {
+    pub fn new(bytes: &'a [u8], from: usize, out: &'a mut [u8]) -> Self {
         let mut stream = Self { bytes, at: from / 8, bits: 0, have: 0, out, done: 0 };
         stream.refill_bytes();
         let skip = (from % 8) as u32;
@@ -165,7 +165,7 @@ impl<'a> Stream<'a> {
 
     /// The symbols of some looks into the table, if there is room for as many as these can have.
     #[inline(always)]
-    pub(crate) fn looks(&mut self, table: &DecodeTable) -> bool {
+    pub fn looks(&mut self, table: &DecodeTable) -> bool {
         const ROOM: usize = (LOOKS - 1) * MOST + 8;
         if self.out.len() - self.done < ROOM || !self.refill() {
             return false;
@@ -206,7 +206,7 @@ impl<'a> Stream<'a> {
     }
 
     /// The symbols that are left, and the bit behind the last of their words; `None` if there are fewer bits.
-    pub(crate) fn finish(mut self, table: &DecodeTable) -> Option<usize> {
+    pub fn finish(mut self, table: &DecodeTable) -> Option<usize> {
         while self.looks(table) {}
         for at in self.done..self.out.len() {
             self.refill_bytes();
@@ -220,13 +220,13 @@ impl<'a> Stream<'a> {
 }
 
 /// Whether all bits from this one on are the filling of the last byte: fewer than eight zeros.
-pub(crate) fn is_end(bytes: &[u8], bit: usize) -> bool {
+pub fn is_end(bytes: &[u8], bit: usize) -> bool {
     bit.div_ceil(8) == bytes.len()
         && (bit.is_multiple_of(8) || bytes.last().is_some_and(|last| last >> (bit % 8) == 0))
 }
 
 /// Reads what [`super::encode_streams`] wrote, as many symbols as `out` has bytes. `None` if it is nothing that it writes.
-pub(crate) fn decode_streams(table: &DecodeTable, bytes: &[u8], out: &mut [u8]) -> Option<()> {
+pub fn decode_streams(table: &DecodeTable, bytes: &[u8], out: &mut [u8]) -> Option<()> {
     let (jump, bytes) = bytes.split_at_checked(JUMP_LEN)?;
     let stream_len = out.len().div_ceil(STREAMS).max(1);
     let (mut bytes, mut parts) = (bytes, out.chunks_mut(stream_len));

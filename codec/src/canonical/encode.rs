@@ -6,30 +6,30 @@ use crate::kernel::Kernel;
 use crate::kernel::four::{LENGTH_AT as FOUR_LENGTH_AT, ShortWords};
 
 /// The word of each symbol, in the lower bits, and above them its length.
-pub(crate) struct EncodeTable([u64; 256]);
+pub struct EncodeTable([u64; 256]);
 
 const LENGTH_AT: u32 = 32;
 
 impl EncodeTable {
     /// `None` if the lengths are those of no complete code.
-    pub(crate) fn new(lengths: &Lengths) -> Option<Self> {
+    pub fn new(lengths: &Lengths) -> Option<Self> {
         let words = words(lengths)?;
         let entry = |symbol| u64::from(words[symbol]) | u64::from(lengths[symbol]) << LENGTH_AT;
         Some(Self(std::array::from_fn(entry)))
     }
 
     #[inline(always)]
-    pub(crate) fn get(&self, symbol: u8) -> (u64, u32) {
+    pub fn get(&self, symbol: u8) -> (u64, u32) {
         let entry = self.0[usize::from(symbol)];
         (u64::from(entry as u32), (entry >> LENGTH_AT) as u32)
     }
 }
 
 /// Bytes of room that are left over behind streams.
-pub(crate) const SPARE: usize = 8;
+pub const SPARE: usize = 8;
 
 /// The most bytes of streams with this number of bits: those of [`encode_streams`], or up to three more.
-pub(crate) fn streams_len(bits: u64) -> usize {
+pub fn streams_len(bits: u64) -> usize {
     JUMP_LEN + bits.div_ceil(8) as usize + STREAMS - 1
 }
 
@@ -37,12 +37,7 @@ pub(crate) fn streams_len(bits: u64) -> usize {
 /// number of bytes at the front of `out`; `None` if they do not fit with [`SPARE`] bytes to spare.
 ///
 /// Words have at most eleven bits.
-pub(crate) fn encode_streams(
-    kernel: &Kernel,
-    table: &EncodeTable,
-    symbols: &[u8],
-    out: &mut [u8],
-) -> Option<usize> {
+pub fn encode_streams(kernel: &Kernel, table: &EncodeTable, symbols: &[u8], out: &mut [u8]) -> Option<usize> {
     let (jump, streams) = out.split_at_mut_checked(JUMP_LEN)?;
     let short = ShortWords::new(|symbol| table.get(symbol));
     let mut len = 0;
@@ -96,7 +91,7 @@ fn encode(
 }
 
 /// Writer of consecutive words.
-pub(crate) struct Words<'a> {
+pub struct Words<'a> {
     out: &'a mut [u8],
     /// Whole bytes that are written.
     at: usize,
@@ -106,18 +101,18 @@ pub(crate) struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    pub(crate) fn new(out: &'a mut [u8]) -> Self {
+    pub fn new(out: &'a mut [u8]) -> Self {
         Self { out, at: 0, word: 0, bits: 0 }
     }
 
     /// Bits of all words so far.
-    pub(crate) fn bits(&self) -> usize {
+    pub fn bits(&self) -> usize {
         8 * self.at + self.bits as usize
     }
 
     /// Four symbols, whose words have at most 56 bits together. `None` if there is no room for eight bytes.
     #[inline(always)]
-    pub(crate) fn put_four(&mut self, table: &EncodeTable, four: [u8; 4]) -> Option<()> {
+    pub fn put_four(&mut self, table: &EncodeTable, four: [u8; 4]) -> Option<()> {
         // Pairs first: words of one pair do not wait for those of the other.
         let [a, b, c, d] = four.map(|symbol| table.get(symbol));
         let (low, low_bits) = (a.0 | b.0 << a.1, a.1 + b.1);
@@ -127,7 +122,7 @@ impl<'a> Words<'a> {
 
     /// One symbol. `None` if there is no room for eight bytes.
     #[inline(always)]
-    pub(crate) fn put(&mut self, table: &EncodeTable, symbol: u8) -> Option<()> {
+    pub fn put(&mut self, table: &EncodeTable, symbol: u8) -> Option<()> {
         let (word, bits) = table.get(symbol);
         self.push(word, bits)
     }
@@ -145,7 +140,7 @@ impl<'a> Words<'a> {
     }
 
     /// The number of bits; what fills up the last byte is 0.
-    pub(crate) fn finish(self) -> Option<usize> {
+    pub fn finish(self) -> Option<usize> {
         if self.bits > 0 {
             *self.out.get_mut(self.at)? = self.word as u8;
         }

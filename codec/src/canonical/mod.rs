@@ -8,20 +8,20 @@ mod decode;
 mod encode;
 mod listed;
 
-pub(crate) use decode::{DecodeTable, STREAMS, Stream, decode_streams, is_end};
-pub(crate) use encode::{EncodeTable, SPARE, Words, encode_streams, streams_len};
-pub(crate) use listed::{ListedCode, read_listed};
+pub use decode::{DecodeTable, STREAMS, Stream, decode_streams, is_end};
+pub use encode::{EncodeTable, SPARE, Words, encode_streams, streams_len};
+pub use listed::{ListedCode, read_listed};
 
 use crate::kernel::{Kernel, TILE};
 
 /// The longest word of codes that are read by one look into a table, in bits: that of the implementation which ZipNN uses.
-pub(crate) const LONGEST: usize = 11;
+pub const LONGEST: usize = 11;
 
 /// Bits of the word of each symbol; 0 if it has none.
-pub(crate) type Lengths = [u8; 256];
+pub type Lengths = [u8; 256];
 
 /// How often each byte occurs.
-pub(crate) fn histogram(kernel: &Kernel, bytes: &[u8]) -> [u32; 256] {
+pub fn histogram(kernel: &Kernel, bytes: &[u8]) -> [u32; 256] {
     let mut counts = [0; 256];
     for tile in bytes.chunks(TILE) {
         let of_tile = (kernel.byte_counts)(tile);
@@ -34,7 +34,7 @@ pub(crate) fn histogram(kernel: &Kernel, bytes: &[u8]) -> [u32; 256] {
 /// that occurs alone has a word of one bit.
 ///
 /// `2^longest` is at least the number of symbols.
-pub(crate) fn limited(counts: &[u32; 256], longest: usize) -> Lengths {
+pub fn limited(counts: &[u32; 256], longest: usize) -> Lengths {
     let mut lengths = [0; 256];
     let mut symbols: Vec<(u32, u8)> = (0..=255)
         .map(|symbol| (counts[usize::from(symbol)], symbol))
@@ -85,7 +85,7 @@ pub(crate) fn limited(counts: &[u32; 256], longest: usize) -> Lengths {
 }
 
 /// Bits of all symbols in a code.
-pub(crate) fn coded_bits(counts: &[u32; 256], lengths: &Lengths) -> u64 {
+pub fn coded_bits(counts: &[u32; 256], lengths: &Lengths) -> u64 {
     counts.iter().zip(lengths).map(|(&count, &length)| u64::from(count) * u64::from(length)).sum()
 }
 
@@ -117,14 +117,14 @@ fn words(lengths: &Lengths) -> Option<[u32; 256]> {
 }
 
 /// Bytes that lengths take at most.
-pub(crate) const MOST_LISTED: usize = 2 + (256 * 3 / 2usize).div_ceil(2);
+pub const MOST_LISTED: usize = 2 + (256 * 3 / 2usize).div_ceil(2);
 
 /// Writes lengths of at most [`LONGEST`] bits to the front of `out`, which has [`MOST_LISTED`] bytes; returns how many they took.
 ///
 /// They are the first and last symbol that have a word, a byte each; then, for each of the symbols from one to the other, half a byte, the lower half
 /// first: the length of its word, or 0 and a half byte that says how many symbols follow which have none, too. An odd number of half bytes is
 /// filled up with 0. At least one symbol has a word.
-pub(crate) fn write_lengths(lengths: &Lengths, out: &mut [u8]) -> usize {
+pub fn write_lengths(lengths: &Lengths, out: &mut [u8]) -> usize {
     let has_word = |length: &u8| *length > 0;
     let first = lengths.iter().position(has_word).unwrap_or(0);
     let last = lengths.iter().rposition(has_word).unwrap_or(0);
@@ -150,7 +150,7 @@ pub(crate) fn write_lengths(lengths: &Lengths, out: &mut [u8]) -> usize {
 
 /// Reads what [`write_lengths`] wrote and takes it off `bytes`; `None` if it is nothing that it writes. Whether the lengths are those of a
 /// code, it does not ask.
-pub(crate) fn read_lengths(bytes: &mut &[u8]) -> Option<Lengths> {
+pub fn read_lengths(bytes: &mut &[u8]) -> Option<Lengths> {
     let (&[first, last], listed) = bytes.split_first_chunk()?;
     let mut lengths = [0; 256];
     let mut halves = listed.iter().flat_map(|byte| [byte & 15, byte >> 4]);

@@ -203,11 +203,11 @@ impl ContainerIndex {
 ///
 /// ```
 /// use std::io::Read;
-/// use zipwire_codec::{ContainerBuilder, DType, Rans, Raw, Reader, compress_with};
+/// use zipwire_codec::{Codec, ContainerBuilder, DType, Layout, Rans, Raw, Reader};
 ///
 /// let mut builder = ContainerBuilder::new(DType::Bf16, 1000)?;
 /// let mut container = builder.header().to_vec();
-/// for frame in [compress_with(&Rans::new(), &[1; 2000], DType::Bf16)?, compress_with(&Raw, &[2; 500], DType::Bf16)?] {
+/// for frame in [Rans::new().encode_to_vec(Layout::Compact, DType::Bf16, &[1; 2000])?, Raw.encode_to_vec(Layout::Compact, DType::Bf16, &[2; 500])?] {
 ///     builder.push(&frame)?;
 ///     container.extend(frame);
 /// }

@@ -9,7 +9,7 @@ use super::format::{
 };
 use super::index::ContainerIndex;
 use crate::{
-    DType, DecodeError, Decoder, FrameInfo, FrameShape, HEADER_LEN as FRAME_HEADER_LEN, Layout, decode,
+    DType, DecodeError, Decoder, FrameInfo, FrameShape, HEADER_LEN as FRAME_HEADER_LEN, Layout, codec,
 };
 
 /// Gives the bytes of a container, front to end, from a stream that need not seek.
@@ -236,7 +236,7 @@ impl Slot {
         let bytes = FrameInfo::peek(&self.frame)?.shape.values_len();
         if self.values.len() < bytes {
             decoder.check_limit(bytes)?;
-            self.values = decode::zeroed(bytes).ok_or(DecodeError::OutOfMemory { bytes })?;
+            self.values = codec::zeroed(bytes).ok_or(DecodeError::OutOfMemory { bytes })?;
         }
         self.len = decoder.decompress_into(&self.frame, &mut self.values)?;
         Ok(())
@@ -343,7 +343,7 @@ impl<R: Read + Seek> SeekReader<R> {
         let len = range.end.saturating_sub(range.start);
         self.check_end(range.start.saturating_add(len))?;
         let bytes = usize::try_from(len).unwrap_or(usize::MAX);
-        let mut out = decode::zeroed(bytes).ok_or(ContainerError::OutOfMemory { bytes })?;
+        let mut out = codec::zeroed(bytes).ok_or(ContainerError::OutOfMemory { bytes })?;
         self.read_at(range.start, &mut out)?;
         Ok(out)
     }
@@ -408,7 +408,7 @@ impl<R: Read + Seek> SeekReader<R> {
         let bytes = self.index.shape(chunk).map_or(0, FrameShape::values_len);
         if values.len() != bytes {
             self.decoder.check_limit(bytes).map_err(|source| at(chunk, source))?;
-            values = decode::zeroed(bytes).ok_or(ContainerError::OutOfMemory { bytes })?;
+            values = codec::zeroed(bytes).ok_or(ContainerError::OutOfMemory { bytes })?;
         }
         self.decode_whole(chunk, &mut values)?;
         Ok(&self.kept.insert((chunk, values)).1)

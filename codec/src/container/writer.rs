@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::ContainerError;
 use super::format::{Header, Tail};
 use super::index::ContainerBuilder;
-use crate::{Codec, DType, EncodeError, FrameShape, Layout, Tiered, decode};
+use crate::{Codec, DType, EncodeError, FrameShape, Layout, Tiered, codec};
 
 /// Values of a chunk unless the caller says otherwise: 256 KiB of BF16.
 ///
@@ -17,9 +17,9 @@ pub const DEFAULT_CHUNK_VALUES: u32 = 1 << 17;
 ///
 /// ```
 /// use std::io::Write;
-/// use zipwire_codec::{DType, Window7, WriterOptions};
+/// use zipwire_codec::{DType, Rans, WriterOptions};
 ///
-/// let options = WriterOptions::new(DType::F32).codec(Window7::new()).chunk_values(1 << 16);
+/// let options = WriterOptions::new(DType::F32).codec(Rans::new()).chunk_values(1 << 16);
 /// let mut writer = options.open(Vec::new())?;
 /// writer.write_all(&[0; 1000])?;
 /// assert!(writer.finish()?.len() < 200);
@@ -214,7 +214,7 @@ impl<W: Write> Writer<W> {
     fn take(&mut self, bytes: &[u8]) -> Result<usize, ContainerError> {
         let chunk_len = self.builder.header.chunk_len();
         if self.slots.len() == self.filled {
-            let values = decode::zeroed(chunk_len).ok_or(ContainerError::OutOfMemory { bytes: chunk_len })?;
+            let values = codec::zeroed(chunk_len).ok_or(ContainerError::OutOfMemory { bytes: chunk_len })?;
             self.slots.push(Slot { values, len: 0, frame: Vec::new(), result: Ok(0) });
         }
         let slot = &mut self.slots[self.filled];
@@ -272,7 +272,7 @@ impl Slot {
         let FrameShape { dtype, .. } = header.chunk_shape();
         let bytes = codec.bound(FrameShape { count: self.len / dtype.width(), ..header.chunk_shape() });
         if self.frame.len() < bytes {
-            self.frame = decode::zeroed(bytes).ok_or(ContainerError::OutOfMemory { bytes })?;
+            self.frame = codec::zeroed(bytes).ok_or(ContainerError::OutOfMemory { bytes })?;
         }
         Ok(codec.encode(Layout::Compact, dtype, &self.values[..self.len], &mut [], &mut self.frame)?)
     }

@@ -10,12 +10,12 @@ pub use index::{RowIndex, RowIndexError};
 
 use std::fmt;
 
-use crate::codec::{Checked, Sealed};
+use crate::codec::{self, Checked, EncodeChecked};
 use crate::frame::{self, HEADER_LEN, Header};
+use crate::kernel::bits::{marked, mask_len};
 use crate::options::{self, Choice, ROW_KEY, Values};
 use crate::raw::Raw;
 use crate::sections::Body;
-use crate::tile::{marked, mask_len};
 use crate::{
     Codec, DType, DecodeError, EncodeError, FrameShape, Layout, RowFault, Section, SpecError, checksum,
     levels,
@@ -37,12 +37,12 @@ pub(crate) const LONGEST_ROW: u32 = 1 << 16;
 /// is found out when the frame is decoded.
 ///
 /// ```
-/// use zipwire_codec::{DType, Dedup, Raw, compress_with, decompress};
+/// use zipwire_codec::{Codec, DType, Dedup, Layout, Raw, decompress};
 ///
 /// // 64 rows of 256 values, of which every second one repeats the first.
 /// let row = |i: u16| (0..256).flat_map(move |j| (0x3c00 + 7 * j + i).to_le_bytes());
 /// let values: Vec<u8> = (0..64).flat_map(|i| row(if i % 2 == 0 { 0 } else { i })).collect();
-/// let frame = compress_with(&Dedup::new(Box::new(Raw), 256), &values, DType::Bf16)?;
+/// let frame = Dedup::new(Box::new(Raw), 256).encode_to_vec(Layout::Compact, DType::Bf16, &values)?;
 /// assert!(frame.len() < values.len() * 53 / 100);
 /// assert_eq!(decompress(&frame)?, values);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -79,7 +79,7 @@ impl Dedup {
         index: &RowIndex,
         dynamic_out: &mut [u8],
     ) -> Result<usize, EncodeError> {
-        let shape = frame::check_buffers(self, Layout::Compact, dtype, values, &[], dynamic_out)?;
+        let shape = codec::check_buffers(self, Layout::Compact, dtype, values, &[], dynamic_out)?;
         let count = shape.count;
         let rows = self.rows(count);
         if index.rows() != rows {
@@ -113,7 +113,7 @@ impl Dedup {
     }
 }
 
-impl Sealed for Dedup {
+impl EncodeChecked for Dedup {
     fn encode_checked(&self, frame: Checked<'_>) -> Result<usize, EncodeError> {
         let Checked { shape, values, static_out, dynamic_out } = frame;
         let FrameShape { layout, dtype, .. } = shape;
@@ -344,7 +344,7 @@ mod tests {
 
     fn sources(front: &[u8], count: usize) -> Result<Vec<usize>, DecodeError> {
         let (front, behind) = Front::read(front, count)?;
-        assert_eq!(behind, []);
+        assert!(behind.is_empty());
         let mut sources: Vec<usize> =
             front.sources().collect::<Result<_, _>>().map_err(|fault| DecodeError::Rows { fault })?;
         sources.reverse();

@@ -3,7 +3,7 @@
 
 use super::WORD_VALUES;
 
-pub(crate) fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) {
+pub fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) {
     for (bytes, out) in bytes.chunks(WORD_VALUES).zip(out.chunks_mut(8 * planes)) {
         out.fill(0);
         for (i, bytes) in bytes.chunks(8).enumerate() {
@@ -15,7 +15,7 @@ pub(crate) fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) {
     }
 }
 
-pub(crate) fn unpack_bits(bits: &[u8], planes: usize, out: &mut [u8]) {
+pub fn unpack_bits(bits: &[u8], planes: usize, out: &mut [u8]) {
     for (out, bits) in out.chunks_mut(WORD_VALUES).zip(bits.chunks(8 * planes)) {
         for (i, out) in out.chunks_mut(8).enumerate() {
             let bytes = (0..planes).fold(0, |bytes, plane| bytes | spread(bits[8 * plane + i]) << plane);
@@ -32,13 +32,13 @@ const TOGETHER: u64 = 0x0102_0408_1020_4080;
 
 /// Bit `position` of each of eight bytes, that of the first byte lowest.
 #[inline(always)]
-pub(crate) fn together(bytes: u64, position: u32) -> u8 {
+pub fn together(bytes: u64, position: u32) -> u8 {
     ((bytes >> position & LOW_BITS).wrapping_mul(TOGETHER) >> 56) as u8
 }
 
 /// Eight bytes with one bit each as bit 0, the lowest one in the first.
 #[inline(always)]
-pub(crate) fn spread(bits: u8) -> u64 {
+pub fn spread(bits: u8) -> u64 {
     let spread = u64::from(bits).wrapping_mul(LOW_BITS) & DIAGONAL;
     // Each byte is a bit of its own or 0; the sum has the highest bit in the former case.
     (spread + 0x7f * LOW_BITS) >> 7 & LOW_BITS
@@ -46,18 +46,18 @@ pub(crate) fn spread(bits: u8) -> u64 {
 
 /// The bytes, at most eight, as a word; absent ones are 0.
 #[inline(always)]
-pub(crate) fn word(bytes: &[u8]) -> u64 {
+pub fn word(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
         Some(bytes) => u64::from_le_bytes(*bytes),
         None => bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
     }
 }
 
-pub(crate) fn zeros<const WIDTH: usize>(values: &[u8]) -> usize {
+pub fn zeros<const WIDTH: usize>(values: &[u8]) -> usize {
     values.as_chunks::<WIDTH>().0.iter().map(|value| usize::from(*value == [0; WIDTH])).sum()
 }
 
-pub(crate) fn drop_zeros<const WIDTH: usize>(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize {
+pub fn drop_zeros<const WIDTH: usize>(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize {
     let kept = kept.as_chunks_mut::<WIDTH>().0;
     let mut count = 0;
     for (values, mask) in values.chunks(8 * WIDTH).zip(mask) {
@@ -74,7 +74,7 @@ pub(crate) fn drop_zeros<const WIDTH: usize>(values: &[u8], mask: &mut [u8], kep
     count
 }
 
-pub(crate) fn restore_zeros<const WIDTH: usize>(mask: &[u8], kept: &[u8], out: &mut [u8]) {
+pub fn restore_zeros<const WIDTH: usize>(mask: &[u8], kept: &[u8], out: &mut [u8]) {
     out.fill(0);
     let mut kept = kept.as_chunks::<WIDTH>().0.iter();
     for (bits, out) in mask.iter().zip(out.chunks_mut(8 * WIDTH)) {
@@ -91,13 +91,13 @@ pub(crate) fn restore_zeros<const WIDTH: usize>(mask: &[u8], kept: &[u8], out: &
 
 /// The bits of a value of at most four bytes.
 #[inline(always)]
-pub(crate) fn array<const WIDTH: usize>(bytes: &[u8; WIDTH]) -> u32 {
+pub fn array<const WIDTH: usize>(bytes: &[u8; WIDTH]) -> u32 {
     let mut all = [0; 4];
     all[..WIDTH].copy_from_slice(bytes);
     u32::from_le_bytes(all)
 }
 
-pub(crate) fn changes(width: usize, values: &[u8], base: &[u8], mask: &mut [u8]) -> usize {
+pub fn changes(width: usize, values: &[u8], base: &[u8], mask: &mut [u8]) -> usize {
     match width {
         1 => changes_of::<1>(values, base, mask),
         2 => changes_of::<2>(values, base, mask),
@@ -119,7 +119,7 @@ fn changes_of<const WIDTH: usize>(values: &[u8], base: &[u8], mask: &mut [u8]) -
     count
 }
 
-pub(crate) fn gather(width: usize, mask: &[u8], from: &[u8], to: &mut [u8]) {
+pub fn gather(width: usize, mask: &[u8], from: &[u8], to: &mut [u8]) {
     let mut end = 0;
     for (from, mask) in from.chunks(8 * width).zip(mask) {
         let mut left = *mask;
@@ -132,7 +132,7 @@ pub(crate) fn gather(width: usize, mask: &[u8], from: &[u8], to: &mut [u8]) {
     }
 }
 
-pub(crate) fn scatter(width: usize, mask: &[u8], mut from: &[u8], to: &mut [u8]) {
+pub fn scatter(width: usize, mask: &[u8], mut from: &[u8], to: &mut [u8]) {
     for (to, mask) in to.chunks_mut(8 * width).zip(mask) {
         let mut left = *mask;
         while left != 0 {
@@ -142,6 +142,20 @@ pub(crate) fn scatter(width: usize, mask: &[u8], mut from: &[u8], to: &mut [u8])
             left &= left - 1;
         }
     }
+}
+
+/// Bytes of a mask of `count` values, without padding.
+pub fn mask_len(count: usize) -> usize {
+    count.div_ceil(8)
+}
+
+/// How many of `count` values a mask marks; `None` if it marks something beyond.
+pub fn marked(mask: &[u8], count: usize) -> Option<usize> {
+    let beyond = match mask.last() {
+        Some(bits) if !count.is_multiple_of(8) => bits >> (count % 8),
+        _ => 0,
+    };
+    (beyond == 0).then(|| mask.iter().map(|bits| bits.count_ones() as usize).sum())
 }
 
 #[cfg(test)]
@@ -164,7 +178,7 @@ mod tests {
                 assert_eq!((0..planes).map(|plane| bit(plane) << plane).sum::<u8>(), *byte);
             }
             let ones: u32 = bits.iter().map(|bits| bits.count_ones()).sum();
-            assert_eq!(ones, bytes.iter().map(|byte| byte.count_ones()).sum());
+            assert_eq!(ones, bytes.iter().map(|byte| byte.count_ones()).sum::<u32>());
             let mut back = vec![0xee; count];
             unpack_bits(&bits, planes, &mut back);
             assert_eq!(back, bytes);

@@ -8,29 +8,29 @@ use super::WORD_VALUES;
 use super::bits::array;
 
 /// The symbol of differences that do not fit into one: they are in a list.
-pub(crate) const LARGE: u8 = u8::MAX;
+pub const LARGE: u8 = u8::MAX;
 /// Bytes of low bits at most.
-pub(crate) const LOW_BYTES: usize = 3;
+pub const LOW_BYTES: usize = 3;
 
 /// How values differ from their base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct How {
+pub struct How {
     /// Bits of the mantissa; those of the exponent are above it.
-    pub(crate) mantissa: u32,
+    pub mantissa: u32,
     /// The highest exponent.
-    pub(crate) last_exponent: u8,
+    pub last_exponent: u8,
     /// The number of low bits is this less the exponent of the base value, if that is lower; 0: no bits are low.
-    pub(crate) reference: u8,
+    pub reference: u8,
     /// Whether differences are the bits that differ, and not those of integers.
-    pub(crate) xor: bool,
+    pub xor: bool,
     /// Number subtracted from a difference: 1 where none is 0.
-    pub(crate) less: u32,
+    pub less: u32,
 }
 
 impl How {
     /// Number of low bits of the difference to this base value of `width` bytes.
     #[inline(always)]
-    pub(crate) fn low_bits(&self, base: u32, width: usize) -> u32 {
+    pub fn low_bits(&self, base: u32, width: usize) -> u32 {
         let exponent = base >> self.mantissa & u32::from(self.last_exponent);
         // A base value of 0 says nothing of what differences there are.
         if exponent == 0 {
@@ -42,7 +42,7 @@ impl How {
 }
 
 /// The largest number of low bits of values of `width` bytes.
-pub(crate) const fn most_low_bits(width: usize) -> u32 {
+pub const fn most_low_bits(width: usize) -> u32 {
     match width {
         1 => 0,
         2 => 8,
@@ -51,20 +51,20 @@ pub(crate) const fn most_low_bits(width: usize) -> u32 {
 }
 
 /// Mask of the bits of values of `width` bytes.
-pub(crate) const fn mask_of(width: usize) -> u32 {
+pub const fn mask_of(width: usize) -> u32 {
     u32::MAX >> (32 - 8 * width)
 }
 
 /// The value of these bits as an integer of as many: in the order of what it stands for, with -0 directly below +0. Also its inverse.
 #[inline(always)]
-pub(crate) fn ordered(bits: u32, width: usize) -> u32 {
+pub fn ordered(bits: u32, width: usize) -> u32 {
     let sign = 8 * width as u32 - 1;
     if bits >> sign & 1 == 0 { bits } else { bits ^ (mask_of(width) >> 1) }
 }
 
 /// Difference of a value from a base value: small if they are close, and 0 if they are equal.
 #[inline(always)]
-pub(crate) fn difference(value: u32, base: u32, width: usize, xor: bool) -> u32 {
+pub fn difference(value: u32, base: u32, width: usize, xor: bool) -> u32 {
     if xor {
         return value ^ base;
     }
@@ -76,7 +76,7 @@ pub(crate) fn difference(value: u32, base: u32, width: usize, xor: bool) -> u32 
 
 /// The inverse of [`difference`].
 #[inline(always)]
-pub(crate) fn apply(difference: u32, base: u32, width: usize, xor: bool) -> u32 {
+pub fn apply(difference: u32, base: u32, width: usize, xor: bool) -> u32 {
     if xor {
         return difference ^ base;
     }
@@ -86,7 +86,7 @@ pub(crate) fn apply(difference: u32, base: u32, width: usize, xor: bool) -> u32 
 }
 
 /// Writer of consecutive bits, the first ones in the lowest bits of words of 64.
-pub(crate) struct BitWriter<'a> {
+pub struct BitWriter<'a> {
     out: &'a mut [u8],
     /// Offset of the word that is not full yet.
     position: usize,
@@ -96,13 +96,13 @@ pub(crate) struct BitWriter<'a> {
 }
 
 impl<'a> BitWriter<'a> {
-    pub(crate) fn new(out: &'a mut [u8]) -> Self {
+    pub fn new(out: &'a mut [u8]) -> Self {
         Self { out, position: 0, word: 0, bits: 0 }
     }
 
     /// Adds the lowest `count` bits of `bits`, at most 64; those above them are 0.
     #[inline(always)]
-    pub(crate) fn push(&mut self, bits: u64, count: u32) {
+    pub fn push(&mut self, bits: u64, count: u32) {
         let word = self.word | bits << self.bits;
         let all = self.bits + count;
         let out = self.out[self.position..].first_chunk_mut().expect("there is room for every bit");
@@ -115,7 +115,7 @@ impl<'a> BitWriter<'a> {
     }
 
     /// Writes what is left, filled up with zeros; returns the bytes of all words.
-    pub(crate) fn finish(self) -> usize {
+    pub fn finish(self) -> usize {
         if self.bits == 0 {
             return self.position;
         }
@@ -127,19 +127,19 @@ impl<'a> BitWriter<'a> {
 
 /// The bits that [`BitWriter`] has written.
 #[derive(Clone, Copy)]
-pub(crate) struct BitReader<'a> {
+pub struct BitReader<'a> {
     words: &'a [[u8; 8]],
     position: usize,
 }
 
 impl<'a> BitReader<'a> {
-    pub(crate) fn new(words: &'a [[u8; 8]]) -> Self {
+    pub fn new(words: &'a [[u8; 8]]) -> Self {
         Self { words, position: 0 }
     }
 
     /// The next `count` bits, at most 64, and others above them; behind the last word there are zeros.
     #[inline(always)]
-    pub(crate) fn take(&mut self, count: u32) -> u64 {
+    pub fn take(&mut self, count: u32) -> u64 {
         let (word, bit) = (self.position / 64, self.position % 64);
         self.position += count as usize;
         let at = |word: usize| self.words.get(word).map_or(0, |word| u64::from_le_bytes(*word));
@@ -147,7 +147,7 @@ impl<'a> BitReader<'a> {
     }
 
     /// Whether nothing is left, nothing was missing, and what fills up the last word is zero.
-    pub(crate) fn is_at_end(mut self) -> bool {
+    pub fn is_at_end(mut self) -> bool {
         let all = 64 * self.words.len();
         let left = all.wrapping_sub(self.position);
         self.position <= all && left < 64 && (left == 0 || self.take(left as u32) & ((1 << left) - 1) == 0)
@@ -155,44 +155,37 @@ impl<'a> BitReader<'a> {
 }
 
 /// Buffers for differences, as many as there is room for symbols.
-pub(crate) struct SplitMut<'a> {
-    pub(crate) symbols: &'a mut [u8],
+pub struct SplitMut<'a> {
+    pub symbols: &'a mut [u8],
     /// Room for [`LOW_BYTES`] for each value.
-    pub(crate) bytes: &'a mut [u8],
+    pub bytes: &'a mut [u8],
     /// How many of these are written.
-    pub(crate) bytes_len: usize,
-    pub(crate) bits: BitWriter<'a>,
+    pub bytes_len: usize,
+    pub bits: BitWriter<'a>,
     /// Differences that are large, without their low bits. Room for all values, and a vector behind them.
-    pub(crate) large: &'a mut [u8],
+    pub large: &'a mut [u8],
     /// How many of these bytes are written.
-    pub(crate) large_len: usize,
+    pub large_len: usize,
 }
 
 /// Parts that differences are read from.
-pub(crate) struct JoinFrom<'a> {
-    pub(crate) symbols: &'a [u8],
+pub struct JoinFrom<'a> {
+    pub symbols: &'a [u8],
     /// Whole bytes that have not been read. If there are too few, zeros are read.
-    pub(crate) bytes: &'a [u8],
-    pub(crate) bits: BitReader<'a>,
+    pub bytes: &'a [u8],
+    pub bits: BitReader<'a>,
     /// Large differences that have not been read.
-    pub(crate) large: &'a [u8],
+    pub large: &'a [u8],
     /// Whether something was missing, or a large difference had more bits than a value.
-    pub(crate) failed: bool,
+    pub failed: bool,
 }
 
-pub(crate) fn delta_split(width: usize, values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) {
+pub fn delta_split(width: usize, values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) {
     split_from(0, width, values, base, how, out);
 }
 
 /// The differences from value `first` on, a multiple of [`WORD_VALUES`].
-pub(crate) fn split_from(
-    first: usize,
-    width: usize,
-    values: &[u8],
-    base: &[u8],
-    how: How,
-    out: &mut SplitMut<'_>,
-) {
+pub fn split_from(first: usize, width: usize, values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) {
     match width {
         1 => split_width::<1>(first, values, base, how, out),
         2 => split_width::<2>(first, values, base, how, out),
@@ -244,19 +237,12 @@ fn range(counts: &[u32]) -> (u32, u32) {
     (counts.iter().min().map_or(0, |least| least / 8), counts.iter().max().copied().unwrap_or(0))
 }
 
-pub(crate) fn delta_join(width: usize, base: &[u8], how: How, from: &mut JoinFrom<'_>, out: &mut [u8]) {
+pub fn delta_join(width: usize, base: &[u8], how: How, from: &mut JoinFrom<'_>, out: &mut [u8]) {
     join_from(0, width, base, how, from, out);
 }
 
 /// The values from the one with number `first` on, a multiple of [`WORD_VALUES`].
-pub(crate) fn join_from(
-    first: usize,
-    width: usize,
-    base: &[u8],
-    how: How,
-    from: &mut JoinFrom<'_>,
-    out: &mut [u8],
-) {
+pub fn join_from(first: usize, width: usize, base: &[u8], how: How, from: &mut JoinFrom<'_>, out: &mut [u8]) {
     match width {
         1 => join_width::<1>(first, base, how, from, out),
         2 => join_width::<2>(first, base, how, from, out),

@@ -6,7 +6,7 @@
 
 use super::{BASE_GROUP, GroupSums};
 
-pub(crate) fn group_sums(values: &[u8], sums: &mut [GroupSums]) {
+pub fn group_sums(values: &[u8], sums: &mut [GroupSums]) {
     for (values, sums) in values.chunks(2 * BASE_GROUP).zip(sums) {
         *sums = GroupSums::default();
         for value in values.as_chunks::<2>().0 {
@@ -17,7 +17,7 @@ pub(crate) fn group_sums(values: &[u8], sums: &mut [GroupSums]) {
     }
 }
 
-pub(crate) fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u8]) {
+pub fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u8]) {
     for ((value, rest), residual) in values.as_chunks::<2>().0.iter().zip(rest).zip(residuals) {
         let value = u16::from_le_bytes(*value);
         *rest = (value >> 8 & 0x80 | value & 0x7f) as u8;
@@ -25,7 +25,7 @@ pub(crate) fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u
     }
 }
 
-pub(crate) fn join(rest: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) {
+pub fn join(rest: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) {
     for ((value, rest), residual) in values.as_chunks_mut::<2>().0.iter_mut().zip(rest).zip(residuals) {
         let (rest, exponent) = (u16::from(*rest), u16::from(residual.wrapping_add(base)));
         *value = ((rest & 0x80) << 8 | exponent << 7 | rest & 0x7f).to_le_bytes();
@@ -33,11 +33,11 @@ pub(crate) fn join(rest: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) {
 }
 
 /// Bits of the mantissa in the byte of the exponent, which are its lowest; the highest one is the sign.
-pub(crate) type MantissaBits = u32;
+pub type MantissaBits = u32;
 /// Mantissa bits of E5M2, and of the upper byte of F16.
-pub(crate) const E5: MantissaBits = 2;
+pub const E5: MantissaBits = 2;
 /// Mantissa bits of E4M3.
-pub(crate) const E4: MantissaBits = 3;
+pub const E4: MantissaBits = 3;
 
 #[inline(always)]
 fn exponent<const BITS: MantissaBits>(byte: u8) -> u8 {
@@ -58,7 +58,7 @@ fn byte<const BITS: MantissaBits>(exponent: u8, rest: u8) -> (u8, u8) {
 }
 
 #[inline(always)]
-pub(crate) fn group_sums_8(values: &[u8], bits: MantissaBits, sums: &mut [GroupSums]) {
+pub fn group_sums_8(values: &[u8], bits: MantissaBits, sums: &mut [GroupSums]) {
     match bits {
         E5 => sums_of::<E5, 1>(values, sums),
         _ => sums_of::<E4, 1>(values, sums),
@@ -66,7 +66,7 @@ pub(crate) fn group_sums_8(values: &[u8], bits: MantissaBits, sums: &mut [GroupS
 }
 
 #[inline(always)]
-pub(crate) fn group_sums_16(values: &[u8], sums: &mut [GroupSums]) {
+pub fn group_sums_16(values: &[u8], sums: &mut [GroupSums]) {
     sums_of::<E5, 2>(values, sums);
 }
 
@@ -82,7 +82,7 @@ fn sums_of<const BITS: MantissaBits, const WIDTH: usize>(values: &[u8], sums: &m
 }
 
 #[inline(always)]
-pub(crate) fn split_8(values: &[u8], bits: MantissaBits, base: u8, upper: &mut [u8], residuals: &mut [u8]) {
+pub fn split_8(values: &[u8], bits: MantissaBits, base: u8, upper: &mut [u8], residuals: &mut [u8]) {
     match bits {
         E5 => split_bytes::<E5>(values, base, upper, residuals),
         _ => split_bytes::<E4>(values, base, upper, residuals),
@@ -98,13 +98,7 @@ fn split_bytes<const BITS: MantissaBits>(values: &[u8], base: u8, upper: &mut [u
 }
 
 #[inline(always)]
-pub(crate) fn join_8(
-    upper: &[u8],
-    residuals: &[u8],
-    bits: MantissaBits,
-    base: u8,
-    values: &mut [u8],
-) -> bool {
+pub fn join_8(upper: &[u8], residuals: &[u8], bits: MantissaBits, base: u8, values: &mut [u8]) -> bool {
     match bits {
         E5 => join_bytes::<E5>(upper, residuals, base, values),
         _ => join_bytes::<E4>(upper, residuals, base, values),
@@ -123,7 +117,7 @@ fn join_bytes<const BITS: MantissaBits>(upper: &[u8], residuals: &[u8], base: u8
 }
 
 #[inline(always)]
-pub(crate) fn split_16(values: &[u8], base: u8, low: &mut [u8], upper: &mut [u8], residuals: &mut [u8]) {
+pub fn split_16(values: &[u8], base: u8, low: &mut [u8], upper: &mut [u8], residuals: &mut [u8]) {
     let out = low.iter_mut().zip(upper).zip(residuals);
     for (value, ((low, upper), residual)) in values.as_chunks::<2>().0.iter().zip(out) {
         *low = value[0];
@@ -133,7 +127,7 @@ pub(crate) fn split_16(values: &[u8], base: u8, low: &mut [u8], upper: &mut [u8]
 }
 
 #[inline(always)]
-pub(crate) fn join_16(low: &[u8], upper: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) -> bool {
+pub fn join_16(low: &[u8], upper: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) -> bool {
     let mut beyond = 0;
     let from = low.iter().zip(upper).zip(residuals);
     for (value, ((low, upper), residual)) in values.as_chunks_mut::<2>().0.iter_mut().zip(from) {
@@ -145,21 +139,21 @@ pub(crate) fn join_16(low: &[u8], upper: &[u8], residuals: &[u8], base: u8, valu
 }
 
 /// Byte planes of the rests.
-pub(crate) const PLANES: usize = 3;
+pub const PLANES: usize = 3;
 
 /// Bits that the byte planes of some values have in common. Bits and bytes are those of rests: the mantissa with the sign above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PlaneStats {
+pub struct PlaneStats {
     /// Bits that are set in any value.
-    pub(crate) any: u32,
+    pub any: u32,
     /// Bits that are set in all values that are not +0.
-    pub(crate) all: u32,
+    pub all: u32,
     /// How many bytes of each plane are not 0.
-    pub(crate) nonzero: [u32; PLANES],
+    pub nonzero: [u32; PLANES],
 }
 
 #[inline(always)]
-pub(crate) fn group_sums_32(values: &[u8], sums: &mut [GroupSums]) {
+pub fn group_sums_32(values: &[u8], sums: &mut [GroupSums]) {
     for (values, sums) in values.chunks(4 * BASE_GROUP).zip(sums) {
         *sums = GroupSums::default();
         for value in values.as_chunks().0 {
@@ -171,7 +165,7 @@ pub(crate) fn group_sums_32(values: &[u8], sums: &mut [GroupSums]) {
 }
 
 #[inline(always)]
-pub(crate) fn plane_stats(values: &[u8]) -> PlaneStats {
+pub fn plane_stats(values: &[u8]) -> PlaneStats {
     let (mut any, mut all, mut nonzero) = (0, u32::MAX, [0; PLANES]);
     for value in values.as_chunks().0 {
         let value = u32::from_le_bytes(*value);
@@ -191,7 +185,7 @@ fn rest_of(value: u32) -> u32 {
 }
 
 #[inline(always)]
-pub(crate) fn split_32(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residuals: &mut [u8]) {
+pub fn split_32(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residuals: &mut [u8]) {
     let [first, second, third] = planes;
     let planes = first.iter_mut().zip(second).zip(third);
     for (value, (((first, second), third), residual)) in
@@ -204,7 +198,7 @@ pub(crate) fn split_32(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], res
 }
 
 #[inline(always)]
-pub(crate) fn join_32(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, values: &mut [u8]) {
+pub fn join_32(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, values: &mut [u8]) {
     let [first, second, third] = planes;
     let planes = first.iter().zip(second).zip(third);
     for (value, (((first, second), third), residual)) in
@@ -217,7 +211,7 @@ pub(crate) fn join_32(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, value
 }
 
 #[inline(always)]
-pub(crate) fn add_plane(number: usize, plane: &[u8], values: &mut [u8]) {
+pub fn add_plane(number: usize, plane: &[u8], values: &mut [u8]) {
     for (value, byte) in values.as_chunks_mut().0.iter_mut().zip(plane) {
         let rest = u32::from(*byte) << (8 * number);
         *value = (u32::from_le_bytes(*value) | rest >> 23 << 31 | rest & 0x7f_ffff).to_le_bytes();
@@ -227,21 +221,21 @@ pub(crate) fn add_plane(number: usize, plane: &[u8], values: &mut [u8]) {
 // Bytes and halves by significance: loops that compilers turn into shuffles of whole vectors, where there are such.
 
 #[inline(always)]
-pub(crate) fn split_bytes_2(values: &[u8], low: &mut [u8], high: &mut [u8]) {
+pub fn split_bytes_2(values: &[u8], low: &mut [u8], high: &mut [u8]) {
     for ((value, low), high) in values.as_chunks().0.iter().zip(low).zip(high) {
         [*low, *high] = *value;
     }
 }
 
 #[inline(always)]
-pub(crate) fn join_bytes_2(low: &[u8], high: &[u8], values: &mut [u8]) {
+pub fn join_bytes_2(low: &[u8], high: &[u8], values: &mut [u8]) {
     for ((value, low), high) in values.as_chunks_mut().0.iter_mut().zip(low).zip(high) {
         *value = [*low, *high];
     }
 }
 
 #[inline(always)]
-pub(crate) fn split_bytes_4(values: &[u8], [first, second, third, fourth]: [&mut [u8]; 4]) {
+pub fn split_bytes_4(values: &[u8], [first, second, third, fourth]: [&mut [u8]; 4]) {
     let planes = first.iter_mut().zip(second).zip(third).zip(fourth);
     for (value, (((first, second), third), fourth)) in values.as_chunks().0.iter().zip(planes) {
         [*first, *second, *third, *fourth] = *value;
@@ -249,20 +243,20 @@ pub(crate) fn split_bytes_4(values: &[u8], [first, second, third, fourth]: [&mut
 }
 
 #[inline(always)]
-pub(crate) fn join_bytes_4([first, second, third, fourth]: [&[u8]; 4], values: &mut [u8]) {
+pub fn join_bytes_4([first, second, third, fourth]: [&[u8]; 4], values: &mut [u8]) {
     let planes = first.iter().zip(second).zip(third.iter().zip(fourth));
     for (value, ((first, second), (third, fourth))) in values.as_chunks_mut().0.iter_mut().zip(planes) {
         *value = [*first, *second, *third, *fourth];
     }
 }
 
-pub(crate) fn upper_halves(values: &[u8], upper: &mut [u8]) {
+pub fn upper_halves(values: &[u8], upper: &mut [u8]) {
     for (value, upper) in values.as_chunks::<4>().0.iter().zip(upper.as_chunks_mut::<2>().0) {
         *upper = [value[2], value[3]];
     }
 }
 
-pub(crate) fn lower_halves(values: &[u8], lower: &mut [u8]) -> bool {
+pub fn lower_halves(values: &[u8], lower: &mut [u8]) -> bool {
     let mut any = 0;
     for (value, lower) in values.as_chunks::<4>().0.iter().zip(lower.as_chunks_mut::<2>().0) {
         *lower = [value[0], value[1]];
@@ -271,7 +265,7 @@ pub(crate) fn lower_halves(values: &[u8], lower: &mut [u8]) -> bool {
     any != 0
 }
 
-pub(crate) fn join_halves(upper: &[u8], lower: &[u8], values: &mut [u8]) {
+pub fn join_halves(upper: &[u8], lower: &[u8], values: &mut [u8]) {
     let halves = upper.as_chunks::<2>().0.iter().zip(lower.as_chunks::<2>().0);
     for (value, (upper, lower)) in values.as_chunks_mut::<4>().0.iter_mut().zip(halves) {
         *value = [lower[0], lower[1], upper[0], upper[1]];
@@ -279,12 +273,12 @@ pub(crate) fn join_halves(upper: &[u8], lower: &[u8], values: &mut [u8]) {
 }
 
 /// Bits behind the point of the means that exponents are compared with.
-pub(crate) const MEAN_FRACTION: u32 = 8;
+pub const MEAN_FRACTION: u32 = 8;
 
 // Sums over columns: loops without a branch, which compilers turn into vector code for the level that they are in.
 
 #[inline(always)]
-pub(crate) fn add_row(values: &[u8], mean: i32, exponents: &mut [i32], numbers: &mut [u32]) {
+pub fn add_row(values: &[u8], mean: i32, exponents: &mut [i32], numbers: &mut [u32]) {
     let columns = exponents.iter_mut().zip(numbers);
     for (value, (sum, number)) in values.as_chunks().0.iter().zip(columns) {
         let value = u32::from(u16::from_le_bytes(*value));
@@ -296,7 +290,7 @@ pub(crate) fn add_row(values: &[u8], mean: i32, exponents: &mut [i32], numbers: 
 }
 
 #[inline(always)]
-pub(crate) fn sum_offsets(values: &[u8], offsets: &[u8]) -> i32 {
+pub fn sum_offsets(values: &[u8], offsets: &[u8]) -> i32 {
     let mut sum = 0;
     for (value, offset) in values.as_chunks().0.iter().zip(offsets) {
         let nonzero = i32::from(u16::from_le_bytes(*value) != 0);

@@ -1,19 +1,19 @@
 //! Symbols to words of a prefix code, four at a time, and how often bytes occur.
 
 /// Lowest bit of the length of four words in the output of [`super::Kernel::fours`]; below it are the words, the first one lowest.
-pub(crate) const LENGTH_AT: u32 = 48;
+pub const LENGTH_AT: u32 = 48;
 
 /// The words of a prefix code of at most eleven bits, by symbol.
-pub(crate) struct ShortWords {
+pub struct ShortWords {
     /// The lower eight bits of each word.
-    pub(crate) low: [u8; 256],
+    pub low: [u8; 256],
     /// Its other bits, and above them, from bit 4 on, its length.
-    pub(crate) high: [u8; 256],
+    pub high: [u8; 256],
 }
 
 impl ShortWords {
     /// By word, its first bit lowest, and length of each symbol.
-    pub(crate) fn new(word: impl Fn(u8) -> (u64, u32)) -> Self {
+    pub fn new(word: impl Fn(u8) -> (u64, u32)) -> Self {
         let entry = |symbol: usize| {
             let (word, length) = word(symbol as u8);
             (word as u16 & 0x7ff) | (length as u16) << 12
@@ -31,7 +31,7 @@ impl ShortWords {
 }
 
 #[inline(always)]
-pub(crate) fn fours(words: &ShortWords, symbols: &[[u8; 4]], out: &mut [u64]) {
+pub fn fours(words: &ShortWords, symbols: &[[u8; 4]], out: &mut [u64]) {
     for (four, out) in symbols.iter().zip(out) {
         // Pairs first: the words of one do not wait for those of the other.
         let [a, b, c, d] = four.map(|symbol| words.get(symbol));
@@ -41,7 +41,7 @@ pub(crate) fn fours(words: &ShortWords, symbols: &[[u8; 4]], out: &mut [u64]) {
     }
 }
 
-pub(crate) fn byte_counts(bytes: &[u8]) -> [u32; 256] {
+pub fn byte_counts(bytes: &[u8]) -> [u32; 256] {
     // Several tables: neighbours that are equal would wait for each other.
     let mut tables = [[0u32; 256]; 4];
     let (words, tail) = bytes.as_chunks::<8>();

@@ -5,28 +5,28 @@
 //! escapes, `4 * 15 + m`, and are in a list of their own.
 
 /// Symbols: those of the window, then four escapes.
-pub(crate) const SYMBOLS: usize = 64;
+pub const SYMBOLS: usize = 64;
 /// Bits of mantissas in a symbol.
-pub(crate) const BITS: usize = 2;
+pub const BITS: usize = 2;
 /// The most residuals of a window.
-pub(crate) const LONGEST: u8 = 15;
+pub const LONGEST: u8 = 15;
 /// The first of the escapes.
-pub(crate) const ESCAPE: u8 = LONGEST << BITS;
+pub const ESCAPE: u8 = LONGEST << BITS;
 
 /// Range of the residuals that have symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Window {
+pub struct Window {
     /// The first residual, modulo 256.
-    pub(crate) start: u8,
+    pub start: u8,
     /// How many have symbols; at most [`LONGEST`].
-    pub(crate) len: u8,
+    pub len: u8,
 }
 
 /// Values that are looked at before escapes are: vectors have no branch for each.
 const STRIP_VALUES: usize = 64;
 
 #[inline(always)]
-pub(crate) fn merge(
+pub fn merge(
     residuals: &mut [u8],
     tops: &mut [u8],
     mantissa_bits: u32,
@@ -76,13 +76,7 @@ fn symbol(from_start: u8, mantissa: u8, len: u8) -> u8 {
 }
 
 #[inline(always)]
-pub(crate) fn unmerge(
-    symbols: &mut [u8],
-    tops: &mut [u8],
-    mantissa_bits: u32,
-    start: u8,
-    escapes: &[u8],
-) -> usize {
+pub fn unmerge(symbols: &mut [u8], tops: &mut [u8], mantissa_bits: u32, start: u8, escapes: &[u8]) -> usize {
     match mantissa_bits {
         7 => unmerge_bits::<7>(symbols, tops, start, escapes),
         3 => unmerge_bits::<3>(symbols, tops, start, escapes),

@@ -7,75 +7,75 @@ use super::tier::{self, LIST_PAD, PAIR, Tier, plane_bytes};
 use super::{BASE_GROUP, GroupSums, WORD_VALUES, fields, sums};
 
 /// Bytes of a group's values.
-pub(crate) const GROUP_BYTES: usize = 2 * BASE_GROUP;
+pub const GROUP_BYTES: usize = 2 * BASE_GROUP;
 /// Bytes of a group's planes, where there is a tier.
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for kernels that take a group at a time"))]
-pub(crate) const GROUP_PLANES: usize = BASE_GROUP / WORD_VALUES * PAIR;
+pub const GROUP_PLANES: usize = BASE_GROUP / WORD_VALUES * PAIR;
 
 /// The symbols of a tier that a pass writes.
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for kernels that compare with them"))]
-pub(crate) const FIRST_SYMBOLS: [u8; 4] = [0, 1, 255, 0];
+pub const FIRST_SYMBOLS: [u8; 4] = [0, 1, 255, 0];
 
 /// How values are taken apart.
 #[derive(Clone, Copy)]
-pub(crate) struct Split<'a> {
+pub struct Split<'a> {
     /// The base of all groups; none if each has that of its sums, see [`GroupSums::base`].
-    pub(crate) base: Option<u8>,
+    pub base: Option<u8>,
     /// Rounding of such bases.
-    pub(crate) eighths: u32,
+    pub eighths: u32,
     /// The first tier, with the symbols [`FIRST_SYMBOLS`]. Without a tier there are no planes, and all residuals are passed on.
-    pub(crate) tier: Option<&'a Tier>,
+    pub tier: Option<&'a Tier>,
     /// The index of the first word of the checksum.
-    pub(crate) word: u64,
+    pub word: u64,
     /// Whether the rests are written past the caches, where the kernel can. Only for
     /// [`crate::streaming_store::StreamingStore`].
     #[cfg_attr(
         not(target_arch = "x86_64"),
         allow(dead_code, reason = "for kernels that write past the caches")
     )]
-    pub(crate) streaming: bool,
+    pub streaming: bool,
 }
 
 /// Buffers for the parts of values, with room for exactly all of them.
-pub(crate) struct SplitMut<'a> {
-    pub(crate) rest: &'a mut [u8],
-    pub(crate) planes: &'a mut [u8],
-    pub(crate) sums: &'a mut [GroupSums],
+pub struct SplitMut<'a> {
+    pub rest: &'a mut [u8],
+    pub planes: &'a mut [u8],
+    pub sums: &'a mut [GroupSums],
     /// Residuals without a code follow the `passed` that are the front already; there is room for one per value and
     /// [`LIST_PAD`] bytes behind them.
-    pub(crate) list: &'a mut [u8],
-    pub(crate) passed: usize,
+    pub list: &'a mut [u8],
+    pub passed: usize,
 }
 
 /// Parts that values are put together from. The planes end clear.
 #[derive(Clone, Copy)]
-pub(crate) struct Join<'a> {
+pub struct Join<'a> {
     /// None if no residual has a code.
-    pub(crate) tier: Option<&'a Tier>,
-    pub(crate) word: u64,
+    pub tier: Option<&'a Tier>,
+    pub word: u64,
     /// The base of each group; none for a group of zeros, which has no residuals and no rest.
-    pub(crate) bases: &'a [Option<u8>],
-    pub(crate) planes: &'a [u8],
-    pub(crate) rest: &'a [u8],
+    pub bases: &'a [Option<u8>],
+    pub planes: &'a [u8],
+    pub rest: &'a [u8],
     /// The residuals without a code, and [`LIST_PAD`] bytes behind them. If more are asked for, what comes of it is of no
     /// meaning.
-    pub(crate) passed: &'a [u8],
+    pub passed: &'a [u8],
     /// Whether the values are written past the caches, where the kernel can. Only for
     /// [`crate::streaming_store::StreamingStore`].
     #[cfg_attr(
         not(target_arch = "x86_64"),
         allow(dead_code, reason = "for kernels that write past the caches")
     )]
-    pub(crate) streaming: bool,
+    pub streaming: bool,
 }
 
 /// Result of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Passed<Sum = u64> {
+pub struct Passed<Sum = u64> {
     /// Residuals without a code, including those before.
-    pub(crate) passed: usize,
+    pub passed: usize,
     /// The sum of words for the checksum: not folded if it has 64 bits.
-    pub(crate) sum: Sum,
+    pub sum: Sum,
 }
 
 /// Defines `split_pass` and `join_pass` for a level, a group at a time, with its modules `fields`, `sums` and `tier`, which are in
@@ -139,7 +139,7 @@ passes!(sums by group: false);
 /// Puts values together by a function for one group, with the arguments `(passed, tier, planes, rest, base, values)`;
 /// returns how many residuals were passed on.
 #[inline(always)]
-pub(crate) fn join_groups(
+pub fn join_groups(
     coded: Join<'_>,
     values: &mut [u8],
     join: impl Fn(&[u8], Option<&Tier>, &[u8], &[u8], u8, &mut [u8]) -> usize,
@@ -162,7 +162,7 @@ pub(crate) fn join_groups(
 
 /// The residuals that are left, and the padding: at least the latter, whatever the planes say.
 #[inline(always)]
-pub(crate) fn left(passed: &[u8], used: usize) -> &[u8] {
+pub fn left(passed: &[u8], used: usize) -> &[u8] {
     let end = passed.len().checked_sub(LIST_PAD).expect("padding follows what was passed on");
     &passed[used.min(end)..]
 }

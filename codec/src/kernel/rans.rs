@@ -10,61 +10,56 @@
 use super::joint;
 
 /// Lanes, and values of a step.
-pub(crate) const LANES: usize = 32;
+pub const LANES: usize = 32;
 /// Steps of a row, which are the values that a lane has in it.
-pub(crate) const LANE_VALUES: usize = 4;
+pub const LANE_VALUES: usize = 4;
 /// Values of a row.
-pub(crate) const ROW_VALUES: usize = LANES * LANE_VALUES;
+pub const ROW_VALUES: usize = LANES * LANE_VALUES;
 /// Symbols of a table.
-pub(crate) const SYMBOLS: usize = 32;
+pub const SYMBOLS: usize = 32;
 /// The symbol of residuals that have none of their own.
-pub(crate) const ESCAPE: u8 = 31;
+pub const ESCAPE: u8 = 31;
 /// Bits of a probability.
-pub(crate) const SCALE_BITS: u32 = 12;
+pub const SCALE_BITS: u32 = 12;
 /// Slots of a table: what the frequencies of its symbols add up to.
-pub(crate) const SLOTS: usize = 1 << SCALE_BITS;
+pub const SLOTS: usize = 1 << SCALE_BITS;
 /// The lowest state; words are read and written so that states stay in `LOWEST..LOWEST << WORD_BITS`.
-pub(crate) const LOWEST: u32 = 1 << 15;
+pub const LOWEST: u32 = 1 << 15;
 /// Bits of a word.
-pub(crate) const WORD_BITS: u32 = 16;
+pub const WORD_BITS: u32 = 16;
 /// Bytes of a word.
-pub(crate) const WORD: usize = 2;
+pub const WORD: usize = 2;
 /// Bytes of lists that kernels may write in front of what they return.
-pub(crate) const ROOM_PAD: usize = 64;
+pub const ROOM_PAD: usize = 64;
 
 /// A state for each lane.
-pub(crate) type States = [u32; LANES];
+pub type States = [u32; LANES];
 
 /// Buffers for words and escapes: they are filled from their ends, from the last value to the first.
-pub(crate) struct Room<'a> {
+pub struct Room<'a> {
     /// Room for two bytes per value, and [`ROOM_PAD`] in front.
-    pub(crate) words: &'a mut [u8],
+    pub words: &'a mut [u8],
     /// Room for a byte per value, and [`ROOM_PAD`] in front.
-    pub(crate) escapes: &'a mut [u8],
+    pub escapes: &'a mut [u8],
 }
 
 /// Words and escapes to decode.
 #[derive(Clone, Copy)]
-pub(crate) struct Stream<'a> {
+pub struct Stream<'a> {
     /// If the values ask for more, they read zeros.
-    pub(crate) words: &'a [u8],
+    pub words: &'a [u8],
     /// Missing escapes read as zeros as well.
-    pub(crate) escapes: &'a [u8],
+    pub escapes: &'a [u8],
 }
 
 /// Numbers of words and of escapes: those in the lists, or those that values have asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Used {
-    pub(crate) words: usize,
-    pub(crate) escapes: usize,
+pub struct Used {
+    pub words: usize,
+    pub escapes: usize,
 }
 
-pub(crate) fn encode_rans(
-    residuals: &[u8],
-    table: &EncodeTable,
-    states: &mut States,
-    room: &mut Room<'_>,
-) -> Used {
+pub fn encode_rans(residuals: &[u8], table: &EncodeTable, states: &mut States, room: &mut Room<'_>) -> Used {
     let mut used = Used::default();
     encode_rows(residuals, table, states, room, &mut used);
     used
@@ -72,7 +67,7 @@ pub(crate) fn encode_rans(
 
 /// Codes residuals in front of what is in the lists already. Only the first call can be for a part of a row.
 #[inline(always)]
-pub(crate) fn encode_rows(
+pub fn encode_rows(
     residuals: &[u8],
     table: &EncodeTable,
     states: &mut States,
@@ -104,22 +99,22 @@ pub(crate) fn encode_rows(
 }
 
 /// A block's codes, and what comes of them.
-pub(crate) struct Job<'a> {
-    pub(crate) stream: Stream<'a>,
+pub struct Job<'a> {
+    pub stream: Stream<'a>,
     /// States that the encoder has left; after decoding, those that it began with. Each is at least [`LOWEST`] and has 31 bits.
-    pub(crate) states: States,
-    pub(crate) residuals: &'a mut [u8],
+    pub states: States,
+    pub residuals: &'a mut [u8],
     /// How many words and escapes the residuals have asked for.
-    pub(crate) used: Used,
+    pub used: Used,
 }
 
-pub(crate) fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) {
+pub fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) {
     jobs.iter_mut().for_each(|job| decode_rows(job, 0, table));
 }
 
 /// Decodes the residuals from the one at `from` on, a multiple of [`ROW_VALUES`].
 #[inline(always)]
-pub(crate) fn decode_rows(job: &mut Job<'_>, from: usize, table: &DecodeTable) {
+pub fn decode_rows(job: &mut Job<'_>, from: usize, table: &DecodeTable) {
     let Job { stream, states, residuals, used } = job;
     for row in residuals[from..].chunks_mut(ROW_VALUES) {
         for step in 0..LANE_VALUES {
@@ -166,17 +161,17 @@ fn decode_step<'a>(
 
 /// Symbols and their frequencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Frequencies {
+pub struct Frequencies {
     /// The residual of symbol 0; that of symbol `s` is `s` more, modulo 256.
-    pub(crate) start: u8,
+    pub start: u8,
     /// Frequency of each symbol; [`SLOTS`] in all, and at least 1 of the escape. A residual whose symbol has 0 is an escape.
-    pub(crate) of: [u16; SYMBOLS],
+    pub of: [u16; SYMBOLS],
 }
 
 impl Frequencies {
     /// The symbol that a residual is coded by.
     #[inline(always)]
-    pub(crate) fn symbol(&self, residual: u8) -> u8 {
+    pub fn symbol(&self, residual: u8) -> u8 {
         let symbol = residual.wrapping_sub(self.start).min(ESCAPE);
         if self.of[usize::from(symbol)] == 0 { ESCAPE } else { symbol }
     }
@@ -202,11 +197,11 @@ fn first_slots(of: &[u16]) -> Vec<u16> {
 }
 
 /// Numbers that there are for each symbol.
-pub(crate) type BySymbol = [u32; joint::SYMBOLS];
+pub type BySymbol = [u32; joint::SYMBOLS];
 
 /// Kind of bytes that are coded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Alphabet {
+pub enum Alphabet {
     /// Residuals.
     Residuals(Frequencies),
     /// Symbols of [`joint`], which have escapes of their own.
@@ -215,31 +210,31 @@ pub(crate) enum Alphabet {
 
 /// Table that values are coded with. Entries of symbols without a slot are those of the escape.
 #[derive(Clone, Debug)]
-pub(crate) struct EncodeTable {
-    pub(crate) alphabet: Alphabet,
+pub struct EncodeTable {
+    pub alphabet: Alphabet,
     /// The frequency in the bits from [`LIMIT`] on: a word goes out before the symbol is coded if the state has as much there, or
     /// more. In bits 0 to 12 what is added to the state.
-    pub(crate) limit: BySymbol,
+    pub limit: BySymbol,
     /// Reciprocal of the frequency, which turns a division into a multiplication.
-    pub(crate) reciprocal: BySymbol,
+    pub reciprocal: BySymbol,
     /// `SLOTS - frequency` in bits 0 to 12, and a shift in the bits from [`SHIFT`] on.
-    pub(crate) step: BySymbol,
+    pub step: BySymbol,
 }
 
 /// See [`EncodeTable::limit`].
-pub(crate) const LIMIT: u32 = LOWEST.ilog2() + WORD_BITS - SCALE_BITS;
+pub const LIMIT: u32 = LOWEST.ilog2() + WORD_BITS - SCALE_BITS;
 /// See [`EncodeTable::step`].
-pub(crate) const SHIFT: u32 = 13;
+pub const SHIFT: u32 = 13;
 /// Bits 0 to 12.
-pub(crate) const LOW: u32 = (1 << SHIFT) - 1;
+pub const LOW: u32 = (1 << SHIFT) - 1;
 
 impl EncodeTable {
-    pub(crate) fn new(frequencies: &Frequencies) -> Self {
+    pub fn new(frequencies: &Frequencies) -> Self {
         Self::with(Alphabet::Residuals(*frequencies), &frequencies.of)
     }
 
     /// For symbols of [`joint`] with these frequencies.
-    pub(crate) fn joint(of: &[u16; joint::SYMBOLS]) -> Self {
+    pub fn joint(of: &[u16; joint::SYMBOLS]) -> Self {
         Self::with(Alphabet::Joint, of)
     }
 
@@ -302,43 +297,43 @@ impl EncodeTable {
 
 /// Table that values are decoded with.
 #[derive(Clone, Debug)]
-pub(crate) struct DecodeTable {
+pub struct DecodeTable {
     /// Offset added to symbols; 0 with those of [`joint`].
-    pub(crate) start: u8,
+    pub start: u8,
     /// The symbol in whose place there is the next escape; none of [`joint`], which has escapes of its own.
-    pub(crate) escape: Option<u8>,
+    pub escape: Option<u8>,
     /// For each slot its symbol in bits 0 to 7, the symbol's frequency less 1 in bits 8 to 19, and the slot's number among
     /// those of the symbol in bits 20 to 31.
-    pub(crate) slots: Box<[u32; SLOTS]>,
+    pub slots: Box<[u32; SLOTS]>,
     /// For each rank its first slot in the bits from [`PLACE`] on, less its symbol in the bits from [`SHIFT`] on and its frequency below,
     /// plus all bits below `PLACE`. A slot, moved up to `PLACE` and with all bits set below, is a number for which this is true: less
     /// the place of its rank, it has its number among those of the symbol, the symbol and the frequency; and less a place that
     /// begins behind it, or before its own, it is more than that. Behind the last rank is a copy of it.
-    pub(crate) places: [u32; SYMBOLS + 1],
+    pub places: [u32; SYMBOLS + 1],
     /// The ranks that the slots 0, 32, 64 and so on belong to.
-    pub(crate) buckets: [u8; SLOTS / BUCKET],
+    pub buckets: [u8; SLOTS / BUCKET],
     /// The ranks that the last slots belong to.
-    pub(crate) tail: [u8; TAIL],
+    pub tail: [u8; TAIL],
     /// Whether every slot but those of the tail has the rank of its bucket, or the next one: then places, buckets and tail are enough.
-    pub(crate) narrow: bool,
+    pub narrow: bool,
 }
 
 /// See [`DecodeTable::places`].
-pub(crate) const PLACE: u32 = 32 - SCALE_BITS;
+pub const PLACE: u32 = 32 - SCALE_BITS;
 /// Slots of a bucket.
-pub(crate) const BUCKET: usize = 32;
+pub const BUCKET: usize = 32;
 /// Slots of the tail.
-pub(crate) const TAIL: usize = 128;
+pub const TAIL: usize = 128;
 
 impl DecodeTable {
-    pub(crate) fn new(frequencies: &Frequencies) -> Self {
+    pub fn new(frequencies: &Frequencies) -> Self {
         let mut table = Self::with(frequencies.start, Some(ESCAPE), &frequencies.of);
         table.look_up_by_rank(&frequencies.of);
         table
     }
 
     /// For symbols of [`joint`] with these frequencies.
-    pub(crate) fn joint(of: &[u16; joint::SYMBOLS]) -> Self {
+    pub fn joint(of: &[u16; joint::SYMBOLS]) -> Self {
         Self::with(0, None, of)
     }
 

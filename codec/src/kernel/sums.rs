@@ -2,12 +2,12 @@
 
 use crate::checksum::{self, KEY_STEP, WORD, fold, mix};
 
-pub(crate) fn checksum(bytes: &[u8], index: u64) -> u32 {
+pub fn checksum(bytes: &[u8], index: u64) -> u32 {
     fold(mixed(bytes, index))
 }
 
 /// The sum of words before it is folded.
-pub(crate) fn mixed(bytes: &[u8], index: u64) -> u64 {
+pub fn mixed(bytes: &[u8], index: u64) -> u64 {
     let mut key = checksum::key(index);
     let mut sum = 0u64;
     let (words, tail) = bytes.as_chunks::<WORD>();
@@ -21,7 +21,7 @@ pub(crate) fn mixed(bytes: &[u8], index: u64) -> u64 {
     sum
 }
 
-pub(crate) fn histogram(values: &[u8]) -> [u32; 256] {
+pub fn histogram(values: &[u8]) -> [u32; 256] {
     // Four tables, because equal neighbours would wait for each other's counts in one.
     let mut tables = [[0u32; 256]; 4];
     let (quads, tail) = values.as_chunks::<8>();

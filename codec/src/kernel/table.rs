@@ -1,6 +1,5 @@
 //! The functions that every implementation of the inner loops has, the levels that have one, and the portable table.
 
-use super::codes::{self, CodeTable};
 use super::delta::{self, How, JoinFrom, SplitMut as DeltaMut};
 use super::fields::{self, MantissaBits, PLANES, PlaneStats};
 use super::four::{self, ShortWords};
@@ -8,9 +7,7 @@ use super::joint::{self, Window};
 use super::pass::{self, Join, Passed, Split, SplitMut};
 use super::rans::{self, DecodeTable, EncodeTable, Job, Room, States};
 use super::tier::{self, Tier};
-use super::window::{self, WindowBounds};
-use super::{Coded, CodedMut, GroupSums, Packed, Unpacked, bits, sums};
-use crate::TileFault;
+use super::{GroupSums, bits, sums};
 
 /// An implementation of the inner loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,14 +56,14 @@ macro_rules! kernels {
         /// One implementation of all inner loops.
         ///
         /// `values` are BF16, little-endian; `checksum` takes any bytes, and everything down to `join_halves` at most
-        /// [`TILE`](super::TILE) values.
-        pub(crate) struct Kernel {
-            pub(crate) level: SimdLevel,
-            $($(#[$doc])* pub(crate) $name: fn($($type),*) $(-> $result)?,)*
+        /// [`super::TILE`](super::TILE) values.
+        pub struct Kernel {
+            pub level: SimdLevel,
+            $($(#[$doc])* pub $name: fn($($type),*) $(-> $result)?,)*
         }
 
         /// The reference: plain Rust.
-        pub(crate) static PORTABLE: Kernel = Kernel { level: SimdLevel::Portable, $($name: $portable,)* };
+        pub static PORTABLE: Kernel = Kernel { level: SimdLevel::Portable, $($name: $portable,)* };
 
         #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
         macro_rules! signature {
@@ -85,7 +82,7 @@ kernels! {
     fn checksum(bytes: &[u8], index: u64) -> u32 = sums::checksum;
     /// How often each exponent occurs.
     fn histogram(values: &[u8]) -> [u32; 256] = sums::histogram;
-    /// How often each byte occurs, of at most [`TILE`].
+    /// How often each byte occurs, of at most [`super::TILE`].
     fn byte_counts(bytes: &[u8]) -> [u32; 256] = four::byte_counts;
     /// The words of each four symbols, joined, and their length from bit `four::LENGTH_AT` on.
     fn fours(words: &ShortWords, symbols: &[[u8; 4]], out: &mut [u64]) = four::fours;
@@ -97,14 +94,6 @@ kernels! {
     fn split_bytes_4(values: &[u8], bytes: [&mut [u8]; 4]) = fields::split_bytes_4;
     /// Inverse of `split_bytes_4`.
     fn join_bytes_4(bytes: [&[u8]; 4], values: &mut [u8]) = fields::join_bytes_4;
-    /// Exponents counted around the window that begins at `start`, where that is faster than all of
-    /// them.
-    fn window_bounds(values: &[u8], start: u8) -> Option<WindowBounds> = |_, _| None;
-    /// Codes the values.
-    fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed = window::pack;
-    /// Inverse of `pack`. It fails if the number of escapes is not that of the codes, or if a code beyond
-    /// the last value is not zero.
-    fn unpack(coded: Coded<'_>, values: &mut [u8]) -> Result<Unpacked, TileFault> = window::unpack;
     /// How many are exactly +0.
     fn zeros(values: &[u8]) -> usize = bits::zeros::<2>;
     /// Writes a bit per value, set unless the value is +0, and the values that are not;
@@ -125,7 +114,7 @@ kernels! {
     fn lower_halves(values: &[u8], lower: &mut [u8]) -> bool = fields::lower_halves;
     /// Inverse of both.
     fn join_halves(upper: &[u8], lower: &[u8], values: &mut [u8]) = fields::join_halves;
-    /// Sums over each group of [`BASE_GROUP`] values, of which the last one may be shorter.
+    /// Sums over each group of [`super::BASE_GROUP`] values, of which the last one may be shorter.
     fn group_sums(values: &[u8], sums: &mut [GroupSums]) = fields::group_sums;
     /// Sign and mantissa of each value, and exponent less `base` modulo 256.
     fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u8]) = fields::split;
@@ -241,16 +230,4 @@ kernels! {
     fn copy_past(from: &[u8], to: &mut [u8]) = |from, to| to.copy_from_slice(from);
     /// Waits until everything that was written past the caches is visible to other threads.
     fn fence() = || ();
-    /// Codes of four bits, 0 where the table has none, and a bit for each
-    /// exponent that it has none for. `codes` has a byte for two exponents, `escaped` a word for 64. Past the caches if
-    /// `streaming`, as `copy_past`, where the kernel can.
-    fn pack_codes(
-        exponents: &[u8],
-        table: &CodeTable,
-        codes: &mut [u8],
-        escaped: &mut [u64],
-        streaming: bool
-    ) = codes::pack_codes;
-    /// The exponents that the codes stand for.
-    fn unpack_codes(codes: &[u8], book: &[u8; codes::ENTRIES], exponents: &mut [u8]) = codes::unpack_codes;
 }

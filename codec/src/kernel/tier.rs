@@ -6,26 +6,26 @@
 use super::{WORD_VALUES, fields, pass};
 
 /// Bytes of a pair of words.
-pub(crate) const PAIR: usize = 16;
+pub const PAIR: usize = 16;
 /// The code of a value that is passed on.
-pub(crate) const PASSED: u8 = 3;
+pub const PASSED: u8 = 3;
 /// Offset added to a residual before it is looked up: no residual with a code is below its negative.
-pub(crate) const BIAS: u8 = 9;
+pub const BIAS: u8 = 9;
 /// Bytes behind a list that [`super::Kernel::unpack_tier`] may read, whatever they are.
-pub(crate) const LIST_PAD: usize = 64;
+pub const LIST_PAD: usize = 64;
 
 /// Codes of a tier, and the residuals that they mean.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tier {
+pub struct Tier {
     /// The code of residual `r` is `codes[min(r + BIAS, 15)]`, where the sum is modulo 256.
-    pub(crate) codes: [u8; 16],
+    pub codes: [u8; 16],
     /// The residuals of the codes 0, 1 and 2, modulo 256; then 0.
-    pub(crate) symbols: [u8; 4],
+    pub symbols: [u8; 4],
 }
 
 impl Tier {
     /// A tier with these three residuals, from `-BIAS` to `5`.
-    pub(crate) const fn new(residuals: [i8; 3]) -> Self {
+    pub const fn new(residuals: [i8; 3]) -> Self {
         let mut tier = Self { codes: [PASSED; 16], symbols: [0; 4] };
         let mut code = 0;
         while code < 3 {
@@ -39,17 +39,11 @@ impl Tier {
 }
 
 /// Bytes of the planes of `count` values.
-pub(crate) fn plane_bytes(count: usize) -> usize {
+pub fn plane_bytes(count: usize) -> usize {
     count.div_ceil(WORD_VALUES) * PAIR
 }
 
-pub(crate) fn pack_tier(
-    list: &mut [u8],
-    start: usize,
-    mut passed: usize,
-    tier: &Tier,
-    planes: &mut [u8],
-) -> usize {
+pub fn pack_tier(list: &mut [u8], start: usize, mut passed: usize, tier: &Tier, planes: &mut [u8]) -> usize {
     let count = list.len();
     for (start, pair) in (start..count).step_by(WORD_VALUES).zip(planes.as_chunks_mut::<PAIR>().0) {
         let (mut low, mut high) = (0u64, 0u64);
@@ -67,7 +61,7 @@ pub(crate) fn pack_tier(
     passed
 }
 
-pub(crate) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &[u8]) -> Result<(), usize> {
+pub fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &[u8]) -> Result<(), usize> {
     check_passed(passed, planes)?;
     let count = list.len().checked_sub(LIST_PAD).expect("padding follows the list");
     let source = count.checked_sub(passed).expect("no more is passed on than there is");
@@ -77,7 +71,7 @@ pub(crate) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &
 
 /// Decodes the values from `start` on; those that were passed on are from `source` on.
 #[inline]
-pub(crate) fn unpack_from(list: &mut [u8], start: usize, mut source: usize, tier: &Tier, planes: &[u8]) {
+pub fn unpack_from(list: &mut [u8], start: usize, mut source: usize, tier: &Tier, planes: &[u8]) {
     let count = list.len() - LIST_PAD;
     for (start, pair) in (start..count).step_by(WORD_VALUES).zip(planes.as_chunks::<PAIR>().0) {
         let (low, high) = read_pair(pair);
@@ -92,7 +86,7 @@ pub(crate) fn unpack_from(list: &mut [u8], start: usize, mut source: usize, tier
     }
 }
 
-pub(crate) fn split_tier(
+pub fn split_tier(
     values: &[u8],
     base: u8,
     tier: &Tier,
@@ -109,7 +103,7 @@ pub(crate) fn split_tier(
 /// The last `unpack_tier` and `join` in one. The residuals without a code are the front of `passed`, which has
 /// [`LIST_PAD`] bytes behind them; if there are fewer than the planes ask for, values are of no meaning. The planes end clear.
 /// Returns the number of residuals without a code.
-pub(crate) fn join_tier(
+pub fn join_tier(
     passed: &[u8],
     tier: &Tier,
     planes: &[u8],
@@ -146,7 +140,7 @@ fn code_at(low: u64, high: u64, position: usize) -> u8 {
 /// # Errors
 /// The number that they pass on.
 #[inline(always)]
-pub(crate) fn check_passed(expected: usize, planes: &[u8]) -> Result<(), usize> {
+pub fn check_passed(expected: usize, planes: &[u8]) -> Result<(), usize> {
     let passed = |pair: &[u8; PAIR]| {
         let (low, high) = read_pair(pair);
         (low & high).count_ones() as usize
@@ -156,7 +150,7 @@ pub(crate) fn check_passed(expected: usize, planes: &[u8]) -> Result<(), usize> 
 }
 
 /// Whether all codes beyond the last of `count` values are 0.
-pub(crate) fn ends_clear(count: usize, planes: &[u8]) -> bool {
+pub fn ends_clear(count: usize, planes: &[u8]) -> bool {
     match (count % WORD_VALUES, planes.as_chunks::<PAIR>().0.last()) {
         (1.., Some(pair)) => {
             let (low, high) = read_pair(pair);
@@ -167,13 +161,13 @@ pub(crate) fn ends_clear(count: usize, planes: &[u8]) -> bool {
 }
 
 #[inline(always)]
-pub(crate) fn write_pair(pair: &mut [u8; PAIR], low: u64, high: u64) {
+pub fn write_pair(pair: &mut [u8; PAIR], low: u64, high: u64) {
     let [first, second] = pair.as_chunks_mut().0 else { unreachable!("16 bytes are twice 8") };
     (*first, *second) = (low.to_le_bytes(), high.to_le_bytes());
 }
 
 #[inline(always)]
-pub(crate) fn read_pair(pair: &[u8; PAIR]) -> (u64, u64) {
+pub fn read_pair(pair: &[u8; PAIR]) -> (u64, u64) {
     let [first, second] = pair.as_chunks().0 else { unreachable!("16 bytes are twice 8") };
     (u64::from_le_bytes(*first), u64::from_le_bytes(*second))
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::order::{Joiner, Order, WIDEST};
 use super::plane::{self, ENTRY, Plan};
 use crate::canonical::SPARE;
-use crate::error::GroupFault;
+use crate::error::PlaneFault;
 use crate::kernel::Kernel;
 
 /// A value that is less than this share of all is not left out.
@@ -110,7 +110,7 @@ impl BlockReader {
         kernel: &Kernel,
         source: &mut &[u8],
         out: &mut [u8],
-    ) -> Result<(), (usize, GroupFault)> {
+    ) -> Result<(), (usize, PlaneFault)> {
         let width = self.order.width;
         let count = out.len() / width;
         let of_block = |fault| (0, fault);
@@ -120,9 +120,9 @@ impl BlockReader {
         let without = plane::is_without(source);
         if without {
             if width == 1 {
-                return Err(of_block(GroupFault::Method(plane::WITHOUT as u8)));
+                return Err(of_block(PlaneFault::Method(plane::WITHOUT as u8)));
             }
-            let front = source.split_off(..ENTRY + width).ok_or(of_block(GroupFault::Overrun))?;
+            let front = source.split_off(..ENTRY + width).ok_or(of_block(PlaneFault::Overrun))?;
             value_room[..width].copy_from_slice(&front[ENTRY..]);
             (mask, others) = plane::read_mask(kernel, source, count, 1).map_err(of_block)?;
         }
@@ -137,7 +137,7 @@ impl BlockReader {
         let of_value =
             |at: usize| planes[..width].iter().zip(value_room).all(|(plane, byte)| plane[at] == byte);
         if without && (0..others).any(of_value) {
-            return Err(of_block(GroupFault::Mask));
+            return Err(of_block(PlaneFault::Mask));
         }
         if without {
             let filled = self.filled[..out.len()].chunks_mut(count);

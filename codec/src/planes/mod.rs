@@ -12,7 +12,7 @@ mod plane;
 
 pub(crate) use coding::decode;
 
-use crate::codec::{Checked, Sealed};
+use crate::codec::{Checked, EncodeChecked};
 use crate::frame::HEADER_LEN;
 use crate::options::{Choice, Value, Values};
 use crate::sections;
@@ -33,11 +33,11 @@ const FRONT_LEN: usize = HEADER_LEN + 8;
 /// The spec is `planes`, or `planes:width=8` for values of eight bytes.
 ///
 /// ```
-/// use zipwire_codec::{DType, Planes, compress_with, decompress};
+/// use zipwire_codec::{Codec, DType, Layout, Planes, decompress};
 ///
 /// // Identifiers of eight bytes each, in a tensor of a type that has no name here.
 /// let ids: Vec<u8> = (0..20_000u64).flat_map(|i| (i * i % 30_000).to_le_bytes()).collect();
-/// let frame = compress_with(&Planes::new().width(8), &ids, DType::F8E4M3)?;
+/// let frame = Planes::new().width(8).encode_to_vec(Layout::Compact, DType::F8E4M3, &ids)?;
 /// assert!(frame.len() < ids.len() / 4);
 /// assert_eq!(decompress(&frame)?, ids);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -75,7 +75,7 @@ pub(crate) fn build(options: &[Value]) -> Box<dyn Codec> {
     Box::new(Planes { width: options[0].name().parse().ok() })
 }
 
-impl Sealed for Planes {
+impl EncodeChecked for Planes {
     fn encode_checked(&self, frame: Checked<'_>) -> Result<usize, EncodeError> {
         let Checked { shape, values, static_out, dynamic_out } = frame;
         Ok(coding::encode(self.width, shape, values, static_out, dynamic_out))

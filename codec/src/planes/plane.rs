@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use crate::canonical::{self, ListedCode, SPARE};
 use crate::entropy;
-use crate::error::GroupFault;
+use crate::error::PlaneFault;
 use crate::kernel::Kernel;
 
 /// Bytes in front of each plane: its method, and a number.
@@ -197,7 +197,7 @@ pub(super) fn read<'source: 'room, 'room>(
     kernel: &Kernel,
     source: &mut &'source [u8],
     room: &'room mut [u8],
-) -> Result<&'room [u8], GroupFault> {
+) -> Result<&'room [u8], PlaneFault> {
     read_within(kernel, source, room, 0)
 }
 
@@ -206,20 +206,20 @@ fn read_within<'source: 'room, 'room>(
     source: &mut &'source [u8],
     room: &'room mut [u8],
     depth: u32,
-) -> Result<&'room [u8], GroupFault> {
+) -> Result<&'room [u8], PlaneFault> {
     let bytes = room.len();
     let &[low, middle, high] =
-        source.split_off(..ENTRY).and_then(<[u8]>::first_chunk).ok_or(GroupFault::Overrun)?;
+        source.split_off(..ENTRY).and_then(<[u8]>::first_chunk).ok_or(PlaneFault::Overrun)?;
     let entry = u32::from_le_bytes([low, middle, high, 0]);
     let (tag, number) = (entry >> NUMBER_BITS, (entry & ((1 << NUMBER_BITS) - 1)) as usize);
-    let wrong_number = GroupFault::Length { found: number, bytes };
+    let wrong_number = PlaneFault::Length { found: number, bytes };
     match tag {
         STORED if number != bytes => return Err(wrong_number),
-        STORED => return source.split_off(..bytes).ok_or(GroupFault::Overrun),
+        STORED => return source.split_off(..bytes).ok_or(PlaneFault::Overrun),
         SAME => room.fill(u8::try_from(number).map_err(|_| wrong_number)?),
         HUFFMAN if number >= bytes => return Err(wrong_number),
         HUFFMAN => {
-            let coded = source.split_off(..number).ok_or(GroupFault::Overrun)?;
+            let coded = source.split_off(..number).ok_or(PlaneFault::Overrun)?;
             canonical::read_listed(coded, room)?;
         }
         MASKED if depth < DEEPEST => {
@@ -238,7 +238,7 @@ fn read_within<'source: 'room, 'room>(
                 *byte = before;
             }
         }
-        _ => return Err(GroupFault::Method(tag as u8)),
+        _ => return Err(PlaneFault::Method(tag as u8)),
     }
     Ok(room)
 }
@@ -250,12 +250,12 @@ fn read_masked(
     byte: u8,
     out: &mut [u8],
     depth: u32,
-) -> Result<(), GroupFault> {
+) -> Result<(), PlaneFault> {
     let (mask, others) = read_mask(kernel, source, out.len(), depth + 1)?;
     let mut room = vec![0; others];
     let others = read_within(kernel, source, &mut room, depth + 1)?;
     if others.contains(&byte) {
-        return Err(GroupFault::Mask);
+        return Err(PlaneFault::Mask);
     }
     out.fill(byte);
     (kernel.scatter)(1, &mask, others, out);
@@ -271,12 +271,12 @@ pub(super) fn read_mask(
     source: &mut &[u8],
     bits: usize,
     depth: u32,
-) -> Result<(Vec<u8>, usize), GroupFault> {
+) -> Result<(Vec<u8>, usize), PlaneFault> {
     let mut room = vec![0; bits.div_ceil(8)];
     let mask = read_within(kernel, source, &mut room, depth)?.to_vec();
     let set = mask.iter().map(|bits| bits.count_ones() as usize).sum();
     let beyond = mask.last().is_some_and(|last| !bits.is_multiple_of(8) && last >> (bits % 8) != 0);
-    if beyond || set == 0 || set == bits { Err(GroupFault::Mask) } else { Ok((mask, set)) }
+    if beyond || set == 0 || set == bits { Err(PlaneFault::Mask) } else { Ok((mask, set)) }
 }
 
 /// Whether what follows is a block that a value is left out of.

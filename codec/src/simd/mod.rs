@@ -53,13 +53,12 @@ macro_rules! level {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod avx2;
+pub mod avx2;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod avx512;
-mod escapes;
+pub mod avx512;
 #[cfg(target_arch = "aarch64")]
-pub(crate) mod neon;
-mod shuffles;
+pub mod neon;
+pub mod shuffles;
 
 #[cfg(all(test, miri))]
 mod planted;

@@ -3,8 +3,8 @@
 use crate::common;
 use crate::common::content::Content;
 use zipwire_codec::{
-    Auto, Class, Codec, Costs, DType, EncodeError, FrameInfo, FrameShape, Goal, Layout, Speed,
-    decode_from_slice, encode_to_vec, force_simd,
+    Auto, Class, Codec, Costs, DType, EncodeError, FrameInfo, FrameShape, Goal, Layout, Speed, decompress,
+    force_simd,
 };
 
 const GOALS: [Goal; 5] = [
@@ -26,7 +26,7 @@ fn chosen(auto: &Auto, dtype: DType, values: &[u8]) -> &'static str {
 }
 
 fn auto_frame(auto: &Auto, layout: Layout, dtype: DType, values: &[u8]) -> Vec<u8> {
-    encode_to_vec(auto, layout, dtype, values).unwrap()
+    auto.encode_to_vec(layout, dtype, values).unwrap()
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn frames_are_those_of_the_codec_that_is_estimated_best_and_keep_all_bounds() {
                 let frame = auto_frame(&auto, layout, dtype, &values);
                 assert!((auto.min_len(shape)..=auto.bound(shape)).contains(&frame.len()));
                 assert!(layout == Layout::Compact || frame.len() >= auto.static_len(shape));
-                assert!(decode_from_slice(shape, &frame).unwrap() == values);
+                assert!(decompress(&frame).unwrap() == values);
             }
         }
     }
@@ -77,7 +77,7 @@ fn estimates_of_few_values_and_for_the_size_are_exact_and_others_are_near() {
             let values = content.values(DType::Bf16, count, 5);
             for estimate in auto(goal).estimates(DType::Bf16, &values).unwrap() {
                 let codec = estimate.codec.parse::<zipwire_codec::Spec>().unwrap().codec();
-                let bytes = encode_to_vec(&*codec, Layout::Compact, DType::Bf16, &values).unwrap().len();
+                let bytes = codec.encode_to_vec(Layout::Compact, DType::Bf16, &values).unwrap().len();
                 let points = 100.0 * (bytes as f64 - estimate.bytes as f64) / values.len() as f64;
                 // What other codecs leave follows from what `tiered` leaves, on real tensors. Slices that are put together cut
                 // groups of these rows, whose length is not given.
@@ -116,7 +116,7 @@ fn for_the_size_no_codec_is_smaller_on_any_sample() {
         let len = |spec: &str| {
             let codec = spec.parse::<zipwire_codec::Spec>().unwrap().for_rows(row).codec();
             let is_fit = codec.supports(dtype);
-            is_fit.then(|| encode_to_vec(&*codec, Layout::Compact, dtype, &values).unwrap().len())
+            is_fit.then(|| codec.encode_to_vec(Layout::Compact, dtype, &values).unwrap().len())
         };
         let found = len("auto:goal=size").unwrap();
         for id in zipwire_codec::Spec::ids() {
@@ -128,6 +128,7 @@ fn for_the_size_no_codec_is_smaller_on_any_sample() {
 
 #[test]
 fn the_caller_says_how_fast_codecs_are() {
+    zipwire_paper_codecs::register();
     let values = Content::Gaussian.values(DType::Bf16, 100_000, 6);
     let speed = |gbps| Speed { encode_gbps: gbps, decode_gbps: gbps };
     let with = |rows: &[(&str, f64)]| {

@@ -11,10 +11,10 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use xxhash_rust::xxh3::xxh3_64;
 use zipwire_codec::{
-    Codebook, Codebook16, Codec, ContainerError, DEFAULT_CHUNK_VALUES, DType, DecodeError, Decoder,
-    EncodeError, MAX_CHUNK_VALUES, Raw, Reader, SeekReader, Table, Tiered, Window7, Writer, WriterOptions,
-    decompress,
+    Codec, ContainerError, DEFAULT_CHUNK_VALUES, DType, DecodeError, Decoder, EncodeError, MAX_CHUNK_VALUES,
+    Raw, Reader, SeekReader, Table, Tiered, Writer, WriterOptions, decompress,
 };
+use zipwire_paper_codecs::{Codebook, Codebook16, Window7};
 
 /// Values of a chunk in most tests: chunks are many and small.
 const CHUNK: u32 = 100;

@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{
     Base, Codec, DType, DecodeError, Decoder, Delta, DeltaCoding, DeltaFault, EncodeError, FrameInfo,
-    FrameShape, Layout, Spec, SpecError, TableError, compress_with, decompress, encode_to_vec, force_simd,
+    FrameShape, Layout, Spec, SpecError, TableError, decompress, force_simd,
 };
 
 /// How values differ from a base.
@@ -78,7 +78,7 @@ fn assert_survives(coding: DeltaCoding, dtype: DType, base: &[u8], values: &[u8]
     let (codec, decoder) = pair(coding, dtype, base);
     for layout in Layout::ALL {
         let shape = FrameShape::new(layout, dtype, values.len() / dtype.width());
-        let frame = encode_to_vec(&codec, layout, dtype, values).unwrap();
+        let frame = codec.encode_to_vec(layout, dtype, values).unwrap();
         assert!((codec.min_len(shape)..=codec.bound(shape)).contains(&frame.len()), "{context}");
         assert!(decoder.decompress(&frame).unwrap() == values, "{coding:?} {dtype} {layout} {context}");
         assert_eq!(FrameInfo::peek(&frame).unwrap().frame_len(), frame.len());
@@ -165,7 +165,7 @@ fn frames() -> Vec<(String, Decoder, Vec<u8>, Vec<u8>)> {
             let base = Content::Gaussian.values(dtype, count, 7);
             let values = change.of(dtype, &base, 8);
             let (codec, decoder) = pair(coding, dtype, &base);
-            let frame = compress_with(&codec, &values, dtype).unwrap();
+            let frame = codec.encode_to_vec(Layout::Compact, dtype, &values).unwrap();
             assert_eq!(frame[5], 6, "{coding:?} {dtype} {change:?}");
             all.push((format!("{coding:?} {dtype} {change:?}"), decoder, values, frame));
         }
@@ -219,7 +219,7 @@ fn another_base_or_none_is_an_error_that_names_it() {
     let base = Content::Gaussian.values(DType::Bf16, 5000, 1);
     let values = Change::Little.of(DType::Bf16, &base, 2);
     let (codec, _) = pair(DeltaCoding::Rans, DType::Bf16, &base);
-    let frame = compress_with(&codec, &values, DType::Bf16).unwrap();
+    let frame = codec.encode_to_vec(Layout::Compact, DType::Bf16, &values).unwrap();
     let id = Base::new(DType::Bf16, base.clone()).id();
     let unknown = DecodeError::UnknownBase { id };
     assert!(unknown.to_string().contains("which is not known here"));
@@ -245,7 +245,7 @@ fn another_base_or_none_is_an_error_that_names_it() {
     for (dtype, bytes, base_count) in [(DType::F16, &base, 5000), (DType::Bf16, &longer, 5001)] {
         for layout in Layout::ALL {
             let codec = Delta::new(DeltaCoding::Tiered, Base::new(dtype, bytes.clone()));
-            let error = encode_to_vec(&codec, layout, DType::Bf16, &values).unwrap_err();
+            let error = codec.encode_to_vec(layout, DType::Bf16, &values).unwrap_err();
             let expected =
                 EncodeError::Base { dtype: DType::Bf16, count: 5000, base_dtype: dtype, base_count };
             assert_eq!(error, expected);
@@ -261,13 +261,13 @@ fn what_does_not_pay_is_coded_without_the_base() {
         let other = Content::Gaussian.values(DType::Bf16, 70_000, 2);
         let (codec, decoder) = pair(coding, DType::Bf16, &base);
         for (layout, values) in [(Layout::Compact, &other), (Layout::Split, &base)] {
-            let frame = encode_to_vec(&codec, layout, DType::Bf16, values).unwrap();
-            assert!(frame == encode_to_vec(&*plain, layout, DType::Bf16, values).unwrap());
+            let frame = codec.encode_to_vec(layout, DType::Bf16, values).unwrap();
+            assert!(frame == plain.encode_to_vec(layout, DType::Bf16, values).unwrap());
         }
         // Two blocks as they were, and a short one that is new.
         let values = [&base[..131_072], &other[131_072..]].concat();
-        let frame = compress_with(&codec, &values, DType::Bf16).unwrap();
-        let new = compress_with(&*plain, &other[131_072..], DType::Bf16).unwrap();
+        let frame = codec.encode_to_vec(Layout::Compact, DType::Bf16, &values).unwrap();
+        let new = plain.encode_to_vec(Layout::Compact, DType::Bf16, &other[131_072..]).unwrap();
         assert_eq!(frame.len(), 32 + 8 + 3 * 24 + new.len());
         assert!(frame.ends_with(&new) && decoder.decompress(&frame).unwrap() == values);
         // An inner frame of another codec.
@@ -288,10 +288,10 @@ fn small_differences_take_little_and_equal_values_nothing() {
     let base = Content::Gaussian.values(DType::F32, 100_000, 1);
     for coding in DeltaCoding::ALL {
         let (codec, _) = pair(coding, DType::F32, &base);
-        assert_eq!(compress_with(&codec, &base, DType::F32).unwrap().len(), 32 + 8 + 4 * 24);
+        assert_eq!(codec.encode_to_vec(Layout::Compact, DType::F32, &base).unwrap().len(), 32 + 8 + 4 * 24);
         // 1 % of the values: positions take 1.5 bits for each value of 100, and a byte, the difference 2 bits.
         let rare = Change::Rare.of(DType::F32, &base, 3);
-        let len = compress_with(&codec, &rare, DType::F32).unwrap().len();
+        let len = codec.encode_to_vec(Layout::Compact, DType::F32, &rare).unwrap().len();
         assert!(len < 136 + 100_000 / 256 + 100_000 / 100 * 2, "{len}");
     }
 }
@@ -309,12 +309,12 @@ fn specs_leave_the_base_to_whoever_has_it() {
     let (codec, _) = pair(DeltaCoding::Rans, DType::Bf16, &base);
     let told = spec.clone().against(Base::new(DType::Bf16, base.clone()));
     assert_ne!(told, spec);
-    let frame = compress_with(&*told.clone().codec(), &values, DType::Bf16).unwrap();
-    assert!(frame == compress_with(&codec, &values, DType::Bf16).unwrap());
+    let frame = told.clone().codec().encode_to_vec(Layout::Compact, DType::Bf16, &values).unwrap();
+    assert!(frame == codec.encode_to_vec(Layout::Compact, DType::Bf16, &values).unwrap());
     assert_eq!(told.complete().unwrap().codec().id(), "delta");
     // Without a base it is the codec behind it.
-    let frame = compress_with(&*spec.codec(), &values, DType::Bf16).unwrap();
-    assert!(frame == compress_with(&*common::codec("rans"), &values, DType::Bf16).unwrap());
+    let frame = spec.codec().encode_to_vec(Layout::Compact, DType::Bf16, &values).unwrap();
+    assert!(frame == common::codec("rans").encode_to_vec(Layout::Compact, DType::Bf16, &values).unwrap());
 
     let error = "delta+window7".parse::<Spec>().unwrap_err();
     let valid = "`rans`, `tiered`, `planes`".to_owned();
@@ -330,7 +330,7 @@ fn specs_leave_the_base_to_whoever_has_it() {
 fn front_matter_alone_allocates_nothing() {
     let base = Content::Gaussian.values(DType::Bf16, 100, 1);
     let (codec, decoder) = pair(DeltaCoding::Rans, DType::Bf16, &base);
-    let mut frame = compress_with(&codec, &base, DType::Bf16).unwrap();
+    let mut frame = codec.encode_to_vec(Layout::Compact, DType::Bf16, &base).unwrap();
     assert_eq!(frame[5], 6);
     for count in [1 << 40, 1 << 60, isize::MAX as usize, usize::MAX] {
         frame[8..16].copy_from_slice(&(count as u64).to_le_bytes());

@@ -7,9 +7,7 @@ use crate::common::reader::{Reader, number, tiers};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use xxhash_rust::xxh3::xxh3_64;
-use zipwire_codec::{
-    Base, DType, Delta, DeltaCoding, FrameShape, Layout, compress_with, decode_from_slice, force_simd,
-};
+use zipwire_codec::{Base, Codec, DType, Delta, DeltaCoding, Layout, decompress, force_simd};
 
 const BLOCK: usize = 32_768;
 
@@ -48,7 +46,7 @@ fn reference(dtype: DType, base: &[u8], frame: &[u8]) -> (Vec<u8>, Vec<u8>) {
         assert!(bytes.0.is_empty());
         Vec::new()
     } else {
-        decode_from_slice(FrameShape::new(Layout::Compact, dtype, direct / width), bytes.0).unwrap()
+        decompress(bytes.0).unwrap()
     };
     let mut inner = Reader(&inner);
     let mut values = Vec::new();
@@ -176,7 +174,7 @@ fn frames_are_what_the_format_says_and_have_not_changed() {
             let base = Content::Gaussian.values(dtype, count, 1);
             let values = changed(dtype, &base);
             let codec = Delta::new(coding, Base::new(dtype, base.clone()));
-            let frame = compress_with(&codec, &values, dtype).unwrap();
+            let frame = codec.encode_to_vec(Layout::Compact, dtype, &values).unwrap();
             if count > BLOCK {
                 found.push((coding, dtype, xxh3_64(&frame)));
             }

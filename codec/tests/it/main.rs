@@ -3,8 +3,6 @@
 
 mod auto;
 mod blocks_reference;
-mod codebook16;
-mod codebook16_reference;
 mod codecs;
 mod common;
 mod container;
@@ -12,8 +10,6 @@ mod dedup;
 mod delta;
 mod delta_reference;
 mod golden;
-mod groups_reference;
-mod huffman_reference;
 mod outside;
 mod planes;
 mod planes_reference;
@@ -25,4 +21,3 @@ mod sign_mantissa;
 mod spec;
 mod surface;
 mod tiered;
-mod window7;

@@ -4,9 +4,7 @@ use crate::common::content::Content;
 use crate::common::{self, DECODER, Frame};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_codec::{
-    DType, DecodeError, FrameInfo, FrameShape, GroupFault, Layout, Planes, compress_with, encode_to_vec,
-};
+use zipwire_codec::{Codec, DType, DecodeError, FrameInfo, FrameShape, Layout, PlaneFault, Planes};
 
 /// Bytes of a value.
 pub(crate) const WIDTHS: [usize; 5] = [1, 2, 4, 8, 16];
@@ -172,12 +170,12 @@ fn signs_of_floats_are_not_with_their_exponents() {
     assert_eq!(long_len, short + 6);
     // The same if a sample says so, and for integers it does not.
     let floats = Content::Gaussian.values(DType::F32, 40_000, 1);
-    let frame = compress_with(&Planes::new().width(4), &floats, DType::F8E4M3).unwrap();
+    let frame = Planes::new().width(4).encode_to_vec(Layout::Compact, DType::F8E4M3, &floats).unwrap();
     assert_eq!((&frame[32..34], frame.len()), (&[4, 1][..], len_of("planes", DType::F32, &floats)));
     let ids = Kind::Ids.bytes(8000);
-    let frame = compress_with(&Planes::new().width(4), &ids, DType::F32).unwrap();
+    let frame = Planes::new().width(4).encode_to_vec(Layout::Compact, DType::F32, &ids).unwrap();
     assert_eq!(frame[32..34], [4, 0]);
-    let frame = compress_with(&Planes::new().width(8), &ids, DType::F32).unwrap();
+    let frame = Planes::new().width(8).encode_to_vec(Layout::Compact, DType::F32, &ids).unwrap();
     assert_eq!(frame[32..34], [8, 0]);
 }
 
@@ -185,8 +183,13 @@ fn signs_of_floats_are_not_with_their_exponents() {
 fn widths_are_those_of_specs() {
     for width in WIDTHS {
         let values = Kind::Ids.bytes(5000);
-        let typed = compress_with(&Planes::new().width(width), &values, DType::F8E5M2).unwrap();
-        let named = compress_with(&*common::codec(&format!("planes:width={width}")), &values, DType::F8E5M2);
+        let typed =
+            Planes::new().width(width).encode_to_vec(Layout::Compact, DType::F8E5M2, &values).unwrap();
+        let named = common::codec(&format!("planes:width={width}")).encode_to_vec(
+            Layout::Compact,
+            DType::F8E5M2,
+            &values,
+        );
         assert_eq!(Ok(typed), named);
     }
     assert_eq!(common::spec("planes:width=type").to_string(), "planes");
@@ -201,7 +204,7 @@ fn frames_have_the_version_that_has_their_codec() {
     let values = Content::Gaussian.values(DType::Bf16, 100, 1);
     for id in zipwire_codec::Spec::ids().filter(|id| *id != "auto") {
         let expected = if id == "planes" { 2 } else { 1 };
-        let mut frame = encode_to_vec(&*common::codec(id), Layout::Compact, DType::Bf16, &values).unwrap();
+        let mut frame = common::codec(id).encode_to_vec(Layout::Compact, DType::Bf16, &values).unwrap();
         assert_eq!((frame[4], FrameInfo::peek(&frame).unwrap().version), (expected, expected));
         frame[4] = 3 - expected;
         let codec = FrameInfo::peek(&frame).unwrap_err();
@@ -235,37 +238,37 @@ fn damage_has_a_name() {
         assert_eq!(found(8, [width, order, 0, 0, 0, 0, 0, 0], &[]), error);
     }
     assert_eq!(found(8, [1, 0, 0, 0, 0, 0, 0, 1], &[0, 0, 0x10]), DecodeError::Padding);
-    let length = |found| plane(GroupFault::Length { found, bytes: 8 });
+    let length = |found| plane(PlaneFault::Length { found, bytes: 8 });
     for (planes, expected) in [
-        (&[][..], plane(GroupFault::Overrun)),
-        (&[8, 0, 0, 1, 2, 3], plane(GroupFault::Overrun)),
+        (&[][..], plane(PlaneFault::Overrun)),
+        (&[8, 0, 0, 1, 2, 3], plane(PlaneFault::Overrun)),
         (&[7, 0, 0, 1, 2, 3, 4, 5, 6, 7], length(7)),
         (&[0, 1, 0x10], length(256)),
         (&[8, 0, 0x20], length(8)),
-        (&[4, 0, 0x20, 0], plane(GroupFault::Overrun)),
-        (&[4, 0, 0x20, 0, 0, 0, 0], plane(GroupFault::Lengths)),
+        (&[4, 0, 0x20, 0], plane(PlaneFault::Overrun)),
+        (&[4, 0, 0x20, 0, 0, 0, 0], plane(PlaneFault::Lengths)),
         (&[0, 1, 0x30], length(256)),
         (&[1, 0, 0x40], length(1)),
-        (&[0, 0, 0x50], plane(GroupFault::Method(5))),
+        (&[0, 0, 0x50], plane(PlaneFault::Method(5))),
         // Steps of steps, a mask of no others, one of all.
-        (&[0, 0, 0x40, 0, 0, 0x40], plane(GroupFault::Method(4))),
-        (&[0, 0, 0x30, 0, 0, 0x10], plane(GroupFault::Mask)),
-        (&[0, 0, 0x30, 0xff, 0, 0x10], plane(GroupFault::Mask)),
+        (&[0, 0, 0x40, 0, 0, 0x40], plane(PlaneFault::Method(4))),
+        (&[0, 0, 0x30, 0, 0, 0x10], plane(PlaneFault::Mask)),
+        (&[0, 0, 0x30, 0xff, 0, 0x10], plane(PlaneFault::Mask)),
         // The other byte is none.
-        (&[0, 0, 0x30, 1, 0, 0x10, 0, 0, 0x10], plane(GroupFault::Mask)),
+        (&[0, 0, 0x30, 1, 0, 0x10, 0, 0, 0x10], plane(PlaneFault::Mask)),
     ] {
         assert_eq!(found(8, one, planes), expected, "{planes:x?}");
     }
     // The other value is the one that is left out.
     let two = [2, 0, 0, 0, 0, 0, 0, 0];
     let without = [&[0, 0, 0x50, 7, 9][..], &[1, 0, 0x10], &[7, 0, 0x10], &[9, 0, 0x10]].concat();
-    assert_eq!(found(16, two, &without), plane(GroupFault::Mask));
+    assert_eq!(found(16, two, &without), plane(PlaneFault::Mask));
     // Bits beyond the last byte.
-    let error = DecodeError::Plane { block: 0, plane: 0, fault: GroupFault::Mask };
+    let error = DecodeError::Plane { block: 0, plane: 0, fault: PlaneFault::Mask };
     assert_eq!(found(7, one, &[0, 0, 0x30, 0x81, 0, 0x10]), error);
     // Five masks within each other.
     let deep = [[0, 0, 0x30]; 5].concat();
-    assert_eq!(found(8, one, &deep), plane(GroupFault::Method(3)));
+    assert_eq!(found(8, one, &deep), plane(PlaneFault::Method(3)));
     // A tail that is cut.
     let cut = found(9, [8, 0, 0, 0, 0, 0, 0, 0], &[[0, 0, 0x10]; 8].concat());
     assert!(matches!(cut, DecodeError::Truncated { needed: 1, found: 0, .. }), "{cut}");
@@ -278,7 +281,7 @@ fn short_frames_ask_for_little() {
     let shape = FrameShape::new(Layout::Compact, DType::F8E4M3, count);
     let least = zipwire_codec::Codec::min_len(&Planes::new(), shape);
     assert_eq!(least, 40 + 3 * 4096);
-    let mut frame = compress_with(&Planes::new(), &[0; 4096], DType::F8E4M3).unwrap();
+    let mut frame = Planes::new().encode_to_vec(Layout::Compact, DType::F8E4M3, &[0; 4096]).unwrap();
     frame[8..16].copy_from_slice(&(count as u64).to_le_bytes());
     assert!(matches!(FrameInfo::peek(&frame), Err(DecodeError::Implausible { .. })));
 }
@@ -290,28 +293,29 @@ fn differences_and_repeated_rows_are_in_front_of_planes_as_of_others() {
     let mut decoder = Decoder::new();
     decoder.add_base(Base::new(DType::F8E4M3, base.clone())).unwrap();
     let spec = common::spec("delta+planes:width=8").against(Base::new(DType::F8E4M3, base.clone()));
-    let same = compress_with(&*spec.codec(), &base, DType::F8E4M3).unwrap();
+    let same = spec.codec().encode_to_vec(Layout::Compact, DType::F8E4M3, &base).unwrap();
     assert!(1000 * same.len() < base.len() && decoder.decompress(&same).unwrap() == base);
     // Half of the values are others: they are in a frame of planes, by the width that the spec says.
     let others = Kind::Range.bytes(1 << 20);
     let half = [&base[..1 << 19], &others[1 << 19..]].concat();
-    let frame = compress_with(&*spec.codec(), &half, DType::F8E4M3).unwrap();
+    let frame = spec.codec().encode_to_vec(Layout::Compact, DType::F8E4M3, &half).unwrap();
     assert!((frame[4], frame[5]) == (1, 6) && decoder.decompress(&frame).unwrap() == half);
     assert!(100 * frame.len() < half.len(), "{}", frame.len());
-    let plain = compress_with(
-        &Delta::new(DeltaCoding::Planes, Base::new(DType::F8E4M3, base.clone())),
-        &half,
+    let plain = Delta::new(DeltaCoding::Planes, Base::new(DType::F8E4M3, base.clone())).encode_to_vec(
+        Layout::Compact,
         DType::F8E4M3,
+        &half,
     );
     assert!(decoder.decompress(&plain.unwrap()).unwrap() == half);
 
     // Bytes that differ from others at random are shorter without them.
     let other: Vec<u8> = base.as_chunks::<8>().0.iter().rev().flatten().copied().collect();
-    let frame = compress_with(&*spec.codec(), &other, DType::F8E4M3).unwrap();
-    assert_eq!(frame, compress_with(&Planes::new().width(8), &other, DType::F8E4M3).unwrap());
+    let frame = spec.codec().encode_to_vec(Layout::Compact, DType::F8E4M3, &other).unwrap();
+    assert_eq!(frame, Planes::new().width(8).encode_to_vec(Layout::Compact, DType::F8E4M3, &other).unwrap());
 
     let rows = Kind::Noise.bytes(4096).repeat(16);
-    let frame = compress_with(&*common::codec("dedup:row=4096+planes"), &rows, DType::F8E4M3).unwrap();
+    let frame =
+        common::codec("dedup:row=4096+planes").encode_to_vec(Layout::Compact, DType::F8E4M3, &rows).unwrap();
     assert!((frame[4], frame[5]) == (1, 4) && frame.len() < 4300);
     assert!(decoder.decompress(&frame).unwrap() == rows);
 }

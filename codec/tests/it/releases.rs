@@ -13,9 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::common::content::{Content, every_pattern};
 use crate::common::table;
 use xxhash_rust::xxh3::xxh3_64;
-use zipwire_codec::{
-    Base, DType, Decoder, FrameInfo, Layout, Reader, Spec, Table, WriterOptions, compress_with, encode_to_vec,
-};
+use zipwire_codec::{Base, Codec, DType, Decoder, FrameInfo, Layout, Reader, Spec, Table, WriterOptions};
 
 /// Files of each release: consecutive frames, a container, and a list of the content of both.
 const FRAMES: &str = "frames.bin";
@@ -158,7 +156,7 @@ impl Release {
     /// Adds a frame of the codec that the spec names.
     fn add_whole(&mut self, kind: &str, name: &str, layout: Layout, dtype: DType, values: &[u8]) {
         let codec = name.parse::<Spec>().unwrap().codec();
-        self.add(kind, name, dtype, encode_to_vec(&*codec, layout, dtype, values).unwrap(), values);
+        self.add(kind, name, dtype, codec.encode_to_vec(layout, dtype, values).unwrap(), values);
     }
 
     /// Adds frames of a spec without a table: of values near the base if it takes one, else of all contents.
@@ -168,7 +166,7 @@ impl Release {
             let spec = spec.against(Base::new(dtype, base.to_vec()));
             let near: Vec<u8> =
                 base.iter().enumerate().map(|(i, byte)| byte ^ u8::from(i % 96 == 0)).collect();
-            let frame = compress_with(&*spec.codec(), &near, dtype).unwrap();
+            let frame = spec.codec().encode_to_vec(Layout::Compact, dtype, &near).unwrap();
             return self.add("frame", name, dtype, frame, &near);
         }
         if !spec.codec().supports(dtype) {
@@ -197,7 +195,7 @@ impl Release {
             let named = spec.clone().with_table(&table).unwrap();
             for layout in Layout::ALL {
                 let values = Content::Gaussian.values(dtype, 700, 6);
-                let frame = encode_to_vec(&*named.codec(), layout, dtype, &values).unwrap();
+                let frame = named.codec().encode_to_vec(layout, dtype, &values).unwrap();
                 self.add("frame", name, dtype, frame, &values);
             }
         }

@@ -5,7 +5,7 @@ use crate::common::Frame;
 use crate::common::content::Content;
 use zipwire_codec::{
     Codec, DType, DecodeError, Decoder, EncodeError, FrameInfo, FrameShape, Layout, Spec, SpecError, Table,
-    TableError, TableUsage, compress_with, encode_exponents, sign_mantissa_len, write_sign_mantissa,
+    TableError, TableUsage, encode_exponents, sign_mantissa_len, write_sign_mantissa,
 };
 
 const BF16: DType = DType::Bf16;
@@ -116,7 +116,7 @@ impl IdAlone for Spec {
 fn a_table_that_is_not_the_frames_is_an_error() {
     let values = Content::Gaussian.values(BF16, 5000, 6);
     let (spec, _, table) = trained("rans", Layout::Compact, BF16, &values);
-    let frame = compress_with(&*spec.codec(), &values, BF16).unwrap();
+    let frame = spec.codec().encode_to_vec(Layout::Compact, BF16, &values).unwrap();
     // The header is given the id of another table.
     let read_with = |frame: &[u8], table: Table| {
         let mut frame = frame.to_vec();
@@ -145,11 +145,12 @@ fn a_table_that_is_not_the_frames_is_an_error() {
     assert!(read_with(&frame, other).is_err(), "other frequencies, other residuals");
     // One with bits of mantissas, in the other layout.
     let joint = trained("rans:mantissa=2", Layout::Compact, BF16, &values).2;
-    let split = zipwire_codec::encode_to_vec(&*spec.codec(), Layout::Split, BF16, &values).unwrap();
+    let split = spec.codec().encode_to_vec(Layout::Split, BF16, &values).unwrap();
     let id = joint.id();
     assert_eq!(read_with(&split, joint), Err(DecodeError::Table { id, codec: "rans", dtype: BF16 }));
     // A frame in which nothing needs the table.
-    let noise = compress_with(&*spec.codec(), &Content::Noise.values(BF16, 1000, 1), BF16).unwrap();
+    let noise =
+        spec.codec().encode_to_vec(Layout::Compact, BF16, &Content::Noise.values(BF16, 1000, 1)).unwrap();
     let unused = DecodeError::UnusedTable { codec: "rans", id: table.id() };
     assert_eq!(read_with(&noise, table), Err(unused));
 }
@@ -164,7 +165,7 @@ fn a_table_with_bits_of_mantissas_is_not_in_frames_whose_lengths_are_known() {
     let mut fixed = frame.static_section.clone();
     fixed[16..24].copy_from_slice(&(damaged.len() as u64).to_le_bytes());
     let mut out = vec![0; values.len()];
-    let found = zipwire_codec::decode(Layout::Split, BF16, &fixed, &damaged, &mut out);
+    let found = Decoder::new().decode(Layout::Split, BF16, &fixed, &damaged, &mut out);
     assert_eq!(found, Err(DecodeError::Padding));
 }
 
@@ -184,7 +185,7 @@ fn signs_and_mantissas_travel_apart_from_frames_that_name_a_table() {
         let mut out = vec![0; values.len()];
         decoder.decode_exponents(BF16, &rest, &fixed, &dynamic[..len], &mut out).unwrap();
         assert!(out == values, "{spec}");
-        let unknown = zipwire_codec::decode_exponents(BF16, &rest, &fixed, &dynamic[..len], &mut out);
+        let unknown = Decoder::new().decode_exponents(BF16, &rest, &fixed, &dynamic[..len], &mut out);
         assert_eq!(unknown, Err(DecodeError::UnknownTable { id: table.id() }));
     }
 }

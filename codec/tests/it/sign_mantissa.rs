@@ -3,8 +3,8 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{
-    Codec, DType, DecodeError, Dedup, EncodeError, FrameShape, Layout, Spec, decode_exponents,
-    encode_exponents, sign_mantissa_len, write_sign_mantissa,
+    Codec, DType, DecodeError, Decoder, Dedup, EncodeError, FrameShape, Layout, Spec, encode_exponents,
+    sign_mantissa_len, write_sign_mantissa,
 };
 
 const BF16: DType = DType::Bf16;
@@ -37,7 +37,9 @@ impl Parts {
 
     fn decode(&self, count: usize) -> Result<Vec<u8>, DecodeError> {
         let mut out = vec![0xee; 2 * count];
-        decode_exponents(BF16, &self.sign_mantissa, &self.fixed, &self.dynamic, &mut out).map(|()| out)
+        Decoder::new()
+            .decode_exponents(BF16, &self.sign_mantissa, &self.fixed, &self.dynamic, &mut out)
+            .map(|()| out)
     }
 }
 
@@ -65,7 +67,7 @@ fn rests_and_what_is_coded_beside_them_give_the_values() {
             for values in contents(count) {
                 let parts = Parts::of(&*codec, &values);
                 assert_eq!(parts.decode(count).unwrap(), values, "{spec}, {count} values");
-                let whole = zipwire_codec::encode_to_vec(&*codec, Layout::Split, BF16, &values).unwrap();
+                let whole = codec.encode_to_vec(Layout::Split, BF16, &values).unwrap();
                 let Parts { sign_mantissa, fixed, dynamic } = parts;
                 assert_eq!(
                     sign_mantissa.len() + fixed.len() + dynamic.len(),

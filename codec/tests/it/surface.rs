@@ -1,13 +1,13 @@
 //! The front door: whole frames in and out, typed codecs, tables and limits.
 
 use crate::common::content::Content;
-use zipwire_codec::scale::Estimator;
 use zipwire_codec::{
-    Codebook, Codebook16, Codec, DType, DecodeError, Decoder, Dedup, EncodeError, FrameInfo, FrameShape,
-    HEADER_LEN, Layout, Planes, Raw, Section, Spec, Table, Tiered, Window7, compress, compress_bound,
-    compress_into, compress_into_with, compress_with, decode_from_slice, decompress, decompress_into,
-    encode_to_vec,
+    Codec, DType, DecodeError, Decoder, Dedup, EncodeError, FrameInfo, FrameShape, HEADER_LEN, Layout,
+    Planes, Raw, Section, Spec, Table, Tiered, compress, compress_bound, compress_into, decompress,
+    decompress_into,
 };
+use zipwire_paper_codecs::scale::Estimator;
+use zipwire_paper_codecs::{Codebook, Codebook16, Window7};
 
 /// Around nothing, one value, tiles and blocks.
 const COUNTS: [usize; 10] = [0, 1, 2, 63, 513, 8191, 8193, 32_768, 32_769, 70_001];
@@ -39,9 +39,9 @@ fn typed_codecs_are_those_of_specs() {
         for dtype in DType::ALL.into_iter().filter(|dtype| codec.supports(*dtype)) {
             let values = Content::Columns.values(dtype, 20_001, 1);
             for layout in Layout::ALL {
-                let frame = encode_to_vec(&codec, layout, dtype, &values).unwrap();
+                let frame = codec.encode_to_vec(layout, dtype, &values).unwrap();
                 assert!(
-                    frame == encode_to_vec(&*named, layout, dtype, &values).unwrap(),
+                    frame == named.encode_to_vec(layout, dtype, &values).unwrap(),
                     "{spec} {dtype} {layout}"
                 );
                 assert_eq!(FrameInfo::peek(&frame).unwrap().version, spec.frame_version(), "{spec}");
@@ -62,14 +62,14 @@ fn frames_say_what_they_are_of() {
             {
                 let content = Content::ALL[count % Content::ALL.len()];
                 let values = content.values(dtype, count, 2);
-                let frame = encode_to_vec(&codec, layout, dtype, &values).unwrap();
+                let frame = codec.encode_to_vec(layout, dtype, &values).unwrap();
                 let shape = FrameShape::new(layout, dtype, count);
                 assert!(frame.len() <= codec.bound(shape) && frame.len() >= codec.min_len(shape));
                 let info = FrameInfo::peek(&frame[..HEADER_LEN]).unwrap();
                 assert_eq!((info.shape, info.frame_len(), info.table), (shape, frame.len(), None), "{spec}");
                 assert_eq!(info.static_len, codec.static_len(shape), "{spec}");
                 assert!(decompress(&frame).unwrap() == values, "{spec} {shape}");
-                assert!(decode_from_slice(shape, &frame).unwrap() == values, "{spec} {shape}");
+                assert!(decompress(&frame).unwrap() == values, "{spec} {shape}");
                 let mut out = vec![0xa5; values.len() + 3];
                 assert_eq!(decompress_into(&frame, &mut out), Ok(values.len()));
                 assert!(out[..values.len()] == values && out[values.len()..] == [0xa5; 3]);
@@ -84,7 +84,7 @@ fn compress_is_tiered_in_compact() {
         for count in COUNTS {
             let values = Content::Noise.values(dtype, count, 3);
             let frame = compress(&values, dtype).unwrap();
-            assert!(frame == encode_to_vec(&Tiered::new(), Layout::Compact, dtype, &values).unwrap());
+            assert!(frame == Tiered::new().encode_to_vec(Layout::Compact, dtype, &values).unwrap());
             let bound = compress_bound(values.len(), dtype);
             assert!(frame.len() <= bound && bound <= values.len() + values.len() / 2500 + 56, "{bound}");
             let mut out = vec![0xa5; bound];
@@ -98,8 +98,8 @@ fn compress_is_tiered_in_compact() {
     let error = EncodeError::DynamicBuffer { needed: 56, found: 55 };
     assert_eq!(compress_into(&[0; 8], DType::F32, &mut [0; 55]), Err(error));
     let error = EncodeError::Unsupported { codec: "window7", dtype: DType::F16 };
-    assert_eq!(compress_with(&Window7::new(), &[], DType::F16), Err(error.clone()));
-    assert_eq!(compress_into_with(&Window7::new(), &[], DType::F16, &mut []), Err(error));
+    assert_eq!(Window7::new().encode_to_vec(Layout::Compact, DType::F16, &[]), Err(error.clone()));
+    assert_eq!(Window7::new().encode(Layout::Compact, DType::F16, &[], &mut [], &mut []), Err(error));
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn every_flip_and_cut_of_a_frame_is_an_error_whoever_is_asked() {
     for (_, codec) in typed() {
         for layout in Layout::ALL {
             let values = Content::Rows.values(DType::Bf16, 130, 4);
-            let frame = encode_to_vec(&codec, layout, DType::Bf16, &values).unwrap();
+            let frame = codec.encode_to_vec(layout, DType::Bf16, &values).unwrap();
             let mut out = vec![0; values.len() + 1000];
             for bit in 0..8 * frame.len() {
                 let mut damaged = frame.clone();
@@ -136,8 +136,8 @@ fn frames_that_name_a_book_are_read_by_who_has_it() {
     decoder.add_table(book.table()).unwrap();
     decoder.add_table(Table::new(book.table().as_bytes())).unwrap();
     for layout in Layout::ALL {
-        let carried = encode_to_vec(&Codebook16::new().book(book), layout, DType::Bf16, &values).unwrap();
-        let frame = encode_to_vec(&shared, layout, DType::Bf16, &values).unwrap();
+        let carried = Codebook16::new().book(book).encode_to_vec(layout, DType::Bf16, &values).unwrap();
+        let frame = shared.encode_to_vec(layout, DType::Bf16, &values).unwrap();
         assert_eq!(frame.len(), carried.len(), "lengths depend on no option");
         assert_eq!(FrameInfo::peek(&frame).unwrap().table, Some(book.id()));
         assert!(decoder.decompress(&frame).unwrap() == values);
@@ -150,7 +150,7 @@ fn frames_that_name_a_book_are_read_by_who_has_it() {
 
         let unknown = DecodeError::UnknownTable { id: book.id() };
         assert_eq!(decompress(&frame), Err(unknown.clone()));
-        assert_eq!(decode_from_slice(shape, &frame), Err(unknown.clone()));
+        assert_eq!(decompress(&frame), Err(unknown.clone()));
         assert!(unknown.to_string().contains(&format!("{:#010x}", book.id())));
         assert!(unknown.help().unwrap().contains("add_table"));
     }
@@ -160,7 +160,8 @@ fn frames_that_name_a_book_are_read_by_who_has_it() {
 fn a_table_that_is_not_the_frames_is_an_error() {
     let values = Content::Gaussian.values(DType::Bf16, 100, 6);
     let book = Codebook::calibrate(DType::Bf16, [&values[..]]).unwrap();
-    let frame = compress_with(&Codebook16::new().shared_book(book), &values, DType::Bf16).unwrap();
+    let frame =
+        Codebook16::new().shared_book(book).encode_to_vec(Layout::Compact, DType::Bf16, &values).unwrap();
     // The header is given the id of another table, and then what the values call for as its checksum.
     let with_table = |table: Table| {
         let mut frame = frame.clone();
@@ -180,7 +181,7 @@ fn a_table_that_is_not_the_frames_is_an_error() {
         "other exponents, other values"
     );
     // A frame has a book of its own or names one, not both.
-    let mut both = compress_with(&Codebook16::new().book(book), &values, DType::Bf16).unwrap();
+    let mut both = Codebook16::new().book(book).encode_to_vec(Layout::Compact, DType::Bf16, &values).unwrap();
     both[28..32].copy_from_slice(&book.id().to_le_bytes());
     let mut decoder = Decoder::new();
     decoder.add_table(book.table()).unwrap();

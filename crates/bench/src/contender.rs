@@ -22,6 +22,7 @@ impl FromStr for Contender {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
+        zipwire_paper_codecs::register();
         match text {
             "zstd" => Ok(Self::Zstd(1)),
             "lz4" => Ok(Self::Lz4),
@@ -43,6 +44,7 @@ impl fmt::Display for Contender {
 impl Contender {
     /// The project's codecs, those that take differences only where values have a base, then the others.
     pub fn all(has_base: bool) -> Vec<Self> {
+        zipwire_paper_codecs::register();
         let plain = Spec::ids().map(|id| id.parse().expect("ids are specs"));
         let own = plain.chain(Spec::deltas().filter(|_| has_base));
         own.map(Self::Own).chain([Self::Zstd(1), Self::Lz4]).collect()

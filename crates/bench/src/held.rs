@@ -165,6 +165,7 @@ fn on_gpu(
     settings: &HeldSettings,
     cancel: &Cancel,
 ) -> Result<HeldRow, HeldBenchError> {
+    zipwire_paper_codecs::register();
     let codec: Spec = codec.parse().expect("it is a codec without options");
     let options = HeldOptions {
         codec: Some(codec.clone()),

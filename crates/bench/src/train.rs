@@ -107,6 +107,6 @@ fn encode(
     dtype: DType,
     values: &[u8],
 ) -> Result<(usize, Vec<u8>), EncodeError> {
-    let frame = zipwire_codec::encode_to_vec(codec, layout, dtype, values)?;
+    let frame = codec.encode_to_vec(layout, dtype, values)?;
     Ok((codec.static_len(FrameShape::new(layout, dtype, values.len() / dtype.width())), frame))
 }

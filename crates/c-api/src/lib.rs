@@ -9,7 +9,6 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use zipwire_codec::{
     Codec, DType, DecodeError, Decoder, EncodeError, FrameInfo, FrameShape, Layout, Spec, SpecError,
-    compress_into_with,
 };
 
 /// Results of functions, as `enum zipwire_status` has them.
@@ -65,8 +64,9 @@ thread_local! {
     static MESSAGE: RefCell<CString> = RefCell::default();
 }
 
-/// Runs a call, keeps the message of a failure for [`zipwire_message`], and lets no panic out.
+/// Runs a call, for which the codecs of papers are known, keeps the message of a failure for [`zipwire_message`], and lets no panic out.
 fn run(call: impl FnOnce() -> Result<(), Failure>) -> c_int {
+    zipwire_paper_codecs::register();
     let panicked = |_| Err(Failure(Status::Internal, "a defect of zipwire: it panicked".to_owned()));
     let Err(Failure(status, message)) = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(panicked) else {
         return Status::Ok as c_int;
@@ -196,7 +196,9 @@ pub unsafe extern "C" fn zipwire_compress(
         // SAFETY: the caller's.
         unsafe { put(bound_of(&codec, dtype, values_bytes)?, frame_bytes, "frame_bytes")? };
         // SAFETY: the caller's.
-        unsafe { put(compress_into_with(&codec, values, dtype, frame)?, frame_bytes, "frame_bytes") }
+        unsafe {
+            put(codec.encode(Layout::Compact, dtype, values, &mut [], frame)?, frame_bytes, "frame_bytes")
+        }
     })
 }
 

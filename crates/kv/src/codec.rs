@@ -1,7 +1,7 @@
 //! Groups of a KV cache into bytes, and back.
 
 use xxhash_rust::xxh3::xxh3_64;
-use zipwire_codec::{Codec, FrameShape, Layout, Spec, decode};
+use zipwire_codec::{Codec, Decoder, FrameShape, Layout, Spec};
 
 use crate::group::{Header, VERSION};
 use crate::{Geometry, Group, HEADER_LEN, KvError, Place};
@@ -246,7 +246,8 @@ impl KvCodec {
     }
 
     fn decode_plane(&self, plane: usize, frame: &[u8], out: &mut [u8]) -> Result<(), KvError> {
-        decode(Layout::Compact, self.geometry.dtype(), &[], frame, out)
+        Decoder::new()
+            .decode(Layout::Compact, self.geometry.dtype(), &[], frame, out)
             .map_err(|source| KvError::Decode { plane, source })
     }
 }

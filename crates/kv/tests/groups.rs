@@ -5,6 +5,7 @@
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use zipwire_codec::Spec;
 use zipwire_kv::{DType, Geometry, HEADER_LEN, KvCodec, KvError, Order, Place, Scratch};
 
 const PLACE: Place = Place { layer: 2, token: 256 };
@@ -13,8 +14,13 @@ fn grouped(heads: u32, head_size: u32, dtype: DType) -> Geometry {
     Geometry::grouped(4, heads, head_size, dtype).unwrap()
 }
 
+fn parse(spec: &str) -> Spec {
+    zipwire_paper_codecs::register();
+    spec.parse().unwrap()
+}
+
 fn codec(geometry: Geometry, spec: &str) -> KvCodec {
-    KvCodec::new(geometry, spec.parse().unwrap()).unwrap()
+    KvCodec::new(geometry, parse(spec)).unwrap()
 }
 
 /// Values as caches have them (few exponents, zeros among them), or noise.
@@ -73,7 +79,7 @@ fn groups_come_back_by_every_geometry_and_codec() {
     ];
     for geometry in geometries {
         for spec in ["tiered", "rans", "codebook16", "raw", "grouped"] {
-            let Ok(codec) = KvCodec::new(geometry, spec.parse().unwrap()) else {
+            let Ok(codec) = KvCodec::new(geometry, parse(spec)) else {
                 assert_eq!(spec, "codebook16", "{geometry}");
                 continue;
             };
@@ -222,7 +228,7 @@ fn what_does_not_belong_is_named() {
         "a KV cache of 32 layers, 2 planes, 0 heads of 128 BF16, NHD, groups of 256: a number in it is zero"
     );
     assert!(Geometry::latent(1, u32::MAX, DType::Bf16).is_err());
-    let error = KvCodec::new(grouped(1, 8, DType::F16), "window7".parse().unwrap()).unwrap_err();
+    let error = KvCodec::new(grouped(1, 8, DType::F16), parse("window7")).unwrap_err();
     assert!(matches!(error, KvError::Unsupported { .. }), "{error}");
     let error = KvCodec::new(grouped(1, 8, DType::Bf16), "delta+rans".parse().unwrap()).unwrap_err();
     assert!(matches!(error, KvError::Codec { .. }), "{error}");

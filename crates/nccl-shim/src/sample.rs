@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-use zipwire_codec::{DType, Layout, Spec, encode_to_vec};
+use zipwire_codec::{Codec, DType, Layout, Spec};
 
 use crate::driver::{Context, Driver, Event};
 use crate::settings::settings;
@@ -131,7 +131,7 @@ impl Sampler {
 /// Looks at values: entropy of their exponents, and the size of their frame.
 fn finding(values: &[u8], dtype: DType, spec: &Spec) -> Option<Finding> {
     let values = &values[..values.len() / dtype.width() * dtype.width()];
-    let frame = encode_to_vec(&*spec.codec(), Layout::Split, dtype, values).ok()?;
+    let frame = spec.codec().encode_to_vec(Layout::Split, dtype, values).ok()?;
     let ratio = frame.len() as f64 / values.len() as f64;
     (!values.is_empty()).then(|| Finding {
         bytes: values.len(),
@@ -187,7 +187,7 @@ mod tests {
         let ones: Vec<u8> = std::iter::repeat_n([0x80, 0x3F], 4096).flatten().collect();
         let spec = "tiered".parse().unwrap();
         let found = finding(&ones, DType::Bf16, &spec).unwrap();
-        let frame = encode_to_vec(&*Spec::codec(&spec), Layout::Split, DType::Bf16, &ones).unwrap();
+        let frame = Spec::codec(&spec).encode_to_vec(Layout::Split, DType::Bf16, &ones).unwrap();
         assert_eq!((found.bytes, found.entropy), (8192, 0.0));
         assert!((found.ratio - frame.len() as f64 / 8192.0).abs() < 1e-12 && found.ratio < 0.8, "{found:?}");
         assert_eq!(finding(&[1], DType::Bf16, &spec), None);

@@ -91,6 +91,7 @@ fn parse(value: impl Fn(&str) -> Option<String>) -> Result<Settings, String> {
     }
     settings.log = value("ZIPWIRE_NCCL_LOG").or((settings.mode == Mode::Stats).then(|| LOG.to_owned()));
     if let Some(codec) = value("ZIPWIRE_NCCL_CODEC") {
+        zipwire_paper_codecs::register();
         let spec = codec.parse::<Spec>().and_then(Spec::complete);
         settings.spec = spec.map_err(|error| format!("ZIPWIRE_NCCL_CODEC: {error}").replace('\n', "; "))?;
     }

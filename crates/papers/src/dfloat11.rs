@@ -1,6 +1,7 @@
 //! DFloat11: BF16 weights whose exponents have one Huffman code.
 
-use zipwire_codec::{DType, Huffman};
+use zipwire_codec::DType;
+use zipwire_paper_codecs::Huffman;
 
 use crate::measure::Ours;
 use crate::samples::{PRETRAINED, exponent_words, frame, percent, pretrained_values};

@@ -1,6 +1,7 @@
 //! LMC: increments of checkpoints by byte groups in blocks.
 
-use zipwire_codec::{Blockwise, DType, Grouped};
+use zipwire_codec::DType;
+use zipwire_paper_codecs::{Blockwise, Grouped};
 
 use crate::measure::Ours;
 use crate::samples::{

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use zipwire_codec::scale::gaussian::{Rounding, bits, optimum, optimum_u, top_coverage};
 use zipwire_codec::{DType, Spec};
+use zipwire_paper_codecs::scale::gaussian::{Rounding, bits, optimum, optimum_u, top_coverage};
 
 use crate::samples::{self, Bits, Statistic};
 use crate::zipccl::Collective;
@@ -256,6 +256,7 @@ fn one() -> f64 {
 }
 
 fn spec<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Spec, D::Error> {
+    zipwire_paper_codecs::register();
     Spec::from_str(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 

@@ -4,10 +4,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::Deserialize;
 use zipwire_bench::inspect::Histogram;
-use zipwire_codec::{
-    Blockwise, ByteGroup, Codec, DType, ExponentWords, FrameInfo, Huffman, Layout, Spec, compress_with,
-    encode_to_vec,
-};
+use zipwire_codec::{Codec, DType, FrameInfo, Layout, Spec};
+use zipwire_paper_codecs::{Blockwise, ByteGroup, ExponentWords, Huffman};
 use zipwire_traces::{TensorFile, TensorInfo};
 
 use crate::measure::Ours;
@@ -29,7 +27,9 @@ pub(super) fn ratio(
     let codec = codec.codec();
     let (mut raw, mut coded) = (0, 0);
     for (_, values) in tensors(bench, file, dtype, is_wanted)? {
-        let frame = encode_to_vec(codec.as_ref(), Layout::Compact, dtype, &values)
+        let frame = codec
+            .as_ref()
+            .encode_to_vec(Layout::Compact, dtype, &values)
             .map_err(|source| ReproduceError::Codec { sample: file.to_owned(), source })?;
         (raw, coded) = (raw + values.len(), coded + frame.len());
     }
@@ -214,7 +214,9 @@ pub(super) fn bf16(values: &[u8]) -> impl Iterator<Item = u16> {
 
 /// A frame in the layout `compact`.
 pub(super) fn frame(codec: &dyn Codec, dtype: DType, values: &[u8]) -> Vec<u8> {
-    compress_with(codec, values, dtype).expect("figures name codecs that take the type of their values")
+    codec
+        .encode_to_vec(Layout::Compact, dtype, values)
+        .expect("figures name codecs that take the type of their values")
 }
 
 /// Byte groups of a frame, the most significant one first.

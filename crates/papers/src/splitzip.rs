@@ -10,6 +10,7 @@ use crate::{Bench, ReproduceError};
 /// Ratio of our codec on a recorded cache, of the tensors whose names begin with `prefix`, and the share of values that it covers.
 pub(super) fn kv_cache(bench: &Bench<'_>, prefix: &str) -> Result<Ours, ReproduceError> {
     let is_wanted = |name: &str| name.starts_with(prefix);
+    zipwire_paper_codecs::register();
     let codec: Spec = "codebook16".parse().expect("the codec is there");
     let ratio = ratio(bench, KV_BF16, &codec, DType::Bf16, &is_wanted)?;
     let covered = 100.0 * Counts::of(bench, KV_BF16, Bits::Exponent, &is_wanted)?.coverage(16);

@@ -3,8 +3,8 @@
 
 use libm::exp2;
 use serde::Deserialize;
-use zipwire_codec::scale::gaussian::{Choice, bits, coverage, start};
 use zipwire_codec::{DType, FrameShape, Layout, Spec};
+use zipwire_paper_codecs::scale::gaussian::{Choice, bits, coverage, start};
 
 use crate::measure::{Ours, Speedup};
 use crate::samples::{Bits, Counts};
@@ -106,6 +106,7 @@ pub(super) fn extreme(
 
 /// Bits per value in the paper's layout that do not depend on the values; our frames also have the index of escapes there.
 pub(super) fn fixed_bits() -> Ours {
+    zipwire_paper_codecs::register();
     let codec = "window7".parse::<Spec>().expect("the codec is there").codec();
     let shape = FrameShape::new(Layout::Split, DType::Bf16, FRAME_VALUES);
     let ours = 8.0 * codec.static_len(shape) as f64 / FRAME_VALUES as f64;

@@ -1,7 +1,8 @@
 //! ZipNN: exponents (section 3.1), sizes of models (Tables 2 and 3), gradients and embeddings (section 4.1), and differences of adjacent
 //! checkpoints (section 4.2).
 
-use zipwire_codec::{ByteGroup, DType, Grouped};
+use zipwire_codec::DType;
+use zipwire_paper_codecs::{ByteGroup, Grouped};
 
 use crate::measure::Ours;
 use crate::samples::{

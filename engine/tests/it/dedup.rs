@@ -27,7 +27,7 @@ fn layer() -> (Job, Payload) {
 }
 
 fn planned(job: &Job, protocol: Protocol, parts: u32) -> Plan {
-    let codec = Some("window7".parse().unwrap());
+    let codec = Some("tiered".parse().unwrap());
     let choice =
         Choice { dedup: Some(2), parts, speculative_capacity: Some(0.7), ..Choice::of(protocol, codec) };
     plan(job, &choice)

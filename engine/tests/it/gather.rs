@@ -14,7 +14,7 @@ const RANKS: u32 = 4;
 const SHARD: u64 = 20_000;
 
 fn planned(work: &Work, protocol: Protocol, algorithm: Algorithm) -> Plan {
-    let codec = Some("window7".parse().unwrap());
+    let codec = Some("tiered".parse().unwrap());
     let choice = Choice::of(protocol, codec);
     twice(RANKS, work, &Choice { algorithm: Some(algorithm), speculative_capacity: Some(0.5), ..choice })
 }

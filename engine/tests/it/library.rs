@@ -22,7 +22,7 @@ fn planned(work: Work, protocol: Protocol) -> Plan {
     let phase = Work::Compute { phase: "phase", reads: Vec::new(), writes: vec![Slot(0), Slot(1)] };
     let segments = vec![Segment::new("phase", phase), Segment::new("call", work)];
     let job = Job { name: "case", rank_count: RANKS, slots: vec!["input", "output"], segments };
-    let codec = Some("window7".parse().unwrap());
+    let codec = Some("tiered".parse().unwrap());
     let plan = plan(&job, &Choice { algorithm: Some(Algorithm::Library), ..Choice::of(protocol, codec) });
     plan.validate().unwrap();
     plan

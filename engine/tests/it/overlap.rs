@@ -28,7 +28,7 @@ fn run_beside(protocol: Protocol, compute_slowdown: Slowdown) -> Timeline {
     let work = Work::Compute { phase: "work", reads: Vec::new(), writes: vec![Slot(2)] };
     let segments = vec![Segment::new("work", work), Segment::new("call", call)];
     let job = Job { name: "beside", rank_count: 2, slots: vec!["in", "out", "own"], segments };
-    let codec = (protocol != Protocol::Native).then(|| "window7".parse().unwrap());
+    let codec = (protocol != Protocol::Native).then(|| "tiered".parse().unwrap());
     let order = Order::Rotation;
     let plan = plan(&job, &Choice { order, speculative_capacity: Some(0.5), ..Choice::of(protocol, codec) });
     let mut durations = Durations::zeros(1, 2, 2);

@@ -12,7 +12,7 @@ use crate::common::{RANKS, exchange, job, on_threads, payload, payload_of, tampe
 
 /// Dispatch, compute, combine among four ranks.
 fn layer(protocol: Protocol) -> Plan {
-    let codec = Some("window7".parse().unwrap());
+    let codec = Some("tiered".parse().unwrap());
     plan(&job(), &Choice { window: Some(2), speculative_capacity: Some(0.5), ..Choice::of(protocol, codec) })
 }
 

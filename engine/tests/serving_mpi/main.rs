@@ -113,7 +113,7 @@ fn check(world: &mut World, scene: &Scene, codec: Option<&str>) {
 
 fn moves(world: &mut World) {
     for moves in Move::ALL {
-        for codec in [None, Some("tiered"), Some("codebook16")] {
+        for codec in [None, Some("tiered"), Some("rans")] {
             let mut scene = Scene::grouped([1, 1]);
             scene.config.moves = moves;
             check(world, &scene, codec);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use zipwire_codec::{Codec, DType, FrameShape, Layout, Spec, decode, encode_to_vec};
+use zipwire_codec::{Codec, DType, FrameShape, Layout, Spec};
 use zipwire_kernels::{Block, Coder, CompactBlock, Decoder, Device, DeviceRegion, Fault, GpuError, Stream};
 
 /// Fill byte of device memory before kernels write it.
@@ -96,13 +96,16 @@ impl Bench {
 
     /// Compact frame as the CPU encodes it.
     pub(crate) fn compact_on_cpu(&self, values: &[u8]) -> Vec<u8> {
-        encode_to_vec(&*self.codec, Layout::Compact, self.dtype, values).unwrap()
+        self.codec.encode_to_vec(Layout::Compact, self.dtype, values).unwrap()
     }
 
     /// Values that the CPU decodes from a compact frame of so many bytes of values.
     pub(crate) fn compact_decoded_on_cpu(&self, frame: &[u8], len: usize) -> Option<Vec<u8>> {
         let mut out = vec![POISON; len];
-        decode(Layout::Compact, self.dtype, &[], frame, &mut out).ok().map(|()| out)
+        zipwire_codec::Decoder::new()
+            .decode(Layout::Compact, self.dtype, &[], frame, &mut out)
+            .ok()
+            .map(|()| out)
     }
 
     /// Values, or faults, that the kernels decode in one launch from compact frames of so many bytes of values. The frames are adjacent, with
@@ -215,7 +218,7 @@ impl Bench {
 
     /// The kernels read these values out of the compact frames that a codec of the CPU writes, all in one launch.
     pub(crate) fn check_compact(&self, codec: &dyn Codec, all_values: &[Vec<u8>], context: &str) {
-        let frame = |values: &Vec<u8>| encode_to_vec(codec, Layout::Compact, self.dtype, values).unwrap();
+        let frame = |values: &Vec<u8>| codec.encode_to_vec(Layout::Compact, self.dtype, values).unwrap();
         let frames: Vec<_> = all_values.iter().map(|values| (frame(values), values.len())).collect();
         for (number, (found, expected)) in
             self.decode_compact(&frames).into_iter().zip(all_values).enumerate()
@@ -288,7 +291,10 @@ impl Bench {
     /// Values that the CPU decodes from a frame of so many bytes of values.
     pub(crate) fn decoded_on_cpu(&self, frame: &Frame, len: usize) -> Option<Vec<u8>> {
         let mut out = vec![POISON; len];
-        decode(Layout::Split, self.dtype, &frame.fixed, &frame.dynamic, &mut out).ok().map(|()| out)
+        zipwire_codec::Decoder::new()
+            .decode(Layout::Split, self.dtype, &frame.fixed, &frame.dynamic, &mut out)
+            .ok()
+            .map(|()| out)
     }
 
     fn filled_block(&self, frame: &Frame, values_len: usize) -> Block {

@@ -2,7 +2,7 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_codec::{DType, Layout, Spec, encode_to_vec};
+use zipwire_codec::{Codec, DType, Layout, Spec};
 use zipwire_kernels::Fault;
 
 use crate::Extent;
@@ -150,7 +150,7 @@ pub(crate) fn columns(spec: &'static str, dtype: DType) {
         let all_values = [of_rows(false), of_rows(true), Content::Columns.values(dtype, 20_000, row)];
         bench.check_compact(&*codec, &all_values, &format!("rows of {row}"));
         for values in &all_values {
-            let whole = encode_to_vec(&*codec, Layout::Compact, dtype, values).unwrap();
+            let whole = codec.encode_to_vec(Layout::Compact, dtype, values).unwrap();
             if whole[32] & 0x40 == 0 {
                 continue;
             }

@@ -4,8 +4,9 @@ use std::fmt::Debug;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_codec::{Codebook, DType, Spec};
+use zipwire_codec::{DType, Spec};
 use zipwire_kernels::Fault;
+use zipwire_paper_codecs::Codebook;
 
 use crate::Extent;
 use crate::bench::{Bench, Frame, cpu_frame};

@@ -1,7 +1,8 @@
 //! Values of many kinds, there and back.
 
-use zipwire_codec::{Codebook, DType, Spec};
+use zipwire_codec::{DType, Spec};
 use zipwire_emulation::Controls;
+use zipwire_paper_codecs::Codebook;
 
 use crate::Extent;
 use crate::bench::{Bench, cpu_frame};

@@ -1,6 +1,6 @@
 //! Cases of compact `rans` frames only: joint symbols, bytes that states carry, and contradictory frames.
 
-use zipwire_codec::{DType, Layout, Spec, encode_to_vec};
+use zipwire_codec::{Codec, DType, Layout, Spec};
 
 use crate::bench::Bench;
 use crate::content::Content;
@@ -53,7 +53,7 @@ pub(crate) fn joint_symbols(spec: &'static str, dtype: DType) {
         let all_values = [of(90), of(5001), of(BLOCK + 2003)];
         bench.check_compact(&*codec, &all_values, &format!("{content:?}"));
         for values in &all_values {
-            let whole = encode_to_vec(&*codec, Layout::Compact, dtype, values).unwrap();
+            let whole = codec.encode_to_vec(Layout::Compact, dtype, values).unwrap();
             let blocks = (values.len() / dtype.width()).div_ceil(BLOCK);
             let Some(at) = table_at(&whole, blocks).filter(|at| whole[at + 1] > 0) else { continue };
             with_joint += 1;

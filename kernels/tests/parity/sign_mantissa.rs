@@ -2,9 +2,7 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_codec::{
-    DType, Spec, decode_exponents, encode_exponents, sign_mantissa_len, write_sign_mantissa,
-};
+use zipwire_codec::{DType, Spec, encode_exponents, sign_mantissa_len, write_sign_mantissa};
 use zipwire_kernels::{Apart, Block, Decoder, Fault, GpuError};
 
 use crate::Extent;
@@ -165,7 +163,10 @@ pub(crate) fn flipped_bits(spec: &'static str, dtype: DType, extent: Extent) {
         let frames: Vec<(Parts, usize)> = (0..extent.of(28, 200)).map(damaged).collect();
         for ((Parts([rests, fixed, dynamic]), len), found) in frames.iter().zip(bench.decode_apart(&frames)) {
             let mut out = vec![POISON; *len];
-            let on_cpu = decode_exponents(dtype, rests, fixed, dynamic, &mut out).ok().map(|()| out);
+            let on_cpu = zipwire_codec::Decoder::new()
+                .decode_exponents(dtype, rests, fixed, dynamic, &mut out)
+                .ok()
+                .map(|()| out);
             agree(content, on_cpu, found);
         }
     }

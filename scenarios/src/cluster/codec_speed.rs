@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use zipwire_cluster::CodecCost;
-use zipwire_codec::Spec;
 
 use crate::error::Result;
 use crate::language::{
@@ -69,8 +68,8 @@ keys! { static BASIS =
 pub(super) fn read(field: &Field<'_>) -> Result<CodecSpeeds> {
     let mut speeds = CodecSpeeds::new();
     for (name, place, field) in field.entries()? {
-        let id = Spec::ids().find(|id| *id == name).ok_or_else(|| {
-            let valid = Spec::ids().map(str::to_owned).collect();
+        let id = crate::codec::ids().find(|id| *id == name).ok_or_else(|| {
+            let valid = crate::codec::ids().map(str::to_owned).collect();
             Problem::UnknownName { what: "codec", name: name.to_owned(), valid }.at(place.clone())
         })?;
         let table = field.table(&speed_keys())?;

@@ -10,7 +10,7 @@ const PACES: [Pace; 3] = [Pace::Burst, Pace::Chain, Pace::SendReceive];
 
 fn choice(protocol: Protocol) -> Choice {
     let speculative_capacity = (protocol == Protocol::Speculative).then_some(0.5);
-    Choice { speculative_capacity, ..Choice::of(protocol, Some("window7".parse().unwrap())) }
+    Choice { speculative_capacity, ..Choice::of(protocol, Some(crate::common::window7())) }
 }
 
 fn planned(flows: &[Flow], pace: Pace, choice: &Choice) -> (Job, Plan) {

@@ -16,7 +16,7 @@ fn call(kind: CallKind) -> Work {
 }
 
 fn choice(protocol: Protocol) -> Choice {
-    let codec = Some("window7".parse().unwrap());
+    let codec = Some(crate::common::window7());
     Choice { speculative_capacity: Some(0.5), ranks_per_node: 2, ..Choice::of(protocol, codec) }
 }
 

@@ -112,7 +112,7 @@ fn choices(work: &Work) -> impl Iterator<Item = Choice> + use<> {
             order,
             speculative_capacity: (protocol == Protocol::Speculative).then_some(0.7),
             ranks_per_node: RANKS / 2,
-            ..Choice::of(protocol, Some("window7".parse().unwrap()))
+            ..Choice::of(protocol, Some(crate::window7()))
         })
     })
 }

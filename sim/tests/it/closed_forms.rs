@@ -70,7 +70,7 @@ impl Case {
     }
 
     fn coded(mut self, protocol: Protocol, codec: CodecCost, ratio: f64) -> Self {
-        self.choice = Choice { protocol, codec: Some("window7".parse().unwrap()), ..self.choice };
+        self.choice = Choice { protocol, codec: Some(crate::window7()), ..self.choice };
         (self.codec, self.ratio) = (Some(codec), ratio);
         self
     }

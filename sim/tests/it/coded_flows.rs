@@ -40,7 +40,7 @@ fn finish_s(flows: &[Flow], pace: Pace, protocol: Protocol, start: TransferStart
     let (dtype, input, output) = (DType::Bf16, Slot(0), Slot(1));
     let work = Work::Transfers { dtype, flows: flows.to_vec(), pace, input, output };
     let job = job(4, [("transfers", work)]);
-    let plan = plan(&job, &Choice::of(protocol, Some("window7".parse().unwrap())));
+    let plan = plan(&job, &Choice::of(protocol, Some(crate::window7())));
     plan.validate_for(&job).unwrap();
     let durations = Durations::zeros(1, 1, 4);
     let host = HostCost { launch_s: LAUNCH_S, sync_s: SYNC_S, ..HostCost::default() };

@@ -62,7 +62,7 @@ fn works(ranks: usize) -> Vec<Work> {
 }
 
 fn choices(work: &Work, ranks_per_node: u32) -> Vec<Choice> {
-    let codec = Some("window7".parse().unwrap());
+    let codec = Some(crate::window7());
     let mut all = Vec::new();
     let algorithms = if work.algorithms().is_empty() {
         vec![None]
@@ -243,7 +243,7 @@ fn members_of_a_layout_do_what_they_do_among_all() {
 
 fn job_of_layout(topology: &Topology, layout: &Layout, job: &Job, folded_by: &mut FoldedBy) {
     let part = |segment: &Segment| topology.part(&segment.groups(job.rank_count).group(0)).unwrap();
-    let codec = Some("window7".parse().unwrap());
+    let codec = Some(crate::window7());
     for protocol in [Protocol::Native, Protocol::StaticFirst] {
         let choice = |segment: &Segment| Choice {
             algorithm: segment.work.algorithm(protocol, None),
@@ -282,7 +282,7 @@ fn repeated_job(ranks: u32, pattern: &str) -> Job {
 #[test]
 fn repeated_calls_do_what_they_do_among_all() {
     let mut folded_by = FoldedBy::new();
-    let codec = Some("window7".parse().unwrap());
+    let codec = Some(crate::window7());
     for topology in clusters() {
         for pattern in ["cadabcab", "rrrrrrrr", "crcrcrcr", "aamaaaama", "rabcrabcrabcbarbarbarr"] {
             let job = repeated_job(topology.ranks(), pattern);
@@ -350,7 +350,7 @@ fn a_call_of_unlike_links_is_alone_or_ends_the_run() {
 fn a_plan_that_is_stopped_ends_with_the_next_program() {
     let topology = Topology { nics_per_node: 2, ..nodes(4, 4, [50e9, 10e9], [2e-6, 5e-6]) };
     let job = job_of(16, &call(CallKind::AllGather { bytes: vec![1 << 20; 16] }));
-    let choice = Choice::of(Protocol::StaticFirst, Some("window7".parse().unwrap()));
+    let choice = Choice::of(Protocol::StaticFirst, Some(crate::window7()));
     let symmetry = folding(&job, &[&choice; 3], &topology.symmetries(&Layout::flat(16)), || true).unwrap();
     let planned = |most: u32| {
         let mut asked = 0;

@@ -67,7 +67,7 @@ fn estimated(
 }
 
 fn choices(job: &Job, protocol: Protocol, algorithm: Option<Algorithm>) -> Vec<Choice> {
-    let codec = Some("window7".parse().unwrap());
+    let codec = Some(crate::window7());
     let choice = |segment: &Segment| Choice {
         algorithm: segment.work.algorithm(protocol, algorithm),
         ranks_per_node: 4,

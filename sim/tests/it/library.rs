@@ -66,7 +66,7 @@ fn simulated_on(
     }
     let slots = vec!["input", "output", "other input", "other output"];
     let job = Job { name: "case", rank_count: RANKS, slots, segments };
-    let codec = Some("window7".parse().unwrap());
+    let codec = Some(crate::window7());
     let plan = plan(&job, &Choice { algorithm: Some(Algorithm::Library), ..Choice::of(protocol, codec) });
     plan.validate().unwrap();
     let setup = SimSetup {

@@ -21,3 +21,8 @@ mod serving;
 mod slowdown;
 mod topologies;
 mod usage;
+
+fn window7() -> zipwire_codec::Spec {
+    zipwire_paper_codecs::register();
+    "window7".parse().unwrap()
+}

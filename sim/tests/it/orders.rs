@@ -23,7 +23,7 @@ impl Case {
         let start = Work::Compute { phase: "start", reads: Vec::new(), writes: vec![Slot(0)] };
         let segments = [("start", start), ("exchange", all_to_all(self.bytes.clone()))];
         let job = job(self.topology.ranks(), segments);
-        let codec = Some("window7".parse().unwrap());
+        let codec = Some(crate::window7());
         let plan = plan(
             &job,
             &Choice { order, window, speculative_capacity: Some(0.5), ..Choice::of(self.protocol, codec) },

@@ -20,8 +20,7 @@ fn reduce_scatter(ranks: u32, dtype: DType, shard: u64) -> Work {
 }
 
 fn seconds(ranks: u32, work: Work, protocol: Protocol, algorithm: Algorithm, launch_s: f64) -> f64 {
-    let choice =
-        Choice { algorithm: Some(algorithm), ..Choice::of(protocol, Some("window7".parse().unwrap())) };
+    let choice = Choice { algorithm: Some(algorithm), ..Choice::of(protocol, Some(crate::window7())) };
     let plan = plan(&job(ranks, [("call", work)]), &choice);
     plan.validate().unwrap();
     let (topology, durations) = (flat(ranks, BANDWIDTH, LATENCY_S), Durations::zeros(1, 1, ranks));

@@ -50,7 +50,7 @@ fn timeline(case: &Case, slowdown: Slowdown) -> Timeline {
     }
     let names = ["a", "b", "c", "d", "e", "f", "g"];
     let job = Job { name: "case", rank_count: ranks, slots: names[..=own.index()].to_vec(), segments };
-    let codec = (case.protocol != Protocol::Native).then(|| "window7".parse().unwrap());
+    let codec = (case.protocol != Protocol::Native).then(crate::window7);
     let (protocol, order) = (case.protocol, Order::Rotation);
     let plan = plan(&job, &Choice { order, speculative_capacity: Some(0.5), ..Choice::of(protocol, codec) });
     plan.validate().unwrap();

@@ -10,12 +10,12 @@ use super::geometry::{ALIGN, BLOCK_VALUES, Coding, Format, mask_bytes, tail_byte
 use super::rans::{self, CARRIED, Model, Payload};
 use super::rest::{Rest, Shape};
 use super::tiers::{self, List, check_end, check_passed, check_zero, unpack, unpack_passed};
+use crate::kernel::bits::{marked, mask_len};
 use crate::kernel::joint::Window;
 use crate::kernel::rans::{DecodeTable, Job};
 use crate::kernel::tier::{LIST_PAD, plane_bytes};
 use crate::kernel::{BASE_GROUP, Kernel, LAST_BASE};
 use crate::streaming_store::StreamingStore;
-use crate::tile::{marked, mask_len};
 use crate::{BlockFault, DType, Layout, checksum, sections};
 use join::Plain;
 

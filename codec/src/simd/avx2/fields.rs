@@ -64,7 +64,7 @@ pub(super) fn join(rest: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) {
 /// Writes 32 values.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub(super) fn join_32(rest: __m256i, residuals: __m256i, base: u8, values: &mut [u8; 64]) {
+pub fn join_32(rest: __m256i, residuals: __m256i, base: u8, values: &mut [u8; 64]) {
     let rest = swap_middle(rest);
     let exponents = swap_middle(_mm256_add_epi8(residuals, _mm256_set1_epi8(base.cast_signed())));
     // Mantissa and exponent are next to each other once the sign has been shifted out; then they move down to make room

@@ -1,13 +1,11 @@
 //! AVX2, and the bit instructions that all processors with AVX2 have.
 
 mod bits;
-mod codes;
-mod fields;
+pub mod fields;
 mod rans;
-mod sums;
+pub mod sums;
 mod tier;
-mod vector;
-mod window;
+pub mod vector;
 
 use crate::kernel::fields::{MantissaBits, PLANES, PlaneStats};
 use crate::kernel::four::ShortWords;
@@ -35,13 +33,11 @@ pub(crate) fn kernel() -> Option<&'static Kernel> {
 pub(super) static AVX2: Kernel = level! {
     Avx2, else PORTABLE {
         sums: checksum, copy_sum, copy_past, fence;
-        window: window_bounds, pack, unpack;
         fields: group_sums, split, join;
         bits: pack_bits, unpack_bits, zeros, drop_zeros, restore_zeros;
         tier: pack_tier, unpack_tier, split_tier;
         pass: split_pass, join_pass;
         rans: encode_rans, decode_rans;
-        codes: pack_codes, unpack_codes;
     }
     compiled for "avx2,bmi1,bmi2,popcnt" {
         four: fours;

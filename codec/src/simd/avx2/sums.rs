@@ -10,14 +10,14 @@ use crate::kernel::sums;
 const VECTORS: usize = 2;
 
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub(super) fn checksum(bytes: &[u8], index: u64) -> u32 {
+pub fn checksum(bytes: &[u8], index: u64) -> u32 {
     fold(mixed(bytes, index))
 }
 
 /// The sum of words before it is folded.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub(super) fn mixed(bytes: &[u8], index: u64) -> u64 {
+pub fn mixed(bytes: &[u8], index: u64) -> u64 {
     let (blocks, tail) = bytes.as_chunks::<{ 32 * VECTORS }>();
     let key_of = |index: u64| _mm256_set1_epi64x(key(index).cast_signed());
     let step = |words: u64| KEY_STEP.wrapping_mul(words).cast_signed();
@@ -47,7 +47,7 @@ const LINE: usize = 64;
 
 /// See [`crate::kernel::Kernel::copy_past`]. These stores are not in order with others.
 #[target_feature(enable = "avx2")]
-pub(super) fn copy_past(from: &[u8], to: &mut [u8]) {
+pub fn copy_past(from: &[u8], to: &mut [u8]) {
     assert_eq!(from.len(), to.len(), "a copy is as long as what is copied");
     let ahead = (to.as_ptr().addr().wrapping_neg() % VECTOR).min(to.len());
     let (first, from) = from.split_at(ahead);
@@ -65,7 +65,7 @@ pub(super) fn copy_past(from: &[u8], to: &mut [u8]) {
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub(super) fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 {
+pub fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 {
     /// Bytes that are summed and copied in turn: so few that reads and writes of memory go on side by side.
     const PART: usize = 256;
     assert_eq!(from.len(), to.len(), "a copy is as long as what is copied");
@@ -88,6 +88,6 @@ pub(super) fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -
 }
 
 #[target_feature(enable = "avx2")]
-pub(super) fn fence() {
+pub fn fence() {
     _mm_sfence();
 }

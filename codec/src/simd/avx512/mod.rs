@@ -1,16 +1,14 @@
 //! AVX-512 with bytes that are permuted, compressed and expanded (VBMI, VBMI2), on top of AVX2.
 
 mod bits;
-mod codes;
 mod delta;
 mod fields;
 mod four;
 mod pass;
 mod rans;
-mod sums;
+pub mod sums;
 mod tier;
-mod vector;
-mod window;
+pub mod vector;
 
 use super::avx2::{self, AVX2};
 use crate::kernel::fields::MantissaBits;
@@ -32,7 +30,6 @@ static AVX512: Kernel = level! {
     Avx512, else AVX2 {
         sums: checksum, copy_sum, copy_past, histogram, byte_counts;
         four: fours;
-        window: window_bounds, pack, unpack;
         fields: upper_halves, lower_halves, join_halves, group_sums, split, join, group_sums_32, plane_stats, split_32,
             join_32, add_plane;
         bits: pack_bits, unpack_bits, zeros, drop_zeros, restore_zeros, zeros_32, drop_zeros_32, restore_zeros_32,
@@ -41,7 +38,6 @@ static AVX512: Kernel = level! {
         pass: split_pass, join_pass;
         rans: encode_rans, decode_rans;
         delta: delta_split, delta_join;
-        codes: pack_codes, unpack_codes;
     }
     compiled for "avx512bw,avx512vl" {
         fields: add_row, sum_offsets;

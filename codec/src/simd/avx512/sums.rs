@@ -11,7 +11,7 @@ use crate::kernel::{TILE, four, sums};
 const SUM_VECTORS: usize = 4;
 
 /// The sum of vectors' words, in as many lanes as there are vectors at a time.
-pub(super) struct Mixer<const VECTORS: usize> {
+pub struct Mixer<const VECTORS: usize> {
     keys: [__m512i; VECTORS],
     /// Step of the keys from vector to vector.
     next: __m512i,
@@ -22,7 +22,7 @@ impl<const VECTORS: usize> Mixer<VECTORS> {
     /// Before the word at `index`.
     #[inline]
     #[target_feature(enable = "avx512bw")]
-    pub(super) fn new(index: u64) -> Self {
+    pub fn new(index: u64) -> Self {
         let step = |words: u64| KEY_STEP.wrapping_mul(words).cast_signed();
         let numbers = _mm512_setr_epi64(0, step(1), step(2), step(3), step(4), step(5), step(6), step(7));
         let mut keys = [numbers; VECTORS];
@@ -40,7 +40,7 @@ impl<const VECTORS: usize> Mixer<VECTORS> {
     /// Adds the next words.
     #[inline]
     #[target_feature(enable = "avx512bw")]
-    pub(super) fn add(&mut self, vectors: [__m512i; VECTORS]) {
+    pub fn add(&mut self, vectors: [__m512i; VECTORS]) {
         for ((vector, key), sum) in vectors.iter().zip(&mut self.keys).zip(&mut self.sums) {
             let x = _mm512_xor_si512(*vector, *key);
             let product = _mm512_mul_epu32(x, _mm512_srli_epi64::<32>(x));
@@ -54,7 +54,7 @@ impl<const VECTORS: usize> Mixer<VECTORS> {
     /// The sum, not folded.
     #[inline]
     #[target_feature(enable = "avx512bw")]
-    pub(super) fn sum(&self) -> u64 {
+    pub fn sum(&self) -> u64 {
         let mut sum = _mm512_setzero_si512();
         for lane in self.sums {
             sum = _mm512_add_epi64(sum, lane);
@@ -64,7 +64,7 @@ impl<const VECTORS: usize> Mixer<VECTORS> {
 }
 
 #[target_feature(enable = "avx512bw")]
-pub(super) fn checksum(bytes: &[u8], index: u64) -> u32 {
+pub fn checksum(bytes: &[u8], index: u64) -> u32 {
     let (blocks, tail) = bytes.as_chunks::<{ 64 * SUM_VECTORS }>();
     let mut mixer = Mixer::<SUM_VECTORS>::new(index);
     for block in blocks {
@@ -80,7 +80,7 @@ const LINE: usize = 64;
 
 /// See [`crate::kernel::Kernel::copy_past`]. These stores are not in order with others.
 #[target_feature(enable = "avx512bw")]
-pub(super) fn copy_past(from: &[u8], to: &mut [u8]) {
+pub fn copy_past(from: &[u8], to: &mut [u8]) {
     assert_eq!(from.len(), to.len(), "a copy is as long as what is copied");
     let ahead = (to.as_ptr().addr().wrapping_neg() % LINE).min(to.len());
     let (first, from) = from.split_at(ahead);
@@ -98,7 +98,7 @@ pub(super) fn copy_past(from: &[u8], to: &mut [u8]) {
 }
 
 #[target_feature(enable = "avx512bw,avx512vbmi")]
-pub(super) fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 {
+pub fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 {
     if streaming { copy_mixed::<true>(from, to, word) } else { copy_mixed::<false>(from, to, word) }
 }
 
@@ -133,7 +133,7 @@ const ABOVE: u8 = 3;
 const _: () = assert!(TILE / VECTOR_BYTES <= u8::MAX as usize);
 
 #[target_feature(enable = "avx512bw,popcnt")]
-pub(super) fn histogram(values: &[u8]) -> [u32; 256] {
+pub fn histogram(values: &[u8]) -> [u32; 256] {
     assert!(values.len() <= 2 * TILE, "counters of a byte are for a tile");
     let (steps, tail) = values.as_chunks();
     // What begins like noise is counted in memory.
@@ -146,7 +146,7 @@ pub(super) fn histogram(values: &[u8]) -> [u32; 256] {
 }
 
 #[target_feature(enable = "avx512bw,popcnt")]
-pub(super) fn byte_counts(bytes: &[u8]) -> [u32; 256] {
+pub fn byte_counts(bytes: &[u8]) -> [u32; 256] {
     assert!(bytes.len() <= TILE, "counters of a byte are for a tile");
     let (steps, tail) = bytes.as_chunks();
     let Some(first) = steps.first() else { return four::byte_counts(bytes) };

@@ -3,18 +3,18 @@
 use std::arch::x86_64::*;
 
 /// How far ahead of their use values are asked for: a block of `tiered`, so that the next one is summed from the cache.
-pub(super) const AHEAD: usize = 1 << 16;
+pub const AHEAD: usize = 1 << 16;
 /// How far ahead of their use values are asked for again, from the second cache into the first one, in loops so long that a
 /// processor does not look far enough ahead of itself.
-pub(super) const NEAR: usize = 1 << 11;
+pub const NEAR: usize = 1 << 11;
 
 /// Bytes of a vector: 64 values of 16 bits are two vectors.
-pub(super) const VECTOR_BYTES: usize = 64;
+pub const VECTOR_BYTES: usize = 64;
 
 /// The positions of the even bytes of two vectors.
-pub(super) static EVEN: [u8; VECTOR_BYTES] = every_second(0);
+pub static EVEN: [u8; VECTOR_BYTES] = every_second(0);
 /// The positions of the odd bytes of two vectors.
-pub(super) static ODD: [u8; VECTOR_BYTES] = every_second(1);
+pub static ODD: [u8; VECTOR_BYTES] = every_second(1);
 /// The positions that bring the first halves of two vectors together, byte by byte.
 static FIRST: [u8; VECTOR_BYTES] = alternating(0);
 /// The positions that bring the second halves of two vectors together, byte by byte.
@@ -43,7 +43,7 @@ const fn alternating(first: u8) -> [u8; VECTOR_BYTES] {
 /// The bytes as a vector.
 #[inline]
 #[target_feature(enable = "avx512bw")]
-pub(super) fn load(bytes: &[u8; 64]) -> __m512i {
+pub fn load(bytes: &[u8; 64]) -> __m512i {
     // SAFETY: the reference is valid for reads of 64 bytes, and the load asks for no alignment.
     unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
 }
@@ -51,7 +51,7 @@ pub(super) fn load(bytes: &[u8; 64]) -> __m512i {
 /// The bytes as half a vector.
 #[inline]
 #[target_feature(enable = "avx512bw")]
-pub(super) fn load_half(bytes: &[u8; 32]) -> __m256i {
+pub fn load_half(bytes: &[u8; 32]) -> __m256i {
     // SAFETY: the reference is valid for reads of 32 bytes, and the load asks for no alignment.
     unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
 }
@@ -59,7 +59,7 @@ pub(super) fn load_half(bytes: &[u8; 32]) -> __m256i {
 /// The bytes as a vector, with zeros behind them; at most 64.
 #[inline]
 #[target_feature(enable = "avx512bw")]
-pub(super) fn load_part(bytes: &[u8]) -> __m512i {
+pub fn load_part(bytes: &[u8]) -> __m512i {
     // SAFETY: the mask marks no more bytes than the slice has, others are not read.
     unsafe { _mm512_maskz_loadu_epi8(first_bits(bytes.len()), bytes.as_ptr().cast()) }
 }
@@ -67,7 +67,7 @@ pub(super) fn load_part(bytes: &[u8]) -> __m512i {
 /// The bytes as a quarter of a vector.
 #[inline]
 #[target_feature(enable = "avx512bw")]
-pub(super) fn load_quarter(bytes: &[u8; 16]) -> __m128i {
+pub fn load_quarter(bytes: &[u8; 16]) -> __m128i {
     // SAFETY: the reference is valid for reads of 16 bytes, and the load asks for no alignment.
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
 }
@@ -75,7 +75,7 @@ pub(super) fn load_quarter(bytes: &[u8; 16]) -> __m128i {
 /// Writes a vector.
 #[inline]
 #[target_feature(enable = "avx512bw")]
-pub(super) fn store(bytes: &mut [u8; 64], vector: __m512i) {
+pub fn store(bytes: &mut [u8; 64], vector: __m512i) {
     // SAFETY: the reference is valid for writes of 64 bytes, and the store asks for no alignment.
     unsafe { _mm512_storeu_si512(bytes.as_mut_ptr().cast(), vector) }
 }
@@ -83,14 +83,14 @@ pub(super) fn store(bytes: &mut [u8; 64], vector: __m512i) {
 /// Writes the front of a vector, at most 64 bytes.
 #[inline]
 #[target_feature(enable = "avx512bw")]
-pub(super) fn store_part(bytes: &mut [u8], vector: __m512i) {
+pub fn store_part(bytes: &mut [u8], vector: __m512i) {
     // SAFETY: the mask marks no more bytes than the slice has, others are not written.
     unsafe { _mm512_mask_storeu_epi8(bytes.as_mut_ptr().cast(), first_bits(bytes.len()), vector) }
 }
 
 /// A bit for each of the first `count` bytes, at most 64.
 #[inline]
-pub(super) fn first_bits(count: usize) -> u64 {
+pub fn first_bits(count: usize) -> u64 {
     debug_assert!(count <= 64);
     if count >= 64 { u64::MAX } else { (1 << count) - 1 }
 }
@@ -99,7 +99,7 @@ pub(super) fn first_bits(count: usize) -> u64 {
 #[inline]
 #[target_feature(enable = "avx512bw")]
 #[allow(unused_unsafe, reason = "safe in recent versions of Rust")]
-pub(super) fn prefetch<const BYTES: usize>(bytes: &[u8; BYTES], distance: usize) {
+pub fn prefetch<const BYTES: usize>(bytes: &[u8; BYTES], distance: usize) {
     // SAFETY: a prefetch reads nothing and never faults, whatever the address, and `wrapping_add` allows any.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(distance).cast()) }
 }
@@ -108,7 +108,7 @@ pub(super) fn prefetch<const BYTES: usize>(bytes: &[u8; BYTES], distance: usize)
 #[inline]
 #[target_feature(enable = "avx512bw")]
 #[allow(unused_unsafe, reason = "safe in recent versions of Rust")]
-pub(super) fn prefetch_far<const BYTES: usize>(bytes: &[u8; BYTES], distance: usize) {
+pub fn prefetch_far<const BYTES: usize>(bytes: &[u8; BYTES], distance: usize) {
     // SAFETY: a prefetch reads nothing and never faults, whatever the address, and `wrapping_add` allows any.
     unsafe { _mm_prefetch::<_MM_HINT_T1>(bytes.as_ptr().wrapping_add(distance).cast()) }
 }
@@ -116,7 +116,7 @@ pub(super) fn prefetch_far<const BYTES: usize>(bytes: &[u8; BYTES], distance: us
 /// Bytes chosen by a mask of bits: those of `first` where the bits of `mask` are set, else those of `second`.
 #[inline]
 #[target_feature(enable = "avx512bw")]
-pub(super) fn select(mask: __m512i, first: __m512i, second: __m512i) -> __m512i {
+pub fn select(mask: __m512i, first: __m512i, second: __m512i) -> __m512i {
     // mask ? first : second, as a truth table.
     _mm512_ternarylogic_epi32::<0b1100_1010>(mask, first, second)
 }
@@ -124,7 +124,7 @@ pub(super) fn select(mask: __m512i, first: __m512i, second: __m512i) -> __m512i 
 /// Rests and exponents of 64 values, a byte each: the sign is the highest bit of the rest, the mantissa all others.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2")]
-pub(super) fn split_64(low: __m512i, high: __m512i) -> (__m512i, __m512i) {
+pub fn split_64(low: __m512i, high: __m512i) -> (__m512i, __m512i) {
     // Rotated by the sign, the upper byte is the exponent and the lower one mantissa and sign.
     let (low, high) = (_mm512_shldi_epi16::<1>(low, low), _mm512_shldi_epi16::<1>(high, high));
     let exponents = _mm512_permutex2var_epi8(low, load(&ODD), high);
@@ -136,7 +136,7 @@ pub(super) fn split_64(low: __m512i, high: __m512i) -> (__m512i, __m512i) {
 /// The inverse of [`split_64`].
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2")]
-pub(super) fn join_64(rests: __m512i, exponents: __m512i) -> (__m512i, __m512i) {
+pub fn join_64(rests: __m512i, exponents: __m512i) -> (__m512i, __m512i) {
     let mantissas = _mm512_add_epi8(rests, rests);
     let rests = select(_mm512_set1_epi8(1), _mm512_srli_epi16::<7>(rests), mantissas);
     let low = _mm512_permutex2var_epi8(rests, load(&FIRST), exponents);
@@ -163,7 +163,7 @@ const fn numbers() -> [u8; VECTOR_BYTES] {
 /// Writer of vectors, whole cache lines past the caches if `PAST`: only at the wish of
 /// [`crate::streaming_store::StreamingStore`], as such stores are in no order with others. To be finished.
 /// Vectors may begin anywhere: lines are then put together from two of them.
-pub(super) struct Vectors<'a, const PAST: bool> {
+pub struct Vectors<'a, const PAST: bool> {
     /// Vectors, or cache lines.
     slots: std::slice::IterMut<'a, [u8; LINE]>,
     /// Bytes before the first line and behind the last one; none unless `PAST`.
@@ -180,7 +180,7 @@ impl<'a, const PAST: bool> Vectors<'a, PAST> {
     /// For as many vectors as `out` has room for.
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vbmi")]
-    pub(super) fn new(out: &'a mut [u8]) -> Self {
+    pub fn new(out: &'a mut [u8]) -> Self {
         assert!(out.len().is_multiple_of(LINE), "vectors are written whole");
         let head_len = if PAST { out.as_ptr().addr().wrapping_neg() % LINE } else { 0 };
         let (head, out) = out.split_at_mut(head_len.min(out.len()));
@@ -193,7 +193,7 @@ impl<'a, const PAST: bool> Vectors<'a, PAST> {
     /// Writes the next vector.
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vbmi")]
-    pub(super) fn write(&mut self, vector: __m512i) {
+    pub fn write(&mut self, vector: __m512i) {
         if !PAST {
             return store(self.slots.next().expect("there is room for all vectors"), vector);
         }
@@ -209,7 +209,7 @@ impl<'a, const PAST: bool> Vectors<'a, PAST> {
     /// Writes what is left of the last vector.
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vbmi")]
-    pub(super) fn finish(mut self) {
+    pub fn finish(mut self) {
         if PAST && self.begun {
             let left = _mm512_permutexvar_epi8(self.line, self.last);
             if self.tail.is_empty() {

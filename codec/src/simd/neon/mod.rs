@@ -1,13 +1,11 @@
 //! NEON, which all processors with AArch64 have that run an operating system.
 
-mod codes;
 mod fields;
 mod mask;
 mod rans;
-mod sums;
+pub mod sums;
 mod tier;
-mod vector;
-mod window;
+pub mod vector;
 
 use crate::kernel::{Kernel, PORTABLE, SimdLevel, signature};
 
@@ -27,12 +25,10 @@ pub(crate) fn kernel() -> Option<&'static Kernel> {
 static NEON: Kernel = level! {
     Neon, else PORTABLE {
         sums: checksum, copy_sum;
-        window: window_bounds, pack, unpack;
         mask: zeros, drop_zeros, restore_zeros;
         fields: group_sums, split, join;
         tier: pack_tier, unpack_tier, split_tier;
         pass: split_pass, join_pass;
         rans: encode_rans, decode_rans;
-        codes: pack_codes, unpack_codes;
     }
 };

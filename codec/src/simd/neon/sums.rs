@@ -10,12 +10,12 @@ use crate::kernel::sums;
 const VECTORS: usize = 4;
 
 #[target_feature(enable = "neon")]
-pub(super) fn checksum(bytes: &[u8], index: u64) -> u32 {
+pub fn checksum(bytes: &[u8], index: u64) -> u32 {
     fold(mixed(bytes, index))
 }
 
 #[target_feature(enable = "neon")]
-pub(super) fn copy_sum(from: &[u8], to: &mut [u8], word: u64, _streaming: bool) -> u64 {
+pub fn copy_sum(from: &[u8], to: &mut [u8], word: u64, _streaming: bool) -> u64 {
     to.copy_from_slice(from);
     mixed(from, word)
 }
@@ -23,7 +23,7 @@ pub(super) fn copy_sum(from: &[u8], to: &mut [u8], word: u64, _streaming: bool) 
 /// The sum of words before it is folded.
 #[inline]
 #[target_feature(enable = "neon")]
-pub(super) fn mixed(bytes: &[u8], index: u64) -> u64 {
+pub fn mixed(bytes: &[u8], index: u64) -> u64 {
     let (blocks, tail) = bytes.as_chunks::<{ 16 * VECTORS }>();
     let keys_of = |lane: u64| {
         let key = |word| vcreate_u64(key(index.wrapping_add(2 * lane + word)));

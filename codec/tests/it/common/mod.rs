@@ -6,6 +6,7 @@ pub(crate) mod content;
 pub(crate) mod frequencies;
 pub(crate) mod reader;
 
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use content::Content;
@@ -39,6 +40,7 @@ pub(crate) fn codec(spec: &str) -> Box<dyn Codec> {
 
 /// The spec of such a text.
 pub(crate) fn spec(text: &str) -> Spec {
+    zipwire_paper_codecs::register();
     let Some((front, dtype)) = text.split_once("table=") else { return text.parse().unwrap() };
     let spec: Spec = front.trim_end_matches([':', ',']).parse().unwrap();
     let table = table(&spec, DType::from_name(dtype).unwrap());
@@ -53,6 +55,7 @@ pub(crate) fn table(spec: &Spec, dtype: DType) -> Table {
 
 /// Has all tables that [`codec`] can stand for.
 pub(crate) static DECODER: LazyLock<Decoder> = LazyLock::new(|| {
+    zipwire_paper_codecs::register();
     let mut decoder = Decoder::new();
     for (spec, dtype) in ["rans", "rans:mantissa=2", "codebook16"]
         .into_iter()
@@ -66,6 +69,12 @@ pub(crate) static DECODER: LazyLock<Decoder> = LazyLock::new(|| {
     decoder
 });
 
+/// Folder of recorded tensors.
+pub(crate) fn samples_dir() -> PathBuf {
+    let up = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    up.map(|dir| dir.join("traces/samples")).find(|dir| dir.exists()).unwrap()
+}
+
 /// Compares the sizes, in percent in the split layout and in the compact one, of the recorded BF16 tensors of files that have 8 KiB at least, a
 /// frame each of the codec for their rows.
 #[allow(clippy::disallowed_methods, reason = "the samples are files")]
@@ -73,7 +82,7 @@ pub(crate) fn assert_sizes_of_samples(spec: &str, samples: &[(&str, f64, f64)]) 
     force_simd(level()).unwrap();
     let (mut found, mut differs) = (String::new(), false);
     for (file, split, compact) in samples {
-        let path = format!("{}/../traces/samples/{file}.bf16.safetensors", env!("CARGO_MANIFEST_DIR"));
+        let path = samples_dir().join(format!("{file}.bf16.safetensors"));
         let bytes = std::fs::read(path).unwrap();
         let tensors = SafeTensors::deserialize(&bytes).unwrap().tensors();
         let sizes = Layout::ALL.map(|layout| {

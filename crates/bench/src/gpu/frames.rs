@@ -1,6 +1,6 @@
 //! Frames on a device, in either layout, beside their values and room for what they decode to.
 
-use zipwire_codec::{DType, FrameShape, Layout, Spec, encode_to_vec};
+use zipwire_codec::{Codec, DType, FrameShape, Layout, Spec};
 use zipwire_kernels::{Block, Coder, CompactBlock, Decoder, Device, DeviceRegion, Encoder, GpuError, Stream};
 
 /// Fill byte of device memory before kernels write it.
@@ -39,7 +39,7 @@ impl Frames<'_> {
 
     /// The frame of the CPU.
     pub(super) fn on_cpu(&self, values: &[u8]) -> Vec<u8> {
-        let encoded = encode_to_vec(&*self.spec.codec(), self.layout, self.dtype, values);
+        let encoded = self.spec.codec().encode_to_vec(self.layout, self.dtype, values);
         encoded.expect("codecs that have kernels for a type encode its values")
     }
 

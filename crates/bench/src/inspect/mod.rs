@@ -3,7 +3,7 @@
 mod moments;
 
 use serde::Serialize;
-use zipwire_codec::{Auto, Base, Costs, DType, EncodeError, Estimate, Layout, RowIndex, Spec, encode_to_vec};
+use zipwire_codec::{Auto, Base, Codec, Costs, DType, EncodeError, Estimate, Layout, RowIndex, Spec};
 use zipwire_traces::TensorInfo;
 
 pub use self::moments::Histogram;
@@ -136,7 +136,7 @@ pub fn inspect(
             codec = Box::new(auto);
         }
         if !values.is_empty() && codec.supports(dtype) {
-            let frame = encode_to_vec(codec.as_ref(), Layout::Compact, dtype, values)?;
+            let frame = codec.as_ref().encode_to_vec(Layout::Compact, dtype, values)?;
             size_pct.push((spec.to_string(), 100.0 * frame.len() as f64 / values.len() as f64));
         }
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use zip::read::{ArchiveOffset, Config};
 use zip::{CompressionMethod, ZipArchive};
-use zipwire_codec::{DType, Layout, Spec, encode_to_vec};
+use zipwire_codec::{Codec, DType, Layout, Spec};
 
 use crate::file::foreign::Foreign;
 use crate::file::{FileError, LEAST_SAVING, at};
@@ -57,7 +57,7 @@ pub(crate) fn type_of_values(file: &File, range: &Range<u64>) -> io::Result<Opti
     at::read_exact(file, &mut sample, at)?;
     let codec = "rans".parse::<Spec>().expect("it is a codec").codec();
     let coded =
-        |dtype: DType| Some((encode_to_vec(&*codec, Layout::Compact, dtype, &sample).ok()?.len(), dtype));
+        |dtype: DType| Some((codec.encode_to_vec(Layout::Compact, dtype, &sample).ok()?.len(), dtype));
     let shortest = DType::ALL.into_iter().filter_map(coded).min_by_key(|(coded, _)| *coded);
     Ok(shortest
         .filter(|(coded, _)| (*coded as f64) < (1.0 - LEAST_SAVING) * len as f64)

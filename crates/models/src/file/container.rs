@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use zipwire_codec::{Base, ContainerIndex, Decoder};
+use zipwire_codec::{Base, ContainerIndex};
 
 use crate::file::bases::Bases;
 use crate::file::digest::PIECE;
@@ -169,7 +169,7 @@ impl Chunks<'_> {
             tensor: self.name_at(data.start),
             source: Box::new(source),
         })?;
-        let mut decoder = Decoder::new();
+        let mut decoder = crate::decoder();
         // Where the base has other values, the frame does not name them.
         if let Some(bases) = self.bases
             && let Some(values) = bases.before(self.tensors, data.clone())?

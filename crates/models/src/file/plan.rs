@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use zipwire_codec::{Base, DEFAULT_CHUNK_VALUES, DType, Layout, Spec, SpecError, encode_to_vec};
+use zipwire_codec::{Base, Codec, DEFAULT_CHUNK_VALUES, DType, Layout, Spec, SpecError};
 
 use crate::file::bases::Bases;
 use crate::file::header::TensorInfo;
@@ -136,7 +136,7 @@ pub fn codec_for(spec: &Spec, dtype: DType, sample: &[u8]) -> Spec {
     let rows = |spec: Spec| spec.for_rows(1);
     let alternatives = alternatives(spec).into_iter().filter(|spec| supports(spec, dtype)).map(rows);
     let coded = |spec: &Spec| {
-        encode_to_vec(&*spec.codec(), Layout::Compact, dtype, whole).map_or(usize::MAX, |frame| frame.len())
+        spec.codec().encode_to_vec(Layout::Compact, dtype, whole).map_or(usize::MAX, |frame| frame.len())
     };
     alternatives.min_by_key(coded).unwrap_or_else(|| spec.clone())
 }
@@ -337,7 +337,8 @@ pub(crate) fn shortest(
         let at = values_at + span.start + start;
         at::read_exact(file, &mut sample, at).map_err(FileError::io("read", path))?;
         let codec = codecs.spec(coding, tensors, start..start + values)?.codec();
-        let frame = encode_to_vec(&*codec, Layout::Compact, coding.dtype(), &sample)
+        let frame = codec
+            .encode_to_vec(Layout::Compact, coding.dtype(), &sample)
             .map_err(|source| FileError::Encode { path: path.to_owned(), source })?;
         // A container of one chunk has 56 bytes beside its frame, and its length takes 8.
         let share = (frame.len() + 64) as f64 / sample.len() as f64;

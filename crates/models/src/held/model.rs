@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use zipwire_codec::{DEFAULT_CHUNK_VALUES, DType, Decoder, Layout, Spec, encode_to_vec};
+use zipwire_codec::{Codec, DEFAULT_CHUNK_VALUES, DType, Layout, Spec};
 
 use crate::file::{FileError, Model, TensorInfo, buffer, files_below};
 use crate::held::error::HeldError;
@@ -228,7 +228,7 @@ impl HeldModel {
                 start = tensor.at + end;
             }
         }
-        let decoder = Decoder::new();
+        let decoder = crate::decoder();
         self.pool.install(|| {
             tasks.into_par_iter().try_for_each(|(tensor, chunk, frame, out)| {
                 decoder.decompress_into(frame, out).map(|_| ()).map_err(|source| HeldError::Decode {
@@ -400,7 +400,7 @@ fn encode(model: &Model, name: &str, spec: &Spec, chunk_values: usize) -> Result
     let chunk_len = chunk_values.saturating_mul(dtype.width());
     let frames: Result<Vec<Vec<u8>>, _> = values
         .par_chunks(chunk_len)
-        .map(|chunk| encode_to_vec(&*codec, Layout::Compact, dtype, chunk))
+        .map(|chunk| codec.encode_to_vec(Layout::Compact, dtype, chunk))
         .collect();
     let frames = frames.map_err(|source| HeldError::Encode { tensor: name.to_owned(), source })?;
     let ends: Vec<usize> = frames

@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zipwire_codec::{
-    Base, ContainerBuilder, ContainerError, DEFAULT_CHUNK_VALUES, DType, EncodeError, Layout, Spec,
-    encode_to_vec,
+    Base, Codec, ContainerBuilder, ContainerError, DEFAULT_CHUNK_VALUES, DType, EncodeError, Layout, Spec,
 };
 
 use crate::file::plan::{against, alternatives, for_bytes, supports, width};
@@ -336,6 +335,7 @@ impl Codecs {
         const FOR_DELTAS: &str = "delta+rans";
         let text = spec.to_string();
         let unfit = |source| StoreError::Codec { spec: text.clone(), source };
+        zipwire_paper_codecs::register();
         let plain: Spec = text.strip_prefix(DELTA).unwrap_or(&text).parse().map_err(unfit)?;
         plain.clone().for_rows(1).complete().map_err(unfit)?;
         let plain = alternatives(&plain);
@@ -381,7 +381,7 @@ pub(crate) fn encode(
         Some(base) => spec.clone().against(Base::new(dtype, base)).codec(),
         None => spec.codec(),
     };
-    encode_to_vec(&*codec, Layout::Compact, dtype, values)
+    codec.encode_to_vec(Layout::Compact, dtype, values)
 }
 
 /// Objects that differences may be taken from: those of a chain, from the one that is by itself on.

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use zipwire_codec::{Base, ContainerIndex, DEFAULT_CHUNK_VALUES, DType, Decoder};
+use zipwire_codec::{Base, ContainerIndex, DEFAULT_CHUNK_VALUES, DType};
 
 use crate::file::at::{self, Window};
 use crate::file::{FileError, open_input};
@@ -226,7 +226,7 @@ impl Object {
             return self.read(out, chunk * chunk_len(self.header.frame_dtype()));
         }
         self.read_frame(chunk, frame)?;
-        let mut decoder = Decoder::new();
+        let mut decoder = crate::decoder();
         if let Some(base) = base {
             let base = Base::new(self.header.frame_dtype(), base);
             decoder.add_base(base).expect("it is the only one");

@@ -9,7 +9,7 @@
 //! dynamic one, which is a share of the room that the dynamic section can take at most (`share`) and 4096 bytes. The length of the dynamic
 //! section goes ahead, in a message of 8 bytes; one that is greater than the budget says that the message comes once more as it is.
 
-use zipwire_codec::{Codec, DType, DecodeError, FrameShape, Layout, decode};
+use zipwire_codec::{Codec, DType, DecodeError, Decoder, FrameShape, Layout};
 
 /// Alignment that kernels ask of both sections.
 pub(super) const ALIGN: u64 = 128;
@@ -56,7 +56,13 @@ impl Wire {
     pub(super) fn decode(&self, dtype: DType, wire: &[u8], dynamic_len: u64) -> Result<Vec<u8>, DecodeError> {
         let mut values = vec![0; self.values_len as usize];
         let dynamic = &wire[self.dynamic_at as usize..][..dynamic_len as usize];
-        decode(Layout::Split, dtype, &wire[..self.static_len as usize], dynamic, &mut values)?;
+        Decoder::new().decode(
+            Layout::Split,
+            dtype,
+            &wire[..self.static_len as usize],
+            dynamic,
+            &mut values,
+        )?;
         Ok(values)
     }
 }
@@ -76,7 +82,7 @@ fn share(codec: &str) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zipwire_codec::{Spec, encode_to_vec};
+    use zipwire_codec::{Codec, Spec};
 
     #[test]
     fn budgets_hold_normal_values_and_not_noise() {
@@ -92,10 +98,11 @@ mod tests {
             .collect();
         let noise: Vec<u8> = (0..count).flat_map(|_| ((uniform() * 65536.0) as u16).to_le_bytes()).collect();
         for id in ["tiered", "window7", "codebook16", "rans", "huffman"] {
+            zipwire_paper_codecs::register();
             let codec = id.parse::<Spec>().unwrap().codec();
             let wire = Wire::of(&*codec, DType::Bf16, count).unwrap();
             let dynamic = |values: &[u8]| {
-                encode_to_vec(&*codec, Layout::Split, DType::Bf16, values).unwrap().len() as u64
+                codec.encode_to_vec(Layout::Split, DType::Bf16, values).unwrap().len() as u64
                     - wire.static_len
             };
             assert!(dynamic(&values) <= wire.budget, "{id}: {} {wire:?}", dynamic(&values));

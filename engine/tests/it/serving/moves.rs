@@ -40,13 +40,13 @@ fn grouped_caches_move_between_instances_of_any_width() {
 fn latents_move_to_every_rank() {
     for ranks in [[1, 1], [2, 1], [1, 2], [4, 2]] {
         check(&Scene::latent(ranks), None);
-        check(&Scene::latent(ranks), Some(coding("codebook16")));
+        check(&Scene::latent(ranks), Some(coding("rans")));
     }
 }
 
 #[test]
 fn codecs_push_and_pull() {
-    for codec in ["tiered", "codebook16"] {
+    for codec in ["tiered", "rans"] {
         for moves in Move::ALL {
             for first_token in FirstToken::ALL {
                 let mut scene = Scene::grouped([2, 1]);

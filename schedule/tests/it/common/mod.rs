@@ -1,7 +1,7 @@
 //! Jobs that several tests plan, and who carries them out.
 
 use ndarray::Array2;
-use zipwire_codec::DType;
+use zipwire_codec::{DType, Spec};
 use zipwire_schedule::plan::{Exchange, Op, OpKind, Plan};
 use zipwire_schedule::{
     CallKind, Capabilities, Choice, Flow, Job, Pace, Protocol, Rank, Readiness, Segment, Slot, TransferOrder,
@@ -14,6 +14,16 @@ pub(crate) const STREAMS: Capabilities =
     Capabilities { readiness: Readiness::Issued, transfer_order: TransferOrder::Library, timed: true };
 
 /// A layer of experts: dispatch, compute, combine. `bytes` goes from source (row) to destination.
+/// The spec with this text, which may be that of a paper's codec.
+pub(crate) fn spec(text: &str) -> Spec {
+    zipwire_paper_codecs::register();
+    text.parse().unwrap()
+}
+
+pub(crate) fn window7() -> Spec {
+    spec("window7")
+}
+
 pub(crate) fn layer(bytes: Array2<u64>) -> Job {
     let rank_count = u32::try_from(bytes.nrows()).unwrap();
     let all_to_all = |bytes: Array2<u64>, input, output| {
@@ -40,11 +50,7 @@ pub(crate) fn uniform(rank_count: usize, bytes: u64) -> Array2<u64> {
 }
 
 pub(crate) fn choice(protocol: Protocol, window: Option<u32>) -> Choice {
-    Choice {
-        window,
-        speculative_capacity: Some(0.5),
-        ..Choice::of(protocol, Some("window7".parse().unwrap()))
-    }
+    Choice { window, speculative_capacity: Some(0.5), ..Choice::of(protocol, Some(window7())) }
 }
 
 /// One call, from `input` to `output`.

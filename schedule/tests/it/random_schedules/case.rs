@@ -207,6 +207,6 @@ fn choice(random: &mut ChaCha8Rng, work: &Work, ranks_per_node: u32, codec: &str
         sums: if random.random() { SumType::Sent } else { SumType::Fp32 },
         arenas: random.random_range(1..=3),
         speculative_capacity: (protocol == Protocol::Speculative).then_some(0.5),
-        ..Choice::of(protocol, Some(codec.parse().unwrap()))
+        ..Choice::of(protocol, Some(crate::common::spec(codec)))
     }
 }

@@ -87,8 +87,7 @@ impl Call {
     }
 
     pub(crate) fn coded(mut self) -> Self {
-        self.choice =
-            Choice { protocol: Protocol::SizeFirst, codec: Some("window7".parse().unwrap()), ..self.choice };
+        self.choice = Choice { protocol: Protocol::SizeFirst, codec: Some(crate::window7()), ..self.choice };
         self
     }
 
