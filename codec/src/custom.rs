@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use crate::codec::{Checked, EncodeChecked};
+use crate::error::PAPERS;
 use crate::frame::{self, HEADER_LEN};
 use crate::options::Value;
 use crate::registry::{self, Entry, Of};
@@ -116,6 +117,9 @@ pub fn register(codec: impl CustomCodec + 'static) -> Result<(), RegisterError> 
     let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if id.is_empty() || !id.bytes().all(is_word) {
         return Err(RegisterError::Id { id });
+    }
+    if PAPERS.iter().any(|(paper, _)| *paper == id) {
+        return Err(RegisterError::IdTaken { id });
     }
     if !(FIRST_TAG..u8::MAX).contains(&tag) {
         return Err(RegisterError::Tag { id, tag });

@@ -213,9 +213,9 @@ impl DecodeError {
     /// Advice on what to do, in one line, where there is any.
     pub fn help(&self) -> Option<String> {
         match self {
-            Self::UnknownCodec { tag: 1 | 3 | 7..=9 } => Some(
-                "it is a codec of a paper: register those of the crate `zipwire-paper-codecs`".to_owned(),
-            ),
+            Self::UnknownCodec { tag } if PAPERS.iter().any(|(_, paper)| paper == tag) => {
+                Some(REGISTER_PAPERS.to_owned())
+            }
             Self::UnknownCodec { tag: 128.. } => {
                 Some("register the codec of another crate that has it (`register`)".to_owned())
             }
@@ -448,6 +448,9 @@ impl SpecError {
     /// Advice on what would be right, in one line.
     pub fn help(&self) -> Option<String> {
         match self {
+            Self::UnknownId { id, .. } if PAPERS.iter().any(|(paper, _)| paper == id) => {
+                Some(REGISTER_PAPERS.to_owned())
+            }
             Self::UnknownId { valid, .. } => Some(format!("the codecs are {valid}")),
             Self::UnknownPrefix { valid, .. } => Some(format!("in front of a codec there can be {valid}")),
             Self::UnknownOption { valid, .. } => Some(valid.clone()),
@@ -469,6 +472,13 @@ impl SpecError {
     }
 }
 
+/// Ids and tags of the codecs of papers, which the crate `zipwire-paper-codecs` registers: kept for it.
+pub(crate) const PAPERS: [(&str, u8); 5] =
+    [("window7", 1), ("codebook16", 3), ("grouped", 7), ("blockwise", 8), ("huffman", 9)];
+
+/// Advice for a codec of a paper.
+const REGISTER_PAPERS: &str = "it is a codec of a paper: register those of the crate `zipwire-paper-codecs`";
+
 /// A codec that cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -479,7 +489,7 @@ pub enum RegisterError {
     /// A tag that is kept for codecs of this crate, or means none.
     #[error("codec `{id}` cannot have the tag `{tag}`: those of other crates are from 128 to 254")]
     Tag { id: &'static str, tag: u8 },
-    /// There is a codec with this id.
+    /// There is a codec with this id, or the id is kept for one.
     #[error("there is a codec `{id}` already")]
     IdTaken { id: &'static str },
     /// There is a codec with this tag.

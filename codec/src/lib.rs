@@ -11,8 +11,7 @@
 //! what to do about it, their `help` does.
 
 // Hidden modules are what codecs of this workspace are made of. They are outside of the promise of versions.
-#[doc(hidden)]
-pub mod auto;
+mod auto;
 mod base;
 mod blocks;
 #[doc(hidden)]

@@ -71,7 +71,7 @@ const MANTISSA_BITS: &[&str] = &["0", "2"];
 pub(crate) const OPTIONS: &[Choice] =
     &[blocks::ROW_CHOICE, Choice { key: "mantissa", values: Values::Names(MANTISSA_BITS) }, options::TABLE];
 
-/// See [`crate::registry::Entry::build`].
+/// See [`crate::registry::Of::build`].
 pub(crate) fn build(chosen: &[Value]) -> Box<dyn Codec> {
     Box::new(plain(chosen))
 }
@@ -101,7 +101,7 @@ fn train(
 /// See [`crate::registry::Entry::pieces`].
 pub(crate) const PIECES: Pieces = blocks::pieces(CODING);
 
-/// See [`crate::registry::Entry::decode`].
+/// See [`crate::registry::Of::decode`].
 pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
     blocks::decode(CODING, body, out)
 }

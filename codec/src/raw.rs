@@ -57,7 +57,7 @@ impl Codec for Raw {
     }
 }
 
-/// See [`crate::registry::Entry::decode`].
+/// See [`crate::registry::Of::decode`].
 pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
     let (section, dynamic_len) = match body.layout {
         Layout::Split => (body.static_section, 0),

@@ -82,7 +82,7 @@ static OUTER: [Entry; 2] = [
 ];
 
 /// Codecs that other crates have added; none is ever taken out.
-static ADDED: RwLock<Vec<&'static Entry>> = RwLock::new(Vec::new());
+static ADDED: RwLock<&[&Entry]> = RwLock::new(&[]);
 
 /// Adds a codec for the rest of the process.
 ///
@@ -98,7 +98,8 @@ pub fn add(entry: &'static Entry) -> Result<(), RegisterError> {
     if let Some(other) = known().find(|other| other.tag == tag) {
         return Err(RegisterError::TagTaken { id, tag, other: other.codec.id() });
     }
-    added.push(entry);
+    // Readers go on with the list that they have: no foreign code runs under the lock.
+    *added = [*added, &[entry]].concat().leak();
     Ok(())
 }
 
@@ -107,13 +108,13 @@ fn own() -> impl Iterator<Item = &'static Entry> {
     CODECS.iter().chain([&AUTO])
 }
 
-fn added() -> std::sync::RwLockReadGuard<'static, Vec<&'static Entry>> {
-    ADDED.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+fn added() -> &'static [&'static Entry] {
+    *ADDED.read().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Whatever can be asked for by an id, in the order in which it is listed.
 pub(crate) fn named() -> impl Iterator<Item = &'static Entry> {
-    own().chain(added().clone())
+    own().chain(added().iter().copied())
 }
 
 /// The highest version of frames that an entry makes with these values of its options: its own, or of the codecs that it chooses from.

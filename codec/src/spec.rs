@@ -10,7 +10,7 @@ use crate::frame::version_of;
 use crate::options::{self, ROW_KEY, Value, listed};
 use crate::{Base, Codec, DType, Decoder, EncodeError, Layout, SpecError, Table, TableError, registry};
 
-/// A codec and its options, as written in scenarios and on the command line: `raw`, `window7`, `window7:scale=std`,
+/// A codec and its options, as written in scenarios and on the command line: `raw`, `tiered`, `rans:mantissa=2`,
 /// `tiered:row=4096`, `auto:link=25 GB/s`.
 ///
 /// `dedup:row=256+tiered` leaves out rows of 256 values that repeat an earlier one before the others are coded

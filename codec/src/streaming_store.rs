@@ -43,7 +43,7 @@ impl<'a> StreamingStore<'a> {
         }
     }
 
-    /// Calls [`Kernel::split_pass`], which writes past the caches where that is permitted.
+    /// Calls `Kernel::split_pass`, which writes past the caches where that is permitted.
     pub fn split(
         streaming: &mut Option<Self>,
         kernel: &Kernel,
@@ -51,6 +51,7 @@ impl<'a> StreamingStore<'a> {
         how: Split<'_>,
         out: SplitMut<'_>,
     ) -> Passed {
+        let how = Split { streaming: false, ..how };
         let Some(permission) = streaming else { return (kernel.split_pass)(values, how, out) };
         let SplitMut { rest, planes, .. } = out;
         let (strip, rest_strip) = permission.strip.split_at_mut(planes.len());
@@ -72,11 +73,12 @@ impl<'a> StreamingStore<'a> {
         split
     }
 
-    /// Calls [`Kernel::join_pass`] for `out`, which is written past the caches where that is permitted.
+    /// Calls `Kernel::join_pass` for `out`, which is written past the caches where that is permitted.
     pub fn join(streaming: &mut Option<Self>, kernel: &Kernel, coded: Join<'_>, out: &mut [u8]) -> Passed {
         if streaming.is_some() && kernel.level == SimdLevel::Avx512 {
             return (kernel.join_pass)(Join { streaming: true, ..coded }, out);
         }
+        let coded = Join { streaming: false, ..coded };
         let joined = (kernel.join_pass)(coded, Self::strip_for(streaming, out));
         Self::flush(streaming, out);
         joined
@@ -115,7 +117,7 @@ pub fn copy(streaming: Option<&StreamingStore<'_>>, from: &[u8], to: &mut [u8]) 
     }
 }
 
-/// Calls [`Kernel::copy_sum`], which writes past the caches where that is permitted.
+/// Calls `Kernel::copy_sum`, which writes past the caches where that is permitted.
 pub fn copy_sum(
     streaming: Option<&StreamingStore<'_>>,
     kernel: &Kernel,

@@ -43,7 +43,7 @@ impl Tiered {
     }
 }
 
-/// See [`crate::registry::Entry::build`].
+/// See [`crate::registry::Of::build`].
 pub(crate) fn build(chosen: &[Value]) -> Box<dyn Codec> {
     Box::new(Tiered::new().row(chosen[0].number()))
 }
@@ -51,7 +51,7 @@ pub(crate) fn build(chosen: &[Value]) -> Box<dyn Codec> {
 /// See [`crate::registry::Entry::pieces`].
 pub(crate) const PIECES: Pieces = blocks::pieces(CODING);
 
-/// See [`crate::registry::Entry::decode`].
+/// See [`crate::registry::Of::decode`].
 pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
     blocks::decode(CODING, body, out)
 }

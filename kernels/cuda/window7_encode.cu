@@ -98,7 +98,7 @@ template <bool FULL> DEVICE void count_edges(const Pieces& pieces, const Packed&
     }
 }
 
-// Whether the counts prove the window from `start` the best of a tile of `values` values, as codec/src/kernel/window.rs does
+// Whether the counts prove the window from `start` the best of a tile of `values` values, as crates/paper-codecs/src/kernel/window.rs does
 // with a few counts more. Sets `verdict`; barriers are inside.
 DEVICE void judge(u32 start, u32 values, u32 escapes, EncodeShared* shared) {
     if (threadIdx.x < 4) shared->counts[threadIdx.x] = 0;

@@ -499,6 +499,7 @@ fn a_validation_of_another_cluster_says_so() {
 /// All levels, those that this machine lacks included.
 #[test]
 fn the_simd_level_can_be_chosen_and_never_changes_a_size() {
+    zipwire::paper_codecs::register();
     let sample = "traces/samples/train_late_weights.bf16.safetensors";
     let ids = Spec::ids().collect::<Vec<_>>().join(",");
     let with = |level: &str, args: &[&str]| zipwire(args).env("ZIPWIRE_SIMD", level).output().unwrap();

@@ -258,6 +258,7 @@ fn no_paths_of_a_machine() {
 
 #[test]
 fn documents_know_every_codec() {
+    zipwire::paper_codecs::register();
     let read = |name: &str| std::fs::read_to_string(root().join(name)).expect("the document is there");
     let (table, language, format) =
         (read("docs/capabilities.md"), read("docs/scenarios.md"), read("docs/format.md"));

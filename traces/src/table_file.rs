@@ -70,6 +70,7 @@ impl TableFileError {
         match self {
             Self::Read { .. } => None,
             Self::Unknown { what: "codec", .. } => {
+                zipwire_paper_codecs::register();
                 let takes_tables = |id: &&str| Spec::options(id).any(|option| option == "table");
                 let codecs: Vec<String> =
                     Spec::ids().filter(takes_tables).map(|id| format!("`{id}`")).collect();
@@ -86,6 +87,7 @@ impl TableFile {
     /// # Panics
     /// If the bytes of the table are not those of a codec and a type.
     pub fn to_text(&self) -> String {
+        zipwire_paper_codecs::register();
         let Self { table, layout, values, missed } = self;
         let (codec, dtype) =
             (table.codec().expect("it is a codec's"), table.dtype().expect("it is a type's"));
@@ -104,6 +106,7 @@ impl TableFile {
 
     /// The codec that frames with the table are of, with default options.
     pub fn spec(&self) -> Spec {
+        zipwire_paper_codecs::register();
         let spec: Spec = self.table.codec().expect("it is a codec's").parse().expect("ids are specs");
         spec.with_table(&self.table).expect("it was compared with the codec")
     }

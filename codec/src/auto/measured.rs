@@ -6,36 +6,34 @@
 //! dense ones. They are data: what is chosen depends on no machine, and callers whose machine is another give their own speeds
 //! ([`super::Auto::costs`]). Speeds of a candidate for sizes are those of `rans`, times what it had of its speed in one run on eight of the files (AMD EPYC).
 
-use std::sync::{PoisonError, RwLock};
-
 use super::{Class, Speed};
 use crate::{Codec, DType, Planes, Rans, Raw, Tiered};
 
 /// A codec that can be chosen.
-pub struct Candidate {
+pub(super) struct Candidate {
     /// Id of the codec, as in specs.
-    pub id: &'static str,
+    pub(super) id: &'static str,
     /// Makes the codec for rows of this number of values; 0 if that is not known.
-    pub build: fn(u32) -> Box<dyn Codec>,
+    pub(super) build: fn(u32) -> Box<dyn Codec>,
     /// Whether it is chosen only where the size alone counts, and all values are coded: no sample by `tiered` tells what it leaves.
-    pub for_size: bool,
+    pub(super) for_size: bool,
     /// Types that it can be chosen for, and its sizes and speeds with them.
-    pub types: &'static [Known],
+    types: &'static [Known],
 }
 
 /// Measured sizes and speeds of a codec for values of one type.
-pub struct Known {
+pub(super) struct Known {
     /// Type of the values.
-    pub dtype: DType,
+    dtype: DType,
     /// Points of a line, in ascending order from 0 to 1: share that `tiered` leaves of the values in the compact layout, then
     /// the share that this codec leaves, both without front matter.
-    pub shares: &'static [(f64, f64)],
+    pub(super) shares: &'static [(f64, f64)],
     /// Share that it leaves of typical values in the split layout.
-    pub split: f64,
+    pub(super) split: f64,
     /// Speed with values of [`Class::Dense`].
-    pub dense: Speed,
+    dense: Speed,
     /// Speed with values of [`Class::Sparse`].
-    pub sparse: Speed,
+    sparse: Speed,
 }
 
 impl Candidate {
@@ -51,24 +49,10 @@ impl Candidate {
     }
 }
 
-/// Candidates that other crates have added.
-static ADDED: RwLock<Vec<&'static Candidate>> = RwLock::new(Vec::new());
-
-/// Adds codecs that `auto` chooses among for the rest of the process.
-pub fn add(candidates: &'static [Candidate]) {
-    ADDED.write().unwrap_or_else(PoisonError::into_inner).extend(candidates);
-}
-
-/// Codecs that can be chosen, in the order in which equal ones are preferred.
-pub(super) fn all() -> Vec<&'static Candidate> {
-    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
-    let mut all: Vec<_> = OWN.iter().chain(added.iter().copied()).collect();
-    all.sort_by_key(|candidate| candidate.for_size);
-    all
-}
-
+/// Codecs that can be chosen, in the order in which equal ones are preferred. Those of other crates are not among them: the frame for given values is the same
+/// in every process, whatever that has registered.
 #[rustfmt::skip]
-static OWN: &[Candidate] = &[
+pub(super) static CANDIDATES: &[Candidate] = &[
     Candidate { id: "raw", build: |_| Box::new(Raw), for_size: false, types: &[
         Known { dtype: DType::Bf16, shares: &[(0.0000, 1.0000), (1.0000, 1.0000)], split: 1.000, dense: Speed { encode_gbps: 28.30, decode_gbps: 27.42 }, sparse: Speed { encode_gbps: 29.21, decode_gbps: 29.30 } },
         Known { dtype: DType::F16, shares: &[(0.0000, 1.0000), (1.0000, 1.0000)], split: 1.000, dense: Speed { encode_gbps: 13.23, decode_gbps: 12.72 }, sparse: Speed { encode_gbps: 13.23, decode_gbps: 12.72 } },

@@ -17,16 +17,16 @@ use crate::options::{Choice, ROW_KEY, Value, Values};
 use crate::raw::Raw;
 use crate::sections::Body;
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, SpecError};
-pub use measured::{Candidate, Known, add};
+use measured::{CANDIDATES, Candidate};
 
 const ID: &str = "auto";
 
 /// The codec that is best for given values: all types. The frames are those of the chosen codec.
 ///
 /// In the layout [`Layout::Compact`] the choice follows from a sample of the values; for [`Goal::Size`] all of them are coded by every codec, which takes as
-/// long, and more of them can be chosen. In [`Layout::Split`] lengths must be known
+/// long, and `planes` can be chosen, too. In [`Layout::Split`] lengths must be known
 /// before the values are, so there it follows from type, goal and costs alone, as for typical values: callers that reserve room for
-/// frames needs a codec with the same goal and costs.
+/// frames need a codec with the same goal and costs.
 ///
 /// The specs are `auto`, `auto:goal=size`, `auto:goal=speed` and `auto:link=25 GB/s`.
 ///
@@ -136,7 +136,7 @@ impl Auto {
     /// Codecs that can be chosen for frames of this layout.
     fn all_in(&self, layout: Layout) -> impl Iterator<Item = &'static Candidate> + use<> {
         let is_exact = self.goal == Goal::Size && layout == Layout::Compact;
-        measured::all().into_iter().filter(move |candidate| is_exact || !candidate.for_size)
+        CANDIDATES.iter().filter(move |candidate| is_exact || !candidate.for_size)
     }
 
     /// Codecs that can be chosen for frames of this layout and type.
@@ -177,7 +177,7 @@ impl Default for Auto {
     }
 }
 
-/// See [`crate::registry::Entry::decode`]. No frame leads here.
+/// See [`crate::registry::Of::decode`]. No frame leads here.
 pub(crate) fn decode_nothing(_: &Body<'_>, _: &mut [u8]) -> Result<u32, DecodeError> {
     Err(DecodeError::UnknownCodec { tag: u8::MAX })
 }
@@ -262,7 +262,7 @@ pub(crate) const OPTIONS: &[Choice] = &[
     Choice { key: ROW_KEY, values: Values::UpTo(crate::blocks::MAX_ROW) },
 ];
 
-/// See [`crate::registry::Entry::build`].
+/// See [`crate::registry::Of::build`].
 pub(crate) fn build(chosen: &[Value]) -> Box<dyn Codec> {
     Box::new(of(chosen))
 }
@@ -353,8 +353,7 @@ impl Costs {
     /// Sets the speed of a codec; returns whether `auto` can choose it for this type at all, and the speed is one: positive and finite.
     pub fn set(&mut self, codec: &str, dtype: DType, class: Class, speed: Speed) -> bool {
         let is_speed = |gbps: f64| gbps.is_finite() && gbps > 0.0;
-        let known =
-            measured::all().into_iter().find(|known| known.id == codec && known.known(dtype).is_some());
+        let known = CANDIDATES.iter().find(|known| known.id == codec && known.known(dtype).is_some());
         let Some(known) = known.filter(|_| is_speed(speed.encode_gbps) && is_speed(speed.decode_gbps)) else {
             return false;
         };

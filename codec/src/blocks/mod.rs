@@ -31,6 +31,7 @@ use decode::{Body, Decoder};
 use encode::Encoder;
 use entry::{Entry, Form};
 use geometry::{ALIGN, BLOCK_VALUES, ENTRY, Format, tail_bytes};
+use tiers::List;
 
 /// The longest rows that have columns.
 pub(crate) const MAX_ROW: u32 = 1 << 24;
@@ -131,8 +132,11 @@ fn write(
     dynamic.split_off_mut(..common.len())?.copy_from_slice(&common);
     dynamic_len += common.len();
     let entries = front[HEADER_LEN..].as_chunks_mut::<ENTRY>().0;
-    let streaming = StreamingStore::of_large(kernel, values.len());
-    let mut encoder = Encoder::new(kernel, format, columns.as_ref(), table.as_ref(), streaming);
+    // Not parts of the encoder, which would move them.
+    let mut streaming = StreamingStore::of_large(kernel, values.len());
+    let mut list: List = [0; _];
+    let mut encoder =
+        Encoder::new(kernel, format, columns.as_ref(), table.as_ref(), &mut streaming, &mut list);
     let (mut uses_columns, mut uses_table) = (vector.is_empty(), table.is_none());
     for (values, entry) in values.chunks(BLOCK_VALUES * format.fields.width()).zip(entries) {
         let static_len = static_body(format, values.len() / format.fields.width());
@@ -230,7 +234,7 @@ impl<'a> Common<'a> {
     }
 }
 
-/// See [`crate::registry::Entry::decode`].
+/// See [`crate::registry::Of::decode`].
 pub(crate) fn decode(coding: Coding, body: &sections::Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
     let format = Format::new(coding, body.layout, body.dtype);
     let width = format.fields.width();
@@ -252,8 +256,9 @@ pub(crate) fn decode(coding: Coding, body: &sections::Body<'_>, out: &mut [u8]) 
     };
     let mut sum = checksum::of_front(&front[HEADER_LEN..], HEADER_LEN);
     sum = sum.wrapping_add(checksum::of_front(bytes, front.len()));
-    let streaming = StreamingStore::of_large(kernel, out.len());
-    let mut decoder = Decoder::new(kernel, format, columns, model, streaming);
+    let mut streaming = StreamingStore::of_large(kernel, out.len());
+    let mut list: List = [0; _];
+    let mut decoder = Decoder::new(kernel, format, columns, model, &mut streaming, &mut list);
     let fault = |number, fault| DecodeError::Block { block: number, fault };
     let body = |number: usize| {
         let count = (count - number * BLOCK_VALUES).min(BLOCK_VALUES);

@@ -8,7 +8,7 @@ use super::rans::{self, JointHistogram, Model};
 use super::rest::RestStats;
 use super::sample;
 use crate::kernel::fields::PLANES;
-use crate::kernel::{BASE_GROUP, GroupSums, Kernel, joint};
+use crate::kernel::{BASE_GROUP, GroupSums, Kernel, TILE, joint};
 use crate::{DType, DecodeError, Layout, levels, tables};
 
 /// Blocks and groups that are looked at.
@@ -40,7 +40,7 @@ pub(super) fn table(
     let sample = Sample::of(kernel, format, columns, values, &mut sums);
     let eighths = eighths(sample.exponents, sample.nonzero)?;
     let mut counts = Counts::NONE;
-    sample.count(eighths, &mut counts);
+    sample.count(eighths, with_mantissa, &mut counts);
     let count = (values.len() / format.fields.width()) as u128;
     let coded = (count * counts.counted as u128).checked_div(counts.seen as u128)? as u64;
     let model = rans::choose(format, sample.blocks, coded, with_mantissa, &counts.histogram)?;
@@ -67,7 +67,7 @@ pub(super) fn train(
     let mut counts = Counts::NONE;
     for values in pieces() {
         if counts.counted < MOST_COUNTED {
-            Sample::of(kernel, format, None, values, &mut sums).count(eighths, &mut counts);
+            Sample::of(kernel, format, None, values, &mut sums).count(eighths, with_mantissa, &mut counts);
         }
     }
     Some(Table { model: rans::fit(with_mantissa, &counts.histogram)?, eighths })
@@ -110,6 +110,12 @@ struct Counts {
 
 impl Counts {
     const NONE: Self = Self { histogram: [0; _], counted: 0, seen: 0 };
+
+    /// Adds residuals, at most a tile of them, without bits of mantissas.
+    fn add_residuals(&mut self, kernel: &Kernel, residuals: &[u8]) {
+        let pairs = self.histogram.as_chunks_mut::<{ 1 << joint::BITS }>().0.iter_mut();
+        pairs.zip((kernel.byte_counts)(residuals)).for_each(|(pair, count)| pair[0] += count);
+    }
 }
 
 impl<'a> Sample<'a> {
@@ -139,10 +145,12 @@ impl<'a> Sample<'a> {
         Self { kernel, format, columns, values, blocks, sums: &sums[..looked_at], exponents, nonzero }
     }
 
-    /// Counts residuals, and bits of mantissas, with bases that are means plus `eighths`.
-    fn count(&self, eighths: u32, counts: &mut Counts) {
+    /// Counts residuals, and bits of mantissas if asked for, with bases that are means plus `eighths`.
+    fn count(&self, eighths: u32, with_mantissa: bool, counts: &mut Counts) {
         let Self { kernel, format, columns, .. } = *self;
         let (fields, looked_at) = (format.fields, self.sums.len());
+        // Residuals that are counted together.
+        let (mut list, mut listed) = ([0; TILE], 0);
         for (number, sums) in self.sums.iter().enumerate() {
             let (values, first) = block(fields, self.values, number * self.blocks / looked_at);
             let count = values.len() / fields.width();
@@ -173,14 +181,24 @@ impl<'a> Sample<'a> {
                         .zip(offsets)
                         .for_each(|(residual, offset)| *residual = residual.wrapping_sub(*offset));
                 }
-                let below = fields.top_mantissa_bits() - joint::BITS as u32;
-                for (residual, top) in out.iter().zip(&rests[(fields.rest_bits() - joint::BITS) / 8]) {
-                    let pair = usize::from(*residual) << joint::BITS | usize::from(*top >> below & 3);
-                    counts.histogram[pair] += 1;
+                if with_mantissa {
+                    let below = fields.top_mantissa_bits() - joint::BITS as u32;
+                    for (residual, top) in out.iter().zip(&rests[(fields.rest_bits() - joint::BITS) / 8]) {
+                        let pair = usize::from(*residual) << joint::BITS | usize::from(*top >> below & 3);
+                        counts.histogram[pair] += 1;
+                    }
+                } else {
+                    if listed + out.len() > list.len() {
+                        counts.add_residuals(kernel, &list[..listed]);
+                        listed = 0;
+                    }
+                    list[listed..listed + out.len()].copy_from_slice(out);
+                    listed += out.len();
                 }
                 counts.counted += out.len();
             }
         }
+        counts.add_residuals(kernel, &list[..listed]);
     }
 }
 

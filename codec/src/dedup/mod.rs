@@ -153,7 +153,7 @@ impl Codec for Dedup {
     }
 }
 
-/// See [`crate::registry::Entry::decode`]. Nothing is allocated: unique rows are decoded to the front of `out`.
+/// See [`crate::registry::Of::decode`]. Nothing is allocated: unique rows are decoded to the front of `out`.
 pub(crate) fn decode_rows(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
     let (dtype, width) = (body.dtype, body.dtype.width());
     let fault = |fault| DecodeError::Rows { fault };

@@ -210,7 +210,7 @@ impl<'a> Encoder<'a> {
 /// Blocks whose symbols are decoded side by side.
 const TOGETHER: usize = 2;
 
-/// See [`crate::registry::Entry::decode`].
+/// See [`crate::registry::Of::decode`].
 pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
     let (dtype, width) = (body.dtype, body.dtype.width());
     if body.layout != Layout::Compact {

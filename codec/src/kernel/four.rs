@@ -1,6 +1,6 @@
 //! Symbols to words of a prefix code, four at a time, and how often bytes occur.
 
-/// Lowest bit of the length of four words in the output of [`super::Kernel::fours`]; below it are the words, the first one lowest.
+/// Lowest bit of the length of four words in the output of `Kernel::fours`; below it are the words, the first one lowest.
 pub const LENGTH_AT: u32 = 48;
 
 /// The words of a prefix code of at most eleven bits, by symbol.

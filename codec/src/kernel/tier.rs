@@ -11,7 +11,7 @@ pub const PAIR: usize = 16;
 pub const PASSED: u8 = 3;
 /// Offset added to a residual before it is looked up: no residual with a code is below its negative.
 pub const BIAS: u8 = 9;
-/// Bytes behind a list that [`super::Kernel::unpack_tier`] may read, whatever they are.
+/// Bytes behind a list that `Kernel::unpack_tier` may read, whatever they are.
 pub const LIST_PAD: usize = 64;
 
 /// Codes of a tier, and the residuals that they mean.

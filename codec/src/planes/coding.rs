@@ -38,7 +38,7 @@ pub(super) fn encode(
     dynamic_len
 }
 
-/// See [`crate::registry::Entry::decode`].
+/// See [`crate::registry::Of::decode`].
 pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
     let kernel = levels::active();
     let mut reader = Reader::new(body, FRONT_LEN)?;

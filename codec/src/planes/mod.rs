@@ -69,7 +69,7 @@ impl Planes {
 pub(crate) const OPTIONS: &[Choice] =
     &[Choice { key: "width", values: Values::Names(&["type", "1", "2", "4", "8", "16"]) }];
 
-/// See [`crate::registry::Entry::build`].
+/// See [`crate::registry::Of::build`].
 pub(crate) fn build(options: &[Value]) -> Box<dyn Codec> {
     // Any other name is that of the type.
     Box::new(Planes { width: options[0].name().parse().ok() })

@@ -93,42 +93,47 @@ fn estimates_of_few_values_and_for_the_size_are_exact_and_others_are_near() {
     }
 }
 
-/// Also where values of four bytes are all alike, which a sample by `tiered` does not tell from others.
+/// On no file of samples is another codec smaller by more than a thousandth of the values, none of a paper either, which it does not choose. Also where values
+/// of four bytes are all alike, which a sample by `tiered` does not tell from others.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "the samples are files")]
-fn for_the_size_no_codec_is_smaller_on_any_sample() {
-    let mut all = vec![("ones".to_owned(), DType::F32, 1.0_f32.to_le_bytes().repeat(100_000), 100)];
-    let samples = format!("{}/../traces/samples", env!("CARGO_MANIFEST_DIR"));
-    for entry in std::fs::read_dir(samples).unwrap() {
+fn for_the_size_no_codec_is_smaller_on_any_file() {
+    zipwire_paper_codecs::register();
+    let mut files = vec![vec![(DType::F32, 1.0_f32.to_le_bytes().repeat(100_000), 100)]];
+    for entry in std::fs::read_dir(common::samples_dir()).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_none_or(|ending| ending != "safetensors") {
             continue;
         }
         let bytes = std::fs::read(&path).unwrap();
-        for (name, view) in safetensors::SafeTensors::deserialize(&bytes).unwrap().tensors() {
-            let Some(dtype) = DType::from_name(&view.dtype().to_string()) else { continue };
-            let row = view.shape().last().copied().unwrap_or(0);
-            all.push((format!("{} {name}", path.display()), dtype, view.data().to_vec(), row));
-        }
+        let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap().tensors();
+        let known = tensors.into_iter().filter_map(|(_, view)| {
+            let dtype = DType::from_name(&view.dtype().to_string())?;
+            Some((dtype, view.data().to_vec(), view.shape().last().copied().unwrap_or(0)))
+        });
+        files.push(known.collect());
     }
-    assert!(all.len() > 20);
-    for (name, dtype, values, row) in all {
-        let len = |spec: &str| {
-            let codec = spec.parse::<zipwire_codec::Spec>().unwrap().for_rows(row).codec();
-            let is_fit = codec.supports(dtype);
-            is_fit.then(|| codec.encode_to_vec(Layout::Compact, dtype, &values).unwrap().len())
+    assert!(files.len() > 10);
+    for (number, tensors) in files.into_iter().enumerate() {
+        let len = |spec: &str| -> Option<usize> {
+            let lens = tensors.iter().map(|(dtype, values, row)| {
+                let codec = spec.parse::<zipwire_codec::Spec>().unwrap().for_rows(*row).codec();
+                let is_fit = codec.supports(*dtype);
+                is_fit.then(|| codec.encode_to_vec(Layout::Compact, *dtype, values).unwrap().len())
+            });
+            lens.sum()
         };
+        let raw: usize = tensors.iter().map(|(_, values, _)| values.len()).sum();
         let found = len("auto:goal=size").unwrap();
         for id in zipwire_codec::Spec::ids() {
             let Some(least) = len(id) else { continue };
-            assert!(found <= least + values.len() / 1000, "{name}: {found} bytes, by `{id}` {least}");
+            assert!(found <= least + raw / 1000, "file {number}: {found} bytes, by `{id}` {least}");
         }
     }
 }
 
 #[test]
 fn the_caller_says_how_fast_codecs_are() {
-    zipwire_paper_codecs::register();
     let values = Content::Gaussian.values(DType::Bf16, 100_000, 6);
     let speed = |gbps| Speed { encode_gbps: gbps, decode_gbps: gbps };
     let with = |rows: &[(&str, f64)]| {
@@ -141,14 +146,15 @@ fn the_caller_says_how_fast_codecs_are() {
     };
     assert_eq!(with(&[("raw", 10.0), ("tiered", 1.0)]), "raw");
     assert_eq!(with(&[("raw", 1000.0), ("tiered", 1000.0)]), "tiered");
-    assert_eq!(with(&[("raw", 10.0), ("window7", 500.0), ("rans", 10.0)]), "window7");
+    assert_eq!(with(&[("raw", 10.0), ("tiered", 500.0), ("rans", 10.0)]), "tiered");
     assert_eq!(with(&[("rans", 1.0)]), "rans", "nothing else has a speed");
     assert_eq!(with(&[]), "raw", "nothing has a speed");
     let mut costs = Costs::default();
-    for (codec, gbps) in [("zstd", 1.0), ("raw", 0.0), ("raw", f64::NAN), ("raw", f64::INFINITY)] {
+    for (codec, gbps) in
+        [("zstd", 1.0), ("window7", 1.0), ("raw", 0.0), ("raw", f64::NAN), ("raw", f64::INFINITY)]
+    {
         assert!(!costs.set(codec, DType::Bf16, Class::Dense, speed(gbps)), "{codec} {gbps}");
     }
-    assert!(!costs.set("window7", DType::F16, Class::Dense, speed(1.0)), "it does not code the type");
     assert_eq!(costs, Costs::default());
 }
 

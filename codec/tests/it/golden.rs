@@ -194,6 +194,7 @@ fn frames_have_not_changed() {
 /// A process has one level, so each other one of this machine has a process of its own.
 #[test]
 fn frames_are_the_same_on_every_level() {
+    zipwire_paper_codecs::register();
     for level in simd_levels() {
         let mut command = Command::new(std::env::current_exe().unwrap());
         let output = command

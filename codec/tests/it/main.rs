@@ -14,7 +14,6 @@ mod outside;
 mod planes;
 mod planes_reference;
 mod rans;
-mod reference;
 mod releases;
 mod shared_tables;
 mod sign_mantissa;

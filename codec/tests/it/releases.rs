@@ -58,6 +58,7 @@ fn releases() -> PathBuf {
 
 #[test]
 fn frames_of_all_releases_are_read() {
+    zipwire_paper_codecs::register();
     let mut names: Vec<String> = fs::read_dir(releases())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -116,6 +117,7 @@ fn frames_of_all_releases_are_read() {
 #[test]
 #[ignore = "writes files of a new release"]
 fn writes_the_files_of_this_release() {
+    zipwire_paper_codecs::register();
     let folder = releases().join(env!("CARGO_PKG_VERSION"));
     fs::create_dir(&folder).unwrap();
     let mut release = Release::default();

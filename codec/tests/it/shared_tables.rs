@@ -114,6 +114,7 @@ impl IdAlone for Spec {
 
 #[test]
 fn a_table_that_is_not_the_frames_is_an_error() {
+    zipwire_paper_codecs::register();
     let values = Content::Gaussian.values(BF16, 5000, 6);
     let (spec, _, table) = trained("rans", Layout::Compact, BF16, &values);
     let frame = spec.codec().encode_to_vec(Layout::Compact, BF16, &values).unwrap();
@@ -171,6 +172,7 @@ fn a_table_with_bits_of_mantissas_is_not_in_frames_whose_lengths_are_known() {
 
 #[test]
 fn signs_and_mantissas_travel_apart_from_frames_that_name_a_table() {
+    zipwire_paper_codecs::register();
     let values = Content::Gaussian.values(BF16, 70_001, 7);
     let count = values.len() / 2;
     for spec in ["rans", "rans:row=8", "codebook16"] {
@@ -192,6 +194,7 @@ fn signs_and_mantissas_travel_apart_from_frames_that_name_a_table() {
 
 #[test]
 fn specs_name_tables() {
+    zipwire_paper_codecs::register();
     let values = Content::Gaussian.values(BF16, 3000, 8);
     for text in ["rans", "codebook16", "rans:row=64,mantissa=2", "dedup:row=16+codebook16", "delta+rans"] {
         let spec = plain(text);
@@ -248,6 +251,7 @@ fn specs_name_tables() {
 
 #[test]
 fn tables_are_trained_from_all_samples_alike() {
+    zipwire_paper_codecs::register();
     let sample = |seed| Content::Gaussian.values(BF16, 300_000, seed);
     let (first, second) = (sample(1), sample(2));
     for spec in ["rans", "codebook16"] {

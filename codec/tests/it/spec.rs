@@ -10,6 +10,7 @@ fn message(text: &str) -> String {
 
 #[test]
 fn canonical_text_leaves_defaults_out() {
+    zipwire_paper_codecs::register();
     for (text, canonical) in [
         ("raw", "raw"),
         ("window7", "window7"),
@@ -36,6 +37,7 @@ fn canonical_text_leaves_defaults_out() {
 
 #[test]
 fn options_reach_the_codec() {
+    zipwire_paper_codecs::register();
     let debug = |text: &str| format!("{:?}", text.parse::<Spec>().unwrap().codec());
     assert!(debug("window7:scale=std").contains("Std"));
     assert!(debug("window7:scale=mean-abs").contains("MeanAbs"));
@@ -66,6 +68,7 @@ fn ids_are_those_that_parse() {
 
 #[test]
 fn errors_say_what_would_do() {
+    zipwire_paper_codecs::register();
     let ids: Vec<String> = Spec::ids().map(|id| format!("`{id}`")).collect();
     for text in ["windw7", "", "dedup", "raw+tiered", "dedup+dedup+raw"] {
         let codec = text.strip_prefix("dedup+").unwrap_or(text);
@@ -118,6 +121,7 @@ fn errors_say_what_would_do() {
 
 #[test]
 fn numbers_are_whole_and_rows_are_set_where_they_are_not_given() {
+    zipwire_paper_codecs::register();
     let spec = |text: &str| text.parse::<Spec>().unwrap();
     assert_eq!(spec("tiered:row=0"), spec("tiered"));
     assert_eq!(spec("tiered:row=0512").to_string(), "tiered:row=512");

@@ -66,7 +66,10 @@ thread_local! {
 
 /// Runs a call, for which the codecs of papers are known, keeps the message of a failure for [`zipwire_message`], and lets no panic out.
 fn run(call: impl FnOnce() -> Result<(), Failure>) -> c_int {
-    zipwire_paper_codecs::register();
+    let call = || {
+        zipwire_paper_codecs::register();
+        call()
+    };
     let panicked = |_| Err(Failure(Status::Internal, "a defect of zipwire: it panicked".to_owned()));
     let Err(Failure(status, message)) = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(panicked) else {
         return Status::Ok as c_int;

@@ -103,6 +103,7 @@ impl Cache {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    zipwire_paper_codecs::register();
     let Arguments { file, codecs, heads, head_size, mib, order } = arguments()?;
     let geometry = Geometry::grouped(1, heads, head_size, DType::Bf16)?.with_order(order);
     let cache = Cache::read(&file, mib, geometry.row_len() * geometry.group_tokens() as usize)?;

@@ -25,6 +25,7 @@ struct Link {
 }
 
 fn main() {
+    zipwire_paper_codecs::register();
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [root, id, out] = [0, 1, 2].map(|at| args.get(at).expect("STORE ID OUT [TURNS]"));
     let turns = args.get(3).map_or(5, |turns| turns.parse().unwrap());

@@ -9,9 +9,3 @@
 pub mod file;
 pub mod held;
 pub mod store;
-
-/// Reader of frames of all codecs, also those of papers, which models of any age can have.
-fn decoder() -> zipwire_codec::Decoder {
-    zipwire_paper_codecs::register();
-    zipwire_codec::Decoder::new()
-}

@@ -241,7 +241,7 @@ fn index_and_words(table: &EncodeTable, exponents: &[u8], out: &mut [u8]) -> Opt
 const TOGETHER: usize = 4;
 const BLOCK_BITS: usize = BLOCK_THREADS * THREAD_BITS;
 
-/// See [`zipwire_codec::registry::Entry::decode`].
+/// See [`zipwire_codec::registry::Of::decode`].
 pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
     let kernel = levels::active();
     let count = out.len() / 2;
@@ -366,7 +366,6 @@ fn read(lengths: &Lengths, coded: &Coded<'_>, rests: &[u8], out: &mut [u8]) -> R
 /// use zipwire_codec::{Codec, DType, FrameShape, Layout};
 /// use zipwire_paper_codecs::{ExponentWords, Huffman};
 ///
-/// zipwire_paper_codecs::register();
 /// let values: Vec<u8> = (0..20_000u32).flat_map(|i| (0x3c00 + (i * i % 700) as u16).to_le_bytes()).collect();
 /// let frame = Huffman.encode_to_vec(Layout::Compact, DType::Bf16, &values)?;
 /// let shape = FrameShape::new(Layout::Compact, DType::Bf16, 20_000);
@@ -398,6 +397,7 @@ impl ExponentWords {
         static_section: &[u8],
         dynamic_section: &[u8],
     ) -> Result<Option<Self>, DecodeError> {
+        crate::register();
         let (body, _, entry) = open(Tables::NONE, shape, static_section, dynamic_section)?;
         if entry.codec.id() != Huffman.id() {
             return Err(DecodeError::Codec { expected: Huffman.id(), found: entry.codec.id() });
@@ -423,7 +423,6 @@ mod tests {
 
     #[test]
     fn parts_add_up_to_the_frame() {
-        crate::register();
         let count = 50_000;
         let shape = |layout| FrameShape::new(layout, DType::Bf16, count);
         // Exponents 120 and 121 in turn but for a few others, and signs and mantissas of all kinds.

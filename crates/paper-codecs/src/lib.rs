@@ -9,7 +9,7 @@
 //! | [`Grouped`] | ZipNN |
 //! | [`Blockwise`] | LMC |
 //!
-//! [`register`] makes them known to specs, readers and `auto`.
+//! [`register`] makes them known to specs and readers of this process. Until then their types encode, and nothing decodes. `auto` does not choose them.
 //!
 //! ```
 //! use zipwire_codec::{Codec, DType, Layout, Spec, decompress};
@@ -27,7 +27,6 @@ mod error;
 mod groups;
 mod huffman;
 mod kernel;
-mod measured;
 pub mod scale;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 mod simd;
@@ -54,17 +53,61 @@ static CODECS: [Entry; 5] = [
     Entry { tag: huffman::TAG, codec: &Huffman, options: &[], of: &Own { build: |_| Box::new(Huffman), decode: huffman::decode }, tables: None, pieces: None },
 ];
 
-/// Makes the codecs known to this process: specs name them, readers decode their frames, and `auto` chooses among them as well. Every call but the first one
-/// does nothing.
-///
-/// # Panics
-/// If another codec has been registered under one of their ids.
+/// Makes the codecs known to this process: specs name them, and readers decode their frames. Every call but the first one does nothing.
 pub fn register() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         for entry in &CODECS {
-            registry::add(entry).expect("no other codec has the id of one of the papers'");
+            registry::add(entry).expect("ids and tags of the papers' codecs are kept for them");
         }
-        zipwire_codec::auto::add(measured::CANDIDATES);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zipwire_codec::{CustomCodec, DType, FrameShape, RegisterError, Spec};
+
+    #[test]
+    fn codecs_are_registered_once_by_many_threads_with_the_options_that_they_have() {
+        std::thread::scope(|scope| (0..8).for_each(|_| drop(scope.spawn(register))));
+        for entry in &CODECS {
+            let id = entry.codec.id();
+            assert_eq!(Spec::ids().filter(|other| *other == id).count(), 1, "{id}");
+            let spec: Spec = id.parse().unwrap();
+            assert_eq!(spec.codec().id(), id);
+            let takes_table = Spec::options(id).any(|option| option == "table");
+            assert_eq!(takes_table, entry.tables.is_some(), "{id}");
+        }
+    }
+
+    #[test]
+    fn ids_are_kept_for_them() {
+        #[derive(Debug)]
+        struct Other;
+        impl CustomCodec for Other {
+            fn id(&self) -> &'static str {
+                "huffman"
+            }
+            fn tag(&self) -> u8 {
+                200
+            }
+            fn supports(&self, _: DType) -> bool {
+                true
+            }
+            fn bound(&self, shape: FrameShape) -> usize {
+                shape.values_len()
+            }
+            fn min_len(&self, _: FrameShape) -> usize {
+                0
+            }
+            fn encode(&self, _: FrameShape, _: &[u8], _: &mut [u8], _: &mut [u8]) -> usize {
+                0
+            }
+            fn decode(&self, _: FrameShape, _: &[u8], _: &[u8], _: &mut [u8]) -> Result<(), String> {
+                Ok(())
+            }
+        }
+        assert_eq!(zipwire_codec::register(Other), Err(RegisterError::IdTaken { id: "huffman" }));
+    }
 }

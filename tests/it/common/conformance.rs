@@ -64,6 +64,7 @@ const WITH_BASE: [&str; 2] = ["weight-sync-2x3", "weight-sync-broadcast-1x4"];
 
 /// All smoke scenarios, some of them with every codec, and the quickstart with tokens of `hidden` values.
 pub(crate) fn cases(hidden: u32) -> Vec<Case> {
+    zipwire::paper_codecs::register();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let mut files: Vec<PathBuf> = std::fs::read_dir(root.join("smoke"))
         .expect("smoke scenarios are part of the repository")

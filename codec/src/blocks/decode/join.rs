@@ -78,7 +78,7 @@ impl Plain<'_> {
     }
 }
 
-impl Decoder<'_> {
+impl Decoder<'_, '_> {
     /// Writes the values of a block whose residuals are in the list.
     pub(super) fn join_all(
         &mut self,
@@ -90,7 +90,7 @@ impl Decoder<'_> {
         self.join(&coded.bases, first, coded.mask, rest, out)?;
         // The residuals have done their service, so the list is free.
         for (number, tiers, plane) in rest.tiered() {
-            tiers.unpack(self.kernel, plane, &mut self.list)?;
+            tiers.unpack(self.kernel, plane, self.list)?;
             self.scatter(&coded.bases, coded.mask, number, out);
         }
         Ok(())

@@ -20,7 +20,7 @@ use crate::{BlockFault, DType, Layout, checksum, sections};
 use join::Plain;
 
 /// Decodes one block after the other.
-pub(super) struct Decoder<'a> {
+pub(super) struct Decoder<'a, 's> {
     kernel: &'a Kernel,
     format: Format,
     /// There if a block needs them.
@@ -31,9 +31,9 @@ pub(super) struct Decoder<'a> {
     joint: Option<Window>,
     /// The highest bytes of the rests of a block, once they have been needed apart.
     tops: Vec<u8>,
-    streaming: Option<StreamingStore<'a>>,
+    streaming: &'a mut Option<StreamingStore<'s>>,
     /// Escapes, then what the tiers give, then residuals: always up to where the padding begins.
-    list: List,
+    list: &'a mut List,
     ahead: Ahead,
 }
 
@@ -46,13 +46,14 @@ pub(super) struct Body<'a> {
     pub(super) static_body: &'a [u8],
 }
 
-impl<'a> Decoder<'a> {
+impl<'a, 's> Decoder<'a, 's> {
     pub(super) fn new(
         kernel: &'a Kernel,
         format: Format,
         columns: Option<Columns<'_>>,
         model: Option<Model>,
-        streaming: Option<StreamingStore<'a>>,
+        streaming: &'a mut Option<StreamingStore<'s>>,
+        list: &'a mut List,
     ) -> Self {
         Self {
             kernel,
@@ -62,7 +63,7 @@ impl<'a> Decoder<'a> {
             joint: model.as_ref().and_then(Model::joint).map(|joint| joint.window),
             tops: Vec::new(),
             streaming,
-            list: [0; BLOCK_VALUES + LIST_PAD],
+            list,
             ahead: Ahead::default(),
         }
     }
@@ -117,16 +118,16 @@ impl<'a> Decoder<'a> {
         let coded = take_tiers(&entry, first_planes, dynamic)?;
         let tiers = entry.form.order().tiers();
         if fields.dtype == DType::Bf16 && block.is_plain() {
-            unpack_passed(self.kernel, &mut self.list, tiers, &entry.counts, coded)?;
+            unpack_passed(self.kernel, self.list, tiers, &entry.counts, coded)?;
             check_end(&entry.counts, first_planes)?;
             let listed = &self.list[BLOCK_VALUES - usize::from(entry.counts[1])..];
             let (planes, rest) = (Some((&tiers[0], first_planes)), [rest.bytes(), &[]]);
             let plain = Plain { bases: &block.bases, first, planes, listed, rest };
-            let joined = plain.join(self.kernel, &mut self.streaming, out);
+            let joined = plain.join(self.kernel, self.streaming, out);
             check_passed(&entry.counts, joined.passed)?;
             return Ok(Some(joined.sum));
         }
-        unpack(self.kernel, &mut self.list, tiers, &entry.counts, coded)?;
+        unpack(self.kernel, self.list, tiers, &entry.counts, coded)?;
         self.join_all(&block, first, &mut rest, out)?;
         Ok(None)
     }
@@ -149,7 +150,7 @@ impl<'a> Decoder<'a> {
         let mut rest = Rest::new(&shape, take(head, shape.planes_len())?)?;
         let first_planes = take(dynamic, plane_bytes(block.count()))?;
         let coded = take_tiers(&entry, first_planes, dynamic)?;
-        unpack(self.kernel, &mut self.list, entry.form.order().tiers(), &entry.counts, coded)?;
+        unpack(self.kernel, self.list, entry.form.order().tiers(), &entry.counts, coded)?;
         self.join_all(&block, first, &mut rest, out)?;
         Ok(None)
     }
@@ -198,7 +199,7 @@ impl<'a> Decoder<'a> {
                 listed: &list[BLOCK_VALUES - count..],
                 rest: [rest, end],
             };
-            let sum = plain.join(self.kernel, &mut self.streaming, out).sum;
+            let sum = plain.join(self.kernel, self.streaming, out).sum;
             self.ahead.give_back(list);
             self.tops = tops;
             return Ok(Some(sum));

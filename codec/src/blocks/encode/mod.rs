@@ -10,10 +10,10 @@ use super::plan::{EIGHTHS, Plan};
 use super::rans::{self, CARRIED, Coder, Payload};
 use super::rest::{RestMut, RestStats, Shape};
 use super::sample::{self, Table};
-use super::tiers::TIERS;
+use super::tiers::{List, TIERS};
 use crate::checksum::{self, PART_BYTES};
 use crate::kernel::joint::Window;
-use crate::kernel::tier::{LIST_PAD, plane_bytes};
+use crate::kernel::tier::plane_bytes;
 use crate::kernel::{BASE_GROUP, GroupSums, Kernel, WORD_VALUES};
 use crate::streaming_store::StreamingStore;
 use crate::{DType, Layout, sections};
@@ -22,7 +22,7 @@ use crate::{DType, Layout, sections};
 const STRIP_GROUPS: usize = 16;
 
 /// Encodes one block after the other.
-pub(super) struct Encoder<'a> {
+pub(super) struct Encoder<'a, 's> {
     kernel: &'a Kernel,
     format: Format,
     columns: Option<&'a Expanded>,
@@ -37,9 +37,9 @@ pub(super) struct Encoder<'a> {
     /// Bytes of all blocks so far, and their checksum.
     position: usize,
     pub(super) checksum: u32,
-    streaming: Option<StreamingStore<'a>>,
+    streaming: &'a mut Option<StreamingStore<'s>>,
     /// Residuals, then what the tiers pass on; and room for a vector.
-    list: [u8; BLOCK_VALUES + LIST_PAD],
+    list: &'a mut List,
 }
 
 /// Buffers for coding exponents together with the highest bits of mantissas.
@@ -65,13 +65,14 @@ struct Group<'a> {
     base: Option<u8>,
 }
 
-impl<'a> Encoder<'a> {
+impl<'a, 's> Encoder<'a, 's> {
     pub(super) fn new(
         kernel: &'a Kernel,
         format: Format,
         columns: Option<&'a Expanded>,
         table: Option<&Table>,
-        streaming: Option<StreamingStore<'a>>,
+        streaming: &'a mut Option<StreamingStore<'s>>,
+        list: &'a mut List,
     ) -> Self {
         let sums = [GroupSums::default(); BLOCK_GROUPS];
         Self {
@@ -86,7 +87,7 @@ impl<'a> Encoder<'a> {
             position: 0,
             checksum: 0,
             streaming,
-            list: [0; BLOCK_VALUES + LIST_PAD],
+            list,
         }
     }
 
@@ -126,14 +127,14 @@ impl<'a> Encoder<'a> {
             return Some(body);
         }
         // Some of a guess may be there already, and is written again.
-        StreamingStore::settle(&self.streaming);
+        StreamingStore::settle(self.streaming);
         if let Some(coded) = self.coded_jointly(&plan, values, first, dynamic) {
             return Some(coded);
         }
         if let Some(coded) = self.coded(&plan, values, first, static_body, dynamic) {
             return Some(coded);
         }
-        StreamingStore::settle(&self.streaming);
+        StreamingStore::settle(self.streaming);
         (room == stored_len)
             .then(|| (Entry::uncoded(Form::Stored), sections::store(values, static_body, dynamic)))
     }
@@ -312,7 +313,7 @@ impl<'a> Encoder<'a> {
                 bases.iter().zip(values.chunks(2 * BASE_GROUP)).filter(|(base, _)| keeps(layout, **base));
             let len = kept.map(|(_, values)| values.len() / 2).sum();
             let out = rest.split_off_mut(..len).expect("there is a rest for each value");
-            let mut rest = StreamingStore::strip_for(&mut self.streaming, out);
+            let mut rest = StreamingStore::strip_for(self.streaming, out);
             for (values, bases) in values.chunks(2 * BASE_GROUP * groups).zip(bases.chunks(groups)) {
                 if !keeps(layout, bases[0]) {
                     continue;
@@ -321,9 +322,9 @@ impl<'a> Encoder<'a> {
                 let rest = rest.split_off_mut(..count).expect("there is a rest for each value");
                 let planes =
                     planes.split_off_mut(..plane_bytes(count)).expect("there are planes for all values");
-                passed = (self.kernel.split_tier)(values, base, tier, rest, planes, &mut self.list, passed);
+                passed = (self.kernel.split_tier)(values, base, tier, rest, planes, self.list, passed);
             }
-            StreamingStore::flush(&self.streaming, out);
+            StreamingStore::flush(self.streaming, out);
         }
         passed
     }

@@ -84,7 +84,7 @@ fn planes_len(coding: Coding, count: usize) -> usize {
     if coding == Coding::Tiers { plane_bytes(count) } else { 0 }
 }
 
-impl Encoder<'_> {
+impl Encoder<'_, '_> {
     /// Guess about a block from a sample of its groups; only for BF16 without columns, where it is reliable enough to pay.
     pub(super) fn guess(&self, values: &[u8]) -> Option<Guess> {
         /// Groups of a sample.
@@ -152,7 +152,7 @@ impl Encoder<'_> {
                     .split_off_mut(..planes_len(self.format.coding, count))
                     .expect("there are planes for all values"),
                 sums: &mut sums[..count.div_ceil(BASE_GROUP)],
-                list: &mut self.list,
+                list: &mut *self.list,
                 passed,
             };
             let word = (self.position / WORD) as u64;
@@ -160,7 +160,7 @@ impl Encoder<'_> {
             let split = if keeps {
                 (self.kernel.split_pass)(values, how, out)
             } else {
-                StreamingStore::split(&mut self.streaming, self.kernel, values, how, out)
+                StreamingStore::split(self.streaming, self.kernel, values, how, out)
             };
             if let Some(kept) = own {
                 let first = (rest_len - CARRIED).saturating_sub(before);

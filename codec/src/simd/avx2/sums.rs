@@ -10,7 +10,7 @@ use crate::kernel::sums;
 const VECTORS: usize = 2;
 
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub fn checksum(bytes: &[u8], index: u64) -> u32 {
+pub(super) fn checksum(bytes: &[u8], index: u64) -> u32 {
     fold(mixed(bytes, index))
 }
 
@@ -47,7 +47,7 @@ const LINE: usize = 64;
 
 /// See [`crate::kernel::Kernel::copy_past`]. These stores are not in order with others.
 #[target_feature(enable = "avx2")]
-pub fn copy_past(from: &[u8], to: &mut [u8]) {
+pub(super) fn copy_past(from: &[u8], to: &mut [u8]) {
     assert_eq!(from.len(), to.len(), "a copy is as long as what is copied");
     let ahead = (to.as_ptr().addr().wrapping_neg() % VECTOR).min(to.len());
     let (first, from) = from.split_at(ahead);
@@ -65,7 +65,7 @@ pub fn copy_past(from: &[u8], to: &mut [u8]) {
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 {
+pub(super) fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 {
     /// Bytes that are summed and copied in turn: so few that reads and writes of memory go on side by side.
     const PART: usize = 256;
     assert_eq!(from.len(), to.len(), "a copy is as long as what is copied");
@@ -88,6 +88,10 @@ pub fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 {
 }
 
 #[target_feature(enable = "avx2")]
-pub fn fence() {
-    _mm_sfence();
+#[allow(unused_unsafe, reason = "safe in recent versions of Rust")]
+pub(super) fn fence() {
+    // SAFETY: the instruction is of SSE, and touches no memory.
+    unsafe {
+        _mm_sfence();
+    }
 }

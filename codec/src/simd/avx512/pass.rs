@@ -45,7 +45,8 @@ fn split<const TIER: bool, const PAST: bool>(values: &[u8], how: Split<'_>, out:
     let (rests, rest_tail) = rest.split_at_mut(BASE_GROUP * groups.len());
     let (group_planes, planes_tail) = planes.split_at_mut(if TIER { GROUP_PLANES * groups.len() } else { 0 });
     let (full, last) = group_sums.split_at_mut(groups.len());
-    let mut rests = Vectors::<PAST>::new(rests);
+    // SAFETY: `PAST` only at the wish of `StreamingStore`, which fences.
+    let mut rests = unsafe { Vectors::<PAST>::new(rests) };
     let mut group_planes = group_planes.as_chunks_mut::<GROUP_PLANES>().0.iter_mut();
     for (values, sums) in groups.iter().zip(full) {
         let mut exponents = [_mm512_setzero_si512(); GROUP_VECTORS];
@@ -122,7 +123,8 @@ fn join<const TIER: bool, const PAST: bool>(coded: Join<'_>, values: &mut [u8]) 
     let mut mixer = Mixer::<2>::new(word);
     let groups = values.len() / GROUP_BYTES;
     let (values, tail) = values.split_at_mut(GROUP_BYTES * groups);
-    let mut values = Vectors::<PAST>::new(values);
+    // SAFETY: `PAST` only at the wish of `StreamingStore`, which fences.
+    let mut values = unsafe { Vectors::<PAST>::new(values) };
     let (full, last) = bases.split_at(groups);
     let coded_groups = full.iter().flatten().count();
     let (rests, rest) = coded.rest.split_at(BASE_GROUP * coded_groups);

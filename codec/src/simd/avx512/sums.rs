@@ -64,7 +64,7 @@ impl<const VECTORS: usize> Mixer<VECTORS> {
 }
 
 #[target_feature(enable = "avx512bw")]
-pub fn checksum(bytes: &[u8], index: u64) -> u32 {
+pub(super) fn checksum(bytes: &[u8], index: u64) -> u32 {
     let (blocks, tail) = bytes.as_chunks::<{ 64 * SUM_VECTORS }>();
     let mut mixer = Mixer::<SUM_VECTORS>::new(index);
     for block in blocks {
@@ -80,7 +80,7 @@ const LINE: usize = 64;
 
 /// See [`crate::kernel::Kernel::copy_past`]. These stores are not in order with others.
 #[target_feature(enable = "avx512bw")]
-pub fn copy_past(from: &[u8], to: &mut [u8]) {
+pub(super) fn copy_past(from: &[u8], to: &mut [u8]) {
     assert_eq!(from.len(), to.len(), "a copy is as long as what is copied");
     let ahead = (to.as_ptr().addr().wrapping_neg() % LINE).min(to.len());
     let (first, from) = from.split_at(ahead);
@@ -98,7 +98,7 @@ pub fn copy_past(from: &[u8], to: &mut [u8]) {
 }
 
 #[target_feature(enable = "avx512bw,avx512vbmi")]
-pub fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 {
+pub(super) fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 {
     if streaming { copy_mixed::<true>(from, to, word) } else { copy_mixed::<false>(from, to, word) }
 }
 
@@ -107,7 +107,8 @@ fn copy_mixed<const PAST: bool>(from: &[u8], to: &mut [u8], word: u64) -> u64 {
     assert_eq!(from.len(), to.len(), "a copy is as long as what is copied");
     let (pairs, tail) = from.as_chunks::<{ 2 * LINE }>();
     let (to, to_tail) = to.split_at_mut(from.len() - tail.len());
-    let mut to = Vectors::<PAST>::new(to);
+    // SAFETY: `PAST` only at the wish of `StreamingStore`, which fences.
+    let mut to = unsafe { Vectors::<PAST>::new(to) };
     let mut mixer = Mixer::<2>::new(word);
     for pair in pairs {
         let [first, second] = pair.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
@@ -133,7 +134,7 @@ const ABOVE: u8 = 3;
 const _: () = assert!(TILE / VECTOR_BYTES <= u8::MAX as usize);
 
 #[target_feature(enable = "avx512bw,popcnt")]
-pub fn histogram(values: &[u8]) -> [u32; 256] {
+pub(super) fn histogram(values: &[u8]) -> [u32; 256] {
     assert!(values.len() <= 2 * TILE, "counters of a byte are for a tile");
     let (steps, tail) = values.as_chunks();
     // What begins like noise is counted in memory.
@@ -146,7 +147,7 @@ pub fn histogram(values: &[u8]) -> [u32; 256] {
 }
 
 #[target_feature(enable = "avx512bw,popcnt")]
-pub fn byte_counts(bytes: &[u8]) -> [u32; 256] {
+pub(super) fn byte_counts(bytes: &[u8]) -> [u32; 256] {
     assert!(bytes.len() <= TILE, "counters of a byte are for a tile");
     let (steps, tail) = bytes.as_chunks();
     let Some(first) = steps.first() else { return four::byte_counts(bytes) };

@@ -178,9 +178,12 @@ pub struct Vectors<'a, const PAST: bool> {
 
 impl<'a, const PAST: bool> Vectors<'a, PAST> {
     /// For as many vectors as `out` has room for.
+    ///
+    /// # Safety
+    /// If `PAST`, [`crate::streaming_store::StreamingStore`] has asked for it, or something else fences before the memory is anyone else's.
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vbmi")]
-    pub fn new(out: &'a mut [u8]) -> Self {
+    pub unsafe fn new(out: &'a mut [u8]) -> Self {
         assert!(out.len().is_multiple_of(LINE), "vectors are written whole");
         let head_len = if PAST { out.as_ptr().addr().wrapping_neg() % LINE } else { 0 };
         let (head, out) = out.split_at_mut(head_len.min(out.len()));
@@ -227,7 +230,7 @@ impl<'a, const PAST: bool> Vectors<'a, PAST> {
         let line = _mm512_permutex2var_epi8(self.last, self.line, next);
         let out = self.slots.next().expect("there is a line for each vector but the last one");
         // SAFETY: the reference is valid for writes of 64 bytes; it is a multiple of 64 bytes behind the first address
-        // that is such a multiple itself. `StreamingStore`, which alone asks for this, waits for these stores before the
+        // that is such a multiple itself. Whoever made this waits for these stores before the
         // memory is written again (`settle`), and before it is anyone else's (`drop`).
         unsafe { _mm512_stream_si512(std::ptr::from_mut(out).cast(), line) }
     }

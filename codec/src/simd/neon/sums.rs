@@ -10,12 +10,12 @@ use crate::kernel::sums;
 const VECTORS: usize = 4;
 
 #[target_feature(enable = "neon")]
-pub fn checksum(bytes: &[u8], index: u64) -> u32 {
+pub(super) fn checksum(bytes: &[u8], index: u64) -> u32 {
     fold(mixed(bytes, index))
 }
 
 #[target_feature(enable = "neon")]
-pub fn copy_sum(from: &[u8], to: &mut [u8], word: u64, _streaming: bool) -> u64 {
+pub(super) fn copy_sum(from: &[u8], to: &mut [u8], word: u64, _streaming: bool) -> u64 {
     to.copy_from_slice(from);
     mixed(from, word)
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use zipwire_codec::{Base, ContainerIndex};
+use zipwire_codec::{Base, ContainerIndex, Decoder};
 
 use crate::file::bases::Bases;
 use crate::file::digest::PIECE;
@@ -169,7 +169,7 @@ impl Chunks<'_> {
             tensor: self.name_at(data.start),
             source: Box::new(source),
         })?;
-        let mut decoder = crate::decoder();
+        let mut decoder = Decoder::new();
         // Where the base has other values, the frame does not name them.
         if let Some(bases) = self.bases
             && let Some(values) = bases.before(self.tensors, data.clone())?
@@ -234,6 +234,7 @@ impl Values {
     /// # Errors
     /// Errors of [`Self::open`].
     pub fn of_file(file: File, path: &Path) -> Result<Option<Self>, FileError> {
+        zipwire_paper_codecs::register();
         let Some(len) = Self::begin(&file, path)? else { return Ok(None) };
         let index = read_index(&file, path, "", (0, len))?;
         Ok(Some(Self { path: path.to_owned(), file, index, is_cut: false }))
@@ -244,6 +245,7 @@ impl Values {
     /// # Errors
     /// If it cannot be read, or not even its first chunk is there.
     pub fn open_cut(path: &Path) -> Result<Option<Self>, FileError> {
+        zipwire_paper_codecs::register();
         let file = open_input(path).map_err(FileError::io("read", path))?;
         let Some(len) = Self::begin(&file, path)? else { return Ok(None) };
         let (index, is_cut) = match read_index(&file, path, "", (0, len)) {

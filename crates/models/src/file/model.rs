@@ -102,6 +102,7 @@ impl Model {
     /// # Errors
     /// Errors of [`Self::open_with`].
     pub fn of_file(file: File, path: &Path, bases: Option<Bases>) -> Result<Self, FileError> {
+        zipwire_paper_codecs::register();
         Self::begin(file, path, Ending::Whole)?.based_on(bases)
     }
 
@@ -111,6 +112,7 @@ impl Model {
     /// # Errors
     /// Errors of [`Self::open_with`].
     pub fn open_cut(path: &Path, bases: Option<Bases>) -> Result<Self, FileError> {
+        zipwire_paper_codecs::register();
         let file = open_input(path).map_err(FileError::io("read", path))?;
         Self::begin(file, path, Ending::Cut)?.based_on(bases)
     }

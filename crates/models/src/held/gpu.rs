@@ -299,7 +299,6 @@ fn tensors_of(
 }
 
 fn spec(codec: &str) -> Spec {
-    zipwire_paper_codecs::register();
     codec.parse().expect("it is a codec without options")
 }
 
@@ -308,7 +307,6 @@ fn kind_of(tensor: &str, chunk: usize, frame: &[u8]) -> Result<Kind, HeldError> 
     let info = FrameInfo::peek(&frame[..frame.len().min(HEADER_LEN)]);
     let info = info.map_err(|source| HeldError::Decode { tensor: tensor.to_owned(), chunk, source })?;
     let (codec, dtype) = (info.codec, info.shape.dtype);
-    zipwire_paper_codecs::register();
     let has_kernels = codec.parse().is_ok_and(|spec| Coder::check(&spec, dtype).is_ok());
     if has_kernels {
         return Ok((codec, dtype));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use zipwire_codec::{Codec, DEFAULT_CHUNK_VALUES, DType, Layout, Spec};
+use zipwire_codec::{Codec, DEFAULT_CHUNK_VALUES, DType, Decoder, Layout, Spec};
 
 use crate::file::{FileError, Model, TensorInfo, buffer, files_below};
 use crate::held::error::HeldError;
@@ -161,6 +161,7 @@ impl HeldModel {
     /// If a file cannot be read, is damaged, or has differences from a base; if two files have the same tensor; if the codec needs a base or a
     /// table; if memory or threads are lacking.
     pub fn open(paths: &[impl AsRef<Path>], options: &HeldOptions) -> Result<Self, HeldError> {
+        zipwire_paper_codecs::register();
         if let Some(spec) = &options.codec {
             let complete = spec.clone().for_rows(1).complete();
             complete.map_err(|source| HeldError::Codec { codec: spec.to_string(), source })?;
@@ -228,7 +229,7 @@ impl HeldModel {
                 start = tensor.at + end;
             }
         }
-        let decoder = crate::decoder();
+        let decoder = Decoder::new();
         self.pool.install(|| {
             tasks.into_par_iter().try_for_each(|(tensor, chunk, frame, out)| {
                 decoder.decompress_into(frame, out).map(|_| ()).map_err(|source| HeldError::Decode {

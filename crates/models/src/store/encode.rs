@@ -335,7 +335,6 @@ impl Codecs {
         const FOR_DELTAS: &str = "delta+rans";
         let text = spec.to_string();
         let unfit = |source| StoreError::Codec { spec: text.clone(), source };
-        zipwire_paper_codecs::register();
         let plain: Spec = text.strip_prefix(DELTA).unwrap_or(&text).parse().map_err(unfit)?;
         plain.clone().for_rows(1).complete().map_err(unfit)?;
         let plain = alternatives(&plain);

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use zipwire_codec::{Base, ContainerIndex, DEFAULT_CHUNK_VALUES, DType};
+use zipwire_codec::{Base, ContainerIndex, DEFAULT_CHUNK_VALUES, DType, Decoder};
 
 use crate::file::at::{self, Window};
 use crate::file::{FileError, open_input};
@@ -151,6 +151,7 @@ impl Object {
     /// # Errors
     /// [`StoreError::Version`], [`StoreError::Object`], and [`StoreError::File`] if it cannot be read or is not there.
     pub(crate) fn open(path: &Path, address: Address) -> Result<Self, StoreError> {
+        zipwire_paper_codecs::register();
         let (file, header) = open_header(path, address)?;
         let index = if header.is_coded {
             let mut window = Window::new(&file, HEADER_BYTES as u64, header.stored);
@@ -226,7 +227,7 @@ impl Object {
             return self.read(out, chunk * chunk_len(self.header.frame_dtype()));
         }
         self.read_frame(chunk, frame)?;
-        let mut decoder = crate::decoder();
+        let mut decoder = Decoder::new();
         if let Some(base) = base {
             let base = Base::new(self.header.frame_dtype(), base);
             decoder.add_base(base).expect("it is the only one");

@@ -176,7 +176,7 @@ fn tails(front: &[u8], _: &[u8], count: usize) -> Result<Tails, DecodeError> {
     Ok(Tails { first: 0, lens: table.enumerate().map(tail).collect::<Result<_, DecodeError>>()? })
 }
 
-/// See [`zipwire_codec::registry::Entry::decode`].
+/// See [`zipwire_codec::registry::Of::decode`].
 pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
     let layout = body.layout;
     let mut front = Front::read(body, out.len() / body.dtype.width())?;

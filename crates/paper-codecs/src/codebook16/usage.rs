@@ -32,6 +32,7 @@ impl BookUsage {
         static_section: &[u8],
         dynamic_section: &[u8],
     ) -> Result<Self, DecodeError> {
+        crate::register();
         let (body, _, entry) = open(Tables::NONE, shape, static_section, dynamic_section)?;
         if entry.codec.id() != Codebook16::ID {
             return Err(DecodeError::Codec { expected: Codebook16::ID, found: entry.codec.id() });

@@ -67,7 +67,7 @@ pub(crate) fn encode(
     dynamic_len
 }
 
-/// See [`zipwire_codec::registry::Entry::decode`].
+/// See [`zipwire_codec::registry::Of::decode`].
 pub(crate) fn decode(scheme: Scheme, body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
     let Body { layout, dtype, .. } = *body;
     let (kernel, width) = (levels::active(), dtype.width());

@@ -59,7 +59,7 @@ pub(crate) const PIECES: Pieces = Pieces {
     tails: layouts::tails,
 };
 
-/// See [`zipwire_codec::registry::Entry::build`].
+/// See [`zipwire_codec::registry::Of::build`].
 pub(crate) fn build(chosen: &[Value]) -> Box<dyn Codec> {
     let scale =
         Estimator::from_name(chosen[0].name()).expect("the values of the option are the estimators' names");
@@ -102,7 +102,7 @@ impl Codec for Window7 {
     }
 }
 
-/// See [`zipwire_codec::registry::Entry::decode`].
+/// See [`zipwire_codec::registry::Of::decode`].
 pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
     let (kernel, dtype) = (crate::kernel::active(), body.dtype);
     let reader = Reader::new(body, tile::front_len(body.layout, out.len() / dtype.width()))?;

@@ -11,6 +11,7 @@ mod codecs;
 mod groups_reference;
 mod huffman_reference;
 mod window7;
+mod window7_reference;
 
 /// The error for a defect of a tile.
 fn in_tile(codec: &'static str, tile: usize, defect: &str) -> zipwire_codec::DecodeError {

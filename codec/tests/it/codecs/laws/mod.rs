@@ -317,6 +317,20 @@ pub(crate) fn headers_alone_allocate_nothing(spec: &str, dtype: DType) {
             let shape = FrameShape::new(layout, dtype, count);
             let least = codec.min_len(shape);
             assert!(least > 1 << 20, "{least} bytes for {count} values");
+            // A length that a frame of so many values could have, and one that none has.
+            let dynamic_len = frame[16..24].to_vec();
+            frame[16..24].copy_from_slice(&(least as u64 - codec.static_len(shape) as u64).to_le_bytes());
+            let cut = DECODER.decompress(&frame).unwrap_err();
+            let is_known = |error: &DecodeError| {
+                matches!(
+                    error,
+                    DecodeError::Truncated { .. }
+                        | DecodeError::TooLarge { .. }
+                        | DecodeError::Implausible { .. }
+                )
+            };
+            assert!(is_known(&cut), "{cut}");
+            frame[16..24].copy_from_slice(&dynamic_len);
             let error = DECODER.decompress(&frame).unwrap_err();
             // Without rows that repeat others, the frame is that of the codec behind, which may be longer at least.
             let is_implausible = match error {

@@ -40,7 +40,8 @@ fn pack<const PAST: bool>(exponents: &[u8], table: &CodeTable, codes: &mut [u8],
     let (twos, tail) = exponents.as_chunks::<{ 2 * WORD_VALUES }>();
     let (vectors, codes_tail) = codes.split_at_mut(WORD_VALUES * twos.len());
     let (of_twos, escaped_tail) = escaped.split_at_mut(2 * twos.len());
-    let mut vectors = Vectors::<PAST>::new(vectors);
+    // SAFETY: `PAST` only at the wish of `StreamingStore`, which fences.
+    let mut vectors = unsafe { Vectors::<PAST>::new(vectors) };
     for (exponents, escaped) in twos.iter().zip(of_twos.as_chunks_mut().0) {
         let [low, high] = exponents.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
         let (low, escaped_low) = step(low);

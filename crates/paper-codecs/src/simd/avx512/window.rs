@@ -67,7 +67,9 @@ fn pack_mixed<const SUM: bool, const PAST: bool>(
     let groups = values.len() / (2 * CODE_GROUP);
     let (rests, rest) = coded.rest.split_at_mut(CODE_GROUP * groups);
     let (group_codes, codes) = coded.codes.split_at_mut(CODES * groups);
-    let (mut rests, mut group_codes) = (Vectors::<PAST>::new(rests), Vectors::<PAST>::new(group_codes));
+    // SAFETY: `PAST` only at the wish of `StreamingStore`, which fences.
+    let (mut rests, mut group_codes) =
+        unsafe { (Vectors::<PAST>::new(rests), Vectors::<PAST>::new(group_codes)) };
     let coded = CodedMut { rest, codes, ..coded };
     let mut packed = pack_groups(values, coded, |values, starts, escapes, index, _| {
         pack_group::<SUM, PAST>(
@@ -214,7 +216,8 @@ fn unpack_mixed<const SUM: bool, const PAST: bool>(
 ) -> Result<EscapeIndex, TileFault> {
     let groups = out.len() / (2 * CODE_GROUP);
     let (values, tail) = out.split_at_mut(2 * CODE_GROUP * groups);
-    let mut values = Vectors::<PAST>::new(values);
+    // SAFETY: `PAST` only at the wish of `StreamingStore`, which fences.
+    let mut values = unsafe { Vectors::<PAST>::new(values) };
     let index = unpack_groups(coded, groups, tail, |starts, rest, codes, escapes, index| {
         unpack_group::<SUM, PAST>(starts, rest, codes, escapes, &mut values, index, mixer);
     });
