@@ -1,6 +1,6 @@
 //! Registry of codecs: an entry for each of this crate, and those that other crates add.
 
-use std::sync::RwLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::auto::{self, Auto};
 use crate::dedup::{self, Dedup};
@@ -81,8 +81,10 @@ static OUTER: [Entry; 2] = [
     Entry { tag: delta::TAG, codec: &Delta::ANY, options: &[], of: &Own { build: |_| Box::new(Delta::ANY), decode: delta::decode }, tables: None, pieces: None },
 ];
 
-/// Codecs that other crates have added; none is ever taken out.
-static ADDED: RwLock<&[&Entry]> = RwLock::new(&[]);
+/// Codecs that other crates have added, up to the first free place; none is ever taken out. There are as many places as tags.
+static ADDED: [OnceLock<&Entry>; 256] = [const { OnceLock::new() }; 256];
+/// Held by whoever adds one. Readers wait for nobody.
+static ADDING: Mutex<()> = Mutex::new(());
 
 /// Adds a codec for the rest of the process.
 ///
@@ -90,16 +92,16 @@ static ADDED: RwLock<&[&Entry]> = RwLock::new(&[]);
 /// If its id or its tag is that of another codec.
 pub fn add(entry: &'static Entry) -> Result<(), RegisterError> {
     let (id, tag) = (entry.codec.id(), entry.tag);
-    let mut added = ADDED.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let known = || own().chain(&OUTER).chain(added.iter().copied());
+    let _adding = ADDING.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = || own().chain(&OUTER).chain(added());
     if known().any(|other| other.codec.id() == id) {
         return Err(RegisterError::IdTaken { id });
     }
     if let Some(other) = known().find(|other| other.tag == tag) {
         return Err(RegisterError::TagTaken { id, tag, other: other.codec.id() });
     }
-    // Readers go on with the list that they have: no foreign code runs under the lock.
-    *added = [*added, &[entry]].concat().leak();
+    let is_free = ADDED.iter().any(|place| place.set(entry).is_ok());
+    assert!(is_free, "no two of 256 tags are equal");
     Ok(())
 }
 
@@ -108,13 +110,13 @@ fn own() -> impl Iterator<Item = &'static Entry> {
     CODECS.iter().chain([&AUTO])
 }
 
-fn added() -> &'static [&'static Entry] {
-    *ADDED.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+fn added() -> impl Iterator<Item = &'static Entry> {
+    ADDED.iter().map_while(|place| place.get().copied())
 }
 
 /// Whatever can be asked for by an id, in the order in which it is listed.
 pub(crate) fn named() -> impl Iterator<Item = &'static Entry> {
-    own().chain(added().iter().copied())
+    own().chain(added())
 }
 
 /// The highest version of frames that an entry makes with these values of its options: its own, or of the codecs that it chooses from.
@@ -128,19 +130,19 @@ pub(crate) fn highest_version(entry: &Entry, chosen: &[Value]) -> u8 {
 /// The most bytes that a frame of any codec takes.
 pub(crate) fn highest_bound(shape: FrameShape) -> usize {
     let bound = |entry: &Entry| entry.codec.bound(shape);
-    CODECS.iter().chain(added().iter().copied()).map(bound).max().unwrap_or(usize::MAX)
+    CODECS.iter().chain(added()).map(bound).max().unwrap_or(usize::MAX)
 }
 
 /// The codec with this id.
 pub(crate) fn by_id(id: &str) -> Option<&'static Entry> {
     let is_it = |entry: &&'static Entry| entry.codec.id() == id;
-    own().find(is_it).or_else(|| added().iter().copied().find(is_it))
+    own().find(is_it).or_else(|| added().find(is_it))
 }
 
 /// The codec whose frames have this tag.
 pub(crate) fn by_tag(tag: u8) -> Option<&'static Entry> {
     let is_it = |entry: &&'static Entry| entry.tag == tag;
-    CODECS.iter().chain(&OUTER).find(is_it).or_else(|| added().iter().copied().find(is_it))
+    CODECS.iter().chain(&OUTER).find(is_it).or_else(|| added().find(is_it))
 }
 
 /// The codec of the frame with this header.
