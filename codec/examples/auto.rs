@@ -42,7 +42,6 @@ struct Coded {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    zipwire_paper_codecs::register();
     let mut files: Vec<String> = std::env::args().skip(1).collect();
     let table = files.first().is_some_and(|first| first == "--table");
     if table {

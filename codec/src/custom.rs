@@ -119,7 +119,7 @@ pub fn register(codec: impl CustomCodec + 'static) -> Result<(), RegisterError> 
         return Err(RegisterError::Id { id });
     }
     if PAPERS.iter().any(|(paper, _)| *paper == id) {
-        return Err(RegisterError::IdTaken { id });
+        return Err(RegisterError::IdKept { id });
     }
     if !(FIRST_TAG..u8::MAX).contains(&tag) {
         return Err(RegisterError::Tag { id, tag });

@@ -477,7 +477,8 @@ pub(crate) const PAPERS: [(&str, u8); 5] =
     [("window7", 1), ("codebook16", 3), ("grouped", 7), ("blockwise", 8), ("huffman", 9)];
 
 /// Advice for a codec of a paper.
-const REGISTER_PAPERS: &str = "it is a codec of a paper: register those of the crate `zipwire-paper-codecs`";
+const REGISTER_PAPERS: &str =
+    "it is a codec of a paper: call `register` of the crate `zipwire-paper-codecs` first";
 
 /// A codec that cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -489,9 +490,12 @@ pub enum RegisterError {
     /// A tag that is kept for codecs of this crate, or means none.
     #[error("codec `{id}` cannot have the tag `{tag}`: those of other crates are from 128 to 254")]
     Tag { id: &'static str, tag: u8 },
-    /// There is a codec with this id, or the id is kept for one.
+    /// There is a codec with this id.
     #[error("there is a codec `{id}` already")]
     IdTaken { id: &'static str },
+    /// The id is kept for a codec of the crate `zipwire-paper-codecs`.
+    #[error("`{id}` is kept for a codec of `zipwire-paper-codecs`")]
+    IdKept { id: &'static str },
     /// There is a codec with this tag.
     #[error("codec `{id}` cannot have the tag `{tag}`: `{other}` has it")]
     TagTaken { id: &'static str, tag: u8, other: &'static str },

@@ -60,13 +60,12 @@ impl FrameInfo {
         let too_large = DecodeError::TooLarge { count: header.count, dtype };
         let count = usize::try_from(header.count).map_err(|_| too_large.clone())?;
         let shape = FrameShape { layout, dtype, count };
-        let most = registry::highest_bound(shape);
+        // Frames that hold another frame are at most as long as that of its codec alone, which is not known here.
+        let is_outer = registry::by_id(entry.codec.id()).is_none();
+        let most = if is_outer { registry::highest_bound(shape) } else { entry.codec.bound(shape) };
         if most > isize::MAX as usize {
             return Err(too_large);
         }
-        // Frames that hold another frame are at most as long as that of its codec alone, which is not known here.
-        let is_outer = registry::by_id(entry.codec.id()).is_none();
-        let most = if is_outer { most } else { entry.codec.bound(shape) };
         let (least, static_len) = (entry.codec.min_len(shape), entry.codec.static_len(shape));
         let len = header.dynamic_len.saturating_add(static_len as u64);
         if len < least as u64 || len > most as u64 {

@@ -130,7 +130,7 @@ fn read_costs(path: &Path) -> Result<Costs, CliError> {
         costs.set(codec, dtype, class, Speed { encode_gbps: bytes / encode, decode_gbps: bytes / decode });
     }
     if costs == Costs::default() {
-        Err(unfit("no speed of a codec that can be chosen".to_owned()))
+        Err(unfit("no speed of a codec that can be chosen: `raw`, `tiered`, `rans` or `planes`".to_owned()))
     } else {
         Ok(costs)
     }

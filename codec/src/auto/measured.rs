@@ -4,7 +4,7 @@
 //! gradients, optimizer states, payloads of All-to-All and caches of keys and values: one core of an Intel Emerald Rapids (Xeon of
 //! 2023, AVX-512), tensors of 8 KiB to 1.5 MiB from and into its caches. Where no tensor of a type is sparse, the speed is that of
 //! dense ones. They are data: what is chosen depends on no machine, and callers whose machine is another give their own speeds
-//! ([`super::Auto::costs`]). Speeds of a candidate for sizes are those of `rans`, times what it had of its speed in one run on eight of the files (AMD EPYC).
+//! ([`super::Auto::costs`]), and later changes of speed do not change them, as they would change frames. Speeds of a candidate for sizes are those of `rans`, times what it had of its speed in one run on eight of the files (AMD EPYC).
 
 use super::{Class, Speed};
 use crate::{Codec, DType, Planes, Rans, Raw, Tiered};

@@ -198,7 +198,9 @@ impl<'a> Sample<'a> {
                 counts.counted += out.len();
             }
         }
-        counts.add_residuals(kernel, &list[..listed]);
+        if listed > 0 {
+            counts.add_residuals(kernel, &list[..listed]);
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use zipwire_paper_codecs::{Codebook, Codebook16, Window7};
 const CHUNK: u32 = 100;
 
 fn options(dtype: DType) -> WriterOptions {
+    zipwire_paper_codecs::register();
     WriterOptions::new(dtype).chunk_values(CHUNK)
 }
 
@@ -55,6 +56,7 @@ fn typed<T: std::fmt::Debug>(result: io::Result<T>) -> ContainerError {
 }
 
 fn codecs(dtype: DType) -> Vec<Box<dyn Codec>> {
+    zipwire_paper_codecs::register();
     let all: [Box<dyn Codec>; 4] =
         [Box::new(Raw), Box::new(Window7::new()), Box::new(Tiered::new()), Box::new(Codebook16::new())];
     all.into_iter().filter(|codec| codec.supports(dtype)).collect()
@@ -62,7 +64,6 @@ fn codecs(dtype: DType) -> Vec<Box<dyn Codec>> {
 
 #[test]
 fn data_of_every_length_comes_back_within_the_bound() {
-    zipwire_paper_codecs::register();
     for dtype in DType::ALL {
         let chunk_len = CHUNK as usize * dtype.width();
         let near = |middle: usize| middle.saturating_sub(5)..middle + 6;
@@ -84,7 +85,6 @@ fn data_of_every_length_comes_back_within_the_bound() {
 
 #[test]
 fn what_does_not_compress_costs_no_more_than_is_said() {
-    zipwire_paper_codecs::register();
     for dtype in DType::ALL {
         let data = data(Content::Noise, dtype, 5 * CHUNK as usize * dtype.width());
         let container = written(options(dtype).codec(Raw), &data);
@@ -96,7 +96,6 @@ fn what_does_not_compress_costs_no_more_than_is_said() {
 
 #[test]
 fn any_codec_and_table_may_be_used() {
-    zipwire_paper_codecs::register();
     let data = data(Content::Rows, DType::Bf16, 5_001);
     let book = Codebook::calibrate(DType::Bf16, [&data[..5_000]]).unwrap();
     let container = written(options(DType::Bf16).codec(Codebook16::new().shared_book(book)), &data);
@@ -114,7 +113,6 @@ fn any_codec_and_table_may_be_used() {
 
 #[test]
 fn how_it_is_written_and_on_how_many_threads_changes_no_byte() {
-    zipwire_paper_codecs::register();
     for dtype in [DType::Bf16, DType::F32] {
         let data = data(Content::SomeZeros, dtype, 12_345);
         let expected = written(options(dtype).chunks_at_once(1), &data);
@@ -155,7 +153,6 @@ impl Read for Hesitant<'_> {
 
 #[test]
 fn short_reads_and_interruptions_change_nothing() {
-    zipwire_paper_codecs::register();
     let data = data(Content::Gaussian, DType::F32, 4_321);
     let container = written(options(DType::F32), &data);
     for seed in 0..20 {
@@ -189,7 +186,6 @@ impl Write for Failing {
 
 #[test]
 fn a_writer_that_fails_at_any_write_leaves_no_container() {
-    zipwire_paper_codecs::register();
     let data = data(Content::Gaussian, DType::Bf16, 1_501);
     let expected = written(options(DType::Bf16).chunks_at_once(2), &data);
     let mut failures = 0;
@@ -222,7 +218,6 @@ fn a_writer_that_fails_at_any_write_leaves_no_container() {
 
 #[test]
 fn what_is_not_finished_never_looks_complete() {
-    zipwire_paper_codecs::register();
     let mut sink = Vec::new();
     let mut writer = options(DType::Bf16).open(&mut sink).unwrap();
     writer.write_all(&[1; 1000]).unwrap();
@@ -245,7 +240,6 @@ fn small() -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
 
 #[test]
 fn every_flip_is_a_typed_error() {
-    zipwire_paper_codecs::register();
     for (container, data) in small() {
         for bit in 0..8 * container.len() {
             let mut damaged = container.clone();
@@ -261,7 +255,6 @@ fn every_flip_is_a_typed_error() {
 
 #[test]
 fn every_cut_and_every_extra_byte_is_a_typed_error() {
-    zipwire_paper_codecs::register();
     for (container, data) in small() {
         for len in 0..container.len() {
             let mut out = Vec::new();
@@ -280,7 +273,6 @@ fn every_cut_and_every_extra_byte_is_a_typed_error() {
 
 #[test]
 fn chunks_that_are_left_out_exchanged_or_of_another_container_are_errors() {
-    zipwire_paper_codecs::register();
     let values = data(Content::Gaussian, DType::Bf16, 800);
     let raw = |data: &[u8]| written(options(DType::Bf16).codec(Raw), data);
     let container = raw(&values);
@@ -309,7 +301,6 @@ fn chunks_that_are_left_out_exchanged_or_of_another_container_are_errors() {
 
 #[test]
 fn any_range_is_what_streaming_gives() {
-    zipwire_paper_codecs::register();
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     for (dtype, len) in [(DType::F32, 9_999), (DType::Bf16, 4_000), (DType::F8E4M3, 777), (DType::F32, 3)] {
         let data = data(Content::Gaussian, dtype, len);
@@ -360,7 +351,6 @@ impl Seek for Counting<'_> {
 
 #[test]
 fn a_range_reads_its_chunks_and_no_others_and_neighbours_read_them_once() {
-    zipwire_paper_codecs::register();
     let data = data(Content::Noise, DType::Bf16, 100 * 2 * CHUNK as usize);
     let container = written(options(DType::Bf16).codec(Raw), &data);
     let mut counting = Counting(Cursor::new(&container), 0);
@@ -377,7 +367,6 @@ fn a_range_reads_its_chunks_and_no_others_and_neighbours_read_them_once() {
 
 #[test]
 fn options_that_cannot_be_are_typed_errors() {
-    zipwire_paper_codecs::register();
     let unsupported = EncodeError::Unsupported { codec: "window7", dtype: DType::F16 };
     let error = options(DType::F16).codec(Window7::new()).open(io::sink()).unwrap_err();
     assert_eq!(error, ContainerError::Encode(unsupported));
@@ -390,7 +379,6 @@ fn options_that_cannot_be_are_typed_errors() {
 
 #[test]
 fn memory_is_limited_where_that_is_asked_for() {
-    zipwire_paper_codecs::register();
     let data = vec![0; 2 * CHUNK as usize];
     let container = written(options(DType::Bf16), &data);
     let decoder = Decoder::new().max_values_len(199);
@@ -404,7 +392,6 @@ fn memory_is_limited_where_that_is_asked_for() {
 
 #[test]
 fn defaults_take_any_length_and_large_chunks() {
-    zipwire_paper_codecs::register();
     let len = 3 * 2 * DEFAULT_CHUNK_VALUES as usize + 4_321;
     let data = data(Content::Gaussian, DType::Bf16, len);
     let mut writer = Writer::new(Vec::new(), DType::Bf16);
@@ -457,7 +444,6 @@ fn reference(container: &[u8], dtype: DType, chunk_values: u32) -> Vec<u8> {
 
 #[test]
 fn containers_are_what_the_format_says_and_have_not_changed() {
-    zipwire_paper_codecs::register();
     let golden = [
         (DType::Bf16, 0, 0xa833_c94a_77b5_34d7_u64),
         (DType::Bf16, 30_001, 0x8c21_fdab_e5ed_64df),
@@ -482,7 +468,6 @@ fn containers_are_what_the_format_says_and_have_not_changed() {
 
 #[test]
 fn ids_of_tables_are_what_the_format_says() {
-    zipwire_paper_codecs::register();
     let book = Codebook::from_exponents(DType::F8E5M2, std::array::from_fn(|i| 3 + i as u8)).unwrap();
     let bytes: Vec<u8> = [3, 4].into_iter().chain(3..19).collect();
     assert_eq!(book.table().as_bytes(), bytes);

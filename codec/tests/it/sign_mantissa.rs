@@ -12,6 +12,7 @@ const SPECS: [&str; 7] =
     ["window7", "window7:scale=std", "tiered", "tiered:row=64", "rans", "codebook16", "grouped"];
 
 fn codec(spec: &str) -> Box<dyn Codec> {
+    zipwire_paper_codecs::register();
     spec.parse::<Spec>().unwrap().codec()
 }
 
@@ -61,7 +62,6 @@ fn contents(count: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn rests_and_what_is_coded_beside_them_give_the_values() {
-    zipwire_paper_codecs::register();
     for spec in SPECS {
         let codec = codec(spec);
         for count in [0, 1, 12, 13, 100, 8192, 8193, 33_000, 150_001] {
@@ -82,7 +82,6 @@ fn rests_and_what_is_coded_beside_them_give_the_values() {
 
 #[test]
 fn damage_never_gives_other_values() {
-    zipwire_paper_codecs::register();
     for spec in SPECS {
         let (codec, count) = (codec(spec), 9000);
         for values in contents(count) {
@@ -113,7 +112,6 @@ fn damage_never_gives_other_values() {
 /// Frames come over wires: sections that several edits have hit, and that were cut, are refused or have the values.
 #[test]
 fn no_number_of_edits_gives_other_values() {
-    zipwire_paper_codecs::register();
     let mut rng = ChaCha8Rng::seed_from_u64(11);
     for spec in SPECS {
         let (codec, count) = (codec(spec), 9000);
@@ -147,7 +145,6 @@ fn no_number_of_edits_gives_other_values() {
 
 #[test]
 fn a_changed_rest_is_noticed() {
-    zipwire_paper_codecs::register();
     for spec in SPECS {
         for values in contents(9000) {
             let mut parts = Parts::of(&*codec(spec), &values);
@@ -159,7 +156,6 @@ fn a_changed_rest_is_noticed() {
 
 #[test]
 fn what_has_no_rests_is_refused() {
-    zipwire_paper_codecs::register();
     let dedup = Dedup::new(codec("window7"), 64);
     let raw = codec("raw");
     let refused: [(&dyn Codec, DType); 4] =

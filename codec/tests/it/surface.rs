@@ -14,6 +14,7 @@ const COUNTS: [usize; 10] = [0, 1, 2, 63, 513, 8191, 8193, 32_768, 32_769, 70_00
 
 /// Typed codecs and the specs that ask for the same.
 fn typed() -> Vec<(&'static str, Box<dyn Codec>)> {
+    zipwire_paper_codecs::register();
     vec![
         ("raw", Box::new(Raw)),
         ("window7", Box::new(Window7::new())),
@@ -32,7 +33,6 @@ fn typed() -> Vec<(&'static str, Box<dyn Codec>)> {
 
 #[test]
 fn typed_codecs_are_those_of_specs() {
-    zipwire_paper_codecs::register();
     for (spec, codec) in typed() {
         let spec = spec.parse::<Spec>().unwrap();
         let named = spec.codec();
@@ -56,7 +56,6 @@ fn typed_codecs_are_those_of_specs() {
 
 #[test]
 fn frames_say_what_they_are_of() {
-    zipwire_paper_codecs::register();
     for (spec, codec) in typed() {
         for dtype in DType::ALL.into_iter().filter(|dtype| codec.supports(*dtype)) {
             for (layout, count) in
@@ -106,7 +105,6 @@ fn compress_is_tiered_in_compact() {
 
 #[test]
 fn every_flip_and_cut_of_a_frame_is_an_error_whoever_is_asked() {
-    zipwire_paper_codecs::register();
     for (_, codec) in typed() {
         for layout in Layout::ALL {
             let values = Content::Rows.values(DType::Bf16, 130, 4);
@@ -194,7 +192,6 @@ fn a_table_that_is_not_the_frames_is_an_error() {
 
 #[test]
 fn headers_ask_for_no_more_than_the_limit_or_than_there_is() {
-    zipwire_paper_codecs::register();
     let frame = compress(&[0; 8000], DType::F32).unwrap();
     let limited = |limit| Decoder::new().max_values_len(limit).decompress(&frame);
     assert_eq!(limited(8000).unwrap(), [0; 8000]);

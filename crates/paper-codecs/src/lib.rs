@@ -9,7 +9,8 @@
 //! | [`Grouped`] | ZipNN |
 //! | [`Blockwise`] | LMC |
 //!
-//! [`register`] makes them known to specs and readers of this process. Until then their types encode, and nothing decodes. `auto` does not choose them.
+//! [`register`] makes them known to specs and readers of this process. Until then their types encode, and readers refuse the
+//! frames; functions of this crate that read frames register, too. `auto` does not choose them.
 //!
 //! ```
 //! use zipwire_codec::{Codec, DType, Layout, Spec, decompress};
@@ -66,7 +67,7 @@ pub fn register() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zipwire_codec::{CustomCodec, DType, FrameShape, RegisterError, Spec};
+    use zipwire_codec::{CustomCodec, DType, DecodeError, FrameShape, RegisterError, Spec};
 
     #[test]
     fn codecs_are_registered_once_by_many_threads_with_the_options_that_they_have() {
@@ -82,32 +83,40 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_kept_for_them() {
-        #[derive(Debug)]
-        struct Other;
-        impl CustomCodec for Other {
-            fn id(&self) -> &'static str {
-                "huffman"
-            }
-            fn tag(&self) -> u8 {
-                200
-            }
-            fn supports(&self, _: DType) -> bool {
-                true
-            }
-            fn bound(&self, shape: FrameShape) -> usize {
-                shape.values_len()
-            }
-            fn min_len(&self, _: FrameShape) -> usize {
-                0
-            }
-            fn encode(&self, _: FrameShape, _: &[u8], _: &mut [u8], _: &mut [u8]) -> usize {
-                0
-            }
-            fn decode(&self, _: FrameShape, _: &[u8], _: &[u8], _: &mut [u8]) -> Result<(), String> {
-                Ok(())
-            }
+    fn ids_and_tags_are_kept_for_them() {
+        for entry in &CODECS {
+            let id = entry.codec.id();
+            assert_eq!(zipwire_codec::register(Other(id)), Err(RegisterError::IdKept { id }));
+            let unknown = DecodeError::UnknownCodec { tag: entry.tag };
+            assert!(unknown.help().is_some_and(|help| help.contains("zipwire-paper-codecs")), "{id}");
         }
-        assert_eq!(zipwire_codec::register(Other), Err(RegisterError::IdTaken { id: "huffman" }));
+    }
+
+    /// A codec of a stranger with this id.
+    #[derive(Debug)]
+    struct Other(&'static str);
+
+    impl CustomCodec for Other {
+        fn id(&self) -> &'static str {
+            self.0
+        }
+        fn tag(&self) -> u8 {
+            200
+        }
+        fn supports(&self, _: DType) -> bool {
+            true
+        }
+        fn bound(&self, shape: FrameShape) -> usize {
+            shape.values_len()
+        }
+        fn min_len(&self, _: FrameShape) -> usize {
+            0
+        }
+        fn encode(&self, _: FrameShape, _: &[u8], _: &mut [u8], _: &mut [u8]) -> usize {
+            0
+        }
+        fn decode(&self, _: FrameShape, _: &[u8], _: &[u8], _: &mut [u8]) -> Result<(), String> {
+            Ok(())
+        }
     }
 }

@@ -234,7 +234,6 @@ impl Values {
     /// # Errors
     /// Errors of [`Self::open`].
     pub fn of_file(file: File, path: &Path) -> Result<Option<Self>, FileError> {
-        zipwire_paper_codecs::register();
         let Some(len) = Self::begin(&file, path)? else { return Ok(None) };
         let index = read_index(&file, path, "", (0, len))?;
         Ok(Some(Self { path: path.to_owned(), file, index, is_cut: false }))
@@ -245,7 +244,6 @@ impl Values {
     /// # Errors
     /// If it cannot be read, or not even its first chunk is there.
     pub fn open_cut(path: &Path) -> Result<Option<Self>, FileError> {
-        zipwire_paper_codecs::register();
         let file = open_input(path).map_err(FileError::io("read", path))?;
         let Some(len) = Self::begin(&file, path)? else { return Ok(None) };
         let (index, is_cut) = match read_index(&file, path, "", (0, len)) {
@@ -260,6 +258,7 @@ impl Values {
 
     /// Length of the file, if it begins as a container does.
     fn begin(file: &File, path: &Path) -> Result<Option<u64>, FileError> {
+        zipwire_paper_codecs::register();
         let read = FileError::io("read", path);
         let len = file.metadata().map_err(&read)?.len();
         let mut magic = [0; MAGIC.len()];

@@ -102,7 +102,6 @@ impl Model {
     /// # Errors
     /// Errors of [`Self::open_with`].
     pub fn of_file(file: File, path: &Path, bases: Option<Bases>) -> Result<Self, FileError> {
-        zipwire_paper_codecs::register();
         Self::begin(file, path, Ending::Whole)?.based_on(bases)
     }
 
@@ -112,12 +111,12 @@ impl Model {
     /// # Errors
     /// Errors of [`Self::open_with`].
     pub fn open_cut(path: &Path, bases: Option<Bases>) -> Result<Self, FileError> {
-        zipwire_paper_codecs::register();
         let file = open_input(path).map_err(FileError::io("read", path))?;
         Self::begin(file, path, Ending::Cut)?.based_on(bases)
     }
 
     fn begin(file: File, path: &Path, ending: Ending) -> Result<Self, FileError> {
+        zipwire_paper_codecs::register();
         let stamp = Stamp::of(&file, path)?;
         let unfit = |source| match Foreign::of(&file) {
             Some(foreign) => foreign.refused(path),
