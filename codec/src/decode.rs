@@ -32,21 +32,6 @@ pub(crate) fn decode_with(
     Ok(())
 }
 
-/// Decodes a frame in one buffer. The output is allocated once the header agrees with the shape and the frame is no shorter than one of so many values can be.
-fn decode_slice_with(tables: &Tables, shape: FrameShape, frame: &[u8]) -> Result<Vec<u8>, DecodeError> {
-    let first = first_section(shape.layout);
-    let (_, entry) = expect(tables, frame, first, shape)?;
-    let needed = entry.codec.min_len(shape);
-    if frame.len() < needed {
-        return Err(DecodeError::Truncated { section: first, needed, found: frame.len() });
-    }
-    let (static_section, dynamic_section) = frame.split_at(entry.codec.static_len(shape));
-    let bytes = shape.values_len();
-    let mut out = codec::zeroed(bytes).ok_or(DecodeError::OutOfMemory { bytes })?;
-    decode_with(tables, shape.layout, shape.dtype, static_section, dynamic_section, &mut out)?;
-    Ok(out)
-}
-
 /// The section that begins with the header.
 pub(crate) fn first_section(layout: Layout) -> Section {
     match layout {
@@ -182,7 +167,15 @@ impl Decoder {
     /// than the limit or than there is memory for.
     pub fn decompress(&self, frame: &[u8]) -> Result<Vec<u8>, DecodeError> {
         let info = self.peek(frame)?;
-        decode_slice_with(&self.tables, info.shape, frame)
+        // The header goes with the number of values. So memory is earned by a frame that is as long as it says.
+        let (needed, found) = (info.frame_len(), frame.len());
+        if found < needed {
+            return Err(DecodeError::Truncated { section: first_section(info.shape.layout), needed, found });
+        }
+        let bytes = info.shape.values_len();
+        let mut out = codec::zeroed(bytes).ok_or(DecodeError::OutOfMemory { bytes })?;
+        self.decompress_into(frame, &mut out)?;
+        Ok(out)
     }
 
     /// Decompresses like [`Self::decompress`], into the front of `out`; returns the bytes of the values. Nothing is allocated.
