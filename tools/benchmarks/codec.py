@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares zipwire's codecs with ZipNN, zstd, LZ4, lmzip and OpenZL: size and speed, in one run.
 
-    tools/benchmarks/codec.py [--json FILE] [FILE.safetensors ...]
+    tools/benchmarks/codec.py [--pages small,huge] [--before PROGRAM] [--json FILE] [FILE.safetensors ...]
 
 Without files the values are 256 MiB of BF16 from N(0, 0.02^2). The first run sets up a virtual environment with the
 other codecs in target/bench-venv and builds zipwire; both are used again afterwards.
@@ -12,6 +12,9 @@ what was encoded. GB/s are raw bytes (10^9) per second of wall time, the median 
 the same values in the same process. The others are called from Python and return new memory
 each time, whose page faults count, where zipwire writes to buffers that are there; lmzip works on files only and is given one in memory. ZipNN and lmzip choose their methods themselves; zstd is at level 1; OpenZL is given a graph that
 splits off the exponents of BF16 and Huffman codes them.
+
+`--pages` are those of zipwire's buffers. With `--before`, the `zipwire` program of an older build is measured as well, by turns
+with this one, three times each; cells are medians.
 """
 
 import argparse
@@ -24,6 +27,7 @@ from pathlib import Path
 from environment import ROOT, TARGET, set_up
 
 LEAST_BYTES = 8 * 1024
+ROUNDS = 3
 CODECS = ["raw", "window7", "codebook16", "tiered", "rans", "rans:mantissa=2", "grouped", "blockwise", "huffman"]
 
 if __name__ == "__main__":
@@ -161,11 +165,25 @@ def measure_lmzip(dtype, tensors, copy_s, folder):
     return row("lmzip", tensors, coded.stat().st_size, encode_s, decode_s, copy_s)
 
 
-def measure_zipwire(path, codecs):
-    zipwire = TARGET / "release" / "zipwire"
-    command = [zipwire, "bench", "codec", "--codec", ",".join(codecs), "--json", path]
+def bench(program, path, codecs, pages):
+    command = [program, "bench", "codec", "--codec", ",".join(codecs), "--pages", pages, "--json", path]
     output = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | {"NO_COLOR": "1"})
     return json.loads(output.stdout)["rows"]
+
+
+def measure_zipwire(path, codecs, pages, before):
+    """Rows of this build, and of the one before by turns: `before tiered`, `huge before tiered`."""
+    programs = {"": TARGET / "release" / "zipwire"} | ({"before ": before} if before else {})
+    turns = [{prefix: bench(program, path, codecs, pages) for prefix, program in programs.items()} for _ in range(ROUNDS if before else 1)]
+    rows = []
+    for prefix in programs:
+        for cells in zip(*(turn[prefix] for turn in turns)):
+            merged = dict(cells[0])
+            for key in ("encode_gbps", "decode_gbps", "memcpy_gbps"):
+                merged[key] = statistics.median(cell[key] for cell in cells)
+            huge = "" if merged["pages"] == "small" else f"{merged['pages']} "
+            rows.append(merged | {"codec": huge + prefix + merged["codec"]})
+    return rows
 
 
 def gaussian():
@@ -178,6 +196,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows here")
+    parser.add_argument("--pages", default="small", help="pages of zipwire's buffers [default: small]")
+    parser.add_argument("--before", type=Path, metavar="PROGRAM", help="an older build of zipwire, measured by turns")
     arguments = parser.parse_args()
     subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=ROOT, check=True)
     rows = []
@@ -197,7 +217,7 @@ def main():
             target = [np.ones(len(tensor), np.uint8) for tensor in tensors]
             source = [np.frombuffer(tensor, np.uint8) for tensor in tensors]
             copy_s = median_seconds(lambda: [np.copyto(to, of) for to, of in zip(target, source)])
-            found = [own for own in measure_zipwire(path, CODECS) if own["dtype"] == dtype]
+            found = [own for own in measure_zipwire(path, CODECS, arguments.pages, arguments.before) if own["dtype"] == dtype]
             for codec in (ZipNN, OpenZL, Zstd, Lz4):
                 if dtype in codec.dtypes:
                     found.append(measure(codec(dtype), tensors, copy_s))
