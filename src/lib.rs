@@ -50,7 +50,7 @@ pub use zipwire_sim as sim;
 pub use zipwire_timeline as timeline;
 pub use zipwire_traces as traces;
 
-pub use program::main;
+pub use program::{main, run_as};
 pub use simd::{SIMD_VARIABLE, SimdError, simd_from_environment, with_help};
 pub use zipwire_runner::*;
 

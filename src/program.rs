@@ -19,6 +19,18 @@ use crate::{commands, threads};
 /// A program that registers codecs of its own ([`codec::register`](crate::codec::register)) and then calls this has all commands with them. It is best called before
 /// other threads are started: the environment variables by which drivers of GPUs serve many streams at once are set only while the process has one thread.
 pub fn main() -> ExitCode {
+    ExitCode::from(run_command(std::env::args_os().collect()))
+}
+
+/// Runs the command of `args`, as [`main`] does, in a process that is started by other words than the path of its executable: `program` and then `args`
+/// start it again, as the executors of processes do. Returns the exit code. To be called once per process.
+pub fn run_as(program: Vec<OsString>, args: Vec<OsString>) -> u8 {
+    zipwire::launch::set_program(program, args.clone());
+    let name = OsString::from(env!("CARGO_PKG_NAME"));
+    run_command([name].into_iter().chain(args).collect())
+}
+
+fn run_command(words: Vec<OsString>) -> u8 {
     if is_only_thread() {
         #[expect(unsafe_code, reason = "the environment is changed while no other thread can read it")]
         // SAFETY: the process has no thread but this one.
@@ -28,7 +40,9 @@ pub fn main() -> ExitCode {
         }
     }
     zipwire::paper_codecs::register();
-    let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
+    let is_plain = |word: &OsString| matches!(escaped(&word.to_string_lossy()), Cow::Borrowed(_));
+    let are_plain = words.iter().all(is_plain);
+    let cli = Cli::try_parse_from(words).unwrap_or_else(|error| refuse(&error, are_plain));
     let profile = match cli.profile.as_deref().map(Profile::start).transpose() {
         Ok(profile) => profile,
         Err(error) => return report(&error),
@@ -37,7 +51,7 @@ pub fn main() -> ExitCode {
     // Also when the command has failed or was stopped: then it is of most use.
     let profiled = profile.map_or(Ok(()), Profile::finish);
     match (result, profiled) {
-        (Ok(()), Ok(())) => ExitCode::SUCCESS,
+        (Ok(()), Ok(())) => 0,
         (Err(error), Ok(())) | (Ok(()), Err(error)) => report(&error),
         (Err(error), Err(lost)) => {
             report(&lost);
@@ -52,9 +66,8 @@ fn is_only_thread() -> bool {
 }
 
 /// Ends with what is wrong with the arguments, or with the help that they ask for.
-fn refuse(error: &clap::Error) -> ! {
-    let is_plain = |argument: OsString| matches!(escaped(&argument.to_string_lossy()), Cow::Borrowed(_));
-    if error.use_stderr() && !std::env::args_os().all(is_plain) {
+fn refuse(error: &clap::Error, are_plain: bool) -> ! {
+    if error.use_stderr() && !are_plain {
         // Names of files are arguments, too: without a style of its own, all of the message can be escaped.
         say!("{}", error.render().to_string().trim_end());
         std::process::exit(error.exit_code());
@@ -111,7 +124,7 @@ fn large_files_are_errors() -> Result<(), CliError> {
 }
 
 /// Says why a command has failed; gives its exit code.
-fn report(error: &CliError) -> ExitCode {
+fn report(error: &CliError) -> u8 {
     error.say();
-    ExitCode::from(error.exit_code())
+    error.exit_code()
 }

@@ -48,9 +48,16 @@ impl Subject {
     /// Measures it in a process of its own, which does not outlive this one; the row as that prints it.
     fn measure_apart(&self, cancel: &Cancel) -> Result<Value, CliError> {
         let failed = |why: String| CliError::Child { name: self.name(), why };
-        let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
-        let mut command = Command::new(program);
-        command.args(["bench", "sim", "--alone", "--json", "--level", self.level().name()]);
+        let program = zipwire::launch::program().map_err(|error| failed(error.to_string()))?;
+        let mut command = Command::new(&program[0]);
+        command.args(&program[1..]).args([
+            "bench",
+            "sim",
+            "--alone",
+            "--json",
+            "--level",
+            self.level().name(),
+        ]);
         match self {
             Self::Case(case) => command.args(["--cases", case.name]),
             Self::Scenario(path, _) => command.arg("--").arg(path),

@@ -315,7 +315,7 @@ impl Entry {
 }
 
 /// Bits of a value of a type; `None` of types that are not known.
-fn bits(dtype: &str) -> Option<u64> {
+pub(crate) fn bits(dtype: &str) -> Option<u64> {
     let name: StrDeserializer<'_, serde::de::value::Error> = dtype.into_deserializer();
     Dtype::deserialize(name).ok().map(|dtype| dtype.bitsize() as u64)
 }

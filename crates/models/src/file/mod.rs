@@ -21,7 +21,7 @@ pub(crate) mod plan;
 mod restore;
 mod stamp;
 mod v1;
-mod watch;
+pub(crate) mod watch;
 
 pub use at::{buffer, open_input};
 pub use bases::Bases;
@@ -30,6 +30,7 @@ pub use container::Values;
 pub use encode::Frames;
 pub use error::{FileError, help_for_version};
 pub use foreign::{Foreign, is_archive};
+pub(crate) use header::bits;
 pub use header::{Header, HeaderError, TensorInfo, begins_compressed};
 pub use layout::FORMAT_VERSION;
 pub use model::{Model, nearest, nearest_names};

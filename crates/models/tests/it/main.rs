@@ -4,6 +4,7 @@
 mod file;
 mod held;
 mod store;
+mod tensor;
 
 use std::fs;
 use std::path::{Path, PathBuf};

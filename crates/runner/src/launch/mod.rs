@@ -21,7 +21,7 @@ use crate::Cancel;
 
 pub use self::job::{Attendance, attendance};
 pub(crate) use self::job::{Job, job};
-pub use self::start::{RanksToStart, StartError, attended, start};
+pub use self::start::{RanksToStart, StartError, attended, program, set_program, start};
 pub use self::tasks::Follower;
 pub use zipwire_engine::mpi::Member;
 pub use zipwire_mpi::environment::{Launched, launched};

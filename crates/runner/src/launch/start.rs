@@ -10,8 +10,8 @@ use std::io::{self, BufRead, BufReader, PipeReader, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -114,7 +114,7 @@ pub fn start(template: Option<&str>, job: &RanksToStart, cancel: &Cancel) -> Res
     let watch = Watch::new(folder.path(), ranks)?;
     let hold = cancel.hold();
     let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).arg(env::current_exe()?);
+    command.args(&words[1..]).args(program()?);
     command.args(arguments()).env(STATUS_VARIABLE, folder.path());
     // Threads that the system refuses are noticed before any rank is there. The command holds the other ends of both pipes.
     let (errors, stderr) = io::pipe()?;
@@ -200,10 +200,30 @@ fn default_words(ranks: u32) -> Result<Vec<OsString>, StartError> {
     Ok(words)
 }
 
-/// The arguments of this process, less `--launcher`.
+/// Words that start this program, and its arguments, where they are not those of the process.
+static PROGRAM: OnceLock<(Vec<OsString>, Vec<OsString>)> = OnceLock::new();
+
+/// Says by which words this program is started, and with which arguments it was, for a program in a process of another one, such as an interpreter. The first call counts.
+pub fn set_program(program: Vec<OsString>, arguments: Vec<OsString>) {
+    PROGRAM.get_or_init(|| (program, arguments));
+}
+
+/// The words that start this program: the path of the executable, unless [`set_program`] has said others.
+///
+/// # Errors
+/// If the system does not know the path.
+pub fn program() -> io::Result<Vec<OsString>> {
+    match PROGRAM.get() {
+        Some((program, _)) => Ok(program.clone()),
+        None => Ok(vec![env::current_exe()?.into_os_string()]),
+    }
+}
+
+/// The arguments of this program, less `--launcher`.
 fn arguments() -> Vec<OsString> {
     let mut arguments = Vec::new();
-    let mut own = env::args_os().skip(1);
+    let own = PROGRAM.get().map_or_else(|| env::args_os().skip(1).collect(), |(_, own)| own.clone());
+    let mut own = own.into_iter();
     while let Some(argument) = own.next() {
         let text = argument.to_string_lossy();
         if text == "--launcher" {

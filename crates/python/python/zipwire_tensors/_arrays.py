@@ -1,0 +1,213 @@
+"""Arrays, tensors and buffers as bytes with a type and a shape, and back.
+
+Nothing here imports NumPy, ml_dtypes or PyTorch before a value or a caller asks for it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ._errors import TensorError
+
+if TYPE_CHECKING:
+    import numpy
+    import torch
+
+# Names of types as safetensors has them, with the names that NumPy (or ml_dtypes) and PyTorch have for them, and bytes of a value.
+_DTYPES = [
+    ("BOOL", "bool", "bool", 1),
+    ("U8", "uint8", "uint8", 1),
+    ("I8", "int8", "int8", 1),
+    ("U16", "uint16", "uint16", 2),
+    ("I16", "int16", "int16", 2),
+    ("U32", "uint32", "uint32", 4),
+    ("I32", "int32", "int32", 4),
+    ("U64", "uint64", "uint64", 8),
+    ("I64", "int64", "int64", 8),
+    ("F16", "float16", "float16", 2),
+    ("BF16", "bfloat16", "bfloat16", 2),
+    ("F32", "float32", "float32", 4),
+    ("F64", "float64", "float64", 8),
+    ("C64", "complex64", "complex64", 8),
+    ("F8_E4M3", "float8_e4m3fn", "float8_e4m3fn", 1),
+    ("F8_E5M2", "float8_e5m2", "float8_e5m2", 1),
+    ("F8_E4M3FNUZ", "float8_e4m3fnuz", "float8_e4m3fnuz", 1),
+    ("F8_E5M2FNUZ", "float8_e5m2fnuz", "float8_e5m2fnuz", 1),
+    ("F8_E8M0", "float8_e8m0fnu", "float8_e8m0fnu", 1),
+]
+WIDTHS = {name: width for name, _, _, width in _DTYPES}
+_TO_NUMPY = {name: numpy_name for name, numpy_name, _, _ in _DTYPES}
+_FROM_NUMPY = {numpy_name: name for name, numpy_name, _, _ in _DTYPES}
+_TO_TORCH = {name: torch_name for name, _, torch_name, _ in _DTYPES}
+_FROM_TORCH = {f"torch.{torch_name}": name for name, _, torch_name, _ in _DTYPES}
+
+
+class View(NamedTuple):
+    """Values of an object, without a copy where they lie in one piece of memory."""
+
+    buffer: Any
+    """C-contiguous buffer of the bytes, which keeps the object alive."""
+    dtype: str
+    """Name of the type, as safetensors has it."""
+    shape: tuple[int, ...]
+    origin: str
+    """`array`, `torch` or `bytes`."""
+
+
+def view(values: Any, dtype: str | None = None) -> View:
+    """The values of an array, a tensor on the CPU or any buffer, in C order, little-endian.
+
+    `dtype` is the type of the values of a plain buffer (`bytes` by default); arrays and tensors know theirs.
+
+    Raises:
+        TensorError: for other objects, and types that safetensors does not have.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(values, torch.Tensor):
+        return _view_of_torch(values, dtype)
+    numpy = sys.modules.get("numpy")
+    if numpy is None and hasattr(values, "__array__"):
+        import numpy
+    if numpy is not None:
+        if isinstance(values, (numpy.ndarray, numpy.generic)):
+            return _view_of_numpy(numpy.asarray(values), dtype)
+        if hasattr(values, "__array__") and not isinstance(values, (bytes, bytearray, memoryview)):
+            return _view_of_numpy(numpy.asarray(values), dtype)
+    return _view_of_buffer(values, dtype)
+
+
+def _view_of_buffer(values: Any, dtype: str | None) -> View:
+    try:
+        buffer = memoryview(values)
+    except TypeError:
+        kind = type(values).__name__
+        remedy = "give an array of NumPy, a tensor of PyTorch, or bytes"
+        raise TensorError(f"`{kind}` has no buffer of values\nhelp: {remedy}") from None
+    if not buffer.c_contiguous:
+        raise TensorError("the buffer is not in one piece of memory\nhelp: copy it first, as `bytes(...)` does")
+    name = dtype or "U8"
+    width = _width(name)
+    if buffer.nbytes % width:
+        raise TensorError(f"{buffer.nbytes} bytes are no whole number of values of {name}, which take {width} each")
+    return View(buffer, name, (buffer.nbytes // width,), "bytes")
+
+
+def _width(dtype: str) -> int:
+    width = WIDTHS.get(dtype)
+    if width is None:
+        raise TensorError(f"no type is called `{dtype}`\nhelp: types are {', '.join(WIDTHS)}")
+    return width
+
+
+def _check_dtype(asked: str | None, found: str) -> None:
+    if asked not in (None, found):
+        raise TensorError(f"the values are of type {found}, and not {asked}\nhelp: leave `dtype` out, it is for plain buffers")
+
+
+def _view_of_numpy(array: numpy.ndarray, dtype: str | None) -> View:
+    import numpy
+
+    name = _FROM_NUMPY.get(array.dtype.name)
+    # Types that NumPy swaps have no name of their own.
+    if name is None or (array.dtype.kind == "V" and array.dtype.fields is not None):
+        remedy = "view it as a type of the same width, as `array.view(numpy.uint8)` does"
+        if array.dtype.name == "complex128":
+            remedy = "view it as `float64`, which is real and imaginary parts in turn"
+        raise TensorError(f"arrays of {array.dtype} are not compressed\nhelp: {remedy}")
+    if array.dtype.byteorder == ">" or (array.dtype.byteorder == "=" and sys.byteorder == "big"):
+        raise TensorError('the array is big-endian\nhelp: convert it by `array.astype(array.dtype.newbyteorder("<"))`')
+    _check_dtype(dtype, name)
+    flat = numpy.ascontiguousarray(array).reshape(-1)
+    return View(flat.view(numpy.uint8), name, array.shape, "array")
+
+
+def _view_of_torch(tensor: torch.Tensor, dtype: str | None) -> View:
+    import torch
+
+    name = _FROM_TORCH.get(str(tensor.dtype))
+    if name is None:
+        raise TensorError(f"tensors of {tensor.dtype} are not compressed\nhelp: view it as a type of the same width")
+    if tensor.layout != torch.strided:
+        raise TensorError(f"tensors of layout {tensor.layout} are not compressed\nhelp: compress their indices and values")
+    if tensor.device.type != "cpu":
+        raise TensorError(f"the tensor is on `{tensor.device}`\nhelp: give `tensor.cpu()`")
+    _check_dtype(dtype, name)
+    plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    return View(_memory_of(plain), name, tuple(tensor.shape), "torch")
+
+
+def _memory_of(tensor: torch.Tensor) -> Any:
+    """Memory of a contiguous tensor as a writable buffer, which keeps the tensor alive. It takes no NumPy."""
+    nbytes = tensor.numel() * tensor.element_size()
+    if nbytes == 0:
+        return bytearray()
+    memory = (ctypes.c_ubyte * nbytes).from_address(tensor.data_ptr())
+    memory._tensor = tensor
+    return memoryview(memory)
+
+
+def empty(dtype: str, shape: tuple[int, ...], kind: str) -> tuple[Any, Any]:
+    """A new array (`numpy`) or tensor (`torch`), and its memory as a writable buffer."""
+    _width(dtype)
+    if kind == "torch":
+        import torch
+
+        tensor = torch.empty(shape, dtype=getattr(torch, _TO_TORCH[dtype]))
+        return tensor, _memory_of(tensor)
+    import numpy
+
+    array = numpy.empty(shape, dtype=numpy_dtype(dtype))
+    return array, array.reshape(-1).view(numpy.uint8)
+
+
+def numpy_dtype(dtype: str) -> numpy.dtype:
+    """The type of NumPy, or of ml_dtypes where NumPy has none, of this name of safetensors."""
+    import numpy
+
+    name = _TO_NUMPY[dtype]
+    if dtype.startswith("F8") or dtype == "BF16":
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise TensorError(f"NumPy has no {name}\nhelp: `pip install ml_dtypes`, or give `as_=\"torch\"`") from None
+        return numpy.dtype(getattr(ml_dtypes, name))
+    return numpy.dtype(name)
+
+
+def torch_dtype(dtype: str) -> torch.dtype:
+    """The type of PyTorch of this name of safetensors."""
+    import torch
+
+    _width(dtype)
+    return getattr(torch, _TO_TORCH[dtype])
+
+
+def output(out: Any, dtype: str, nbytes: int) -> Any:
+    """Memory of an output as a writable buffer of `nbytes` bytes.
+
+    Raises:
+        TensorError: if it is read-only, not in one piece, of another type, or of another length.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(out, torch.Tensor):
+        if not out.is_contiguous():
+            raise TensorError("the output is not in one piece of memory\nhelp: give a contiguous tensor")
+        found = _view_of_torch(out, None)
+    else:
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and isinstance(out, numpy.ndarray):
+            if not out.flags.c_contiguous or not out.flags.writeable:
+                raise TensorError("the output is read-only or not in one piece of memory\nhelp: give a writable array in C order")
+            found = _view_of_numpy(out, None)
+        else:
+            found = _view_of_buffer(out, None)
+            if found.buffer.readonly:
+                raise TensorError("the output is read-only\nhelp: give a `bytearray` or a writable array")
+            found = found._replace(dtype=dtype)
+    length = math.prod(found.shape) * _width(found.dtype) if found.origin != "bytes" else found.buffer.nbytes
+    if found.dtype != dtype or length != nbytes:
+        raise TensorError(f"the output has {length} bytes of {found.dtype}, and {nbytes} of {dtype} are needed")
+    return found.buffer
