@@ -93,7 +93,7 @@ pub(crate) fn filled(
 const LARGE: usize = 4 << 20;
 
 /// Asks for huge pages where Linux gives them to those who ask, as NumPy does for its arrays.
-fn on_huge_pages(bytes: &mut [u8]) {
+pub(crate) fn on_huge_pages(bytes: &mut [u8]) {
     #[cfg(target_os = "linux")]
     if bytes.len() >= LARGE {
         let page = rustix::param::page_size();

@@ -91,7 +91,6 @@ pub(crate) fn frame(error: &DecodeError) -> Kind {
     match error {
         DecodeError::Version { .. } => Kind::Version,
         DecodeError::UnknownBase { .. } => Kind::Base,
-        DecodeError::UnknownCodec { .. } | DecodeError::UnknownTable { .. } => Kind::Codec,
         _ => Kind::Format,
     }
 }
@@ -127,5 +126,27 @@ impl Raise for StoreError {
 
 /// The exception that an error is.
 pub(crate) fn raise(error: &impl Raise) -> PyErr {
-    raised(error.kind(), error)
+    let message = error.to_string();
+    raised(
+        error.kind(),
+        IN_PYTHON.iter().fold(message, |message, (command, python)| message.replace(command, python)),
+    )
 }
+
+/// Remedies of the command line, and what they are called in Python.
+const IN_PYTHON: [(&str, &str); 8] = [
+    ("`--force`", "`force=True`"),
+    ("`--base FILE`", "`base=FILE`"),
+    ("`--base DIR`", "`base=[FILE, ...]`"),
+    ("give another `--id`", "give another `id`"),
+    ("`zipwire store init` makes one", "`Store(path, create=True)` makes one"),
+    ("`--keep-trailing` of `compress` and `store add`", "the command `zipwire compress --keep-trailing`"),
+    (
+        "restore it by `zipwire decompress`",
+        "open it with `zipwire_tensors.safetensors`, or restore it by `zipwire decompress`",
+    ),
+    (
+        "raw values of one type are compressed with `--dtype TYPE`",
+        "raw values of one type are compressed by `zipwire_tensors.compress(data, dtype=TYPE)`",
+    ),
+];

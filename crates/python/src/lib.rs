@@ -30,7 +30,7 @@ mod _native {
     #[pymodule_export]
     use crate::store::Store;
     #[pymodule_export]
-    use crate::tensors::{bound, compress, compress_into, decompress, decompress_into, describe};
+    use crate::tensors::{advise, bound, compress, compress_into, decompress, decompress_into, describe};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

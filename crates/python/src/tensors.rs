@@ -7,7 +7,7 @@ use pyo3::types::{PyBytes, PyDict};
 use zipwire::codec::{FrameInfo, Spec, SpecError, decompress_into as decompress_frame};
 use zipwire::models::tensor::{Description, Origin, Packed, Packing, TensorError};
 
-use crate::buffers::{Held, filled};
+use crate::buffers::{Held, filled, on_huge_pages};
 use crate::errors::{frame, raise, raised};
 use crate::work::{threads, watched};
 
@@ -132,6 +132,13 @@ pub(crate) fn decompress_into(
 ) -> PyResult<()> {
     let (data, base, mut out) = (Held::of(data)?, base.map(Held::of).transpose()?, Held::writable(out)?);
     restore(py, data.bytes(), out.bytes_mut(), base.as_ref(), threads)
+}
+
+/// Asks for huge pages for a large buffer that nothing was written to yet.
+#[pyfunction]
+pub(crate) fn advise(out: &Bound<'_, PyAny>) -> PyResult<()> {
+    on_huge_pages(Held::writable(out)?.bytes_mut());
+    Ok(())
 }
 
 /// Restores values as bytes.

@@ -8,7 +8,7 @@ use zipwire_codec::{
 };
 
 use super::{Description, TensorError};
-use crate::file::plan::{against, for_bytes, supports, width};
+use crate::file::plan::{against, alternatives, for_bytes, supports, width};
 use crate::file::{Frames, Watch};
 
 /// How a tensor is compressed: its description, its codec and its base.
@@ -18,13 +18,14 @@ pub struct Packing<'a> {
     /// Bytes of the values.
     len: usize,
     dtype: DType,
-    spec: Spec,
+    /// Codecs of which a sample of the values chooses; one, unless `auto` is asked for.
+    specs: Vec<Spec>,
     base: Option<&'a [u8]>,
 }
 
 impl<'a> Packing<'a> {
-    /// Compression of a tensor by `spec`; one whose type the codec does not know is coded as bytes, as `planes` has them. `base` are values of the
-    /// same type and shape, of which the receiver has all: then differences from them are coded.
+    /// Compression of a tensor by `spec`; by `auto`, as in files, the codec that codes a sample of it shortest. One whose type the codec does not know is coded as bytes, as `planes` has them. `base` are values of the
+    /// same type and shape, of which the receiver has all: then differences from them are coded, by `auto` with `delta+rans`.
     ///
     /// # Errors
     /// [`TensorError::Shape`], [`TensorError::Spec`], [`TensorError::BaseLength`].
@@ -39,17 +40,27 @@ impl<'a> Packing<'a> {
         }
         let fail = |source| TensorError::Spec { source };
         let row = description.shape.last().map_or(1, |row| usize::try_from(*row).unwrap_or(1).max(1));
-        let known = DType::from_name(&description.dtype).filter(|dtype| supports(spec, *dtype));
+        let known = DType::from_name(&description.dtype)
+            .filter(|dtype| alternatives(spec).iter().any(|plain| supports(plain, *dtype)));
         let (plain, row) = match known {
-            Some(_) => (spec.clone(), row),
-            None => (for_bytes(width(&description.dtype)), 1),
+            Some(_) => (alternatives(spec), row),
+            None => (vec![for_bytes(width(&description.dtype))], 1),
         };
-        let spec = match base {
-            Some(_) if !plain.takes_base() => against(&plain).map_err(fail)?.for_rows(row),
-            Some(_) => plain.for_rows(row),
-            None => plain.for_rows(row).complete().map_err(fail)?,
+        let specs = match base {
+            // Differences are coded by the first one, as in files.
+            Some(_) if !plain[0].takes_base() => vec![against(&plain[0]).map_err(fail)?.for_rows(row)],
+            Some(_) => vec![plain[0].clone().for_rows(row)],
+            None => {
+                let fits = |plain: &Spec| known.is_none_or(|dtype| supports(plain, dtype));
+                let plain: Vec<Spec> = plain.into_iter().filter(fits).collect();
+                plain
+                    .iter()
+                    .try_for_each(|plain| plain.clone().for_rows(1).complete().map(drop))
+                    .map_err(fail)?;
+                plain.into_iter().map(|plain| plain.for_rows(row)).collect()
+            }
         };
-        Ok(Self { description, len, dtype: known.unwrap_or(DType::F8E4M3), spec, base })
+        Ok(Self { description, len, dtype: known.unwrap_or(DType::F8E4M3), specs, base })
     }
 
     /// The most bytes that it takes compressed.
@@ -58,7 +69,8 @@ impl<'a> Packing<'a> {
         let frame = |len: usize| {
             let shape =
                 FrameShape { layout: Layout::Compact, dtype: self.dtype, count: len / self.dtype.width() };
-            self.codec(0..len).bound(shape)
+            let bounds = self.specs.iter().map(|spec| self.codec(spec, 0..len).bound(shape));
+            bounds.max().unwrap_or(0)
         };
         let (full, rest) = (self.len / chunk_len, self.len % chunk_len);
         let most = |chunks: usize, len| if chunks > 0 { chunks * frame(len) } else { 0 };
@@ -72,11 +84,22 @@ impl<'a> Packing<'a> {
     }
 
     /// The codec of values at these bytes.
-    fn codec(&self, range: Range<usize>) -> Box<dyn Codec> {
+    fn codec(&self, spec: &Spec, range: Range<usize>) -> Box<dyn Codec> {
         match self.base {
-            Some(base) => self.spec.clone().against(Base::new(self.dtype, base[range].to_vec())).codec(),
-            None => self.spec.codec(),
+            Some(base) => spec.clone().against(Base::new(self.dtype, base[range].to_vec())).codec(),
+            None => spec.codec(),
         }
+    }
+
+    /// The codec that codes the chunk in the middle shortest.
+    fn choose(&self, chunks: &[&[u8]]) -> &Spec {
+        let (first, sample) = (&self.specs[0], chunks.get(chunks.len() / 2));
+        let Some(sample) = sample.filter(|_| self.specs.len() > 1) else { return first };
+        let len = |spec: &&Spec| {
+            let frame = spec.codec().encode_to_vec(Layout::Compact, self.dtype, sample);
+            frame.map_or(usize::MAX, |frame| frame.len())
+        };
+        self.specs.iter().min_by_key(len).unwrap_or(first)
     }
 
     /// Compresses `values` into the front of `out`, which has [`Self::bound`] bytes or more; returns how many it takes. The bytes are the same on any number of threads.
@@ -99,7 +122,8 @@ impl<'a> Packing<'a> {
         place[front.len()..].copy_from_slice(&builder.header());
         let chunks = values.chunks(self.chunk_len()).collect::<Vec<_>>();
         let turn = Turn { builder, rest };
-        let plain = self.base.is_none().then(|| self.spec.codec());
+        let spec = self.choose(&chunks);
+        let plain = self.base.is_none().then(|| spec.codec());
         let prepare = |number: u64, work: &mut Frames| {
             let chunk = chunks[number as usize];
             work.clear();
@@ -107,7 +131,7 @@ impl<'a> Packing<'a> {
                 Some(codec) => work.push(&**codec, self.dtype, chunk),
                 None => {
                     let start = number as usize * self.chunk_len();
-                    work.push(&*self.codec(start..start + chunk.len()), self.dtype, chunk)
+                    work.push(&*self.codec(spec, start..start + chunk.len()), self.dtype, chunk)
                 }
             };
             pushed.map_err(|source| TensorError::Container(source.into()))

@@ -27,6 +27,7 @@ impl<'a> Packed<'a> {
     /// # Errors
     /// [`TensorError::Foreign`], [`TensorError::Version`], [`TensorError::Damaged`], [`TensorError::Container`].
     pub fn open(bytes: &'a [u8]) -> Result<Self, TensorError> {
+        zipwire_paper_codecs::register();
         let (description, is_against, at) = Description::read(bytes)?;
         let damaged = |what: String| TensorError::Damaged { what };
         let len = description.len().map_err(|error| damaged(error.to_string()))?;

@@ -42,6 +42,7 @@ fn unpacked(bytes: &[u8], base: Option<&[u8]>) -> Result<Vec<u8>, TensorError> {
 
 #[test]
 fn every_type_comes_back_on_any_number_of_threads() {
+    zipwire_paper_codecs::register();
     let types = [
         ("BOOL", 8),
         ("U8", 8),
@@ -59,7 +60,9 @@ fn every_type_comes_back_on_any_number_of_threads() {
         ("F4", 4),
     ];
     for (dtype, bits) in types {
-        for shape in [vec![], vec![0, 3], vec![2], vec![3, 0], vec![300, 1000], vec![2, 5, 7, 2]] {
+        for shape in
+            [vec![], vec![0, 3], vec![2], vec![3, 0], vec![300, 1000], vec![2, 5, 7, 2], vec![600_000]]
+        {
             let description = Description { origin: Origin::Torch, ..Description::new(dtype, shape.clone()) };
             let bits = bits * shape.iter().product::<u64>();
             let Ok(len) = description.len() else {
@@ -135,6 +138,7 @@ fn differences_take_their_base_and_no_other() {
     // Not needed, and therefore not looked at.
     assert!(unpacked(&alone, Some(&base)).unwrap() == values);
     // Types that no codec knows have differences, too.
+    assert!(unpacked(&packed(&description, &values, "auto", Some(&base)), Some(&base)).unwrap() == values);
     let description = Description::new("I32", [700, 100]);
     let bytes = packed(&description, &values, "rans", Some(&base));
     assert!(unpacked(&bytes, Some(&base)).unwrap() == values);

@@ -70,7 +70,8 @@ def compress(values: Any, codec: str = "auto", *, base: Any = None, dtype: str |
     Args:
         values: an array of NumPy (with the types of ml_dtypes), a tensor of PyTorch, or a buffer such as `bytes`. What lies in one piece of
             memory is not copied.
-        codec: `auto`, or one of zipwire: `tiered` is the fastest, `rans` takes less. Types that it does not know are coded by their bytes.
+        codec: `auto` takes, by a sample of the values, the codec that makes them smallest; `tiered` is several times as fast and takes a little more; others
+            are those of zipwire. Types that a codec does not know are coded by their bytes.
         base: values of the same type and shape that whoever decompresses has, too: then differences from them are coded.
         dtype: type of the values of a plain buffer, as safetensors calls it (`BF16`); `U8` by default.
         threads: threads that code; one for each core by default. The result does not depend on it.

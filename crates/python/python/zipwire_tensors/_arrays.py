@@ -10,6 +10,7 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from . import _native
 from ._errors import TensorError
 
 if TYPE_CHECKING:
@@ -156,7 +157,10 @@ def empty(dtype: str, shape: tuple[int, ...], kind: str) -> tuple[Any, Any]:
         import torch
 
         tensor = torch.empty(shape, dtype=getattr(torch, _TO_TORCH[dtype]))
-        return tensor, _memory_of(tensor)
+        memory = _memory_of(tensor)
+        # NumPy does so itself.
+        _native.advise(memory)
+        return tensor, memory
     import numpy
 
     array = numpy.empty(shape, dtype=numpy_dtype(dtype))
