@@ -41,7 +41,7 @@ except ImportError:
 
 __all__ = ["AllGather", "DcpReader", "DcpWriter", "StreamTransform"]
 
-# `auto` weighs the time of coding against that of a fast link, and leaves most F32 as they are: those are the largest part of a checkpoint.
+# Training waits while these code.
 _CODEC = "tiered"
 _SUFFIX = ".zipwire"
 
