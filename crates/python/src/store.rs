@@ -69,7 +69,7 @@ impl Store {
     }
 
     /// Checkpoints, oldest first.
-    fn list(&self, py: Python<'_>) -> PyResult<Vec<Py<PyDict>>> {
+    fn checkpoints(&self, py: Python<'_>) -> PyResult<Vec<Py<PyDict>>> {
         let listing = py.detach(|| store::list(&self.0)).map_err(|error| raise_store(&error))?;
         if let Some(unread) = listing.unread.first() {
             return Err(raised(Kind::Format, &unread.error));

@@ -58,6 +58,12 @@ class View(NamedTuple):
     """`array`, `torch` or `bytes`."""
 
 
+def is_torch(values: Any) -> bool:
+    """Whether this is a tensor of PyTorch, which is not imported for that."""
+    kind = getattr(sys.modules.get("torch"), "Tensor", None)
+    return isinstance(kind, type) and isinstance(values, kind)
+
+
 def view(values: Any, dtype: str | None = None) -> View:
     """The values of an array, a tensor on the CPU or any buffer, in C order, little-endian.
 
@@ -66,8 +72,7 @@ def view(values: Any, dtype: str | None = None) -> View:
     Raises:
         TensorError: for other objects, and types that safetensors does not have.
     """
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(values, torch.Tensor):
+    if is_torch(values):
         return _view_of_torch(values, dtype)
     numpy = sys.modules.get("numpy")
     if numpy is None and hasattr(values, "__array__"):
@@ -108,7 +113,7 @@ def _check_dtype(asked: str | None, found: str) -> None:
         raise TensorError(f"the values are of type {found}, and not {asked}\nhelp: leave `dtype` out, it is for plain buffers")
 
 
-def _view_of_numpy(array: numpy.ndarray, dtype: str | None) -> View:
+def _view_of_numpy(array: numpy.ndarray[Any, Any], dtype: str | None) -> View:
     import numpy
 
     name = _FROM_NUMPY.get(array.dtype.name)
@@ -137,6 +142,9 @@ def _view_of_torch(tensor: torch.Tensor, dtype: str | None) -> View:
         raise TensorError(f"the tensor is on `{tensor.device}`\nhelp: give `tensor.cpu()`")
     _check_dtype(dtype, name)
     plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    if plain.data_ptr() == 0 and plain.numel():
+        remedy = "compress the tensors that it is made of"
+        raise TensorError(f"`{type(tensor).__name__}` has no memory of its own\nhelp: {remedy}")
     return View(_memory_of(plain), name, tuple(tensor.shape), "torch")
 
 
@@ -145,7 +153,7 @@ def _memory_of(tensor: torch.Tensor) -> Any:
     nbytes = tensor.numel() * tensor.element_size()
     if nbytes == 0:
         return bytearray()
-    memory = (ctypes.c_ubyte * nbytes).from_address(tensor.data_ptr())
+    memory: Any = (ctypes.c_ubyte * nbytes).from_address(tensor.data_ptr())
     memory._tensor = tensor
     return memoryview(memory)
 
@@ -167,7 +175,7 @@ def empty(dtype: str, shape: tuple[int, ...], kind: str) -> tuple[Any, Any]:
     return array, array.reshape(-1).view(numpy.uint8)
 
 
-def numpy_dtype(dtype: str) -> numpy.dtype:
+def numpy_dtype(dtype: str) -> numpy.dtype[Any]:
     """The type of NumPy, or of ml_dtypes where NumPy has none, of this name of safetensors."""
     import numpy
 
@@ -195,8 +203,7 @@ def output(out: Any, dtype: str, nbytes: int) -> Any:
     Raises:
         TensorError: if it is read-only, not in one piece, of another type, or of another length.
     """
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(out, torch.Tensor):
+    if is_torch(out):
         if not out.is_contiguous():
             raise TensorError("the output is not in one piece of memory\nhelp: give a contiguous tensor")
         found = _view_of_torch(out, None)

@@ -49,10 +49,9 @@ class safe_open:
 
     def __new__(cls, filename: Any, framework: str, device: Any = "cpu", *, base: Any = None, **others: Any) -> Any:
         if not _native.begins_compressed(os.fspath(filename)):
-            original = _ORIGINALS.get("safetensors.safe_open")
-            if original is None:
-                from safetensors import safe_open as original
-            return original(filename, framework, device, **others)
+            import safetensors
+
+            return _ORIGINALS.get("safetensors.safe_open", safetensors.safe_open)(filename, framework, device, **others)
         return super().__new__(cls)
 
     def __init__(self, filename: Any, framework: str, device: Any = "cpu", *, base: Any = None, **others: Any) -> None:
@@ -275,7 +274,7 @@ def unpatch() -> None:
         if name in _ORIGINALS:
             _exchange(new, _ORIGINALS.pop(name))
     os.environ.pop(ENVIRONMENT, None)
-    spawn = sys.modules.get("multiprocessing.spawn")
+    spawn: Any = sys.modules.get("multiprocessing.spawn")
     if spawn is not None and "spawn" in _ORIGINALS:
         spawn.get_preparation_data = _ORIGINALS.pop("spawn")
 
@@ -298,8 +297,9 @@ class _PatchWhenLoaded:
 
 
 def _patch_spawned() -> None:
-    from multiprocessing import spawn
+    from multiprocessing import spawn as module
 
+    spawn: Any = module
     if "spawn" in _ORIGINALS:
         return
     original = _ORIGINALS["spawn"] = spawn.get_preparation_data

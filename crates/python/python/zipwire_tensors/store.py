@@ -35,6 +35,11 @@ class Checkpoint:
     """Bytes of what it needs and no older one does."""
 
 
+# In the class, `list` is a method.
+_Checkpoints = list[Checkpoint]
+_Lines = list[str]
+
+
 @dataclass(frozen=True)
 class Added:
     """What adding a checkpoint took."""
@@ -47,7 +52,7 @@ class Added:
     """Tensors that are kept as differences."""
     full: int
     """Tensors that are kept by themselves."""
-    troubles: list[str]
+    troubles: _Lines
     """Files that are not what their names say, and parents that are damaged."""
 
 
@@ -100,9 +105,9 @@ class Store:
             _safetensors._write_plain(plain, views, metadata)
             return Added(**self._store.add([plain], id, parent, codec, chain, threads))
 
-    def list(self) -> list[Checkpoint]:
+    def list(self) -> _Checkpoints:
         """All checkpoints, oldest first."""
-        return [Checkpoint(**row) for row in self._store.list()]
+        return [Checkpoint(**row) for row in self._store.checkpoints()]
 
     def restore(self, id: str, framework: str = "np", *, threads: int | None = None) -> dict[str, Any]:
         """Tensors of a checkpoint by name, as arrays of NumPy (`np`) or tensors of PyTorch (`pt`).
@@ -122,7 +127,7 @@ class Store:
         """Writes the files of a checkpoint into a new folder, byte for byte; with `force`, into one that exists, where files of the same names are replaced."""
         self._store.restore(id, os.fspath(out), force, threads)
 
-    def verify(self, *, threads: int | None = None) -> list[str]:
+    def verify(self, *, threads: int | None = None) -> _Lines:
         """Decodes all checkpoints; returns a line for each that is damaged."""
         return self._store.verify(threads)
 
@@ -131,9 +136,9 @@ class Store:
         keep: int | None = None,
         *,
         every: int | None = None,
-        ids: list[str] | None = None,
+        ids: _Lines | None = None,
         threads: int | None = None,
-    ) -> tuple[list[str], int]:
+    ) -> tuple[_Lines, int]:
         """Removes checkpoints: all but the newest `keep` and, of the others, every n-th; or those of these names. Pinned ones stay.
 
         Returns:

@@ -63,8 +63,7 @@ def _digests(buffers: Iterable[Any], threads: int | None) -> list[str]:
 
 
 def _view(values: Any) -> _arrays.View:
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(values, torch.Tensor):
+    if _arrays.is_torch(values):
         values = values.detach().cpu()
     view = _arrays.view(values)
     return view._replace(buffer=memoryview(view.buffer))
@@ -472,8 +471,8 @@ def _target_view(value: Any, tensor: Tensor) -> _arrays.View | None:
 
 def _fits(value: Any, tensor: Tensor) -> bool:
     """Whether values of a tensor can be written into an array or tensor."""
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-    if torch is not None and isinstance(value, torch.Tensor):
+    numpy = sys.modules.get("numpy")
+    if _arrays.is_torch(value):
         return value.dtype == _arrays.torch_dtype(tensor.dtype) and list(value.shape) == tensor.shape
     if numpy is not None and isinstance(value, numpy.ndarray):
         return value.flags.writeable and _target_view(value, tensor) is not None
@@ -495,7 +494,6 @@ def _check_module(targets: Mapping[str, Any], manifest: Manifest) -> None:
 
 def _write(decoded: Mapping[str, bytearray], manifest: Manifest, targets: Any) -> None:
     """Writes values into arrays and tensors that they fit, and puts new ones in the place of others, which only dictionaries have."""
-    torch = sys.modules.get("torch")
     values: dict[str, Any] = {}
     # All of them first: types may be missing here.
     for name, memory in decoded.items():
@@ -503,13 +501,15 @@ def _write(decoded: Mapping[str, bytearray], manifest: Manifest, targets: Any) -
         if old is None:
             as_torch = tensor.kind == "torch" and find_spec("torch") is not None
         else:
-            as_torch = torch is not None and isinstance(old, torch.Tensor)
+            as_torch = _arrays.is_torch(old)
         values[name] = _value(memory, tensor, as_torch)
     for name, value in values.items():
         old = targets.get(name)
         if not _fits(old, manifest.tensors[name]):
             targets[name] = value
-        elif torch is not None and isinstance(old, torch.Tensor):
+        elif _arrays.is_torch(old):
+            import torch
+
             # Leaving inference mode turns gradients on, so this order.
             with torch.inference_mode(old.is_inference()), torch.no_grad():
                 old.copy_(value)

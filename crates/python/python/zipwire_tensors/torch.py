@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, cast
 
 import torch
 import torch.distributed as dist
@@ -69,7 +69,7 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def _is_local(path: str | os.PathLike) -> bool:
+def _is_local(path: str | os.PathLike[str]) -> bool:
     return "://" not in str(path)
 
 
@@ -98,7 +98,7 @@ class DcpWriter(StorageWriter):
     """
 
     def __init__(
-        self, path: str | os.PathLike, codec: str = _CODEC, *, threads: int | None = None, overwrite: bool = True
+        self, path: str | os.PathLike[str], codec: str = _CODEC, *, threads: int | None = None, overwrite: bool = True
     ) -> None:
         bound(0, codec)  # raises if there is no such codec, before anything is saved
         self.path = Path(path)
@@ -114,11 +114,11 @@ class DcpWriter(StorageWriter):
         return self.path
 
     @classmethod
-    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike) -> bool:
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
         """Whether this is a path of a local folder, and no address."""
         return _is_local(checkpoint_id)
 
-    def reset(self, checkpoint_id: str | os.PathLike | None = None) -> None:
+    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """Begins a new checkpoint, in another folder if one is given."""
         if checkpoint_id is not None:
             self.path = Path(checkpoint_id)
@@ -207,7 +207,7 @@ class DcpReader(StorageReader):
         threads: threads that decompress, of each rank; one for each core by default.
     """
 
-    def __init__(self, path: str | os.PathLike, *, threads: int | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, threads: int | None = None) -> None:
         self.path = Path(path)
         self._threads = threads
         self._places: dict[Any, _Place] = {}
@@ -218,11 +218,11 @@ class DcpReader(StorageReader):
         return self.path
 
     @classmethod
-    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike) -> bool:
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
         """Whether this is a path of a local folder, and no address."""
         return _is_local(checkpoint_id)
 
-    def reset(self, checkpoint_id: str | os.PathLike | None = None) -> None:
+    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """Begins to load, from another folder if one is given."""
         self._places = {}
         if checkpoint_id is not None:
@@ -331,7 +331,7 @@ class StreamTransform(_StreamTransform):
 
     def __init__(self, dtype: str = "BF16", codec: str = _CODEC, *, threads: int | None = None) -> None:
         bound(0, codec, dtype=dtype)
-        self._options = {"dtype": dtype, "codec": codec, "threads": threads}
+        self._dtype, self._codec, self._threads = dtype, codec, threads
 
     @staticmethod
     def registry_name() -> str:
@@ -355,11 +355,11 @@ class StreamTransform(_StreamTransform):
 
     def transform_to(self, output: IO[bytes]) -> IO[bytes]:
         """A stream that writes what is written to it, compressed, to the output, which it closes with itself."""
-        return _Compressor(output, **self._options)
+        return cast(IO[bytes], _Compressor(output, self._dtype, self._codec, self._threads))
 
     def transform_from(self, input: IO[bytes]) -> IO[bytes]:
         """A stream that reads what was compressed."""
-        return _Decompressor(input, self._options["threads"])
+        return cast(IO[bytes], _Decompressor(input, self._threads))
 
 
 class _Compressor(io.RawIOBase):
