@@ -82,6 +82,15 @@ def test_slices_are_those_of_arrays(saved: str, index: str) -> None:
             part[120]
 
 
+def test_plain_files_are_read_with_types_that_numpy_lacks(tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / "plain.safetensors")
+    wanted = {name: of for name, of in state().items() if name in ("w", "fp8")}
+    zs._write_plain(path, zt._arrays.views(wanted), None)
+    code = f"from zipwire_tensors.safetensors import load_file; print({{n: str(t.dtype) for n, t in load_file({path!r}).items()}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert eval(done.stdout) == {"w": "bfloat16", "fp8": "float8_e4m3fn"}
+
+
 def test_readers_that_were_not_patched_refuse_the_file(saved: str) -> None:
     with pytest.raises(Exception, match="ZIPWIRE"):
         safetensors.numpy.load_file(saved)
@@ -91,6 +100,8 @@ def test_patched_readers_read_both_kinds(saved: str, tmp_path: pathlib.Path, pat
     plain = str(tmp_path / "plain.safetensors")
     safetensors.numpy.save_file({"x": numpy.ones(3, numpy.float32)}, plain)
     assert same(safetensors.numpy.load_file(saved), state())
+    assert same(safetensors.numpy.load(pathlib.Path(saved).read_bytes()), state())
+    assert safetensors.numpy.load(pathlib.Path(plain).read_bytes())["x"].sum() == 3
     assert safetensors.numpy.load_file(plain)["x"].sum() == 3
     with safetensors.safe_open(saved, framework="np") as file:
         assert file.get_tensor("steps") == 7

@@ -21,19 +21,22 @@ def test_a_scenario_is_simulated() -> None:
     assert result.best.seconds == min(one.seconds for one in result.variants)
     assert result.best.bound_by in result.best.values["critical_path_s"]
     assert result.best.split["compression"] * result.best.split["algorithm"] == pytest.approx(result.best.speedup)
+    assert result.verdict["binds"].keys() <= {one.name for one in result.variants} and result.warnings == []
+    with pytest.raises(KeyError, match="there are `native`"):
+        result["coded"]
     assert simulate(path, cluster__nodes=2).summary == result.summary
     slower = simulate(path, {"cluster.nic_bandwidth": "5 GB/s"}, seed=3)
     assert slower.seed == 3 and slower["native"].seconds > result["native"].seconds
 
 
 def test_mistakes_have_place_and_remedy(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(zt._errors.CommandError, match="did you mean `nodes`"):
+    with pytest.raises(zt.CommandError, match="did you mean `nodes`"):
         simulate(ROOT / "scenarios" / "quickstart.toml", {"cluster.nodez": 2})
-    with pytest.raises(zt._errors.CommandError, match="call `sweep`"):
+    with pytest.raises(zt.CommandError, match="call `sweep`"):
         simulate(ROOT / "scenarios" / "sweeps" / "bandwidth-ratio.toml")
-    with pytest.raises(zt._errors.CommandError, match="call `simulate`"):
+    with pytest.raises(zt.CommandError, match="call `simulate`"):
         sweep(ROOT / "scenarios" / "quickstart.toml")
-    with pytest.raises(zt._errors.CommandError, match="absent.toml"):
+    with pytest.raises(zt.CommandError, match="absent.toml"):
         simulate(tmp_path / "absent.toml")
 
 
@@ -54,7 +57,7 @@ def test_a_sweep_has_its_points() -> None:
 
 def test_logs_make_a_cluster(tmp_path: pathlib.Path) -> None:
     logs = sorted((ROOT / "traces" / "samples" / "nccl-tests").glob("*"))
-    with pytest.raises(zt._errors.CommandError):
+    with pytest.raises(zt.CommandError):
         calibrate([tmp_path / "absent.log"], tmp_path / "cluster.toml")
     made = calibrate(logs[:1], tmp_path / "cluster.toml")
     assert made.file.exists() and made.report["constants"]

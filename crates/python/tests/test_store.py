@@ -77,6 +77,10 @@ def test_torch_states(tmp_path: pathlib.Path) -> None:
     torch = pytest.importorskip("torch")
     model = torch.nn.Linear(30, 40)
     store = Store(tmp_path / "store", create=True)
+    with pytest.raises(zt.TensorError, match="state_dict"):
+        store.add(model, "one")
+    with pytest.raises(zt.TensorError, match="`model`.*\nhelp: .*flatten"):
+        store.add({"model": model.state_dict()}, "one")
     store.add(model.state_dict(), "one")
     found = store.restore("one", "pt")
     assert all(torch.equal(found[name], of) for name, of in model.state_dict().items())

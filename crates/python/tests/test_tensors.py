@@ -73,6 +73,7 @@ def test_any_buffer_is_taken(kind: str, tmp_path: object) -> None:
     if kind == "mmap":
         made.write(data)
     assert zt.decompress(zt.compress(made)) == data
+    assert zt.inspect(zt.compress(made)).dtype == ("F64" if kind == "array" else "U8")
     assert zt.decompress(zt.compress(made, dtype="BF16"), as_="numpy").dtype == ml_dtypes.bfloat16
 
 

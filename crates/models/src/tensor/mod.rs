@@ -53,7 +53,7 @@ pub enum TensorError {
         "the base has other values than those that differences were taken from\nhelp: give the values that were the base when it was compressed"
     )]
     OtherBase,
-    #[error("not a tensor that zipwire has compressed: it begins with {found:02x?}")]
+    #[error("not a tensor that zipwire has compressed: it begins with `{}`", found.escape_ascii())]
     Foreign { found: Vec<u8> },
     #[error("the tensor has version {found} of the format, and this program reads version {known}\nhelp: {}", help_for_version(u64::from(*found), u64::from(*known)))]
     Version { found: u8, known: u8 },

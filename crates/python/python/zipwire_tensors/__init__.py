@@ -7,7 +7,7 @@
     True
 
 Submodules: `safetensors` (files that open as before), `hf` (snapshots of models), `store` (checkpoints), `sync` (weights as differences), `torch`
-(distributed checkpoints, FSDP2), `lmcache`, `simulate` (collectives of a cluster).
+(distributed checkpoints, FSDP2), `lmcache`, `sim` (collectives of a cluster).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from . import _arrays, _native
 from ._errors import (
     BaseError,
     CodecError,
+    CommandError,
     Error,
     FileError,
     FileThereError,
@@ -35,6 +36,7 @@ __version__: str = _native.__version__
 __all__ = [
     "BaseError",
     "CodecError",
+    "CommandError",
     "Error",
     "FileError",
     "FileThereError",
@@ -70,8 +72,8 @@ def compress(values: Any, codec: str = "auto", *, base: Any = None, dtype: str |
     Args:
         values: an array of NumPy (with the types of ml_dtypes), a tensor of PyTorch, or a buffer such as `bytes`. What lies in one piece of
             memory is not copied.
-        codec: `auto` takes, by a sample of the values, the codec that makes them smallest; `tiered` is several times as fast and takes a little more; others
-            are those of zipwire. Types that a codec does not know are coded by their bytes.
+        codec: `auto` takes, of `rans`, `planes` and `dedup+planes`, the one that makes a sample of the values smallest; `tiered` is several times as fast and takes a
+            little more; others are those of zipwire. Types that a codec does not know are coded by their bytes.
         base: values of the same type and shape that whoever decompresses has, too: then differences from them are coded.
         dtype: type of the values of a plain buffer, as safetensors calls it (`BF16`); `U8` by default.
         threads: threads that code; one for each core by default. The result does not depend on it.

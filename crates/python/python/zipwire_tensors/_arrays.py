@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _native
@@ -46,6 +47,12 @@ _TO_TORCH = {name: torch_name for name, _, torch_name, _ in _DTYPES}
 _FROM_TORCH = {f"torch.{torch_name}": name for name, _, torch_name, _ in _DTYPES}
 
 
+_SIGNED = {1: "I8", 2: "I16", 4: "I32", 8: "I64"}
+_UNSIGNED = {width: name.replace("I", "U") for width, name in _SIGNED.items()}
+_OF_FORMAT = {"e": {2: "F16"}, "f": {4: "F32"}, "d": {8: "F64"}} | dict.fromkeys("hilq", _SIGNED) | dict.fromkeys("HILQ", _UNSIGNED)
+"""Types of buffers by their format, as the module `struct` has it, and their width. Others are bytes."""
+
+
 class View(NamedTuple):
     """Values of an object, without a copy where they lie in one piece of memory."""
 
@@ -56,6 +63,22 @@ class View(NamedTuple):
     shape: tuple[int, ...]
     origin: str
     """`array`, `torch` or `bytes`."""
+
+
+def views(tensors: Mapping[str, Any]) -> dict[str, View]:
+    """The values of tensors by name.
+
+    Raises:
+        TensorError: with the name of the one that has none.
+    """
+    found = {}
+    for name, tensor in tensors.items():
+        try:
+            found[name] = view(tensor)
+        except TensorError as error:
+            flat = "\nhelp: names lead to tensors: flatten dictionaries in dictionaries first" if isinstance(tensor, dict) else ""
+            raise TensorError(f"`{name}`: {str(error).partition(chr(10))[0] if flat else error}{flat}") from None
+    return found
 
 
 def is_torch(values: Any) -> bool:
@@ -94,7 +117,7 @@ def _view_of_buffer(values: Any, dtype: str | None) -> View:
         raise TensorError(f"`{kind}` has no buffer of values\nhelp: {remedy}") from None
     if not buffer.c_contiguous:
         raise TensorError("the buffer is not in one piece of memory\nhelp: copy it first, as `bytes(...)` does")
-    name = dtype or "U8"
+    name = dtype or _OF_FORMAT.get(buffer.format, {}).get(buffer.itemsize, "U8")
     width = _width(name)
     if buffer.nbytes % width:
         raise TensorError(f"{buffer.nbytes} bytes are no whole number of values of {name}, which take {width} each")
@@ -113,15 +136,23 @@ def _check_dtype(asked: str | None, found: str) -> None:
         raise TensorError(f"the values are of type {found}, and not {asked}\nhelp: leave `dtype` out, it is for plain buffers")
 
 
+_REMEDIES = {
+    "complex128": "view it as `float64`, which is real and imaginary parts in turn",
+    "M": "view it as `int64`",
+    "m": "view it as `int64`",
+    "V": "compress its fields one by one, or view it as `uint8`",
+    "O": "objects have no values of their own: convert it to numbers",
+}
+"""What to do with arrays that are not compressed, by the name of their type or its kind."""
+
+
 def _view_of_numpy(array: numpy.ndarray[Any, Any], dtype: str | None) -> View:
     import numpy
 
     name = _FROM_NUMPY.get(array.dtype.name)
     # Types that NumPy swaps have no name of their own.
     if name is None or (array.dtype.kind == "V" and array.dtype.fields is not None):
-        remedy = "view it as a type of the same width, as `array.view(numpy.uint8)` does"
-        if array.dtype.name == "complex128":
-            remedy = "view it as `float64`, which is real and imaginary parts in turn"
+        remedy = _REMEDIES.get(array.dtype.name, _REMEDIES.get(array.dtype.kind, "convert it to a type that safetensors has"))
         raise TensorError(f"arrays of {array.dtype} are not compressed\nhelp: {remedy}")
     if array.dtype.byteorder == ">" or (array.dtype.byteorder == "=" and sys.byteorder == "big"):
         raise TensorError('the array is big-endian\nhelp: convert it by `array.astype(array.dtype.newbyteorder("<"))`')
@@ -135,7 +166,8 @@ def _view_of_torch(tensor: torch.Tensor, dtype: str | None) -> View:
 
     name = _FROM_TORCH.get(str(tensor.dtype))
     if name is None:
-        raise TensorError(f"tensors of {tensor.dtype} are not compressed\nhelp: view it as a type of the same width")
+        remedy = "give `torch.view_as_real(tensor)`" if tensor.is_complex() else "view it as a type of the same width"
+        raise TensorError(f"tensors of {tensor.dtype} are not compressed\nhelp: {remedy}")
     if tensor.layout != torch.strided:
         raise TensorError(f"tensors of layout {tensor.layout} are not compressed\nhelp: compress their indices and values")
     if tensor.device.type != "cpu":
@@ -220,5 +252,6 @@ def output(out: Any, dtype: str, nbytes: int) -> Any:
             found = found._replace(dtype=dtype)
     length = math.prod(found.shape) * _width(found.dtype) if found.origin != "bytes" else found.buffer.nbytes
     if found.dtype != dtype or length != nbytes:
-        raise TensorError(f"the output has {length} bytes of {found.dtype}, and {nbytes} of {dtype} are needed")
+        remedy = "give one of the type and number of values that were compressed, which `inspect` says"
+        raise TensorError(f"the output has {length} bytes of {found.dtype}, and {nbytes} of {dtype} are needed\nhelp: {remedy}")
     return found.buffer

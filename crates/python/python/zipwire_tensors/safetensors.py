@@ -48,7 +48,9 @@ class safe_open:
     """
 
     def __new__(cls, filename: Any, framework: str, device: Any = "cpu", *, base: Any = None, **others: Any) -> Any:
-        if not _native.begins_compressed(os.fspath(filename)):
+        # What `safetensors` does not give to NumPy (FP8, and BF16 without ml_dtypes) is read here.
+        is_own = base is not None or (framework in _NUMPY and not others and not _ORIGINALS)
+        if not is_own and not _native.begins_compressed(os.fspath(filename)):
             import safetensors
 
             return _ORIGINALS.get("safetensors.safe_open", safetensors.safe_open)(filename, framework, device, **others)
@@ -187,7 +189,7 @@ def save_file(
         Bytes of the file.
     """
     path = pathlib.Path(filename)
-    views = {name: _arrays.view(tensor) for name, tensor in tensors.items()}
+    views = _arrays.views(tensors)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
         plain = os.path.join(folder, "plain.safetensors")
         _write_plain(plain, views, metadata)
@@ -230,13 +232,36 @@ def _numpy_load_file(filename: Any, **others: Any) -> dict[str, Any]:
     return _ORIGINALS["safetensors.numpy.load_file"](filename, **others)
 
 
+def _load(data: bytes, framework: str) -> dict[str, Any]:
+    with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
+        file.write(data)
+        file.flush()
+        return load_file(file.name, framework)
+
+
+def _begins_compressed(data: bytes) -> bool:
+    return data[8:].startswith(b'{"zipwire":{"dtype":"ZIPWIRE",')
+
+
+def _torch_load(data: bytes) -> dict[str, Any]:
+    return _load(data, "pt") if _begins_compressed(data) else _ORIGINALS["safetensors.torch.load"](data)
+
+
+def _numpy_load(data: bytes) -> dict[str, Any]:
+    return _load(data, "np") if _begins_compressed(data) else _ORIGINALS["safetensors.numpy.load"](data)
+
+
 def _replacements() -> dict[str, Any]:
-    replacements = {"safetensors.safe_open": safe_open, "safetensors.numpy.load_file": _numpy_load_file}
+    replacements = {
+        "safetensors.safe_open": safe_open,
+        "safetensors.numpy.load_file": _numpy_load_file,
+        "safetensors.numpy.load": _numpy_load,
+    }
     try:
         import torch  # noqa: F401
     except ImportError:
         return replacements
-    return replacements | {"safetensors.torch.load_file": _torch_load_file}
+    return replacements | {"safetensors.torch.load_file": _torch_load_file, "safetensors.torch.load": _torch_load}
 
 
 def patch(children: bool = True) -> None:

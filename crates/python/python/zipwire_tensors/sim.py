@@ -19,7 +19,7 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ._errors import CommandError
+from ._errors import CommandError, NotThereError
 
 if TYPE_CHECKING:
     import pandas
@@ -97,7 +97,26 @@ class Result:
     """`summary.json` of the run."""
 
     def __getitem__(self, name: str) -> Variant:
-        return next(variant for variant in self.variants if variant.name == name)
+        """The variant of a name, on the first executor.
+
+        Raises:
+            NotThereError: if there is none.
+        """
+        for variant in self.variants:
+            if variant.name == name:
+                return variant
+        names = ", ".join(f"`{variant.name}`" for variant in self.variants)
+        raise NotThereError(f"there is no variant `{name}`\nhelp: there are {names}")
+
+    @property
+    def verdict(self) -> dict[str, Any]:
+        """What iterations are bound by (`binds`), where coded variants break even (`break_even`), and what would change speedups (`sensitivity`)."""
+        return self.summary.get("verdict") or {}
+
+    @property
+    def warnings(self) -> list[Any]:
+        """Warnings of the run."""
+        return self.verdict.get("warnings") or []
 
     @property
     def best(self) -> Variant:

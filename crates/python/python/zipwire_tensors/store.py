@@ -16,6 +16,7 @@ from typing import Any
 
 from . import _arrays, _native
 from . import safetensors as _safetensors
+from ._errors import TensorError
 
 __all__ = ["Added", "Checkpoint", "Store"]
 
@@ -47,11 +48,11 @@ class Added:
     id: str
     bytes_stored: int
     same: int
-    """Tensors that the store had already."""
+    """Tensors, and headers of files, that the store had already."""
     delta: int
     """Tensors that are kept as differences."""
     full: int
-    """Tensors that are kept by themselves."""
+    """Tensors, and headers of files, that are kept by themselves."""
     troubles: _Lines
     """Files that are not what their names say, and parents that are damaged."""
 
@@ -95,11 +96,14 @@ class Store:
 
         Raises:
             FileThereError: if there is a checkpoint of this name.
+            TensorError: if `state` has something else than tensors.
         """
+        if hasattr(state, "state_dict"):
+            raise TensorError(f"`{type(state).__name__}` is no dictionary of tensors\nhelp: give its `state_dict()`")
         if not isinstance(state, dict):
             paths = state if isinstance(state, (list, tuple)) else [state]
             return Added(**self._store.add([os.fspath(path) for path in paths], id, parent, codec, chain, threads))
-        views = {name: _arrays.view(tensor) for name, tensor in state.items()}
+        views = _arrays.views(state)
         with tempfile.TemporaryDirectory(dir=self.path.parent, prefix=f".{self.path.name}.") as folder:
             plain = os.path.join(folder, "model.safetensors")
             _safetensors._write_plain(plain, views, metadata)
