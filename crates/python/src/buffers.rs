@@ -1,6 +1,7 @@
 //! Buffers of Python objects as slices.
 
 use std::ffi::c_int;
+use std::ops::Range;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 #[cfg(unix)]
 use std::sync::OnceLock;
@@ -21,7 +22,13 @@ impl Held {
     ///
     /// Python lets others write to it meanwhile, as it does for its own compressors: then what is read is undefined, and nothing else.
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let buffer = PyUntypedBuffer::get(object)?;
+        let no_buffer = |error: PyErr| {
+            raised(
+                Kind::Tensor,
+                format!("no buffer of bytes: {error}\nhelp: give `bytes`, or an array of NumPy"),
+            )
+        };
+        let buffer = PyUntypedBuffer::get(object).map_err(no_buffer)?;
         if !buffer.is_c_contiguous() {
             let remedy = "copy it to one first, as `numpy.ascontiguousarray` does";
             return Err(raised(
@@ -44,6 +51,12 @@ impl Held {
         Ok(held)
     }
 
+    /// Addresses of the bytes.
+    pub(crate) fn places(&self) -> Range<usize> {
+        let start = self.0.buf_ptr().addr();
+        start..start + self.0.len_bytes()
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         match self.0.len_bytes() {
             0 => &[],
@@ -58,6 +71,18 @@ impl Held {
             // SAFETY: the buffer has so many bytes for as long as it is held, and can be written.
             len => unsafe { from_raw_parts_mut(self.0.buf_ptr().cast(), len) },
         }
+    }
+}
+
+/// Refuses an output that shares memory with an input, which is read while it is written.
+pub(crate) fn apart(out: &Held, inputs: [Option<&Held>; 2]) -> PyResult<()> {
+    let out = out.places();
+    let shares = |input: Range<usize>| input.start < out.end && out.start < input.end;
+    match inputs.into_iter().flatten().map(Held::places).any(shares) {
+        true => {
+            Err(raised(Kind::Tensor, "the output shares memory with an input\nhelp: give memory of its own"))
+        }
+        false => Ok(()),
     }
 }
 

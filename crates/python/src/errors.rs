@@ -1,6 +1,7 @@
 //! Errors as exceptions of `zipwire_tensors._errors`.
 
 use std::fmt::Display;
+use std::io::ErrorKind;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -21,6 +22,7 @@ pub(crate) enum Kind {
     Tensor,
     File,
     Exists,
+    Missing,
     NotThere,
     Store,
 }
@@ -36,6 +38,7 @@ impl Kind {
             Self::Tensor => "TensorError",
             Self::File => "FileError",
             Self::Exists => "FileThereError",
+            Self::Missing => "MissingFileError",
             Self::NotThere => "NotThereError",
             Self::Store => "StoreError",
         }
@@ -99,6 +102,7 @@ impl Raise for FileError {
     fn kind(&self) -> Kind {
         match self {
             Self::Exists { .. } | Self::FolderExists { .. } => Kind::Exists,
+            Self::Io { source, .. } if source.kind() == ErrorKind::NotFound => Kind::Missing,
             Self::Version { .. } => Kind::Version,
             Self::NoTensor { .. } => Kind::NotThere,
             Self::NoBase { .. } | Self::WrongBase { .. } | Self::NoSuchBase { .. } => Kind::Base,

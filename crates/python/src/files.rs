@@ -102,6 +102,18 @@ impl Model {
         py.detach(|| open(&path, &base).map(Self))
     }
 
+    /// Opens a file to see what it has; tensors that are differences from a base cannot be read then.
+    #[staticmethod]
+    fn list(path: PathBuf) -> PyResult<Self> {
+        file::Model::list(&path).map(Self).map_err(|error| raise(&error))
+    }
+
+    /// Whether tensors are differences from another file.
+    #[getter]
+    fn needs_base(&self) -> bool {
+        self.0.needs_base()
+    }
+
     /// Names, types, shapes and bytes of all tensors, in the order of the file.
     fn tensors(&self) -> Vec<(&str, &str, Vec<usize>, u64)> {
         let tensors = self.0.tensors().iter();

@@ -7,7 +7,7 @@ use pyo3::types::{PyBytes, PyDict};
 use zipwire::codec::{FrameInfo, Spec, SpecError, decompress_into as decompress_frame};
 use zipwire::models::tensor::{Description, Origin, Packed, Packing, TensorError};
 
-use crate::buffers::{Held, filled, on_huge_pages};
+use crate::buffers::{Held, apart, filled, on_huge_pages};
 use crate::errors::{frame, raise, raised};
 use crate::work::{threads, watched};
 
@@ -75,6 +75,7 @@ pub(crate) fn compress_into(
     let (description, spec) = (description(dtype, shape, origin), spec_of(codec)?);
     let (values, base) = (Held::of(values)?, base.map(Held::of).transpose()?);
     let mut out = Held::writable(out)?;
+    apart(&out, [Some(&values), base.as_ref()])?;
     let packing =
         Packing::new(&description, &spec, base.as_ref().map(Held::bytes)).map_err(|error| raise(&error))?;
     let (values, threads) = (values.bytes(), self::threads(threads, values.bytes().len()));
@@ -131,6 +132,14 @@ pub(crate) fn decompress_into(
     threads: Option<usize>,
 ) -> PyResult<()> {
     let (data, base, mut out) = (Held::of(data)?, base.map(Held::of).transpose()?, Held::writable(out)?);
+    let is_over = base.as_ref().is_some_and(|base| base.places() == out.places());
+    apart(&out, [Some(&data), base.as_ref().filter(|_| !is_over)])?;
+    if is_over && !data.bytes().starts_with(FRAME) {
+        drop(base);
+        let out = out.bytes_mut();
+        let packed = Packed::open(data.bytes()).map_err(|error| raise(&error))?;
+        return watched(py, self::threads(threads, packed.len()), |watch| packed.unpack_over(out, watch));
+    }
     restore(py, data.bytes(), out.bytes_mut(), base.as_ref(), threads)
 }
 

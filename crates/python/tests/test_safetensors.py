@@ -66,7 +66,7 @@ def test_files_come_back(saved: str) -> None:
     assert found["w"].dtype == "BF16" and found["w"].nbytes_compressed < found["w"].nbytes
 
 
-INDICES = ["3", "-1", "3:7", ":0", "5:2", "::7", "::-1", "100:3:-9", "3:9, 5", "2:4, ::2, 1", ":, 3", "..., 0", "-5:", "7, 8, 2", "None", "[1, 5, 2]"]
+INDICES = ["3", "-1", "3:7", ":0", "5:2", "::7", "::-1", "100:3:-9", "3:9, 5", "2:4, ::2, 1", ":, 3", "..., 0", "-5:", "7, 8, 2", "None", "[1, 5, 2]", "numpy.array([0, 1])", "numpy.int64(4)"]
 
 
 @pytest.mark.parametrize("index", INDICES)
@@ -121,6 +121,44 @@ def read_plainly(path: str) -> int:
         return int(file.get_tensor("steps"))
 
 
+def test_who_imported_the_functions_of_this_package_keeps_them(saved: str, patched: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "own", zs.safe_open, raising=False)
+    zs.unpatch()
+    assert sys.modules[__name__].own is zs.safe_open and safetensors.safe_open is not zs.safe_open
+    zs.patch()
+    with pytest.raises(TypeError, match="bogus"):
+        safetensors.numpy.load_file(saved, bogus=1)
+
+
+SPAWNED = """
+import multiprocessing, sys
+if __name__ == "__main__":
+    sys.path.insert(0, {path!r})
+    import zipwire_tensors.safetensors
+    zipwire_tensors.safetensors.patch()
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map_async(abs, [-2]).get(60))
+"""
+
+
+def test_a_package_that_only_the_path_of_modules_has_is_found_by_processes(tmp_path: pathlib.Path) -> None:
+    package = pathlib.Path(zt.__file__).parent
+    modules = tmp_path / "modules"
+    modules.mkdir()
+    (modules / "zipwire_tensors").symlink_to(package)
+    for name in ("numpy", "ml_dtypes", "safetensors"):
+        found = pathlib.Path(sys.modules[name].__file__).parent
+        (modules / name).symlink_to(found)
+        libraries = found.with_name(f"{name}.libs")
+        if libraries.exists():
+            (modules / libraries.name).symlink_to(libraries)
+    script = tmp_path / "script.py"
+    script.write_text(SPAWNED.format(path=str(modules)))
+    # Without the packages of the environment.
+    done = subprocess.run([sys.executable, "-S", str(script)], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "[2]", done.stderr
+
+
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_processes_of_multiprocessing_are_patched(saved: str, patched: None, method: str) -> None:
     with multiprocessing.get_context(method).Pool(1) as pool:
@@ -153,9 +191,15 @@ def test_damage_and_foreign_files_are_errors(saved: str, tmp_path: pathlib.Path)
         zs.load_file(damaged)
     foreign = tmp_path / "foreign.safetensors"
     foreign.write_bytes(b"PK\x03\x04 something")
-    for path in (foreign, tmp_path / "absent.safetensors"):
-        with pytest.raises(Exception):
-            zs.load_file(path)
+    with pytest.raises(zt.FileError, match="archive"):
+        zs.load_file(foreign)
+    with pytest.raises(zt.MissingFileError):
+        zs.load_file(tmp_path / "absent.safetensors")
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        zs.save_file(state(), tmp_path / "absent" / "m.safetensors")
+    for tensors, metadata in (({1: state()["w"]}, None), ({"w": state()["w"]}, {"a": 1}), ({"__metadata__": state()["w"]}, None)):
+        with pytest.raises(zt.TensorError, match="help: "):
+            zs.save_file(tensors, tmp_path / "m.safetensors", metadata)
     with pytest.raises(zt.TensorError, match="framework"):
         zs.load_file(saved, "jax")
 
@@ -178,6 +222,12 @@ def test_snapshots_are_compressed_in_place_and_restored(tmp_path: pathlib.Path) 
     assert hf.restore_snapshot(snapshot).bytes_after == made.bytes_before
     assert {path.name: path.read_bytes() for path in snapshot.iterdir()} == before
     assert sorted(path.name for path in blobs.iterdir()) == names
+    pointer = snapshot / "model-00003-of-00003.safetensors"
+    pointer.write_text("version https://git-lfs.github.com/spec/v1\n")
+    (blobs / f".{names[0]}.zipwire-staged").write_text("what a call that was killed left")
+    made = hf.compress_snapshot(snapshot)
+    assert len(made.files) == 2 and list(made.refused) == [pointer]
+    assert sorted(path.name for path in blobs.iterdir()) == names
     with pytest.raises(zt.FileError, match="no safetensors"):
         hf.compress_snapshot(tmp_path / "nothing")
 
@@ -191,6 +241,20 @@ def test_torch_tensors(tmp_path: pathlib.Path) -> None:
     assert all(torch.equal(found[name], of) and found[name].dtype == of.dtype for name, of in tensors.items())
     with zs.safe_open(path, "pt", device="cpu") as file:
         assert torch.equal(file.get_slice("w")[5:9, ::2], tensors["w"][5:9, ::2])
+
+
+def test_packed_four_bits_load_as_before(tmp_path: pathlib.Path) -> None:
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import load_file, save_file
+
+    if not hasattr(torch, "float4_e2m1fn_x2"):
+        pytest.skip("PyTorch has no float4_e2m1fn_x2")
+    packed = torch.randint(0, 256, (64, 40), dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
+    save_file({"q": packed, "w": torch.ones(5000)}, str(tmp_path / "m.safetensors"))
+    wanted = load_file(str(tmp_path / "m.safetensors"))["q"]
+    assert hf.compress_snapshot(tmp_path).files
+    found = zs.load_file(tmp_path / "m.safetensors", "pt")["q"]
+    assert found.dtype == wanted.dtype and found.shape == wanted.shape and torch.equal(found.view(torch.uint8), wanted.view(torch.uint8))
 
 
 def test_transformers_reads_a_compressed_model(tmp_path: pathlib.Path) -> None:

@@ -60,6 +60,24 @@ def test_files_are_stored_byte_for_byte(tmp_path: pathlib.Path) -> None:
     assert same(zs.load_file(out / "model.safetensors"), {"w": state(0)["w"]})
 
 
+def test_files_that_are_no_states_are_not_restored_as_such(tmp_path: pathlib.Path) -> None:
+    safetensors = pytest.importorskip("safetensors.numpy")
+    store = Store(tmp_path / "store", create=True)
+    (tmp_path / "x.bin").write_bytes(b"0" * 5000)
+    store.add(tmp_path / "x.bin", "bytes")
+    with pytest.raises(zt.StoreError, match="restore_files"):
+        store.restore("bytes")
+    folder = tmp_path / "two"
+    folder.mkdir()
+    for name in ("a", "b"):
+        safetensors.save_file({"w": state(0)["w"]}, str(folder / f"{name}.safetensors"))
+    store.add(folder, "two")
+    with pytest.raises(zt.StoreError, match="two files"):
+        store.restore("two")
+    with pytest.raises(zt.TensorError, match="help: "):
+        store.add(5, "five")
+
+
 def test_damage_is_said_and_never_restored(tmp_path: pathlib.Path) -> None:
     store = Store(tmp_path / "store", create=True)
     store.add(state(0), "first")

@@ -119,9 +119,23 @@ def test_outputs_that_do_not_fit_are_refused() -> None:
         zt.compress_into(values, bytearray(100))
 
 
+def test_outputs_that_share_memory_with_an_input_are_refused() -> None:
+    room = bytearray(20_000)
+    size = zt.compress_into(numpy.arange(1000, dtype=numpy.float32), room)
+    with pytest.raises(zt.TensorError, match="shares memory"):
+        zt.decompress(memoryview(room)[:size], memoryview(room)[size - 4 : size + 3996])
+    base = numpy.arange(1000, dtype=numpy.float32)
+    data = zt.compress(base + 1, base=base)
+    with pytest.raises(zt.TensorError, match="shares memory"):
+        zt.decompress(data, memoryview(room)[:4000], base=numpy.frombuffer(room, numpy.float32)[1:1001])
+    # Over the base itself is another matter.
+    assert zt.decompress(data, base, base=base) is base and base[0] == 1 and base[-1] == 1000
+
+
 def test_objects_that_have_no_values_are_refused_with_a_remedy() -> None:
     structured = numpy.zeros(3, [("a", "f4")])
-    for wrong in ([1, 2], "text", None, 3.5, numpy.zeros(3, "datetime64[s]"), numpy.array([object()]), structured, numpy.zeros(3, numpy.complex128), numpy.zeros(3, ">f4")):
+    masked = numpy.ma.array([1.0, 2.0], mask=[0, 1])
+    for wrong in (masked, numpy.zeros(3, ml_dtypes.int4), [1, 2], "text", None, 3.5, numpy.zeros(3, "datetime64[s]"), numpy.array([object()]), structured, numpy.zeros(3, numpy.complex128), numpy.zeros(3, ">f4")):
         with pytest.raises(zt.TensorError, match="help: "):
             zt.compress(wrong)
     with pytest.raises(zt.CodecError, match="help: "):
@@ -146,6 +160,21 @@ def test_damage_is_an_error_and_never_other_values() -> None:
     later[4] = 9
     with pytest.raises(zt.VersionError, match="update"):
         zt.decompress(later)
+
+
+def test_tensors_of_torch_that_have_not_their_own_values() -> None:
+    torch = pytest.importorskip("torch")
+    data = zt.compress(torch.ones(1000, dtype=torch.complex64))
+    assert torch.equal(zt.decompress(zt.compress(torch.full((3,), 2 + 1j).conj())), torch.full((3,), 2 - 1j))
+    for out in (torch.zeros(1000, dtype=torch.complex64).conj(), torch._neg_view(torch.zeros(1000, dtype=torch.complex64))):
+        with pytest.raises(zt.TensorError, match="of its own"):
+            zt.decompress(data, out)
+    shrunk = torch.ones(1_000_000)
+    shrunk.untyped_storage().resize_(4096)
+    with pytest.raises(zt.TensorError, match="no memory"):
+        zt.compress(shrunk)
+    with pytest.raises(zt.TensorError, match="view_as_real"):
+        zt.compress(torch.zeros(3, dtype=torch.complex128))
 
 
 def test_threads_do_not_change_the_bytes() -> None:

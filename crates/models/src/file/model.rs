@@ -209,7 +209,12 @@ impl Model {
         self.header.number(name)
     }
 
-    /// Whether it is compressed.
+    /// Whether tensors are differences from another file.
+    pub fn needs_base(&self) -> bool {
+        self.packed.as_ref().is_some_and(|packed| packed.base.is_some())
+    }
+
+    /// Whether the file is compressed.
     pub fn is_compressed(&self) -> bool {
         self.packed.is_some()
     }

@@ -97,6 +97,35 @@ impl<'a> Packed<'a> {
             }
             (is_against, base) => base.filter(|_| is_against),
         };
+        self.each(out, watch, |chunk, place| {
+            let range = self.index.data(chunk);
+            let base = base.map(|base| base[range.start as usize..range.end as usize].to_vec());
+            self.decode(chunk, place, base)
+        })
+    }
+
+    /// Restores values over their base: `values` are the base before, and what differs from it after. Where this fails, they are partly one and partly the other.
+    ///
+    /// # Errors
+    /// Errors of [`Self::unpack_into`].
+    pub fn unpack_over(&self, values: &mut [u8], watch: &Watch<'_>) -> Result<(), TensorError> {
+        let (expected, found) = (self.len, values.len());
+        if expected != found {
+            return Err(TensorError::BaseLength { expected, found });
+        }
+        self.each(values, watch, |chunk, place| {
+            let base = self.is_against.then(|| place.to_vec());
+            self.decode(chunk, place, base)
+        })
+    }
+
+    /// Does the work of each chunk, with its place in the values.
+    fn each(
+        &self,
+        out: &mut [u8],
+        watch: &Watch<'_>,
+        work: impl Fn(usize, &mut [u8]) -> Result<(), TensorError> + Sync,
+    ) -> Result<(), TensorError> {
         let chunk_len = self.index.chunk_values() as usize * self.index.dtype().width();
         // A place is taken once, by the thread that has its number.
         let places: Vec<_> = out.chunks_mut(chunk_len.max(1)).map(|place| Mutex::new(Some(place))).collect();
@@ -105,23 +134,20 @@ impl<'a> Packed<'a> {
         }
         watch.for_each(places.len(), |chunk, _| {
             let place = lock(&places[chunk]).take().expect("each number is given once");
-            let range = self.index.data(chunk);
-            let base = base.map(|base| &base[range.start as usize..range.end as usize]);
-            self.decode(chunk, place, base)
+            work(chunk, place)
         })
     }
 
-    fn decode(&self, chunk: usize, out: &mut [u8], base: Option<&[u8]>) -> Result<(), TensorError> {
+    fn decode(&self, chunk: usize, out: &mut [u8], base: Option<Vec<u8>>) -> Result<(), TensorError> {
         let frame = self.frame(chunk);
         self.index.check(chunk, frame)?;
-        let mut decoder = Decoder::new();
+        let (mut decoder, has_base) = (Decoder::new(), base.is_some());
         if let Some(base) = base {
-            let base = Base::new(self.index.dtype(), base.to_vec());
-            decoder.add_base(base).expect("there is no other one");
+            decoder.add_base(Base::new(self.index.dtype(), base)).expect("there is no other one");
         }
         match decoder.decompress_into(frame, out) {
             Ok(_) => Ok(()),
-            Err(DecodeError::UnknownBase { .. }) if base.is_some() => Err(TensorError::OtherBase),
+            Err(DecodeError::UnknownBase { .. }) if has_base => Err(TensorError::OtherBase),
             Err(source) => Err(ContainerError::Chunk { chunk: chunk as u64, source }.into()),
         }
     }

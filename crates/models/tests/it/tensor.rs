@@ -135,6 +135,13 @@ fn differences_take_their_base_and_no_other() {
     assert!(matches!(unpacked(&bytes, None), Err(TensorError::NoBase)));
     assert!(matches!(unpacked(&bytes, Some(&values)), Err(TensorError::OtherBase)));
     assert!(matches!(unpacked(&bytes, Some(&base[4..])), Err(TensorError::BaseLength { .. })));
+    let mut over = base.clone();
+    Packed::open(&bytes).unwrap().unpack_over(&mut over, &Watch::default()).unwrap();
+    assert!(over == values);
+    assert!(
+        Packed::open(&bytes).unwrap().unpack_over(&mut over, &Watch::default()).is_err(),
+        "it is no longer the base"
+    );
     // Not needed, and therefore not looked at.
     assert!(unpacked(&alone, Some(&base)).unwrap() == values);
     // Types that no codec knows have differences, too.

@@ -25,6 +25,7 @@ from ._errors import (
     FileError,
     FileThereError,
     FormatError,
+    MissingFileError,
     NotThereError,
     StoreError,
     TensorError,
@@ -42,6 +43,7 @@ __all__ = [
     "FileThereError",
     "FormatError",
     "Info",
+    "MissingFileError",
     "NotThereError",
     "StoreError",
     "TensorError",
@@ -75,11 +77,13 @@ def compress(values: Any, codec: str = "auto", *, base: Any = None, dtype: str |
         codec: `auto` takes, of `rans`, `planes` and `dedup+planes`, the one that makes a sample of the values smallest; `tiered` is several times as fast and takes a
             little more; others are those of zipwire. Types that a codec does not know are coded by their bytes.
         base: values of the same type and shape that whoever decompresses has, too: then differences from them are coded.
-        dtype: type of the values of a plain buffer, as safetensors calls it (`BF16`); `U8` by default.
+        dtype: type of the values of a plain buffer, as safetensors calls it (`BF16`); by default that of its format (of `array.array("f")` F32), and `U8`.
         threads: threads that code; one for each core by default. The result does not depend on it.
 
     Returns:
         Bytes with type and shape, that `decompress` reads. Their format is frozen.
+
+    Other threads of Python run meanwhile: they must not change the values, nor resize the storage of a tensor.
 
     Raises:
         TensorError: if the object is none of these.
@@ -122,7 +126,7 @@ def compress_into(
 
 
 def bound(values: Any, codec: str = "auto", *, dtype: str | None = None) -> int:
-    """The most bytes that `compress` makes of values, with a base or without.
+    """The most bytes that `compress` makes of values, with a base or without. Codecs are named without `delta+`.
 
     Args:
         values: what is to be compressed, or a number of bytes.
@@ -147,8 +151,8 @@ def decompress(data: Any, out: Any = None, *, base: Any = None, as_: str | None 
 
     Args:
         data: compressed bytes, also those of zipwire's libraries for C and Rust.
-        out: array, tensor or writable buffer of as many bytes, which is filled and returned.
-        base: the values that were the base.
+        out: array, tensor or writable buffer of as many bytes, which is filled and returned. After an error it has unspecified values.
+        base: the values that were the base; it may be `out` itself, which then is brought up to date in place.
         as_: `numpy`, `torch` or `bytes`; by default what it was.
         threads: threads that decode; one for each core by default.
 
@@ -177,7 +181,12 @@ def decompress(data: Any, out: Any = None, *, base: Any = None, as_: str | None 
     kind = as_ or {"array": "numpy", "torch": "torch"}.get(found["origin"], "bytes")
     if kind == "bytes":
         return _native.decompress(data, base_view, threads)
-    result, memory = _arrays.empty(dtype, shape, kind)
+    try:
+        result, memory = _arrays.empty(dtype, shape, kind)
+    except (ValueError, OverflowError, RuntimeError) as error:
+        if isinstance(error, Error):
+            raise
+        raise FormatError(f"there is no {dtype} {list(shape)} here: {error}") from error
     _native.decompress_into(data, memory, base_view, threads)
     return result
 
@@ -196,7 +205,7 @@ class Info:
     codecs: dict[str, int]
     """Number of frames of each codec; of a file, not said."""
     needs_base: bool
-    """Whether they are differences from a base."""
+    """Whether they are differences from a base; of a file, whether any of its tensors is."""
 
     @property
     def ratio(self) -> float:
@@ -217,9 +226,9 @@ def inspect(data: Any) -> Info | dict[str, Info]:
     1000
     """
     if isinstance(data, (str, _os.PathLike)):
-        model = _native.Model(data)
+        model = _native.Model.list(data)
         return {
-            name: Info(dtype, tuple(shape), nbytes, model.kept(name), {}, False)
+            name: Info(dtype, tuple(shape), nbytes, model.kept(name), {}, model.needs_base)
             for name, dtype, shape, nbytes in model.tensors()
         }
     found = _native.describe(data)
@@ -236,4 +245,9 @@ def inspect(data: Any) -> Info | dict[str, Info]:
 if _os.environ.get("ZIPWIRE_PATCH") == "1":
     from .safetensors import patch as _patch
 
-    _patch()
+    try:
+        _patch()
+    except Error as _error:
+        import warnings as _warnings
+
+        _warnings.warn(f"ZIPWIRE_PATCH=1 had no effect: {_error}", stacklevel=2)

@@ -73,6 +73,8 @@ def views(tensors: Mapping[str, Any]) -> dict[str, View]:
     """
     found = {}
     for name, tensor in tensors.items():
+        if not isinstance(name, str):
+            raise TensorError(f"`{name!r}` is no name of a tensor\nhelp: give texts")
         try:
             found[name] = view(tensor)
         except TensorError as error:
@@ -102,9 +104,9 @@ def view(values: Any, dtype: str | None = None) -> View:
         import numpy
     if numpy is not None:
         if isinstance(values, (numpy.ndarray, numpy.generic)):
-            return _view_of_numpy(numpy.asarray(values), dtype)
+            return _view_of_numpy(numpy.asanyarray(values), dtype)
         if hasattr(values, "__array__") and not isinstance(values, (bytes, bytearray, memoryview)):
-            return _view_of_numpy(numpy.asarray(values), dtype)
+            return _view_of_numpy(numpy.asanyarray(values), dtype)
     return _view_of_buffer(values, dtype)
 
 
@@ -140,7 +142,7 @@ _REMEDIES = {
     "complex128": "view it as `float64`, which is real and imaginary parts in turn",
     "M": "view it as `int64`",
     "m": "view it as `int64`",
-    "V": "compress its fields one by one, or view it as `uint8`",
+    "fields": "compress its fields one by one, or view it as `uint8`",
     "O": "objects have no values of their own: convert it to numbers",
 }
 """What to do with arrays that are not compressed, by the name of their type or its kind."""
@@ -149,15 +151,18 @@ _REMEDIES = {
 def _view_of_numpy(array: numpy.ndarray[Any, Any], dtype: str | None) -> View:
     import numpy
 
+    if isinstance(array, numpy.ma.MaskedArray):
+        raise TensorError("a masked array would lose its mask\nhelp: compress its `data` and its `mask`")
     name = _FROM_NUMPY.get(array.dtype.name)
     # Types that NumPy swaps have no name of their own.
     if name is None or (array.dtype.kind == "V" and array.dtype.fields is not None):
-        remedy = _REMEDIES.get(array.dtype.name, _REMEDIES.get(array.dtype.kind, "convert it to a type that safetensors has"))
+        kind = "fields" if array.dtype.fields is not None else array.dtype.kind
+        remedy = _REMEDIES.get(array.dtype.name, _REMEDIES.get(kind, "convert it to a type that safetensors has"))
         raise TensorError(f"arrays of {array.dtype} are not compressed\nhelp: {remedy}")
     if array.dtype.byteorder == ">" or (array.dtype.byteorder == "=" and sys.byteorder == "big"):
         raise TensorError('the array is big-endian\nhelp: convert it by `array.astype(array.dtype.newbyteorder("<"))`')
     _check_dtype(dtype, name)
-    flat = numpy.ascontiguousarray(array).reshape(-1)
+    flat = numpy.ascontiguousarray(numpy.asarray(array)).reshape(-1)
     return View(flat.view(numpy.uint8), name, array.shape, "array")
 
 
@@ -174,9 +179,10 @@ def _view_of_torch(tensor: torch.Tensor, dtype: str | None) -> View:
         raise TensorError(f"the tensor is on `{tensor.device}`\nhelp: give `tensor.cpu()`")
     _check_dtype(dtype, name)
     plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
-    if plain.data_ptr() == 0 and plain.numel():
-        remedy = "compress the tensors that it is made of"
-        raise TensorError(f"`{type(tensor).__name__}` has no memory of its own\nhelp: {remedy}")
+    end = (plain.storage_offset() + plain.numel()) * plain.element_size()
+    if plain.numel() and (plain.data_ptr() == 0 or plain.untyped_storage().nbytes() < end):
+        remedy = "compress the tensors that it is made of, or what its storage was before it was resized"
+        raise TensorError(f"`{type(tensor).__name__}` has no memory of its values\nhelp: {remedy}")
     return View(_memory_of(plain), name, tuple(tensor.shape), "torch")
 
 
@@ -236,8 +242,8 @@ def output(out: Any, dtype: str, nbytes: int) -> Any:
         TensorError: if it is read-only, not in one piece, of another type, or of another length.
     """
     if is_torch(out):
-        if not out.is_contiguous():
-            raise TensorError("the output is not in one piece of memory\nhelp: give a contiguous tensor")
+        if not out.is_contiguous() or out.is_conj() or out.is_neg():
+            raise TensorError("the output is not in one piece of memory, or a view that changes values\nhelp: give a contiguous tensor of its own")
         found = _view_of_torch(out, None)
     else:
         numpy = sys.modules.get("numpy")

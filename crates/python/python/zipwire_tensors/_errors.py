@@ -33,6 +33,10 @@ class FileError(Error, OSError):
     """A file that cannot be read or written, or is of a format that is not read."""
 
 
+class MissingFileError(FileError, FileNotFoundError):
+    """A file that does not exist."""
+
+
 class FileThereError(FileError, FileExistsError):
     """An output that exists already and was not to be replaced."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _native
-from ._errors import FileError
+from ._errors import BaseError, FileError
 
 __all__ = ["Saved", "compress_snapshot", "restore_snapshot"]
 
@@ -26,6 +26,8 @@ class Saved:
     files: list[pathlib.Path]
     bytes_before: int
     bytes_after: int
+    refused: dict[pathlib.Path, str]
+    """Files that were left as they are, and why: placeholders of large files, damaged downloads, files that need a base."""
 
 
 def compress_snapshot(folder: Any, codec: str = "auto", *, threads: int | None = None) -> Saved:
@@ -33,15 +35,19 @@ def compress_snapshot(folder: Any, codec: str = "auto", *, threads: int | None =
 
     Each file is compressed beside itself, decoded and compared with its digest, and then put in place of the original by one rename. Links, which are what
     caches of hubs have in their snapshots, stay links: what they lead to is replaced. Files that are compressed already are passed over, so a call that was interrupted
-    goes on from there.
+    goes on from there. What would not get smaller stays as it is. Times of files and their hard links are not kept: what another name leads to stays, and
+    takes room.
 
     Raises:
-        FileError: if there is no such folder, or none of its files is a safetensors file.
+        FileError: if there is no such folder, or it has no file of that name.
     """
 
     def replace(path: str, staged: str) -> None:
-        _native.compress_file(path, staged, codec, [], False, False, threads)
-        _native.verify_file(staged, [], threads)
+        made = _native.compress_file(path, staged, codec, [], True, False, threads)
+        if made["bytes_coded"] < made["bytes_raw"]:
+            _native.verify_file(staged, [], threads)
+        else:
+            os.unlink(staged)
 
     return _each(folder, False, replace)
 
@@ -50,28 +56,35 @@ def restore_snapshot(folder: Any, *, threads: int | None = None) -> Saved:
     """Undoes `compress_snapshot`: every compressed file of a folder is again what it was, byte for byte."""
 
     def replace(path: str, staged: str) -> None:
-        _native.decompress_file(path, staged, [], False, threads)
+        _native.decompress_file(path, staged, [], True, threads)
 
     return _each(folder, True, replace)
 
 
 def _each(folder: Any, are_compressed: bool, replace: Any) -> Saved:
     root = pathlib.Path(folder)
-    found = sorted(path for path in root.rglob("*.safetensors") if path.is_file())
+    found = sorted(path for path in root.rglob("*.safetensors") if path.is_file() and not path.name.startswith("."))
     if not found:
         raise FileError(f"`{root}` has no safetensors files\nhelp: name the folder of a model or of a snapshot")
     files, before, after = [], 0, 0
+    refused: dict[pathlib.Path, str] = {}
     for path in found:
         target = path.resolve()
         if _native.begins_compressed(os.fspath(target)) != are_compressed:
             continue
-        staged = target.with_name(f".{target.name}.zipwire-{os.getpid()}")
+        # One name, which the next call writes anew: a call that was killed leaves no more than one such file.
+        staged = target.with_name(f".{target.name}.zipwire-staged")
         bytes_before = target.stat().st_size
         try:
             replace(os.fspath(target), os.fspath(staged))
+            if not staged.exists():
+                continue
             os.replace(staged, target)
+        except (FileError, BaseError) as error:
+            refused[path] = str(error)
+            continue
         finally:
             staged.unlink(missing_ok=True)
         files.append(path)
         before, after = before + bytes_before, after + target.stat().st_size
-    return Saved(files, before, after)
+    return Saved(files, before, after, refused)

@@ -8,6 +8,7 @@ reader of safetensors knows.
 from __future__ import annotations
 
 import math
+import operator
 import os
 import pathlib
 import sys
@@ -15,7 +16,7 @@ import tempfile
 from typing import Any
 
 from . import _arrays, _native
-from ._errors import Error, NotThereError, TensorError
+from ._errors import Error, MissingFileError, NotThereError, TensorError
 
 __all__ = ["load_file", "patch", "safe_open", "save_file", "unpatch"]
 
@@ -57,6 +58,7 @@ class safe_open:
         return super().__new__(cls)
 
     def __init__(self, filename: Any, framework: str, device: Any = "cpu", *, base: Any = None, **others: Any) -> None:
+        _check_options(others)
         self._kind, self._device = _kind(framework), device
         self._model = _native.Model(os.fspath(filename), _paths(base))
         self._tensors = {name: (dtype, tuple(shape), nbytes) for name, dtype, shape, nbytes in self._model.tensors()}
@@ -103,6 +105,12 @@ class safe_open:
         return self._tensors[name]
 
     def _read(self, name: str, dtype: str, shape: tuple[int, ...], start: int) -> Any:
+        if dtype == "F4" and self._kind == "torch" and shape and shape[-1] % 2 == 0:
+            import torch
+
+            # As `safetensors` does: two values are a byte.
+            pairs = self._read(name, "U8", (*shape[:-1], shape[-1] // 2), start)
+            return pairs.view(torch.float4_e2m1fn_x2)
         tensor, memory = _arrays.empty(dtype, shape, self._kind)
         self._model.read_into(name, start, memory)
         if self._kind == "torch" and str(self._device) != "cpu":
@@ -127,7 +135,7 @@ class SafeSlice:
 
     def __getitem__(self, index: Any) -> Any:
         indices = index if isinstance(index, tuple) else (index,)
-        if not self._shape or not indices or indices[0] is Ellipsis or self._shape[0] == 0:
+        if not self._shape or not indices or indices[0] is Ellipsis or self._shape[0] == 0 or self._nbytes % self._shape[0]:
             return self._file.get_tensor(self._name)[index]
         rows, first = self._shape[0], indices[0]
         if isinstance(first, slice):
@@ -137,8 +145,7 @@ class SafeSlice:
             start, step = (wanted.start - low if wanted else 0), wanted.step
             stop = start + step * len(wanted)
             within: Any = slice(start, stop if stop >= 0 else None, step)
-        elif hasattr(first, "__index__") and not isinstance(first, bool):
-            number = first.__index__()
+        elif (number := _number(first)) is not None:
             if not -rows <= number < rows:
                 raise IndexError(f"`{self._name}` has {rows} rows, and no row {number}")
             low, within = number % rows, 0
@@ -148,6 +155,14 @@ class SafeSlice:
         row = self._nbytes // rows
         part = self._file._read(self._name, self._dtype, (high - low, *self._shape[1:]), low * row)
         return part[(within, *indices[1:])]
+
+
+def _number(index: Any) -> int | None:
+    """An index that is a number; arrays of several have `__index__`, too."""
+    try:
+        return None if isinstance(index, bool) else operator.index(index)
+    except TypeError:
+        return None
 
 
 def _paths(base: Any) -> list[str]:
@@ -174,7 +189,7 @@ def save_file(
     base: Any = None,
     threads: int | None = None,
 ) -> int:
-    """Writes tensors as a compressed safetensors file, in place of the file of that name if there is one.
+    """Writes tensors as a compressed safetensors file, in place of the file of that name, or that the link of that name leads to, if there is one.
 
     The file is complete or, where this fails or is killed, what was there before. A plain copy lies beside it meanwhile.
 
@@ -189,7 +204,13 @@ def save_file(
         Bytes of the file.
     """
     path = pathlib.Path(filename)
+    path = path.resolve() if path.is_symlink() else path
+    if not path.parent.is_dir():
+        raise MissingFileError(f"there is no folder `{path.parent}`\nhelp: make it first")
     views = _arrays.views(tensors)
+    texts = [text for pair in (metadata or {}).items() for text in pair]
+    if "__metadata__" in views or not all(isinstance(text, str) for text in texts):
+        raise TensorError("metadata are texts by name, and no tensor is called `__metadata__`\nhelp: give texts, as `str(...)` makes them")
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
         plain = os.path.join(folder, "plain.safetensors")
         _write_plain(plain, views, metadata)
@@ -198,7 +219,7 @@ def save_file(
 
 
 def _write_plain(path: str, views: dict[str, _arrays.View], metadata: dict[str, str] | None) -> None:
-    """Writes a plain safetensors file, the tensors with the widest values first, as `safetensors` does."""
+    """Writes a plain safetensors file, the tensors with the widest values first, so that all of them are aligned."""
     import json
 
     header: dict[str, Any] = {} if not metadata else {"__metadata__": dict(metadata)}
@@ -217,17 +238,30 @@ def _write_plain(path: str, views: dict[str, _arrays.View], metadata: dict[str, 
 
 
 _ORIGINALS: dict[str, Any] = {}
-"""Functions of `safetensors` that were replaced, by their names."""
+"""Functions of `safetensors` that were replaced, by their names, and what else `unpatch` puts back."""
+_EXCHANGED: list[tuple[str, Any, str, Any]] = []
+"""Attributes of modules that were replaced: name of the function, module, attribute, and what is there now."""
 
 
 def _torch_load_file(filename: Any, device: Any = "cpu", **others: Any) -> dict[str, Any]:
+    """`safetensors.torch.load_file`, of compressed files, too."""
     if _native.begins_compressed(os.fspath(filename)):
+        _check_options(others)
         return load_file(filename, "pt", device)
     return _ORIGINALS["safetensors.torch.load_file"](filename, device, **others)
 
 
+def _check_options(others: dict[str, Any]) -> None:
+    """Refuses what `safetensors` does not know either. How files are read is no matter of compressed ones."""
+    unknown = others.keys() - {"backend"}
+    if unknown:
+        raise TypeError(f"unexpected keyword argument `{min(unknown)}`")
+
+
 def _numpy_load_file(filename: Any, **others: Any) -> dict[str, Any]:
+    """`safetensors.numpy.load_file`, of compressed files, too."""
     if _native.begins_compressed(os.fspath(filename)):
+        _check_options(others)
         return load_file(filename, "np")
     return _ORIGINALS["safetensors.numpy.load_file"](filename, **others)
 
@@ -240,7 +274,7 @@ def _load(data: bytes, framework: str) -> dict[str, Any]:
 
 
 def _begins_compressed(data: bytes) -> bool:
-    return data[8:].startswith(b'{"zipwire":{"dtype":"ZIPWIRE",')
+    return data.startswith(b'{"zipwire":{"dtype":"ZIPWIRE",', 8)
 
 
 def _torch_load(data: bytes) -> dict[str, Any]:
@@ -283,42 +317,60 @@ def patch(children: bool = True) -> None:
         for name, new in replacements.items():
             module_name, _, attribute = name.rpartition(".")
             module = importlib.import_module(module_name)
-            if name not in _ORIGINALS:
-                _ORIGINALS[name] = getattr(module, attribute)
-            _exchange(_ORIGINALS[name], new)
+            _ORIGINALS.setdefault(name, getattr(module, attribute))
+            _exchange(name, new)
     except ImportError as error:
         raise Error(f"`safetensors` cannot be imported: {error}\nhelp: `pip install safetensors`") from None
     if children:
+        _ORIGINALS.setdefault("environment", os.environ.get(ENVIRONMENT))
         os.environ[ENVIRONMENT] = "1"
         _patch_spawned()
 
 
 def unpatch() -> None:
     """Undoes `patch`."""
-    for name, new in _replacements().items():
-        if name in _ORIGINALS:
-            _exchange(new, _ORIGINALS.pop(name))
-    os.environ.pop(ENVIRONMENT, None)
+    while _EXCHANGED:
+        name, module, attribute, new = _EXCHANGED.pop()
+        if getattr(module, attribute, None) is new:
+            setattr(module, attribute, _ORIGINALS[name])
+    before = _ORIGINALS.pop("environment", None)
+    if before is None:
+        os.environ.pop(ENVIRONMENT, None)
     spawn: Any = sys.modules.get("multiprocessing.spawn")
     if spawn is not None and "spawn" in _ORIGINALS:
         spawn.get_preparation_data = _ORIGINALS.pop("spawn")
+    _ORIGINALS.clear()
 
 
-def _exchange(old: Any, new: Any) -> None:
-    """Puts `new` in place of `old` in all modules that have it, but those of this package."""
+def _exchange(name: str, new: Any) -> None:
+    """Puts a function in place of the original in all modules that have it, but those of this package."""
+    old = _ORIGINALS[name]
     for module_name, module in list(sys.modules.items()):
         if module_name.startswith(__package__ or "zipwire_tensors"):
             continue
         names = getattr(module, "__dict__", None) or {}
-        for name in [name for name, value in list(names.items()) if value is old]:
-            setattr(module, name, new)
+        for attribute in [attribute for attribute, value in list(names.items()) if value is old]:
+            setattr(module, attribute, new)
+            _EXCHANGED.append((name, module, attribute, new))
+
+
+_IN_CHILD = """
+import sys
+sys.path[:] = {path!r}
+try:
+    from zipwire_tensors.safetensors import patch
+    patch()
+except Exception as error:
+    import warnings
+    warnings.warn(f"this process reads no compressed files: {{error}}")
+"""
 
 
 class _PatchWhenLoaded:
-    """An object whose unpickling patches the process that reads it."""
+    """An object whose unpickling patches the process that reads it. That has not been told yet where modules are."""
 
-    def __reduce__(self) -> tuple[Any, tuple[()]]:
-        return patch, ()
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return exec, (_IN_CHILD.format(path=[os.getcwd() if path == "" else path for path in sys.path]),)
 
 
 def _patch_spawned() -> None:

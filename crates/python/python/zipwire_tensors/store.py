@@ -16,7 +16,7 @@ from typing import Any
 
 from . import _arrays, _native
 from . import safetensors as _safetensors
-from ._errors import TensorError
+from ._errors import StoreError, TensorError
 
 __all__ = ["Added", "Checkpoint", "Store"]
 
@@ -102,6 +102,8 @@ class Store:
             raise TensorError(f"`{type(state).__name__}` is no dictionary of tensors\nhelp: give its `state_dict()`")
         if not isinstance(state, dict):
             paths = state if isinstance(state, (list, tuple)) else [state]
+            if not all(isinstance(path, (str, os.PathLike)) for path in paths):
+                raise TensorError("a checkpoint is a dictionary of tensors, or paths of files and folders\nhelp: give `dict(...)` of it")
             return Added(**self._store.add([os.fspath(path) for path in paths], id, parent, codec, chain, threads))
         views = _arrays.views(state)
         with tempfile.TemporaryDirectory(dir=self.path.parent, prefix=f".{self.path.name}.") as folder:
@@ -118,13 +120,24 @@ class Store:
 
         Raises:
             NotThereError: if there is no such checkpoint, FormatError or StoreError if it is damaged.
+            StoreError: if it has files without tensors, or two files have a tensor of one name: those come back by `restore_files`.
         """
+        _safetensors._kind(framework)
+        remedy = "write its files by `restore_files`"
         with tempfile.TemporaryDirectory(dir=self.path.parent, prefix=f".{self.path.name}.") as folder:
             out = os.path.join(folder, "files")
             self.restore_files(id, out, threads=threads)
             tensors: dict[str, Any] = {}
-            for path in sorted(pathlib.Path(out).rglob("*.safetensors")):
-                tensors |= _safetensors.load_file(path, framework)
+            for path in sorted(path for path in pathlib.Path(out).rglob("*") if path.is_file()):
+                if path.suffix == ".json":
+                    continue
+                if path.suffix != ".safetensors":
+                    raise StoreError(f"`{path.name}` of `{id}` is no safetensors file\nhelp: {remedy}")
+                found = _safetensors.load_file(path, framework)
+                twice = tensors.keys() & found.keys()
+                if twice:
+                    raise StoreError(f"two files of `{id}` have a tensor `{min(twice)}`\nhelp: {remedy}")
+                tensors |= found
             return tensors
 
     def restore_files(self, id: str, out: Any, *, force: bool = False, threads: int | None = None) -> None:

@@ -123,6 +123,8 @@ class Publisher:
         """
         version = operator.index(version)
         self._prepare(version)
+        if not all(isinstance(name, str) for name in state_dict):
+            raise TensorError("names of tensors are texts\nhelp: give the `state_dict` of a module, or names by `str(...)`")
         views = {name: _copy(values) for name, values in state_dict.items()}
         digests = _digests((view.buffer for view in views.values()), self._threads)
         tensors = {
