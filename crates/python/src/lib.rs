@@ -12,6 +12,7 @@ mod buffers;
 mod command;
 mod errors;
 mod files;
+mod kv;
 mod store;
 mod tensors;
 mod work;
@@ -27,6 +28,8 @@ mod _native {
     use crate::command::run_command;
     #[pymodule_export]
     use crate::files::{Model, begins_compressed, compress_file, decompress_file, verify_file};
+    #[pymodule_export]
+    use crate::kv::KvCodec;
     #[pymodule_export]
     use crate::store::Store;
     #[pymodule_export]

@@ -35,6 +35,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 dist.init_process_group("gloo", init_method=f"file://{os.getcwd()}/ranks", rank=0, world_size=1)
 tensor = torch.randn(1000, 1000).mul(0.02).bfloat16()
+keys, values = torch.randn(2, 100, 8, 128).bfloat16()
 sharded = fully_shard(torch.nn.Linear(64, 64))
 small = LlamaConfig(vocab_size=256, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4)
 LlamaForCausalLM(small).bfloat16().save_pretrained("Llama-3-8B")
@@ -47,6 +48,7 @@ THEN = {
 assert torch.equal(again, tensor) and zt.inspect(data).ratio > 1.4
 assert os.path.getsize("Llama-3-8B/model.safetensors") < 0.75 * saved
 assert all(torch.equal(state[name], value) for name, value in model.state_dict().items())
+assert torch.equal(restored.keys, keys) and torch.equal(restored.values, values)
 assert result.best.seconds and sharded(torch.zeros(1, 64)).shape == (1, 64)
 dist.destroy_process_group()
 """

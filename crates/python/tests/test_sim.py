@@ -1,5 +1,6 @@
 """Simulations and the command line from Python."""
 
+import os
 import pathlib
 import signal
 import subprocess
@@ -45,6 +46,13 @@ def test_a_run_for_real_leaves_its_timelines(tmp_path: pathlib.Path) -> None:
     assert {one.executor for one in result.variants} == {"sim", "threads"}
     assert (tmp_path / "out" / "summary.json").exists()
     assert all(one.values["verified"] for one in result.variants if one.executor == "threads")
+
+
+def test_ranks_are_processes_that_the_package_starts() -> None:
+    if "ZIPWIRE_MPI_LIB" not in os.environ:
+        pytest.skip("ZIPWIRE_MPI_LIB names no MPI")
+    result = simulate(ROOT / "scenarios" / "smoke" / "transfers-burst-2x2.toml", on="sim,mpi")
+    assert {one.executor for one in result.variants} == {"sim", "mpi"}
 
 
 def test_a_sweep_has_its_points() -> None:

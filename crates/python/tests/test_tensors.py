@@ -240,9 +240,9 @@ def test_the_package_imports_neither_numpy_nor_torch() -> None:
 
 
 def test_examples_in_docstrings_are_true() -> None:
-    import zipwire_tensors.sim
+    from zipwire_tensors import kv, sim, sync
 
-    for module in (zt, zipwire_tensors.sim):
+    for module in (zt, kv, sim, sync):
         assert doctest.testmod(module).failed == 0
 
 

@@ -7,7 +7,7 @@
     True
 
 Submodules: `safetensors` (files that open as before), `hf` (snapshots of models), `store` (checkpoints), `sync` (weights as differences), `torch`
-(distributed checkpoints, FSDP2), `lmcache`, `sim` (collectives of a cluster).
+(distributed checkpoints, FSDP2), `kv` and `lmcache` (KV caches), `sim` (collectives of a cluster).
 """
 
 from __future__ import annotations
