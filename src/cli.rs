@@ -2,6 +2,7 @@
 
 mod calibrate;
 mod files;
+mod import;
 mod scenario;
 
 use std::num::NonZeroU32;
@@ -24,6 +25,7 @@ pub(crate) use self::files::{
     StoreListArgs, StorePinArgs, StorePruneArgs, StoreRestoreArgs, StoreRmArgs, StoreVerifyArgs, VerifyArgs,
     WorkArgs,
 };
+pub(crate) use self::import::{ImportArgs, ImportCommand};
 pub(crate) use self::scenario::{RoutesArgs, ScenarioCommand};
 
 use crate::commands::bench::Contenders;
@@ -74,6 +76,9 @@ pub(crate) enum Command {
     /// Fit the constants of a cluster to what was measured on it, or the tables of codecs to samples.
     #[command(subcommand)]
     Calibrate(CalibrateCommand),
+    /// Read what profilers recorded of a job: what its ranks sent when, and how much of that they waited for.
+    #[command(subcommand)]
+    Import(ImportCommand),
     /// Compile the kernels for GPUs where there is none.
     #[command(subcommand)]
     Kernels(KernelsCommand),
@@ -100,6 +105,7 @@ impl Command {
             Self::Store(_) => "store",
             Self::Bench(_) => "bench",
             Self::Calibrate(_) => "calibrate",
+            Self::Import(_) => "import",
             Self::Kernels(_) => "kernels",
             Self::Scenario(_) => "scenario",
         }
@@ -118,6 +124,7 @@ impl Command {
             | Self::Ls(_)
             | Self::Store(_)
             | Self::Kernels(_)
+            | Self::Import(_)
             | Self::Calibrate(CalibrateCommand::NcclTests(_)) => false,
             _ => true,
         }

@@ -42,6 +42,7 @@ pub use zipwire_mpi as mpi;
 pub use zipwire_paper_codecs as paper_codecs;
 pub use zipwire_papers as papers;
 pub use zipwire_payload as payload;
+pub use zipwire_profiles as profiles;
 pub use zipwire_runner as runner;
 pub use zipwire_scenarios as scenarios;
 pub use zipwire_schedule as schedule;

@@ -105,6 +105,7 @@ fn run(command: &Command, is_profiled: bool) -> Result<(), CliError> {
         Command::Store(command) => commands::store::run(command, &cancel),
         Command::Bench(command) => commands::bench::run(command, &cancel),
         Command::Calibrate(command) => commands::calibrate::run(command, &cancel),
+        Command::Import(command) => commands::import::run(command, &cancel),
         Command::Kernels(command) => commands::kernels::run(command, &cancel),
         Command::Scenario(command) => commands::scenario::run(command, &cancel),
     }

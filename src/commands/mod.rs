@@ -8,6 +8,7 @@ pub(crate) mod bench_sim;
 pub(crate) mod calibrate;
 pub(crate) mod diff;
 pub(crate) mod files;
+pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod kernels;
 pub(crate) mod plan;

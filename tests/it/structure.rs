@@ -10,7 +10,7 @@ use zipwire::codec::{Codec, DType, FrameInfo, Layout, Spec};
 
 /// Who may use whom among the crates of the workspace, less the `zipwire-` of their names. `sim` never sees `engine`, nor the
 /// reverse, and neither sees the files of `traces`.
-const ALLOWED: [(&str, &str); 24] = [
+const ALLOWED: [(&str, &str); 25] = [
     ("codec", ""),
     ("paper-codecs", "codec"),
     ("kernels", "codec paper-codecs"),
@@ -24,6 +24,7 @@ const ALLOWED: [(&str, &str); 24] = [
     ("payload", "schedule"),
     ("traces", "codec paper-codecs models serving schedule timeline payload"),
     ("calibrate", "cluster"),
+    ("profiles", ""),
     ("scenarios", "codec paper-codecs kv serving cluster schedule timeline payload traces"),
     ("sim", "codec serving cluster schedule timeline payload"),
     ("mpi", ""),
