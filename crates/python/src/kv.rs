@@ -50,9 +50,8 @@ impl KvCodec {
         };
         let geometry =
             geometry.and_then(|geometry| geometry.with_order(order).with_group_tokens(group_tokens));
-        let codec = geometry.and_then(|geometry| Ok((geometry, spec_of(codec))));
-        let (geometry, spec) = codec.map_err(|error| raise(&error))?;
-        kv::KvCodec::new(geometry, spec?).map(Self).map_err(|error| raise(&error))
+        let geometry = geometry.map_err(|error| raise(&error))?;
+        kv::KvCodec::new(geometry, spec_of(codec)?).map(Self).map_err(|error| raise(&error))
     }
 
     /// Hash of cache and codec, which both ends compare.
