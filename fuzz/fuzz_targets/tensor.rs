@@ -20,7 +20,7 @@ fuzz_target!(|input: &[u8]| {
     let mut u = Unstructured::new(input);
     if u.arbitrary().unwrap_or(true) {
         // What is too short for a recipe says nothing.
-        let _ = check_tensor(&mut u);
+        let _ = check_tensor(u);
     } else {
         let _ = unpack(u.take_rest(), None);
     }
@@ -39,7 +39,7 @@ fn unpack(bytes: &[u8], base: Option<&[u8]>) -> std::result::Result<Vec<u8>, Ten
 }
 
 /// A tensor comes back within its bound; with edits, of which the header knows nothing or its digest is made to fit, it gives as many values as it says or an error.
-fn check_tensor(u: &mut Unstructured<'_>) -> Result<()> {
+fn check_tensor(mut u: Unstructured<'_>) -> Result<()> {
     let (dtype, width) = *u.choose(&DTYPES)?;
     let shape = [u.int_in_range(0..=300)?, u.int_in_range(0..=300)?];
     let spec = u.choose(&SPECS)?.parse().expect("it is registered");
