@@ -124,6 +124,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "millions of values, and no memory but of safe code")]
     fn samples_are_from_all_over_and_of_whole_rows() {
         // Each value is its row.
         for (row, count) in

@@ -1,5 +1,6 @@
 //! JSON that is read once from the front: where values begin and end, without holding more than one of them.
 //!
+//! `serde_json` refuses what profilers write, control characters in strings and `inf` as a number, and takes longer over events that nobody wants.
 //! This is no parser: what is inside of values that nobody wants is not looked at, and numbers may have any digits.
 
 use std::io::{self, Read};

@@ -22,7 +22,7 @@ pub struct RankTrace {
     pub(crate) not_used: BTreeMap<String, u64>,
     /// Counts by name of everything that was read otherwise than it is written.
     pub(crate) repaired: BTreeMap<String, u64>,
-    /// Kernels that compute.
+    /// Kernels of all kinds.
     pub(crate) kernels: u64,
 }
 

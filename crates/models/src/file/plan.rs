@@ -134,11 +134,17 @@ pub(crate) fn supports(spec: &Spec, dtype: DType) -> bool {
 pub fn codec_for(spec: &Spec, dtype: DType, sample: &[u8]) -> Spec {
     let whole = &sample[..sample.len() / dtype.width() * dtype.width()];
     let rows = |spec: Spec| spec.for_rows(1);
-    let alternatives = alternatives(spec).into_iter().filter(|spec| supports(spec, dtype)).map(rows);
-    let coded = |spec: &Spec| {
-        spec.codec().encode_to_vec(Layout::Compact, dtype, whole).map_or(usize::MAX, |frame| frame.len())
+    let specs: Vec<Spec> =
+        alternatives(spec).into_iter().filter(|spec| supports(spec, dtype)).map(rows).collect();
+    smallest(&specs, dtype, whole).unwrap_or(spec).clone()
+}
+
+/// The codec that codes these values shortest.
+pub(crate) fn smallest<'a>(specs: &'a [Spec], dtype: DType, values: &[u8]) -> Option<&'a Spec> {
+    let coded = |spec: &&Spec| {
+        spec.codec().encode_to_vec(Layout::Compact, dtype, values).map_or(usize::MAX, |frame| frame.len())
     };
-    alternatives.min_by_key(coded).unwrap_or_else(|| spec.clone())
+    specs.iter().min_by_key(coded)
 }
 
 /// The codec for differences, which codes by `plain` what the base does not help.

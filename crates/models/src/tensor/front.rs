@@ -16,7 +16,7 @@ const FIXED: usize = 8;
 const DIGEST: usize = 8;
 /// Bit of the byte with the origin: frames are differences from a base.
 const AGAINST: u8 = 0x80;
-/// Most dimensions, and most bytes of the name of a type.
+/// Most dimensions.
 const MOST: usize = 64;
 
 /// Kind of object that a tensor was, for readers in languages that have several.
@@ -33,6 +33,7 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// In the order of their numbers in the header.
     const ALL: [Self; 3] = [Self::Bytes, Self::Array, Self::Torch];
 }
 
@@ -89,10 +90,14 @@ impl Description {
 
     /// The bytes in front of the container.
     pub(super) fn to_bytes(&self, is_against: bool) -> Vec<u8> {
-        let origin = Origin::ALL.iter().position(|origin| *origin == self.origin).unwrap_or(0) as u8;
         let mut bytes = MAGIC.to_vec();
         let against = if is_against { AGAINST } else { 0 };
-        bytes.extend([TENSOR_VERSION, origin | against, self.shape.len() as u8, self.dtype.len() as u8]);
+        bytes.extend([
+            TENSOR_VERSION,
+            self.origin as u8 | against,
+            self.shape.len() as u8,
+            self.dtype.len() as u8,
+        ]);
         bytes.extend(self.dtype.as_bytes());
         bytes.resize(padded(bytes.len()), 0);
         bytes.extend(self.shape.iter().flat_map(|side| side.to_le_bytes()));

@@ -8,7 +8,7 @@ use zipwire_codec::{
 };
 
 use super::{Description, TensorError};
-use crate::file::plan::{against, alternatives, for_bytes, supports, width};
+use crate::file::plan::{against, alternatives, for_bytes, smallest, supports, width};
 use crate::file::{Frames, Watch};
 
 /// How a tensor is compressed: its description, its codec and its base.
@@ -93,13 +93,9 @@ impl<'a> Packing<'a> {
 
     /// The codec that codes the chunk in the middle shortest.
     fn choose(&self, chunks: &[&[u8]]) -> &Spec {
-        let (first, sample) = (&self.specs[0], chunks.get(chunks.len() / 2));
-        let Some(sample) = sample.filter(|_| self.specs.len() > 1) else { return first };
-        let len = |spec: &&Spec| {
-            let frame = spec.codec().encode_to_vec(Layout::Compact, self.dtype, sample);
-            frame.map_or(usize::MAX, |frame| frame.len())
-        };
-        self.specs.iter().min_by_key(len).unwrap_or(first)
+        let sample = chunks.get(chunks.len() / 2).filter(|_| self.specs.len() > 1);
+        let chosen = sample.and_then(|sample| smallest(&self.specs, self.dtype, sample));
+        chosen.unwrap_or(&self.specs[0])
     }
 
     /// Compresses `values` into the front of `out`, which has [`Self::bound`] bytes or more; returns how many it takes. The bytes are the same on any number of threads.

@@ -333,8 +333,7 @@ def unpatch() -> None:
         name, module, attribute, new = _EXCHANGED.pop()
         if getattr(module, attribute, None) is new:
             setattr(module, attribute, _ORIGINALS[name])
-    before = _ORIGINALS.pop("environment", None)
-    if before is None:
+    if "environment" in _ORIGINALS and _ORIGINALS["environment"] is None:
         os.environ.pop(ENVIRONMENT, None)
     spawn: Any = sys.modules.get("multiprocessing.spawn")
     if spawn is not None and "spawn" in _ORIGINALS:

@@ -69,8 +69,24 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def _is_local(path: str | os.PathLike[str]) -> bool:
-    return "://" not in str(path)
+class _InFolder:
+    """A checkpoint in a local folder, for writers and readers alike."""
+
+    path: Path
+
+    @property
+    def checkpoint_id(self) -> Path:
+        """Folder of the checkpoint."""
+        return self.path
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
+        """Whether this is a path of a local folder, and no address."""
+        return "://" not in str(checkpoint_id)
+
+    def prepare_global_plan(self, plans: list[Any]) -> list[Any]:
+        """Changes nothing."""
+        return plans
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
@@ -82,7 +98,7 @@ def _name_of(dtype: torch.dtype) -> str | None:
     return _arrays._FROM_TORCH.get(str(dtype))
 
 
-class DcpWriter(StorageWriter):
+class DcpWriter(_InFolder, StorageWriter):
     """Saves distributed checkpoints with each tensor compressed in its own type.
 
         dcp.save(state, storage_writer=DcpWriter("checkpoints/step-1000"))
@@ -108,16 +124,6 @@ class DcpWriter(StorageWriter):
         self._rank = 0
         self._rank_of_metadata: int | None = None
 
-    @property
-    def checkpoint_id(self) -> Path:
-        """Folder of the checkpoint."""
-        return self.path
-
-    @classmethod
-    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
-        """Whether this is a path of a local folder, and no address."""
-        return _is_local(checkpoint_id)
-
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """Begins a new checkpoint, in another folder if one is given."""
         if checkpoint_id is not None:
@@ -138,10 +144,6 @@ class DcpWriter(StorageWriter):
         if not self._overwrite and _metadata_path(self.path, self._rank_of_metadata).exists():
             raise FileThereError(f"`{self.path}` has a checkpoint\nhelp: save into another folder, or give `overwrite=True`")
         return plan
-
-    def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
-        """Changes nothing."""
-        return plans
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         """Writes the items of this rank into a file of its own, with a name that no other save has.
@@ -195,7 +197,7 @@ class DcpWriter(StorageWriter):
                 old.unlink(missing_ok=True)
 
 
-class DcpReader(StorageReader):
+class DcpReader(_InFolder, StorageReader):
     """Loads checkpoints that `DcpWriter` saved, with any number of ranks.
 
         dcp.load(state, storage_reader=DcpReader("checkpoints/step-1000"))
@@ -211,16 +213,6 @@ class DcpReader(StorageReader):
         self.path = Path(path)
         self._threads = threads
         self._places: dict[Any, _Place] = {}
-
-    @property
-    def checkpoint_id(self) -> Path:
-        """Folder of the checkpoint."""
-        return self.path
-
-    @classmethod
-    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
-        """Whether this is a path of a local folder, and no address."""
-        return _is_local(checkpoint_id)
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """Begins to load, from another folder if one is given."""
@@ -254,10 +246,6 @@ class DcpReader(StorageReader):
     def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
         """Changes nothing."""
         return plan
-
-    def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
-        """Changes nothing."""
-        return plans
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
         """Reads the items of the plan, each of those in storage once.
