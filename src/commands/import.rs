@@ -169,7 +169,7 @@ fn write_file(path: &Path, profile: &Profile, cancel: &Cancel) -> Result<(), Cli
 /// The JSON. Times in seconds, bandwidths in bytes per second.
 #[derive(Serialize)]
 struct ImportReport<'p> {
-    format: &'p str,
+    format: &'static str,
     world_size: u32,
     ranks: Vec<RankReport<'p>>,
     ranks_missing: &'p [MissingRanks],
@@ -207,7 +207,7 @@ impl<'p> ImportReport<'p> {
             clock_offset_s: rank.clock_offset_ns.map(seconds),
         };
         Self {
-            format: &profile.format,
+            format: profile.format.name(),
             world_size: profile.world_size,
             ranks: profile.ranks.iter().map(rank).collect(),
             ranks_missing: &profile.ranks_missing,

@@ -9,6 +9,9 @@ const LOOSE: usize = 1 << 20;
 /// Stretches that are held at the most, 192 MiB of them.
 const MOST: usize = 12 << 20;
 
+/// Time in which a kernel begins that was queued behind what it waits for: a few microseconds, with room for slow queues.
+const RESUMED_NS: i64 = 20_000;
+
 /// Union that grows interval by interval, in any order.
 #[derive(Debug, Default)]
 pub(crate) struct Union {
@@ -98,6 +101,14 @@ impl Busy {
         if end <= begin { 0 } else { self.until(end) - self.until(begin) }
     }
 
+    /// Time up to the end of an interval that nothing covers, if something begins within [`RESUMED_NS`] of that end.
+    pub(crate) fn stall(&self, (begin, end): Interval) -> i64 {
+        let next = self.intervals.partition_point(|(begin, _)| *begin < end);
+        let covered_to = next.checked_sub(1).map_or(i64::MIN, |last| self.intervals[last].1);
+        let goes_on = self.intervals.get(next).is_some_and(|(resumed, _)| *resumed <= end + RESUMED_NS);
+        if goes_on { (end - covered_to.max(begin)).max(0) } else { 0 }
+    }
+
     /// From the first to the last moment.
     pub(crate) fn bounds(&self) -> Option<Interval> {
         Some((self.intervals.first()?.0, self.intervals.last()?.1))
@@ -116,6 +127,17 @@ mod tests {
         assert_eq!(busy.within((4, 12)), 4);
         assert_eq!((busy.within((6, 10)), busy.within((40, 50)), busy.within((-9, 99))), (0, 0, 27));
         assert_eq!(busy.within((12, 4)), 0);
+    }
+
+    #[test]
+    fn compute_that_waits_for_an_end_goes_on_at_it() {
+        let us = 1000;
+        let busy = Busy::of([(0, 10 * us), (30 * us, 40 * us), (90 * us, 95 * us)]);
+        // It computes until 10, and goes on at 30, for which it waited if something ended there.
+        assert_eq!(busy.stall((5 * us, 30 * us)), 20 * us);
+        assert_eq!(busy.stall((20 * us, 29 * us)), 9 * us);
+        // It computes when the end comes, or long after it.
+        assert_eq!((busy.stall((5 * us, 35 * us)), busy.stall((45 * us, 60 * us))), (0, 0));
     }
 
     #[test]

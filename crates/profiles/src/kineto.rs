@@ -17,6 +17,7 @@ use crate::error::ProfileError;
 use crate::intervals::Union;
 use crate::names::{KernelKind, kernel_kind};
 use crate::op::CollectiveOp;
+use crate::profile::{Format, Timing};
 use crate::scan::{ScanError, Scanner};
 use crate::trace::{RankTrace, TraceGroup, TraceOp};
 
@@ -102,6 +103,13 @@ struct Distributed {
     pg_config: serde_json::Value,
 }
 
+/// Part of an entry of `deviceProperties` that is read.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Device {
+    name: Option<String>,
+}
+
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct GroupConfig {
@@ -154,6 +162,8 @@ struct Reading<'f> {
     compute: Union,
     device: Option<u64>,
     distributed: Distributed,
+    /// GPUs that the process sees.
+    gpus: Vec<Device>,
     base_ns: i64,
     not_used: BTreeMap<String, u64>,
     repaired: BTreeMap<String, u64>,
@@ -177,6 +187,7 @@ impl<'f> Reading<'f> {
             compute: Union::default(),
             device: None,
             distributed: Distributed::default(),
+            gpus: Vec::new(),
             base_ns: 0,
             not_used: BTreeMap::new(),
             repaired: BTreeMap::new(),
@@ -235,6 +246,10 @@ impl<'f> Reading<'f> {
                     let read = serde_json::from_slice(scanner.value()?);
                     self.distributed =
                         read.map_err(|_| Fault::Json("`distributedInfo` is not as PyTorch writes it"))?;
+                }
+                br#""deviceProperties""# => {
+                    // Nothing depends on it alone.
+                    self.gpus = serde_json::from_slice(scanner.value()?).unwrap_or_default();
                 }
                 br#""baseTimeNanoseconds""# => {
                     let text = std::str::from_utf8(scanner.value()?).unwrap_or_default();
@@ -416,7 +431,9 @@ impl<'f> Reading<'f> {
         let configs = self.distributed.pg_config.take();
         let configs = serde_json::from_value::<Vec<GroupConfig>>(configs).unwrap_or_default();
         Ok(RankTrace {
-            file: self.file.to_owned(),
+            is_compute_known: true,
+            gpu: self.gpus.first().and_then(|gpu| gpu.name.clone()),
+            gpus_per_node: u32::try_from(self.gpus.len()).ok().filter(|count| *count > 0),
             rank: self.distributed.rank.or_else(|| rank_in_name(self.file)).or(self.rank),
             world_size: self.distributed.world_size.filter(|ranks| *ranks > 0),
             groups: used_groups(self.groups, &mut ops, &configs),
@@ -426,6 +443,7 @@ impl<'f> Reading<'f> {
             not_used: self.not_used,
             repaired: self.repaired,
             kernels: self.kernels,
+            ..RankTrace::new(self.file, Format::Kineto, Timing::Kernels)
         })
     }
 
@@ -461,6 +479,7 @@ impl<'f> Reading<'f> {
             begin_ns,
             end_ns,
             stream,
+            coded_share: None,
         })
     }
 

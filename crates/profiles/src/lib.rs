@@ -22,7 +22,8 @@ pub use kineto::read_kineto;
 pub use merge::merge;
 pub use op::CollectiveOp;
 pub use profile::{
-    GroupRecord, MissingRanks, NotUsed, OpRecord, PROFILE_MARK, PROFILE_VERSION, Profile, RankRecord,
+    Format, GroupRecord, MissingRanks, NotUsed, OpRecord, PROFILE_MARK, PROFILE_VERSION, Profile, RankRecord,
+    Timing,
 };
 pub use summary::{OpSummary, summarise};
 pub use trace::RankTrace;

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::clocks::{Offset, offsets};
 use crate::error::ProfileError;
 use crate::intervals::Busy;
-use crate::profile::{GroupRecord, MissingRanks, NotUsed, OpRecord, PROFILE_VERSION, Profile, RankRecord};
+use crate::profile::{
+    GroupRecord, MissingRanks, NotUsed, OpRecord, PROFILE_VERSION, Profile, RankRecord, Timing,
+};
 use crate::trace::{RankTrace, TraceGroup, TraceOp};
 
 /// Offset of a clock that is worth a note.
@@ -53,7 +55,11 @@ pub fn merge(mut traces: Vec<RankTrace>) -> Result<Profile, ProfileError> {
     let (ranks, ops) = Assembly { traces: &traces, groups: &groups, clocks: &clocks }.rows(&calls);
     Ok(Profile {
         zipwire_profile: PROFILE_VERSION,
-        format: "kineto".to_owned(),
+        format: traces[0].format,
+        timing: least_timing(&traces),
+        is_compute_known: traces.iter().all(|trace| trace.is_compute_known),
+        gpu: agreed(traces.iter().filter_map(|trace| trace.gpu.clone())),
+        gpus_per_node: agreed(traces.iter().filter_map(|trace| trace.gpus_per_node)),
         world_size,
         ranks,
         ranks_missing,
@@ -62,6 +68,19 @@ pub fn merge(mut traces: Vec<RankTrace>) -> Result<Profile, ProfileError> {
         not_used,
         notes,
     })
+}
+
+/// What all that say something say; none if they differ.
+fn agreed<T: PartialEq>(mut said: impl Iterator<Item = T>) -> Option<T> {
+    let first = said.next()?;
+    said.all(|other| other == first).then_some(first)
+}
+
+/// Meaning that times of all traces have.
+fn least_timing(traces: &[RankTrace]) -> Timing {
+    let order = [Timing::Kernels, Timing::Durations, Timing::Issued, Timing::Order];
+    let place = |trace: &RankTrace| order.iter().position(|timing| *timing == trace.timing);
+    order[traces.iter().filter_map(place).max().unwrap_or_default()]
 }
 
 fn no_calls(traces: &[RankTrace]) -> ProfileError {
@@ -398,6 +417,8 @@ impl Assembly<'_> {
                 transfer_ns,
                 ranks_seen,
                 stream: op.stream,
+                stall_ns: trace.compute.stall((op.begin_ns, op.end_ns)),
+                coded_share: op.coded_share,
                 compute_before_ns,
                 compute_beside_ns: trace.compute.within((op.begin_ns, op.end_ns)),
                 source: index,

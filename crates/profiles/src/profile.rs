@@ -12,13 +12,71 @@ pub const PROFILE_VERSION: u32 = 1;
 /// First bytes of every profile that zipwire writes.
 pub const PROFILE_MARK: &str = "{\"zipwire_profile\":";
 
+/// Format that a profile was read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// Traces of PyTorch's profiler.
+    Kineto,
+    /// Dumps of PyTorch's Flight Recorder.
+    Flight,
+    /// Lines of NCCL's profiler plugin Inspector.
+    Inspector,
+    /// Execution traces of MLCommons Chakra.
+    Chakra,
+    /// Lines of `libzipwire_nccl.so` in mode `stats`.
+    Shim,
+}
+
+impl Format {
+    /// Its name, as the command spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kineto => "kineto",
+            Self::Flight => "flight",
+            Self::Inspector => "inspector",
+            Self::Chakra => "chakra",
+            Self::Shim => "shim",
+        }
+    }
+}
+
+/// Meaning of the times of calls in a profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Timing {
+    /// Begin and duration of kernels.
+    Kernels,
+    /// Durations are of kernels; begins are only in the right order.
+    Durations,
+    /// Begins are when the CPU made the calls; there are no durations.
+    Issued,
+    /// Nothing but the order of calls.
+    Order,
+}
+
+impl Timing {
+    /// Whether durations of calls are known.
+    pub fn has_durations(self) -> bool {
+        matches!(self, Self::Kernels | Self::Durations)
+    }
+}
+
 /// Profile of a job. Times are nanoseconds on the clock of the lowest rank, from the first moment of any rank on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
     /// [`PROFILE_VERSION`]; first, so that files begin with [`PROFILE_MARK`].
     pub zipwire_profile: u32,
-    /// Format that it was read from: `kineto`.
-    pub format: String,
+    /// Format that it was read from.
+    pub format: Format,
+    /// Meaning of the times of calls: the least that all ranks have.
+    pub timing: Timing,
+    /// Whether what ranks compute is known: where it is not, all times of compute are 0.
+    pub is_compute_known: bool,
+    /// GPU, as its driver names it, if all ranks that say one have the same.
+    pub gpu: Option<String>,
+    /// GPUs of each node, if ranks agree.
+    pub gpus_per_node: Option<u32>,
     /// Ranks of the job, with those that are missing.
     pub world_size: u32,
     /// Ranks that are here, in order.
@@ -85,7 +143,7 @@ pub struct GroupRecord {
 }
 
 /// One call of one rank.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OpRecord {
     /// Rank that made it.
     pub rank: u32,
@@ -119,6 +177,10 @@ pub struct OpRecord {
     pub compute_before_ns: i64,
     /// Time that the rank computes while this call lasts.
     pub compute_beside_ns: i64,
+    /// Time up to its end in which the rank computes nothing, if it goes on to compute within 20 us of the end: then compute waits for the call.
+    pub stall_ns: i64,
+    /// Bytes of its values after compression over those before, if they were sampled.
+    pub coded_share: Option<f64>,
     /// Format and file that it comes from: a place among [`ranks`](Profile::ranks).
     pub source: usize,
 }

@@ -5,11 +5,21 @@ use std::sync::Arc;
 
 use crate::intervals::Busy;
 use crate::op::CollectiveOp;
+use crate::profile::{Format, Timing};
 
 /// One rank's communication and the times in which it computed, on its own clock.
 #[derive(Debug)]
 pub struct RankTrace {
     pub(crate) file: String,
+    pub(crate) format: Format,
+    /// What times of its calls mean.
+    pub(crate) timing: Timing,
+    /// Whether the format has what the rank computes at all.
+    pub(crate) is_compute_known: bool,
+    /// GPU, as its driver names it.
+    pub(crate) gpu: Option<String>,
+    /// GPUs of the rank's node.
+    pub(crate) gpus_per_node: Option<u32>,
     pub(crate) rank: Option<u32>,
     pub(crate) world_size: Option<u32>,
     pub(crate) groups: Vec<TraceGroup>,
@@ -27,6 +37,27 @@ pub struct RankTrace {
 }
 
 impl RankTrace {
+    /// A trace of which nothing is known but where it comes from.
+    pub(crate) fn new(file: &str, format: Format, timing: Timing) -> Self {
+        Self {
+            file: file.to_owned(),
+            format,
+            timing,
+            is_compute_known: false,
+            gpu: None,
+            gpus_per_node: None,
+            rank: None,
+            world_size: None,
+            groups: Vec::new(),
+            ops: Vec::new(),
+            compute: Busy::default(),
+            base_ns: 0,
+            not_used: BTreeMap::new(),
+            repaired: BTreeMap::new(),
+            kernels: 0,
+        }
+    }
+
     /// Name that it was read under.
     pub fn file(&self) -> &str {
         &self.file
@@ -49,7 +80,7 @@ pub(crate) struct TraceGroup {
 }
 
 /// One call of one rank.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TraceOp {
     /// Index among the groups of its trace.
     pub(crate) group: usize,
@@ -66,4 +97,6 @@ pub(crate) struct TraceOp {
     pub(crate) begin_ns: i64,
     pub(crate) end_ns: i64,
     pub(crate) stream: u64,
+    /// Bytes of its values after compression over those before, if they were sampled.
+    pub(crate) coded_share: Option<f64>,
 }
