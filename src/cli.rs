@@ -1,8 +1,10 @@
 //! The command line's grammar.
 
+mod advise;
 mod calibrate;
 mod files;
 mod import;
+mod report;
 mod scenario;
 
 use std::num::NonZeroU32;
@@ -19,6 +21,7 @@ use zipwire::scenarios::Dimension;
 use zipwire::schedule::Protocol;
 use zipwire::{Executor, SIMD_VARIABLE, executors};
 
+pub(crate) use self::advise::AdviseArgs;
 pub(crate) use self::calibrate::{CalibrateCommand, CalibrateNcclTestsArgs, CalibrateTableArgs, ProbeArgs};
 pub(crate) use self::files::{
     CatArgs, CompressArgs, DecompressArgs, LsArgs, RemovalArgs, StoreAddArgs, StoreCommand, StoreInitArgs,
@@ -26,6 +29,7 @@ pub(crate) use self::files::{
     WorkArgs,
 };
 pub(crate) use self::import::{ImportArgs, ImportCommand};
+pub(crate) use self::report::ReportArgs;
 pub(crate) use self::scenario::{RoutesArgs, ScenarioCommand};
 
 use crate::commands::bench::Contenders;
@@ -53,6 +57,8 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Compare two timelines that `run` wrote, span by span.
     Diff(DiffArgs),
+    /// Make one HTML page of results, for people: what a run, a sweep, a validation or an advice came to.
+    Report(ReportArgs),
     /// Hold what comes out here against the numbers that a paper publishes.
     Reproduce(ReproduceArgs),
     /// Say what is compressible in tensors, why, and by which codec.
@@ -79,6 +85,8 @@ pub(crate) enum Command {
     /// Read what profilers recorded of a job: what its ranks sent when, and how much of that they waited for.
     #[command(subcommand)]
     Import(ImportCommand),
+    /// Say what compression would do to a job, by its profile or a scenario: for each kind of calls, and what to do first.
+    Advise(AdviseArgs),
     /// Compile the kernels for GPUs where there is none.
     #[command(subcommand)]
     Kernels(KernelsCommand),
@@ -95,6 +103,7 @@ impl Command {
             Self::Validate(_) => "validate",
             Self::Plan(_) => "plan",
             Self::Diff(_) => "diff",
+            Self::Report(_) => "report",
             Self::Reproduce(_) => "reproduce",
             Self::Inspect(_) => "inspect",
             Self::Compress(_) => "compress",
@@ -106,6 +115,7 @@ impl Command {
             Self::Bench(_) => "bench",
             Self::Calibrate(_) => "calibrate",
             Self::Import(_) => "import",
+            Self::Advise(_) => "advise",
             Self::Kernels(_) => "kernels",
             Self::Scenario(_) => "scenario",
         }
@@ -118,6 +128,7 @@ impl Command {
             Self::Compress(args) => is_piped(&args.files),
             Self::Decompress(args) => is_piped(&args.files),
             Self::Diff(_)
+            | Self::Report(_)
             | Self::Inspect(_)
             | Self::Verify(_)
             | Self::Cat(_)
@@ -172,6 +183,9 @@ pub(crate) struct RunArgs {
     /// Print the summary as JSON instead of a table.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write a report for people to this file, too, as `zipwire report` does.
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
     /// Leave out what explains simulated times: what iterations are bound by, and what of a speedup is compression.
     #[arg(long)]
     pub(crate) no_verdict: bool,
@@ -278,9 +292,12 @@ pub(crate) struct ValidateArgs {
     pub(crate) cluster: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) mpi: MpiArgs,
-    /// Write the timelines of both to this folder.
+    /// Write the result and the timelines of both to this folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Write a report for people to this file, as `zipwire report` does.
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
     /// Print the result as JSON instead of a table.
     #[arg(long)]
     pub(crate) json: bool,

@@ -10,6 +10,7 @@ use zipwire::models::file::FileError;
 use zipwire::models::held::HeldError;
 use zipwire::models::store::StoreError;
 use zipwire::papers::ReproduceError;
+use zipwire::report::ReportError;
 use zipwire::scenarios::ScenarioError;
 use zipwire::sim::SizeError;
 use zipwire::sweep::{JournalError, SweepError};
@@ -68,6 +69,8 @@ pub(crate) enum CliError {
     Child { name: String, why: String },
     #[error(transparent)]
     Reproduce(Box<ReproduceError>),
+    #[error(transparent)]
+    Report(#[from] ReportError),
     #[error("{}", with_help(.0, .0.help()))]
     Traces(#[from] TraceError),
     #[error("{}", with_help(.0, .0.help()))]
@@ -180,6 +183,7 @@ impl CliError {
             Self::Scenario(_)
             | Self::Usage(_)
             | Self::Reproduce(_)
+            | Self::Report(_)
             | Self::Traces(_)
             | Self::Table(_)
             | Self::Simd(_) => USAGE,

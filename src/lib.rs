@@ -30,6 +30,7 @@ mod threads;
 
 pub(crate) use program::say_styled;
 
+pub use zipwire_advice as advice;
 pub use zipwire_bench as bench;
 pub use zipwire_calibrate as calibrate;
 pub use zipwire_cluster as cluster;
@@ -43,6 +44,7 @@ pub use zipwire_paper_codecs as paper_codecs;
 pub use zipwire_papers as papers;
 pub use zipwire_payload as payload;
 pub use zipwire_profiles as profiles;
+pub use zipwire_report as report;
 pub use zipwire_runner as runner;
 pub use zipwire_scenarios as scenarios;
 pub use zipwire_schedule as schedule;

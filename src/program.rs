@@ -95,6 +95,7 @@ fn run(command: &Command, is_profiled: bool) -> Result<(), CliError> {
         Command::Validate(args) => commands::validate::run(args, &cancel),
         Command::Plan(args) => commands::plan::run(args, &cancel),
         Command::Diff(args) => commands::diff::run(args, &cancel),
+        Command::Report(args) => commands::report::run(args, &cancel),
         Command::Reproduce(args) => commands::reproduce::run(args, &cancel),
         Command::Inspect(args) => commands::inspect::run(args, &cancel),
         Command::Compress(args) => commands::files::compress::run(args, &cancel),
@@ -106,6 +107,7 @@ fn run(command: &Command, is_profiled: bool) -> Result<(), CliError> {
         Command::Bench(command) => commands::bench::run(command, &cancel),
         Command::Calibrate(command) => commands::calibrate::run(command, &cancel),
         Command::Import(command) => commands::import::run(command, &cancel),
+        Command::Advise(args) => commands::advise::run(args, &cancel),
         Command::Kernels(command) => commands::kernels::run(command, &cancel),
         Command::Scenario(command) => commands::scenario::run(command, &cancel),
     }

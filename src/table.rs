@@ -2,6 +2,7 @@
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 use terminal_size::{Width, terminal_size_of};
+pub(crate) use zipwire::report::{bytes, seconds};
 
 /// A table with these columns: those in `text` to the left, the others, numbers, to the right.
 pub(crate) fn new(header: &[&str], text: &[usize]) -> Table {
@@ -84,27 +85,6 @@ pub(crate) fn seconds_within(mean_s: f64, margin_s: Option<f64>) -> String {
     format!("{}{}", seconds(mean_s), margin.unwrap_or_default())
 }
 
-/// Seconds with a fitting unit.
-pub(crate) fn seconds(seconds: f64) -> String {
-    let (value, unit) = match seconds.abs() {
-        0.0 => return "0".to_owned(),
-        s if s < 1e-3 => (seconds * 1e6, "us"),
-        s if s < 1.0 => (seconds * 1e3, "ms"),
-        _ => (seconds, "s"),
-    };
-    format!("{value:.3} {unit}")
-}
-
-/// Bytes in decimal units.
-pub(crate) fn bytes(bytes: f64) -> String {
-    match bytes.abs() {
-        b if b < 1e3 => format!("{bytes} B"),
-        b if b < 1e6 => format!("{:.1} kB", bytes / 1e3),
-        b if b < 1e9 => format!("{:.1} MB", bytes / 1e6),
-        _ => format!("{:.2} GB", bytes / 1e9),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,16 +95,5 @@ mod tests {
         assert_eq!((forty.len(), shortened(forty).as_str()), (40, forty));
         assert_eq!(shortened(&format!("{forty}absmax")), "model.layers.10.sel.._proj.weight.absmax");
         assert_eq!(shortened(&"\u{e9}".repeat(500)).chars().count(), 40, "characters, not bytes");
-    }
-
-    #[test]
-    fn quantities_read_well() {
-        assert_eq!(seconds(0.0), "0");
-        assert_eq!(seconds(12.5e-6), "12.500 us");
-        assert_eq!(seconds(0.0125), "12.500 ms");
-        assert_eq!(seconds(1.5), "1.500 s");
-        assert_eq!(bytes(8.0), "8 B");
-        assert_eq!(bytes(12_345.0), "12.3 kB");
-        assert_eq!(bytes(251_658_240.0), "251.7 MB");
     }
 }

@@ -178,25 +178,27 @@ pub(crate) fn resolve(
     let kind = Kind::read(&workload_field)?;
     check_ranks(ranks, kind, &cluster_field)?;
     let compute = compute(&table, kind)?;
-    let context =
-        workload::Context { files, seed, iterations, ranks, topology: &topology, gpu_memory, compute };
+    let context = workload::Context {
+        files,
+        seed,
+        iterations,
+        ranks,
+        topology: &topology,
+        gpu_memory,
+        launch_s: host.launch_s,
+        compute,
+    };
     let workload = workload::read(kind, &workload_field, &context)?;
 
     let codec = table.field(KEYS.codec).map(|field| codec::read(&field, &codec_speeds, files)).transpose()?;
-    let gpus_per_node = topology.gpus_per_node;
-    let variants = table.field(KEYS.variant);
-    let job = match &workload.work {
-        ExperimentWork::Iterations(iterations) => Some(&iterations.job),
-        ExperimentWork::Serving(_) => None,
+    let context = variant::Context {
+        job: workload.job(),
+        gpus_per_node: topology.gpus_per_node,
+        library: &host.library,
+        speeds: &codec_speeds,
+        files,
     };
-    let (library, speeds) = (&host.library, &codec_speeds);
-    let context = variant::Context { job, gpus_per_node, library, speeds, files };
-    let placed = variant::read(variants.as_ref(), &context)?;
-    check_coded(&placed, codec.as_ref(), &workload)?;
-    let mut variants: Vec<Variant> = placed.into_iter().map(|placed| placed.variant).collect();
-    if variants.is_empty() {
-        variants.push(variant::default());
-    }
+    let variants = read_variants(&table, &context, codec.as_ref(), &workload)?;
 
     let sums = sums(&table, workload.work.segments())?;
     let Workload { mut work, rows, tensors, fp8_values, .. } = workload;
@@ -224,6 +226,22 @@ pub(crate) fn resolve(
     };
     experiment.choose_ways();
     Ok(Resolved { experiment, rows, tensors, fp8_values })
+}
+
+/// Reads what to compare; one variant that compresses nothing by default.
+fn read_variants(
+    table: &Reader<'_>,
+    context: &variant::Context<'_>,
+    codec: Option<&(CodecChoice, Place)>,
+    workload: &Workload,
+) -> Result<Vec<Variant>> {
+    let placed = variant::read(table.field(KEYS.variant).as_ref(), context)?;
+    check_coded(&placed, codec, workload)?;
+    let mut variants: Vec<Variant> = placed.into_iter().map(|placed| placed.variant).collect();
+    if variants.is_empty() {
+        variants.push(variant::default());
+    }
+    Ok(variants)
 }
 
 /// Refuses more ranks than a kind of workload takes.

@@ -141,6 +141,7 @@ impl Problem {
             Self::BadHeader { expected, example, .. } => format!(
                 "write the names of the columns, `{expected}`, in the first line, and a line like `{example}` for each row"
             ),
+            Self::Profile { remedy, .. } => remedy.clone(),
             Self::NoRows { example, .. } => format!("add a line like `{example}` for each row"),
             Self::MissingUnit { number, dimension, .. } => {
                 // A number of bytes without a unit is meant as bytes.

@@ -68,7 +68,7 @@ pub use drift::{Conditions, Drift};
 pub use error::ScenarioError;
 pub use experiment::{Experiment, is_scenario_file, load, load_real, schema};
 pub use help::spec_help;
-pub use origin::{Origin, Source};
+pub use origin::{Origin, ScenarioText, Source};
 pub use parcel::Parcel;
 pub use problem::{
     FlowProblem, GraphProblem, ParcelProblem, PayloadProblem, Problem, ServingProblem, TableProblem,

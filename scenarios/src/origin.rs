@@ -36,6 +36,21 @@ pub(crate) struct Arguments {
     pub(crate) seed: Option<u64>,
 }
 
+/// A scenario as it was given: its text, and the arguments that change it.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct ScenarioText<'a> {
+    /// Path as the user gave it.
+    pub file: &'a str,
+    /// The TOML text.
+    pub text: &'a str,
+    /// Arguments of `--set`.
+    pub set: &'a [String],
+    /// Arguments of `--real-set`.
+    pub real_set: &'a [String],
+    /// The seed in place of the scenario's.
+    pub seed: Option<u64>,
+}
+
 /// Origin of an experiment that was loaded on this host.
 #[derive(Clone)]
 pub(crate) struct Loaded {
@@ -81,6 +96,19 @@ impl Loaded {
 }
 
 impl Origin {
+    /// Scenario of an experiment from files of this host; `None` of one that another host has sent.
+    pub fn scenario(&self) -> Option<ScenarioText<'_>> {
+        let OriginKind::Loaded(Loaded { arguments, .. }) = &self.0 else { return None };
+        let Arguments { source, sets, real_sets, seed } = &**arguments;
+        Some(ScenarioText {
+            file: &source.name,
+            text: &source.text,
+            set: sets,
+            real_set: real_sets,
+            seed: *seed,
+        })
+    }
+
     pub(crate) fn loaded(arguments: &Arc<Arguments>, point: Option<usize>, used: Used) -> Self {
         let (arguments, used) = (Arc::clone(arguments), Arc::new(used));
         Self(OriginKind::Loaded(Loaded { arguments, point, used }))

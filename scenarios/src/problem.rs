@@ -132,6 +132,9 @@ pub enum Problem {
     BadHeader { expected: &'static str, example: &'static str, found: String },
     #[error("`{}` holds no rows", path.display())]
     NoRows { path: PathBuf, example: &'static str },
+    /// A profile of a real job, with the remedy behind `help: `.
+    #[error("cannot replay `{path}`: {reason}")]
+    Profile { path: PathBuf, reason: String, remedy: String },
     #[error("column `{column}` must be {expected}, found `{found}`")]
     BadField { column: String, expected: &'static str, found: String },
     #[error("column `{column}` is out of range: `{value}`")]

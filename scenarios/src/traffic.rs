@@ -70,7 +70,7 @@ impl Traffic {
         let mut alike: Vec<(&Segment, u64)> = Vec::new();
         for segment in job.segments.iter().filter(|segment| segment.dimension.is_some()) {
             let is_like = |other: &Segment| {
-                (other.among, other.dimension) == (segment.among, segment.dimension)
+                (other.among, &other.dimension) == (segment.among, &segment.dimension)
                     && other.work.call() == segment.work.call()
             };
             match alike.iter_mut().find(|(other, _)| is_like(other)) {
@@ -81,7 +81,7 @@ impl Traffic {
         let mut all: Vec<Self> = Vec::new();
         for (segment, count) in alike {
             let Some(own) = Self::of_work(segment, job.rank_count) else { continue };
-            let dimension = segment.dimension.unwrap_or_default();
+            let dimension = segment.dimension.as_deref().unwrap_or_default();
             let name = format!("{dimension} {}", segment.work.collective_name().unwrap_or("transfers"));
             let index = all.iter().position(|traffic| *traffic.segment == *name).unwrap_or_else(|| {
                 let zeros = vec![0; job.rank_count as usize];

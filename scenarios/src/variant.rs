@@ -2,6 +2,8 @@
 
 mod algorithms;
 
+use std::sync::Arc;
+
 use zipwire_cluster::LibraryCost;
 use zipwire_codec::Layout;
 use zipwire_schedule::estimate::Way;
@@ -40,7 +42,7 @@ pub struct Variant {
     /// The way of each segment's call; `None` where there is only one ([`Experiment::choose_ways`](crate::Experiment::choose_ways)).
     pub ways: Vec<Option<Way>>,
     /// Dimensions of a layout along which it codes what is sent; `None` is all of them.
-    pub dimensions: Option<Vec<&'static str>>,
+    pub dimensions: Option<Vec<Arc<str>>>,
     /// Whether its reductions travel uncompressed, whatever the protocol of its other calls.
     pub native_reductions: bool,
     /// Layout of its frames; `None` is that of the protocol.
@@ -87,9 +89,9 @@ impl Variant {
 }
 
 /// Whether what is sent along the dimension of a segment may be coded, if it is along these; along all without any.
-fn codes_along(dimensions: Option<&[&'static str]>, segment: &Segment) -> bool {
-    let is_coded = |dimension| dimensions.is_none_or(|all| all.contains(&dimension));
-    segment.dimension.is_none_or(is_coded)
+fn codes_along(dimensions: Option<&[Arc<str>]>, segment: &Segment) -> bool {
+    let is_coded = |dimension| dimensions.is_none_or(|all| all.contains(dimension));
+    segment.dimension.as_ref().is_none_or(is_coded)
 }
 
 /// The name that stands in the place of a protocol where there are several.
@@ -129,7 +131,7 @@ keys! { static KEYS =
     algorithm: Raw = raw(algorithms::schema), "along which edges an All-Gather, a broadcast or a reduction travels, for all of them or by collective; `auto`, the one that is predicted to take least time, by default; `library` needs `cluster.library`";
     channels: u32 = integer(1..=CHANNEL_LIMIT), "rings, or trees, of a collective, each with a part of every block; one for each NIC of a node by default";
     slices: u32 = integer(1..=SLICE_LIMIT), "in how many slices a reduction goes around a ring or along a tree, and a broadcast around a ring, one while another is added up; what is predicted to take least time by default";
-    dimensions: Raw = raw(|| array(names(DIMENSIONS)).at_least(1).at_most(DIMENSIONS.len())), "dimensions of `workload.parallel` along which calls are coded, the others travel as they are; all by default", example = "[\"dp\", \"ep\"]";
+    dimensions: Raw = raw(|| array(string()).at_least(1)), "dimensions of `workload.parallel`, or classes of the calls of a profile, along which calls are coded, the others travel as they are; all by default", example = "[\"dp\", \"ep\"]";
     reductions: Protocol = choice("way of reductions", &[Protocol::Native], Protocol::name), "`native`: reductions travel uncompressed, and the other calls as the protocol says";
     layout: Layout = choice("layout", &Layout::ALL, Layout::name), "layout of the frames of `size-first`; `compact`, the smaller one, by default; GPUs have kernels for `split`";
     order: Order = choice("order", &Order::ALL, Order::name), "in which order a rank's transfers enter its window; `rotation` by default";
@@ -404,12 +406,31 @@ named! {
 const NODE: &str = "node";
 
 /// Names of the dimensions along which calls are coded; `None` if nothing is said of them.
-fn read_dimensions(table: &Reader<'_>, job: &Job) -> Result<Option<Vec<&'static str>>> {
+fn read_dimensions(table: &Reader<'_>, job: &Job) -> Result<Option<Vec<Arc<str>>>> {
     let Some(field) = table.field(KEYS.dimensions) else { return Ok(None) };
     if job.segments.iter().all(|segment| segment.dimension.is_none()) {
-        table.refuse(KEYS.dimensions, "nothing moves along a dimension: workload `training` has some")?;
+        table.refuse(
+            KEYS.dimensions,
+            "nothing moves along a dimension: workloads `training` and `profile` have some",
+        )?;
     }
-    let named = |item: &Field<'_>| item.choice("dimension", &DIMENSIONS, |name| name);
+    let mut valid: Vec<Arc<str>> = Vec::new();
+    for name in job.segments.iter().filter_map(|segment| segment.dimension.as_ref()) {
+        if !valid.contains(name) {
+            valid.push(Arc::clone(name));
+        }
+    }
+    // Those of `training` may be left at size 1, and then nothing moves along them.
+    if valid.iter().all(|name| DIMENSIONS.contains(&&**name)) {
+        valid = DIMENSIONS.map(Arc::from).to_vec();
+    }
+    let named = |item: &Field<'_>| {
+        let name = item.string()?;
+        valid.iter().find(|known| ***known == *name).cloned().ok_or_else(|| {
+            let valid = valid.iter().map(ToString::to_string).collect();
+            item.error(Problem::UnknownName { what: "dimension", name: name.to_owned(), valid })
+        })
+    };
     field.array()?.iter().map(named).collect::<Result<Vec<_>>>().map(Some)
 }
 

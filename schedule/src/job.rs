@@ -44,8 +44,8 @@ pub struct Segment {
     /// Groups of ranks of which each does it by itself; ranks of no group leave it out. `None` is one group of all ranks. Calls count ranks by position in
     /// their group.
     pub among: Option<Groups>,
-    /// The dimension of the job's layout along which it communicates, if it has some: what variants choose by.
-    pub dimension: Option<&'static str>,
+    /// The dimension of the job's layout along which it communicates, or the class of calls that it is of, if there are some: what variants choose by.
+    pub dimension: Option<Arc<str>>,
 }
 
 impl Segment {
@@ -56,8 +56,8 @@ impl Segment {
 
     /// The same by each of some groups, along a dimension of the job's layout.
     #[must_use]
-    pub fn among(self, groups: Groups, dimension: &'static str) -> Self {
-        Self { among: Some(groups), dimension: Some(dimension), ..self }
+    pub fn among(self, groups: Groups, dimension: impl Into<Arc<str>>) -> Self {
+        Self { among: Some(groups), dimension: Some(dimension.into()), ..self }
     }
 
     /// Groups of ranks that do it, in a job of so many.

@@ -1,5 +1,6 @@
 //! The commands: each reads its arguments, calls the library and prints.
 
+pub(crate) mod advise;
 pub(crate) mod bench;
 pub(crate) mod bench_collective;
 pub(crate) mod bench_gpu;
@@ -11,8 +12,10 @@ pub(crate) mod files;
 pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod kernels;
+mod marked;
 pub(crate) mod plan;
 pub(crate) mod ranks;
+pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod scenario;

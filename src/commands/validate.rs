@@ -2,10 +2,12 @@
 mod serving;
 
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use comfy_table::Table;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use tempfile::TempDir;
 use zipwire::executors::{self, SIM, ValidationSupport};
 use zipwire::launch::RanksToStart;
 use zipwire::scenarios::{Experiment, ExperimentWork, Source};
@@ -13,7 +15,7 @@ use zipwire::schedule::Stage;
 use zipwire::timeline::{CriticalPath, Deviation, Timeline};
 use zipwire::{
     Cancel, ExecuteError, Executor, HostValidationSetup, Output, OutputError, Pacing, Prepared, Validation,
-    ValidationSetup, VariantValidation, probe_for, validate, validate_on_hosts, write_trace,
+    ValidationSetup, VariantValidation, probe_for, validate, validate_on_hosts, write_record, write_trace,
 };
 
 use super::ranks::with_ranks;
@@ -51,6 +53,7 @@ const PACED: Scope = Scope {
 
 pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> {
     super::refuse_store(args.out.as_deref())?;
+    super::report::refuse(args.report.as_deref())?;
     let validation = args.on.capabilities().validation;
     if validation == ValidationSupport::Probed {
         return run_on_hosts(args, cancel);
@@ -85,23 +88,26 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     prepared.check_plans(args.on)?;
     // Ranks are threads here, and links that are paced take minutes: they end in order.
     let hold = cancel.hold();
-    let mut output = args.out.as_deref().map(Output::create).transpose()?;
+    let mut kept = Kept::begin(args)?;
     let coded = experiment.variants.iter().filter(|variant| variant.protocol.is_coded()).count();
     let progress = Progress::new(coded + 2 * experiment.variants.len());
     let setup =
         ValidationSetup { experiment: &experiment, real: &real, executor: args.on, dilation: args.dilation };
     let validation = validate(&mut prepared, &setup, cancel, |step| progress.next(&step))?;
     drop(progress);
-    if let Some(output) = &mut output {
-        write_timelines(output, &experiment, args.on, &prepared, &validation)?;
+    let result = report(args, &experiment, &validation, PACED);
+    if let Some(kept) = &mut kept {
+        write_timelines(&mut kept.output, &experiment, args.on, &prepared, &validation)?;
+        // With what differs in the real run.
+        kept.write(&real, &result)?;
     }
     if cancel.is_cancelled() {
         return Err(ExecuteError::Cancelled.into());
     }
-    output.map_or(Ok(()), Output::commit)?;
+    kept.map_or(Ok(()), |kept| kept.commit(args, &experiment, cancel))?;
     drop(hold);
     if args.json {
-        print_json(&report(args, &validation, PACED))
+        print_json(&result)
     } else {
         let ranks = experiment.topology.ranks();
         let head =
@@ -112,8 +118,55 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     Ok(())
 }
 
+/// Files of a validation: in the folder that is asked for, or in one that lasts until the report is made.
+struct Kept {
+    output: Output,
+    folder: PathBuf,
+    scratch: Option<TempDir>,
+}
+
+impl Kept {
+    /// Nothing if neither a folder nor a report is asked for.
+    fn begin(args: &ValidateArgs) -> Result<Option<Self>, CliError> {
+        let (folder, scratch) = match (&args.out, &args.report) {
+            (Some(folder), _) => (folder.clone(), None),
+            (None, Some(_)) => {
+                let scratch = tempfile::tempdir().map_err(no_scratch)?;
+                (scratch.path().to_owned(), Some(scratch))
+            }
+            (None, None) => return Ok(None),
+        };
+        Ok(Some(Self { output: Output::create(&folder)?, folder, scratch }))
+    }
+
+    fn write(&mut self, experiment: &Experiment, result: &Report<'_>) -> Result<(), CliError> {
+        write_record(&mut self.output, experiment)?;
+        let written = self.output.write("validation.json", |mut out| {
+            serde_json::to_writer_pretty(&mut out, result)?;
+            out.write_all(b"\n")
+        });
+        Ok(written?)
+    }
+
+    /// Puts all files into place, and makes the report.
+    fn commit(self, args: &ValidateArgs, experiment: &Experiment, cancel: &Cancel) -> Result<(), CliError> {
+        self.output.commit()?;
+        let Some(file) = &args.report else { return Ok(()) };
+        let folder = self.folder.display().to_string();
+        let name = if self.scratch.is_some() { &experiment.name } else { &folder };
+        super::report::of_folder(&self.folder, name, file, cancel)
+    }
+}
+
+fn no_scratch(error: std::io::Error) -> CliError {
+    CliError::Usage(format!(
+        "cannot keep timelines until the report is made: {error}\nhelp: `--out DIR` keeps them, or `TMPDIR` names another folder for them"
+    ))
+}
+
 #[derive(Serialize)]
 struct Report<'a> {
+    scenario: &'a str,
     executor: &'static str,
     /// Where constants of hosts come from; absent where the scenario has them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,7 +183,12 @@ struct Report<'a> {
     not_tested: &'static str,
 }
 
-fn report<'a>(args: &'a ValidateArgs, validation: &Validation, scope: Scope) -> Report<'a> {
+fn report<'a>(
+    args: &'a ValidateArgs,
+    experiment: &'a Experiment,
+    validation: &Validation,
+    scope: Scope,
+) -> Report<'a> {
     let variants = validation.variants.iter().map(|variant| {
         let mut result = serde_json::json!({
             "predicted_s": variant.predicted_s,
@@ -147,6 +205,7 @@ fn report<'a>(args: &'a ValidateArgs, validation: &Validation, scope: Scope) -> 
         (variant.name.clone(), result)
     });
     Report {
+        scenario: &experiment.name,
         executor: args.on.name(),
         constants: (args.on.capabilities().validation == ValidationSupport::Probed).then(|| constants(args)),
         real_set: &args.real_set,
@@ -345,7 +404,7 @@ fn run_on_hosts_here(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliErro
     let experiment = selected(args)?;
     say_without_sweep(&experiment);
     let hold = cancel.hold();
-    let mut output = args.out.as_deref().map(Output::create).transpose()?;
+    let mut kept = Kept::begin(args)?;
     let predicted = match predicted_by_file(args, &experiment)? {
         Some(predicted) => predicted,
         None => measured(args, &experiment, cancel)?,
@@ -354,17 +413,19 @@ fn run_on_hosts_here(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliErro
     let setup = HostValidationSetup { experiment: &experiment, predicted: &predicted, executor: args.on };
     let validation = validate_on_hosts(&setup, cancel, |step| progress.next(&step))?;
     drop(progress);
-    if let Some(output) = &mut output {
+    let result = report(args, &experiment, &validation, ON_HOSTS);
+    if let Some(kept) = &mut kept {
         let prepared = Prepared::new(&predicted, cancel)?;
-        write_timelines(output, &predicted, args.on, &prepared, &validation)?;
+        write_timelines(&mut kept.output, &predicted, args.on, &prepared, &validation)?;
+        kept.write(&experiment, &result)?;
     }
     if cancel.is_cancelled() {
         return Err(ExecuteError::Cancelled.into());
     }
-    output.map_or(Ok(()), Output::commit)?;
+    kept.map_or(Ok(()), |kept| kept.commit(args, &experiment, cancel))?;
     drop(hold);
     if args.json {
-        print_json(&report(args, &validation, ON_HOSTS))
+        print_json(&result)
     } else {
         let ranks = experiment.topology.ranks();
         let head = format!(

@@ -10,7 +10,7 @@ use zipwire::codec::{Codec, DType, FrameInfo, Layout, Spec};
 
 /// Who may use whom among the crates of the workspace, less the `zipwire-` of their names. `sim` never sees `engine`, nor the
 /// reverse, and neither sees the files of `traces`.
-const ALLOWED: [(&str, &str); 25] = [
+const ALLOWED: [(&str, &str); 27] = [
     ("codec", ""),
     ("paper-codecs", "codec"),
     ("kernels", "codec paper-codecs"),
@@ -23,9 +23,10 @@ const ALLOWED: [(&str, &str); 25] = [
     ("timeline", "schedule"),
     ("payload", "schedule"),
     ("traces", "codec paper-codecs models serving schedule timeline payload"),
+    ("report", "schedule traces"),
     ("calibrate", "cluster"),
-    ("profiles", ""),
-    ("scenarios", "codec paper-codecs kv serving cluster schedule timeline payload traces"),
+    ("profiles", "cluster"),
+    ("scenarios", "codec paper-codecs kv serving cluster schedule timeline payload traces profiles"),
     ("sim", "codec serving cluster schedule timeline payload"),
     ("mpi", ""),
     ("nccl", "kernels"),
@@ -35,11 +36,12 @@ const ALLOWED: [(&str, &str); 25] = [
         "runner",
         "calibrate codec kv serving cluster schedule timeline payload traces scenarios sim engine kernels mpi nccl",
     ),
+    ("advice", "calibrate cluster codec profiles schedule traces scenarios runner"),
     (
         "bench",
         "codec paper-codecs models cluster schedule timeline payload traces scenarios sim kernels runner",
     ),
-    ("papers", "codec paper-codecs serving timeline traces scenarios runner bench"),
+    ("papers", "codec paper-codecs serving timeline traces report scenarios runner bench"),
     // For tests only: a development dependency of others.
     ("emulation", ""),
     // On top of the facade, which has the command line.

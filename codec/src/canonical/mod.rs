@@ -206,6 +206,7 @@ mod tests {
 
     /// Without a limit that binds, the cost is that of Huffman's own method; with one, no exchange of lengths is better.
     #[test]
+    #[cfg_attr(miri, ignore = "takes Miri longer than all other tests together")]
     fn no_code_is_shorter() {
         let huffman = |counts: &[u32; 256]| {
             let mut heap: Vec<u64> =

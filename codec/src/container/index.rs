@@ -305,6 +305,7 @@ mod tests {
 
     /// Wherever a container is cut, and if its header or its index is damaged, the frames that are there are found.
     #[test]
+    #[cfg_attr(miri, ignore = "takes Miri longer than all other tests together")]
     fn frames_are_found_without_the_index() {
         let data: Vec<u8> = (0..5000_u32).flat_map(|i| (0x3f00 + i as u16 % 97).to_le_bytes()).collect();
         let mut writer = WriterOptions::new(DType::Bf16).chunk_values(1 << 10).open(Vec::new()).unwrap();

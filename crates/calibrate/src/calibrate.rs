@@ -1,6 +1,6 @@
 //! From series of one cluster to constants of the model, with checks before and errors after.
 
-use zipwire_cluster::library::{Constant, Constants, Hardware, LibraryModel, Operation};
+use zipwire_cluster::library::{Constant, ConstantUnit, Constants, Hardware, LibraryModel, Operation};
 
 use crate::affine::{AffineFit, affine};
 use crate::cluster_file::above_line_rate;
@@ -46,8 +46,21 @@ pub struct Held {
 /// # Errors
 /// If no series has four sizes, or series are of different GPUs.
 pub fn calibrate(series: &[Series]) -> Result<Calibration, CalibrateError> {
+    calibrate_from(series, LEAST_SIZES)
+}
+
+/// Like [`calibrate()`], with as few sizes as there are: constants that they do not tell are those of the generation of GPUs. For what a job has
+/// measured by the way.
+///
+/// # Errors
+/// If nothing was measured, or series are of different GPUs.
+pub fn calibrate_few(series: &[Series]) -> Result<Calibration, CalibrateError> {
+    calibrate_from(series, 1)
+}
+
+fn calibrate_from(series: &[Series], least_sizes: usize) -> Result<Calibration, CalibrateError> {
     let mut notes = Vec::new();
-    let series = usable(series, &mut notes)?;
+    let series = usable(series, least_sizes, &mut notes)?;
     let (site, assumed) = Site::of(&series)?;
     notes.extend(assumed);
     let start = site.constants();
@@ -75,6 +88,29 @@ pub fn calibrate(series: &[Series]) -> Result<Calibration, CalibrateError> {
 const UNLIKE: f64 = 0.15;
 
 impl Calibration {
+    /// Seconds of an operation on so many nodes and GPUs of each; `bytes` are its size, as nccl-tests has it.
+    pub fn seconds(&self, operation: Operation, (nodes, gpus_per_node): (u32, u32), bytes: u64) -> f64 {
+        let model = model(self.site.hardware(nodes, gpus_per_node), self.fit.constants);
+        model.cost(operation, nodes * gpus_per_node).seconds(bytes as f64)
+    }
+
+    /// The same of a cluster on which everything takes so many times as long: for measurements that no constants of the generation meet.
+    #[must_use]
+    pub fn slowed(mut self, factor: f64) -> Self {
+        self.site.gpu.bytes_per_s /= factor;
+        self.site.nic_bytes_per_s /= factor;
+        for constant in Constant::ALL {
+            let value = self.fit.constants.get(constant);
+            let scaled = match constant.unit() {
+                ConstantUnit::Time => value * factor,
+                ConstantUnit::Bandwidth => value / factor,
+                ConstantUnit::Ratio => value,
+            };
+            self.fit.constants.set(constant, scaled);
+        }
+        self
+    }
+
     /// Why the calibration does not predict an operation on so many nodes and GPUs of each, if it does not: nothing like it was measured,
     /// and what was measured is unlike other GPUs of the generation.
     pub fn not_predicted(&self, operation: Operation, nodes: u32, gpus_per_node: u32) -> Option<String> {
@@ -150,7 +186,11 @@ impl Calibration {
 }
 
 /// Series that count. Integers are left out where the same was measured with floating-point values: their sums are slower.
-fn usable(series: &[Series], notes: &mut Vec<String>) -> Result<Vec<Series>, CalibrateError> {
+fn usable(
+    series: &[Series],
+    least_sizes: usize,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Series>, CalibrateError> {
     let is_integer = |series: &Series| is_integer(&series.dtype);
     let same = |a: &Series, b: &Series| {
         (a.operation, a.nodes, a.gpus_per_node) == (b.operation, b.nodes, b.gpus_per_node)
@@ -165,7 +205,7 @@ fn usable(series: &[Series], notes: &mut Vec<String>) -> Result<Vec<Series>, Cal
         }
     }
     let sizes: usize = kept.iter().map(|one| one.points.len()).sum();
-    if sizes < LEAST_SIZES {
+    if sizes < least_sizes {
         let few = kept.iter().map(|one| format!("{} ({}): {} sizes", one.name(), one.file, one.points.len()));
         return Err(CalibrateError::TooFew { reasons: few.collect::<Vec<_>>().join("; ") });
     }

@@ -23,7 +23,9 @@ mod series;
 mod site;
 
 pub use affine::{AffineFit, Line};
-pub use calibrate::{Calibration, Held, LARGE_BYTES, Score, calibrate, check as check_health, score};
+pub use calibrate::{
+    Calibration, Held, LARGE_BYTES, Score, calibrate, calibrate_few, check as check_health, score,
+};
 pub use cluster_file::{CLUSTER_FILE_MARK, cluster_file};
 pub use error::{CalibrateError, LogError};
 pub use fit::{Fit, fit};

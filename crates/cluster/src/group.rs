@@ -67,6 +67,31 @@ impl Groups {
         Self { first: Rank(0), members: Row { count: ranks, pitch: 1 }, begins: [once; 3] }
     }
 
+    /// Groups of equal size and stride, in any order; `None` if they are no rows of translations, or share ranks.
+    pub fn from_all(groups: &[Group]) -> Option<Self> {
+        let mut left: Vec<u32> = groups.iter().map(|group| group.first.0).collect();
+        left.sort_unstable();
+        let (&first, &Group { count, stride, .. }) = (left.first()?, groups.first()?);
+        let mut begins = [Row { count: 1, pitch: 1 }; 3];
+        for begin in &mut begins {
+            let Some(second) = left.get(1) else { break };
+            // The longest row from the first one on; the next rows are of the first ones of such rows.
+            let pitch = second - left[0];
+            let row = (1..).take_while(|place| left.get(*place as usize) == Some(&(first + place * pitch)));
+            *begin = Row { count: 1 + row.last()?, pitch };
+            left = left.into_iter().step_by(begin.count as usize).collect();
+        }
+        let found = Self { first: Rank(first), members: Row { count, pitch: stride }, begins };
+        let is_among = |group: &Group| found.of(group.first) == Some(*group);
+        let are_all = left.len() == 1 && found.count() as usize == groups.len();
+        (are_all && groups.iter().all(is_among) && found.are_apart()).then_some(found)
+    }
+
+    /// Whether each rank is in one of them at the most.
+    fn are_apart(&self) -> bool {
+        self.all().all(|group| group.ranks().all(|rank| self.of(rank) == Some(group)))
+    }
+
     /// Ranks of a group.
     pub fn size(&self) -> u32 {
         self.members.count
@@ -269,6 +294,11 @@ mod tests {
             kept.map(|d| layout.coordinate(rank, d.name)).collect()
         };
         for along in [&["tp"][..], &["cp"], &["pp"], &["dp"], &["tp", "cp"], &["pp", "dp"], &[]] {
+            let every: Vec<Group> = layout.groups(along, None).all().collect();
+            let same = Groups::from_all(&every).unwrap();
+            let found = (0..120).map(Rank).all(|rank| same.of(rank) == layout.groups(along, None).of(rank));
+            assert!(found, "{along:?}: {same}");
+            assert!(every.len() < 4 || Groups::from_all(&[every[0], every[1], every[3]]).is_none());
             for fixed in [None, Some(("pp", 0)), Some(("pp", 2)), Some(("dp", 4))] {
                 if fixed.is_some_and(|(name, _)| along.contains(&name)) {
                     continue;

@@ -13,7 +13,6 @@ mod expected;
 mod lmc;
 mod measure;
 mod pictures;
-pub mod plots;
 mod report;
 mod samples;
 mod score;
@@ -30,6 +29,7 @@ pub use expected::{Anchor, CALIBRATIONS, Expected, ExpectedError, Fault, Number,
 pub use pictures::pictures;
 pub use report::{Paper, PaperReport, Row, signed_percent};
 pub use score::{Errors, NullModel, Score};
+pub use zipwire_report::plots;
 
 use std::num::NonZeroU32;
 use std::path::Path;

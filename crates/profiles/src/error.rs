@@ -16,6 +16,13 @@ pub enum ProfileError {
     Read { file: String, source: io::Error },
     #[error("`{file}` is no trace of PyTorch's profiler: it {found}\nhelp: {remedy}")]
     Foreign { file: String, found: &'static str, remedy: &'static str },
+    #[error("`{file}` is no {wanted}: it {found}\nhelp: {remedy}")]
+    NotThis { file: String, wanted: &'static str, found: &'static str, remedy: String },
+    #[error(
+        "`{file}` is a {wanted} of version `{version}`, which is not known here: {known}\n\
+         help: write it with a version that is known, or build a newer zipwire"
+    )]
+    Version { file: String, wanted: &'static str, version: String, known: &'static str },
     #[error(
         "{file}:{line}: {reason}\nhelp: export the trace again, or repair that line: nothing behind it was read"
     )]
@@ -25,6 +32,26 @@ pub enum ProfileError {
          help: the profiler or a copy was stopped while it wrote: export or copy the trace again"
     )]
     Truncated { file: String, line: u64, events: u64 },
+    #[error(
+        "`{file}` ends in the middle, after {records} records\n\
+         help: its program or a copy was stopped while it wrote: write or copy the file again"
+    )]
+    CutOff { file: String, records: u64 },
+    #[error(
+        "{file}:{line}: the file ends in the middle of this line\n\
+         help: its program or a copy was stopped while it wrote: copy the file again, or delete this line to import those before it"
+    )]
+    CutLine { file: String, line: u64 },
+    #[error(
+        "`{file}`, byte {byte}: {reason}\n\
+         help: write or copy the file again: nothing behind that byte was read"
+    )]
+    Damaged { file: String, byte: u64, reason: String },
+    #[error(
+        "`{file}`, byte {byte}: the pickle has Python run code of its own (opcode {opcode}), which nothing here does\n\
+         help: pass the dump as the Flight Recorder wrote it, or as JSON"
+    )]
+    Code { file: String, byte: u64, opcode: String },
     #[error(
         "{file}:{line}: a second trace begins here\n\
          help: each rank's trace is a file of its own: cut this one apart before line {line}"
@@ -43,8 +70,9 @@ pub enum ProfileError {
     )]
     NoKernels { file: String, events: u64 },
     #[error(
-        "none of the {kernels} kernels communicates with a known time: there is nothing to import{not_used}\n\
-         help: profile steps in which the job communicates, by NCCL or RCCL"
+        "{}: there is nothing to import{not_used}\n\
+         help: profile steps in which the job communicates, by NCCL or RCCL",
+        nothing(*kernels)
     )]
     NoCalls { kernels: u64, not_used: String },
     #[error(
@@ -52,6 +80,11 @@ pub enum ProfileError {
          help: name the files of a job `rank-0.json`, `rank-1.json` and so on, `.gz` behind it if they are compressed"
     )]
     NoRank { file: String },
+    #[error(
+        "`{file}` has no call of `{communicator}`, the largest communicator of all files: which rank it is of is not known\n\
+         help: import files of one job, and record a call of all ranks: `NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES=0` has small ones in the log"
+    )]
+    NotOfAll { file: String, communicator: String },
     #[error(
         "`{first}` and `{second}` are both of rank {rank}\n\
          help: import one step of one job: each rank once"
@@ -72,4 +105,12 @@ pub enum ProfileError {
          help: import the same steps of one job, profiled on all ranks at the same time"
     )]
     NothingMatches { first: String, second: String, calls: u64 },
+}
+
+/// Why nothing is there, from the number of kernels, 0 for formats that have none.
+fn nothing(kernels: u64) -> String {
+    match kernels {
+        0 => "no call can be used".to_owned(),
+        _ => format!("none of the {kernels} kernels communicates with a known time"),
+    }
 }

@@ -10,7 +10,7 @@ const LOOSE: usize = 1 << 20;
 const MOST: usize = 12 << 20;
 
 /// Time in which a kernel begins that was queued behind what it waits for: a few microseconds, with room for slow queues.
-const RESUMED_NS: i64 = 20_000;
+pub(crate) const RESUMED_NS: i64 = 20_000;
 
 /// Union that grows interval by interval, in any order.
 #[derive(Debug, Default)]

@@ -215,7 +215,10 @@ impl<'f> Reading<'f> {
                 return Err(self.foreign("does not begin as JSON does, but as a zip archive may", EXPORT));
             }
             Some(0x80) => {
-                return Err(self.foreign("is a pickle, as the Flight Recorder of PyTorch writes", EXPORT));
+                return Err(self.foreign(
+                    "is a pickle, as the Flight Recorder of PyTorch writes",
+                    "read dumps of the Flight Recorder with `zipwire import flight`",
+                ));
             }
             Some(_) => return Err(self.foreign("does not begin as JSON does", EXPORT)),
         }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::clocks::{Offset, offsets};
 use crate::error::ProfileError;
-use crate::intervals::Busy;
+use crate::intervals::{Busy, RESUMED_NS};
+use crate::op::CollectiveOp;
 use crate::profile::{
     GroupRecord, MissingRanks, NotUsed, OpRecord, PROFILE_VERSION, Profile, RankRecord, Timing,
 };
@@ -37,8 +38,12 @@ pub fn merge(mut traces: Vec<RankTrace>) -> Result<Profile, ProfileError> {
             "{disagreeing} calls are not matched: ranks that have the same group and number do not agree in operation or bytes"
         ));
     }
-    let clocks = align(&traces, &calls);
-    note_clocks(&traces, &clocks, &mut notes);
+    // Elsewhere ends are not those of kernels, and tell nothing of clocks.
+    let is_timed = least_timing(&traces) == Timing::Kernels;
+    let clocks = if is_timed { align(&traces, &calls) } else { vec![None; traces.len()] };
+    if is_timed {
+        note_clocks(&traces, &clocks, &mut notes);
+    }
     let ranks_missing = missing(&traces, world_size);
     if !ranks_missing.is_empty() {
         let absent: u64 = ranks_missing.iter().map(|range| u64::from(range.to - range.from) + 1).sum();
@@ -70,7 +75,7 @@ pub fn merge(mut traces: Vec<RankTrace>) -> Result<Profile, ProfileError> {
     })
 }
 
-/// What all that say something say; none if they differ.
+/// The value on which all that say one agree; none if they differ.
 fn agreed<T: PartialEq>(mut said: impl Iterator<Item = T>) -> Option<T> {
     let first = said.next()?;
     said.all(|other| other == first).then_some(first)
@@ -351,7 +356,7 @@ impl Assembly<'_> {
         for (key, rows) in calls {
             let durations = rows.iter().map(|&(trace, row)| {
                 let op = &self.traces[trace].ops[row];
-                op.end_ns - op.begin_ns
+                op.end_ns.saturating_sub(op.begin_ns)
             });
             let transfer_ns = durations.min().unwrap_or_default();
             for &(trace, row) in rows {
@@ -378,7 +383,7 @@ impl Assembly<'_> {
             ranks.push(RankRecord {
                 rank: trace.rank.unwrap_or_default(),
                 source: trace.file.clone(),
-                span_ns: bounds[index].map_or(0, |(begin, end)| end - begin),
+                span_ns: bounds[index].map_or(0, |(begin, end)| end.saturating_sub(begin)),
                 communication_ns: busy.total(),
                 exposed_ns: busy.total() - covered,
                 compute_ns: trace.compute.total(),
@@ -399,9 +404,14 @@ impl Assembly<'_> {
     ) -> impl Iterator<Item = OpRecord> + 'a {
         let trace = &self.traces[index];
         let mut previous = i64::MIN / 2;
+        // Begin of the calls that follow one another on a stream, and the end of the last one.
+        let mut chains: BTreeMap<u64, (i64, i64)> = BTreeMap::new();
         trace.ops.iter().zip(matched).map(move |(op, &(seq, transfer_ns, ranks_seen))| {
             let compute_before_ns = trace.compute.within((previous, op.begin_ns));
             previous = op.begin_ns;
+            let chain = chains.entry(op.stream).or_insert((op.begin_ns, op.begin_ns));
+            let follows = op.begin_ns.saturating_sub(chain.1) <= RESUMED_NS;
+            *chain = (if follows { chain.0 } else { op.begin_ns }, op.end_ns);
             OpRecord {
                 rank: trace.rank.unwrap_or_default(),
                 group: self.groups.places[index][op.group],
@@ -411,13 +421,18 @@ impl Assembly<'_> {
                 bytes_out: op.bytes_out,
                 splits_in: op.splits_in.clone(),
                 splits_out: op.splits_out.clone(),
+                peer: if op.op == CollectiveOp::Send {
+                    op.dst
+                } else {
+                    op.src.filter(|_| op.op == CollectiveOp::Recv)
+                },
                 dtype: op.dtype.to_string(),
                 start_ns: op.begin_ns.saturating_add(shift),
-                duration_ns: op.end_ns - op.begin_ns,
+                duration_ns: op.end_ns.saturating_sub(op.begin_ns),
                 transfer_ns,
                 ranks_seen,
                 stream: op.stream,
-                stall_ns: trace.compute.stall((op.begin_ns, op.end_ns)),
+                stall_ns: trace.compute.stall(*chain),
                 coded_share: op.coded_share,
                 compute_before_ns,
                 compute_beside_ns: trace.compute.within((op.begin_ns, op.end_ns)),

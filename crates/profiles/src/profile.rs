@@ -161,6 +161,8 @@ pub struct OpRecord {
     pub splits_in: Vec<u64>,
     /// All-to-All: rows from each rank of the group; empty if they are even.
     pub splits_out: Vec<u64>,
+    /// Other rank of a send or a receive, if the profile says it.
+    pub peer: Option<u32>,
     /// Type of the values, as the profiler spells it; empty if it does not.
     pub dtype: String,
     /// Begin of its kernel.
@@ -177,7 +179,8 @@ pub struct OpRecord {
     pub compute_before_ns: i64,
     /// Time that the rank computes while this call lasts.
     pub compute_beside_ns: i64,
-    /// Time up to its end in which the rank computes nothing, if it goes on to compute within 20 us of the end: then compute waits for the call.
+    /// Time up to its end in which the rank computes nothing and this call or those right in front of it on the stream last, if the rank goes on to
+    /// compute within 20 us of the end: then compute waits for the call.
     pub stall_ns: i64,
     /// Bytes of its values after compression over those before, if they were sampled.
     pub coded_share: Option<f64>,

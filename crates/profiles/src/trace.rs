@@ -12,7 +12,7 @@ use crate::profile::{Format, Timing};
 pub struct RankTrace {
     pub(crate) file: String,
     pub(crate) format: Format,
-    /// What times of its calls mean.
+    /// Meaning of the times of its calls.
     pub(crate) timing: Timing,
     /// Whether the format has what the rank computes at all.
     pub(crate) is_compute_known: bool,

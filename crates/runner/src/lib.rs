@@ -20,6 +20,7 @@ mod memory;
 mod outlook;
 mod output;
 mod probe;
+mod record;
 pub mod sensitivity;
 mod serving;
 mod simulate;
@@ -37,6 +38,7 @@ pub use executors::Executor;
 pub use outlook::Outlook;
 pub use output::{Output, OutputError};
 pub use probe::probe;
+pub use record::write_record;
 pub use serving::{
     Served, ServingValidation, ServingValidationSetup, ServingVariantValidation, validate_serving,
 };

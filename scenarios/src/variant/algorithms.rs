@@ -1,5 +1,7 @@
 //! Keys of a variant that say along which edges its collectives travel.
 
+use std::sync::Arc;
+
 use zipwire_cluster::{HostCost, LibraryCost};
 use zipwire_schedule::estimate::{Costs, Way, best};
 use zipwire_schedule::{Algorithm, CallKind, Choice, Job, Protocol, Segment, Work};
@@ -63,7 +65,7 @@ pub(super) struct Calls<'a> {
     pub(super) job: &'a Job,
     pub(super) protocol: Protocol,
     pub(super) native_reductions: bool,
-    pub(super) dimensions: Option<&'a [&'static str]>,
+    pub(super) dimensions: Option<&'a [Arc<str>]>,
     pub(super) library: &'a LibraryCost,
     pub(super) gpus_per_node: u32,
 }
@@ -314,6 +316,6 @@ impl Experiment {
 /// Whether two calls move the same.
 fn is_alike(a: &Segment, b: &Segment) -> bool {
     let has_one_way = |segment: &Segment| segment.work.algorithms().is_empty();
-    let moved = |segment: &Segment| (segment.among, segment.dimension, segment.work.dtype());
-    (has_one_way(a) && has_one_way(b)) || moved(a) == moved(b) && a.work.call() == b.work.call()
+    let moves_alike = (a.among, &a.dimension, a.work.dtype()) == (b.among, &b.dimension, b.work.dtype());
+    (has_one_way(a) && has_one_way(b)) || moves_alike && a.work.call() == b.work.call()
 }

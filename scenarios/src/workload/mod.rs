@@ -2,6 +2,7 @@
 
 mod collective;
 mod moe;
+mod profile;
 mod serving;
 mod table_file;
 mod training;
@@ -91,6 +92,8 @@ pub(crate) struct Context<'a> {
     pub(crate) topology: &'a Topology,
     /// Bytes of a GPU's memory, if they are known.
     pub(crate) gpu_memory: Option<u64>,
+    /// Seconds from issuing a compute phase or a call until it begins.
+    pub(crate) launch_s: f64,
     /// `[compute]`; always there for kinds that need it.
     pub(crate) compute: Option<Field<'a>>,
 }
@@ -118,6 +121,14 @@ impl Workload {
     ) -> Self {
         let work = ExperimentWork::Iterations(Iterations::new(job, durations));
         Self { work, dtypes, rows, tensors, fp8_values: None }
+    }
+
+    /// The job of an iteration; `None` where requests are served.
+    pub(crate) fn job(&self) -> Option<&Job> {
+        match &self.work {
+            ExperimentWork::Iterations(iterations) => Some(&iterations.job),
+            ExperimentWork::Serving(_) => None,
+        }
     }
 
     /// The same, with dimensions of its ranks.
@@ -155,6 +166,7 @@ named! {
         Collective = "collective",
         Transfers = "transfers",
         WeightSync = "weight-sync",
+        Profile = "profile",
         Serving = "serving",
     }
 }
@@ -168,7 +180,7 @@ impl Kind {
             Self::Fsdp | Self::Dp | Self::Tp => Some(Compute::schema_of_layers()),
             Self::Training => Some(Compute::schema_of_all()),
             Self::Serving => Some(serving::compute_schema()),
-            Self::Collective | Self::Transfers | Self::WeightSync => None,
+            Self::Collective | Self::Transfers | Self::WeightSync | Self::Profile => None,
         }
     }
 
@@ -178,7 +190,7 @@ impl Kind {
             Self::MoeTraining => Some("{ dense = \"60 TFLOP/s\", expert_gemm = \"45 TFLOP/s\" }"),
             Self::Fsdp | Self::Dp | Self::Tp | Self::Training => Some("{ dense = \"60 TFLOP/s\" }"),
             Self::Serving => Some("{ dense = \"400 TFLOP/s\", memory = \"3 TB/s\" }"),
-            Self::Moe | Self::Collective | Self::Transfers | Self::WeightSync => None,
+            Self::Moe | Self::Collective | Self::Transfers | Self::WeightSync | Self::Profile => None,
         }
     }
 
@@ -218,6 +230,7 @@ pub(crate) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Resu
         Kind::Collective => collective::read(field, context),
         Kind::Transfers => transfers::read(field, context),
         Kind::WeightSync => weight_sync::read(field, context),
+        Kind::Profile => profile::read(field, context),
         Kind::Serving => serving::read(field, context),
     }
 }
@@ -229,6 +242,7 @@ pub(crate) fn schema() -> Schema {
         Kind::Collective => collective::schema(),
         Kind::Transfers => transfers::schema(),
         Kind::WeightSync => weight_sync::schema(),
+        Kind::Profile => profile::schema(),
         Kind::Serving => serving::schema(),
     }))
 }

@@ -10,6 +10,7 @@ mod impossible;
 mod named_files;
 mod parcel;
 mod presets;
+mod profile;
 mod resolve;
 mod robustness;
 mod schema;

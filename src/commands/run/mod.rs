@@ -10,7 +10,7 @@ use zipwire::launch::RanksToStart;
 use zipwire::scenarios::Scenario;
 
 use super::ranks::with_ranks;
-use super::{distinct, load_scenario, open_scenario};
+use super::{distinct, load_scenario, open_scenario, report};
 use crate::cli::RunArgs;
 use crate::error::CliError;
 
@@ -27,8 +27,24 @@ pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
 }
 
 fn run_here(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
+    report::refuse(args.report.as_deref())?;
+    let scenario = open_scenario(&args.scenario)?;
+    let name = match &scenario {
+        Scenario::One(experiment) => experiment.name.clone(),
+        Scenario::Sweep(sweep) => sweep.base()?.name,
+    };
+    let ran = run_scenario(args, scenario, cancel);
+    // Points that fail are part of the result.
+    if let (Some(file), Ok(()) | Err(CliError::PointsFailed { .. })) = (&args.report, &ran) {
+        let folder = args.folder(&name);
+        report::of_folder(&folder, &folder.display().to_string(), file, cancel)?;
+    }
+    ran
+}
+
+fn run_scenario(args: &RunArgs, scenario: Scenario, cancel: &Cancel) -> Result<(), CliError> {
     let executors = distinct(args.on.iter().copied());
-    match open_scenario(&args.scenario)? {
+    match scenario {
         Scenario::Sweep(_) if args.ranks => {
             let help = "`summary.json` has the waiting of each rank at every point";
             Err(CliError::Usage(format!(

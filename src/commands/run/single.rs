@@ -11,7 +11,7 @@ use zipwire::traces::{Executors, Summary, Verdict};
 use zipwire::warnings::warnings;
 use zipwire::{
     Cancel, ExecuteError, Executor, Outlook, Output, Prepared, RunResult, Shared, Unfired, add_splits,
-    compare, write_run,
+    compare, write_record, write_run,
 };
 
 use super::{tables, verdict};
@@ -70,8 +70,8 @@ pub(super) fn run(
     let verdict =
         explains.then(|| explain(args, &mut compared.executors, &mut prepared, cancel)).transpose()?;
     drop(prepared);
-    let executors_run = compared.executors;
-    let summary = Summary { verdict, ..Summary::new(&experiment.name, experiment.seed, executors_run) };
+    let summary = summary_of(&experiment, verdict, compared.executors);
+    write_record(&mut output, &experiment)?;
     output.write("summary.json", |out| summary.write(out))?;
     if cancel.is_cancelled() {
         return Err(ExecuteError::Cancelled.into());
@@ -144,6 +144,16 @@ fn explain(
     Ok(verdict)
 }
 
+/// The summary, with the verdict in words.
+fn summary_of(experiment: &Experiment, verdict: Option<Verdict>, executors: Executors) -> Summary {
+    let mut summary = Summary { verdict, ..Summary::new(&experiment.name, experiment.seed, executors) };
+    let text = verdict::comparison(experiment, &summary);
+    if let Some(verdict) = &mut summary.verdict {
+        verdict.text = text.lines().map(str::to_owned).collect();
+    }
+    summary
+}
+
 /// A run whose summary is printed.
 struct Shown<'a> {
     args: &'a RunArgs,
@@ -171,7 +181,7 @@ impl Shown<'_> {
         let mut text = format!("{times}{}", tables::updates(summary, first_variant));
         if explains {
             text += &tables::critical_paths(summary);
-            text += &verdict::text(experiment, summary);
+            text += &verdict::text(summary);
         }
         if args.ranks {
             text += &format!("\n{}", tables::by_rank(summary));

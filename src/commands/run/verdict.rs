@@ -14,13 +14,15 @@ const BY_ALGORITHM: f64 = 1.02;
 const NOTHING: f64 = 0.005;
 
 /// Lines for below the table: the verdict, if speedups are split, and warnings.
-pub(super) fn text(experiment: &Experiment, summary: &Summary) -> String {
-    let warnings = summary.verdict.iter().flat_map(|verdict| &verdict.warnings);
-    comparison(experiment, summary) + &warnings.map(|text| format!("warning: {text}\n")).collect::<String>()
+pub(super) fn text(summary: &Summary) -> String {
+    let verdict = summary.verdict.iter();
+    let lines = verdict.clone().flat_map(|verdict| &verdict.text).map(|line| format!("{line}\n"));
+    let warnings = verdict.flat_map(|verdict| &verdict.warnings).map(|text| format!("warning: {text}\n"));
+    lines.chain(warnings).collect()
 }
 
-/// The verdict; empty if no speedup is split.
-fn comparison(experiment: &Experiment, summary: &Summary) -> String {
+/// The verdict, a line for each sentence; empty if no speedup is split.
+pub(super) fn comparison(experiment: &Experiment, summary: &Summary) -> String {
     let first = &experiment.variants[0].name;
     let coded: Vec<(&str, f64, Split)> = experiment
         .variants

@@ -18,11 +18,11 @@ pub(super) fn run(
     real: &Experiment,
     cancel: &Cancel,
 ) -> Result<(), CliError> {
-    if args.out.is_some() {
-        return Err(CliError::Usage(
-            "`--out` has no effect: `zipwire run --on sim,threads --out DIR` writes timelines of serving"
-                .to_owned(),
-        ));
+    let unused = [("--out", args.out.is_some()), ("--report", args.report.is_some())];
+    if let Some((flag, _)) = unused.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(CliError::Usage(format!(
+            "`{flag}` has no effect: `zipwire run --on sim,threads {flag}` writes timelines and reports of serving"
+        )));
     }
     let (simulated, on_cluster) = (Prepared::new(experiment, cancel)?, Prepared::new(real, cancel)?);
     simulated.check_plans(args.on)?;

@@ -1,8 +1,14 @@
 //! Profiles from traces: what is read, what is refused, what ranks together give.
 
+mod chakra;
+mod flight;
+mod formats;
+mod inspector;
 mod kineto;
 mod ranks;
 mod real;
+mod shim;
+mod written;
 
 use std::io::Write;
 

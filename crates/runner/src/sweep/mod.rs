@@ -170,6 +170,7 @@ pub fn run(
         version: env!("CARGO_PKG_VERSION"),
         rows: rows(),
     };
+    crate::write_record(&mut output, &base)?;
     output.write("sweep.csv", |out| rows().write_csv(setup.sweep.paths(), out))?;
     output.write("summary.json", |out| summary.write(out))?;
     let report = report(&journal, count, setup.shown)?;

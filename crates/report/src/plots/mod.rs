@@ -1,16 +1,18 @@
 //! Pictures as SVG: numbers of ours beside published or measured ones.
 //!
 //! [`Bars`] where what is compared has names, [`Lines`] where it is a number, [`Rows`] for numbers with long names, [`Scatter`] for
-//! pairs. Every axis has a title with its unit; what is published is black, a diamond, a band or a dashed line; ours has colours
+//! pairs, [`Agreement`] for times that are predicted and measured. Every axis has a title with its unit; what is published is black, a diamond, a band or a dashed line; ours has colours
 //! that most people tell apart (Okabe and Ito), and a whisker from the least to the most of several seeds. Numbers are written with
 //! fixed precision, so that the same picture gives the same bytes.
 
+mod agreement;
 mod bars;
 mod lines;
 mod rows;
 mod scatter;
 mod svg;
 
+pub use agreement::Agreement;
 pub use bars::Bars;
 pub use lines::Lines;
 pub use rows::{Row, Rows};

@@ -157,6 +157,16 @@ impl Svg {
         );
     }
 
+    /// An area with corners.
+    pub(crate) fn area(&mut self, corners: &[[f64; 2]], colour: &str, opacity: f64) {
+        let corners: Vec<String> = corners.iter().map(|[x, y]| format!("{x:.1},{y:.1}")).collect();
+        let corners = corners.join(" ");
+        let _ = writeln!(
+            self.body,
+            "<polygon points=\"{corners}\" fill=\"{colour}\" fill-opacity=\"{opacity}\"/>"
+        );
+    }
+
     /// Many small points, as one shape.
     pub(crate) fn points(&mut self, points: &[[f64; 2]], colour: &str) {
         let mut shape = String::new();
@@ -187,7 +197,8 @@ pub(crate) fn wrapped(text: &str, width: f64) -> Vec<String> {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace(char::is_control, "\u{fffd}")
 }
 
 /// Marks of an axis at most.
@@ -218,6 +229,11 @@ impl Scale {
 
     pub(crate) fn between(least: f64, most: f64, from: f64, to: f64) -> Self {
         Self { least, most, from, to }
+    }
+
+    /// Values at both ends.
+    pub(crate) fn ends(self) -> [f64; 2] {
+        [self.least, self.most]
     }
 
     /// Pixels; what is beyond an end is at it.

@@ -1,0 +1,26 @@
+//! Errors of results that are no such.
+
+/// Why a report cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "fields are named by the messages")]
+#[non_exhaustive]
+pub enum ReportError {
+    #[error(
+        "`{name}` ends too early, at line {line} column {column}\nhelp: the file is truncated: copy it or make it again"
+    )]
+    Truncated { name: String, line: usize, column: usize },
+    #[error(
+        "`{name}` line {line} column {column} is not JSON: {reason}\nhelp: give a folder that `zipwire run` or `zipwire validate` wrote, or the file of `zipwire advise`"
+    )]
+    NotJson { name: String, line: usize, column: usize, reason: String },
+    /// JSON of something else.
+    #[error(
+        "`{name}` is no result of zipwire: it has none of `executors`, `rows`, `variants` and `zipwire_advice`\nhelp: a report is made of what `run`, `validate --out` and `advise -o` write"
+    )]
+    Foreign { name: String },
+    /// A result that lacks something, or has another type there.
+    #[error(
+        "`{name}` is not as zipwire {version} writes it: {reason}\nhelp: it is damaged, or of another version: make it again"
+    )]
+    Unlike { name: String, version: &'static str, reason: String },
+}

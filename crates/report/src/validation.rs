@@ -1,0 +1,159 @@
+//! Report of a validation: predicted beside measured.
+
+use serde::Deserialize;
+
+use crate::agreement::{BAND, Pair, picture};
+use crate::html::{Cell, paragraph, table};
+use crate::outcome::{Named, Outcome};
+use crate::page::Section;
+use crate::quantity::{percent, seconds, signed_percent};
+use crate::timelines;
+
+/// `validation.json`.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct ValidationOutcome {
+    #[serde(default)]
+    pub(crate) scenario: String,
+    pub(crate) executor: String,
+    #[serde(default)]
+    pub(crate) constants: Option<String>,
+    #[serde(default)]
+    pub(crate) real_set: Vec<String>,
+    #[serde(default)]
+    pub(crate) dilation: Option<f64>,
+    pub(crate) variants: Named<PredictionOutcome>,
+    #[serde(default)]
+    pub(crate) ranking_agrees: Option<bool>,
+    #[serde(default)]
+    pub(crate) compared: Option<String>,
+    #[serde(default)]
+    pub(crate) not_tested: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PredictionOutcome {
+    pub(crate) predicted_s: Option<f64>,
+    pub(crate) measured_s: Option<f64>,
+    pub(crate) error: Option<f64>,
+    pub(crate) on_links: Option<f64>,
+    pub(crate) declared: Vec<String>,
+    pub(crate) codec_share: Option<f64>,
+    pub(crate) core_wait_s: Option<f64>,
+}
+
+/// Sections of a validation.
+pub(crate) fn sections(outcome: &Outcome, validation: &ValidationOutcome) -> Vec<Section> {
+    let lines: String = verdict_lines(validation).iter().map(|line| paragraph(line)).collect();
+    let compared = [("Compared", &validation.compared), ("Not tested", &validation.not_tested)];
+    let compared =
+        compared.into_iter().filter_map(|(title, text)| Some(format!("{title}: {}.", text.as_ref()?)));
+    let mut sections = vec![
+        Section::verdict(lines + &compared.map(|line| paragraph(&line)).collect::<String>()),
+        Section::new("Predicted against measured", picture(&pairs(validation)) + &variants(validation)),
+    ];
+    sections.extend(timelines::sections(outcome, &codec_rows(outcome, validation)));
+    sections
+}
+
+fn pairs(validation: &ValidationOutcome) -> Vec<Pair> {
+    let pair = |(name, times): &(String, PredictionOutcome)| {
+        Some(Pair { name: name.clone(), predicted_s: times.predicted_s?, measured_s: times.measured_s? })
+    };
+    validation.variants.0.iter().filter_map(pair).collect()
+}
+
+/// Verdict in sentences, the first one first.
+pub(crate) fn verdict_lines(validation: &ValidationOutcome) -> Vec<String> {
+    let worst = pairs(validation).into_iter().max_by(|a, b| a.error().abs().total_cmp(&b.error().abs()));
+    let mut lines = Vec::new();
+    lines.push(match &worst {
+        Some(worst) if worst.error().abs() <= BAND => {
+            format!(
+                "all predictions are within 5 %; the worst is {} off, of `{}`",
+                signed_percent(100.0 * worst.error()),
+                worst.name
+            )
+        }
+        Some(worst) => {
+            format!(
+                "the prediction of `{}` is {} off, more than 5 %",
+                worst.name,
+                signed_percent(100.0 * worst.error())
+            )
+        }
+        None => "nothing was measured".to_owned(),
+    });
+    lines.extend(validation.ranking_agrees.map(|agrees| {
+        let agrees = if agrees { "agree" } else { "do NOT agree" };
+        format!("prediction and measurement {agrees} on which variant is faster, of those predicted to differ by more than 5 %")
+    }));
+    let differs = &validation.real_set;
+    lines.extend(
+        (!differs.is_empty())
+            .then(|| format!("the real run differs from the scenario: `{}`", differs.join("`, `"))),
+    );
+    let speed = validation.dilation.map(|dilation| format!(" at 1/{dilation} of the speed"));
+    lines.push(format!("measured on `{}`{}", validation.executor, speed.unwrap_or_default()));
+    lines.extend(
+        validation.constants.as_ref().map(|constants| format!("constants of the hosts: {constants}")),
+    );
+    lines
+}
+
+fn variants(validation: &ValidationOutcome) -> String {
+    let header = [
+        "variant",
+        "predicted",
+        "measured",
+        "error",
+        "on links",
+        "declared on both sides",
+        "codec share",
+        "wait for a core",
+    ];
+    let rows = validation.variants.0.iter().map(|(name, times)| {
+        vec![
+            Cell::name(name),
+            Cell::number(times.predicted_s, seconds),
+            Cell::number(times.measured_s, seconds),
+            Cell::number(times.error.map(|error| 100.0 * error), signed_percent)
+                .coloured(times.error.map(|error| error.abs() <= BAND)),
+            Cell::number(times.on_links, percent),
+            Cell::text(&if times.declared.is_empty() { "-".to_owned() } else { times.declared.join(", ") }),
+            Cell::number(times.codec_share, percent),
+            Cell::number(times.core_wait_s, seconds),
+        ]
+    });
+    let lead = "Times are means over iterations, in seconds of the cluster. On links is the part of the predicted critical path that errors can be \
+                about; parts that are declared take the same time on both sides.";
+    format!("{}{}", paragraph(lead), table(&header, &rows.collect::<Vec<_>>()))
+}
+
+fn codec_rows(outcome: &Outcome, validation: &ValidationOutcome) -> Vec<timelines::CodecRow> {
+    let coded = outcome.sketches.iter().filter(|sketch| !sketch.codec_work.is_empty());
+    coded
+        .map(|sketch| {
+            let codec_s = sketch.mean_s(|times| times.codec_s);
+            let times = validation
+                .variants
+                .0
+                .iter()
+                .find(|(name, _)| *name == sketch.variant)
+                .map(|(_, times)| times);
+            let mean_s =
+                times.and_then(
+                    |times| if sketch.executor == "sim" { times.predicted_s } else { times.measured_s },
+                );
+            let work = |name: &str| sketch.codec_work.get(name).filter(|work| work.bytes_coded > 0);
+            timelines::CodecRow {
+                executor: sketch.executor.clone(),
+                variant: sketch.variant.clone(),
+                ratio: work("encode").map(|work| work.bytes as f64 / work.bytes_coded as f64),
+                codec_s,
+                share: codec_s.zip(mean_s).map(|(codec_s, mean_s)| codec_s / mean_s),
+                break_even: None,
+            }
+        })
+        .collect()
+}
