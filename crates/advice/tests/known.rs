@@ -7,7 +7,7 @@ use std::path::Path;
 use zipwire_advice::{Advice, AdviceSetup, advise_profile};
 use zipwire_codec::DType;
 use zipwire_profiles::{
-    Profile, RankTrace, merge, place, read_chakra, read_flight, read_inspector, read_kineto,
+    Profile, RankTrace, merge, place, read_chakra, read_flight, read_inspector, read_kineto, read_shim,
 };
 use zipwire_runner::{Cancel, ExecuteError, Prepared, RunResult, compare, executors};
 use zipwire_scenarios::{Experiment, Source, load};
@@ -255,4 +255,52 @@ fn steps_of_a_known_job_come_out() {
         assert!(judged.collectives_error_pct.abs() < 2.0, "{told}");
         assert!(judged.is_believed, "{told}");
     }
+}
+
+/// One rank of a job in which all do the same stands for all of them.
+#[test]
+fn one_rank_stands_for_all() {
+    let mut draws = Draws(11);
+    let folder = tempfile::tempdir().unwrap();
+    for _ in 0..4 {
+        let drawn = drawn(&mut draws);
+        let experiment = load(&Source::from_text("known", &*drawn.text, ""), &[], None).unwrap();
+        let run = recorded(&experiment, &simulated(&experiment).1);
+        let one = read_kineto("rank-0.json", &*written::kineto(&run, 0)).unwrap();
+        let (one, all) = (merge(vec![one]).unwrap(), profile(&run, Written::Kineto));
+        let [one, all] = [one, all].map(|profile| advised(&profile, &drawn, folder.path()));
+        assert_eq!((one.source.ranks_here, one.source.world_size), (1, all.source.world_size));
+        let error = one.calibration.unwrap().step_error_pct.unwrap();
+        assert!(error.abs() < 1.0, "{error}\n{}", drawn.text);
+        assert_eq!(one.verdict.compress, all.verdict.compress, "{}", drawn.text);
+    }
+}
+
+/// Lines of the library in front of NCCL have no times of kernels: a cluster must be named, and then they are enough.
+#[test]
+fn lines_of_the_shim_alone_are_enough_on_a_named_cluster() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = written::run(3);
+    let read =
+        |rank: u32| read_shim(&format!("zipwire-nccl.{rank}.jsonl"), &*written::shim(&run, rank)).unwrap();
+    let profile = merge(place((0..run.ranks).map(read).collect()).unwrap()).unwrap();
+    let path = folder.path().join("profile.json");
+    std::fs::write(&path, serde_json::to_vec(&profile).unwrap()).unwrap();
+    let advise = |cluster: Option<&str>| {
+        let cluster = cluster.map(|text| ("named".to_owned(), text.to_owned()));
+        let setup = AdviceSetup { cluster, gpus_per_node: Some(2), ..AdviceSetup::default() };
+        advise_profile(&profile, &path, &setup, &Cancel::new(), &mut |_| {})
+    };
+    let refused = advise(None).unwrap_err().to_string();
+    assert!(
+        refused.contains("does not say how long calls take") && refused.contains("--cluster"),
+        "{refused}"
+    );
+    let advice = advise(Some("preset = \"h100-8x\"")).unwrap();
+    assert!(advice.calibration.is_none() && advice.step.measured_s.is_none());
+    let classes: Vec<&str> = advice.classes.iter().map(|class| &*class.op).collect();
+    assert!(classes.contains(&"all_reduce") && classes.contains(&"alltoall"), "{classes:?}");
+    // A sample of the job says what its values compress to: nothing is assumed.
+    assert!(advice.first.iter().all(|line| !line.contains("--tensors")), "{:?}", advice.first);
+    assert!(advice.notes.iter().any(|note| note.contains("nothing is known of what ranks compute")));
 }
