@@ -131,7 +131,7 @@ impl Kept {
         let (folder, scratch) = match (&args.out, &args.report) {
             (Some(folder), _) => (folder.clone(), None),
             (None, Some(_)) => {
-                let scratch = tempfile::tempdir().map_err(no_scratch)?;
+                let scratch = tempfile::tempdir().map_err(|error| no_scratch(&error))?;
                 (scratch.path().to_owned(), Some(scratch))
             }
             (None, None) => return Ok(None),
@@ -158,7 +158,7 @@ impl Kept {
     }
 }
 
-fn no_scratch(error: std::io::Error) -> CliError {
+fn no_scratch(error: &std::io::Error) -> CliError {
     CliError::Usage(format!(
         "cannot keep timelines until the report is made: {error}\nhelp: `--out DIR` keeps them, or `TMPDIR` names another folder for them"
     ))

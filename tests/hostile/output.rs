@@ -69,7 +69,8 @@ fn fewer_variants_leave_no_old_timelines() {
     case.run(&[]).expect(0, "");
     case.put("out/notes.txt", "by hand");
     case.run(&["--variant", "native"]).expect(0, "");
-    assert_eq!(case.names("out"), [".zipwire.json", "notes.txt", "sim-native.trace.json", "summary.json"]);
+    let files = [".zipwire.json", "notes.txt", "run.json", "sim-native.trace.json", "summary.json"];
+    assert_eq!(case.names("out"), files);
 }
 
 /// Whether `summary.json`, if it is there, stands beside the timelines of its own run and no others.

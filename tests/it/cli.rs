@@ -21,7 +21,7 @@ fn a_run_writes_summary_and_timelines() {
     assert_eq!(summary["scenario"], "smoke-moe-dirichlet-2x2");
     let executors = summary["executors"].as_object().unwrap();
     assert_eq!(executors.keys().collect::<Vec<_>>(), ["sim", "threads"]);
-    let mut files = vec![".zipwire.json".to_owned(), "summary.json".to_owned()];
+    let mut files = [".zipwire.json", "run.json", "summary.json"].map(str::to_owned).to_vec();
     for (executor, variants) in executors {
         for (variant, result) in variants.as_object().unwrap() {
             files.push(format!("{executor}-{variant}.trace.json"));
@@ -440,10 +440,9 @@ fn a_validation_reports_every_variant() {
     let out = folder.path().join("out");
     let scenario = "scenarios/smoke/all-to-all-late-1x4.toml";
     let sets = ["--set", "iterations=1", "--variant", "native,size-first"];
-    let run = zipwire(&["validate", scenario, "--json", "--out", out.to_str().unwrap()])
-        .args(sets)
-        .output()
-        .unwrap();
+    let page = folder.path().join("page.html");
+    let files = ["--out", out.to_str().unwrap(), "--report", page.to_str().unwrap()];
+    let run = zipwire(&[&["validate", scenario, "--json"], &files[..]].concat()).args(sets).output().unwrap();
     assert!(run.status.success(), "{}", text_of(&run.stderr));
     let report: Value = serde_json::from_slice(&run.stdout).unwrap();
     assert_eq!(report["executor"], "threads");
@@ -463,6 +462,9 @@ fn a_validation_reports_every_variant() {
     assert!(report.get("real_set").is_none(), "the real run is that of the scenario");
     let timelines = names(&out).into_iter().filter(|name| name.ends_with(".trace.json"));
     assert_eq!(timelines.count(), 4, "two timelines of each variant");
+    assert_eq!(fs::read(out.join("validation.json")).unwrap(), run.stdout);
+    let html = fs::read_to_string(&page).unwrap();
+    assert!(html.contains("Predicted against measured") && html.contains("measured on <code>threads</code>"));
     let refused = output(&["validate", scenario, "--dilation", "1"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(text_of(&refused.stderr).contains("would do"), "{}", text_of(&refused.stderr));

@@ -25,6 +25,7 @@ mod places;
 mod presets;
 mod readme;
 mod refusals;
+mod report;
 mod reproduce;
 mod routes;
 mod serving;

@@ -440,7 +440,7 @@ fn timelines_are_written_when_asked_for() {
     expect(&case.run(&[]), 0, "");
     let names = fs::read_dir(case.path("out")).unwrap().map(|entry| entry.unwrap().file_name());
     let visible = names.filter(|name| !name.to_string_lossy().starts_with('.')).count();
-    assert_eq!(visible, 2, "two files and no timeline");
+    assert_eq!(visible, 3, "three files and no timeline");
     expect(&case.run(&["--timelines"]), 0, "");
     let trace = |path: &Path| -> Value { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
     for point in [1, 2] {

@@ -18,7 +18,7 @@ mod table_file;
 mod tensor;
 mod verdict;
 
-pub use chrome::{Limit, Sampling, Trace, TraceMeta, TracedSpan, read_chrome, write_chrome};
+pub use chrome::{Limit, Sampling, Trace, TraceMeta, TracedLink, TracedSpan, read_chrome, write_chrome};
 pub use diff::{Comparison, Diff, Group, Pair, Total};
 pub use error::TraceError;
 pub use printable::{escaped, printable};

@@ -19,6 +19,9 @@ pub struct Verdict {
     pub sensitivity: Vec<Sensitivity>,
     /// Assumptions on which simulated numbers rest, a sentence each that says what to do.
     pub warnings: Vec<String>,
+    /// All of that but warnings in words, a sentence each; the key is absent where no speedup is split.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub text: Vec<String>,
 }
 
 /// Bottleneck of an iteration.

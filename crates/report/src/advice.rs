@@ -117,8 +117,6 @@ pub(crate) struct OptionOutcome {
 pub(crate) struct AdviceVerdictOutcome {
     pub(crate) compress: bool,
     pub(crate) text: String,
-    #[serde(flatten)]
-    pub(crate) gain: GainOutcome,
 }
 
 /// Sections of an advice.
@@ -144,11 +142,6 @@ pub(crate) fn verdict_lines(advice: &AdviceOutcome) -> Vec<String> {
 
 fn verdict(advice: &AdviceOutcome) -> String {
     let mut html: String = verdict_lines(advice).iter().map(|line| paragraph(line)).collect();
-    let gain = advice.verdict.gain;
-    if let (Some(gain), Some(low), Some(high)) = (gain.gain_pct, gain.low_pct, gain.high_pct) {
-        let [gain, low, high] = [gain, low, high].map(signed_percent);
-        html += &paragraph(&format!("Gain of the step's time: {gain}, from {low} to {high}."));
-    }
     for (title, lines) in [("First", &advice.first), ("Would change it", &advice.would_change)] {
         if !lines.is_empty() {
             html += &format!("<p><b>{title}</b></p>\n{}", list(lines));

@@ -50,7 +50,6 @@ pub(crate) struct VerdictOutcome {
 pub(crate) struct BreakEvenOutcome {
     pub(crate) ratio: Option<f64>,
     pub(crate) encode_gbps: Option<f64>,
-    pub(crate) decode_gbps: Option<f64>,
 }
 
 /// Numbers of a variant on an executor; what a result lacks is `None`.

@@ -4,7 +4,7 @@ use crate::html::{Cell, escape, paragraph, table};
 use crate::outcome::Outcome;
 use crate::page::Section;
 use crate::pictures;
-use crate::quantity::{bytes, factor, percent, seconds};
+use crate::quantity::{factor, percent, seconds};
 use crate::run::BreakEvenOutcome;
 use crate::sketch::{DRAWN_RANKS, RankTimes, TIMED_RANKS, TimelineSketch};
 
@@ -15,7 +15,7 @@ pub(crate) struct CodecRow {
     pub(crate) variant: String,
     pub(crate) ratio: Option<f64>,
     pub(crate) codec_s: Option<f64>,
-    /// Of a mean iteration.
+    /// Part of a mean iteration.
     pub(crate) share: Option<f64>,
     pub(crate) break_even: Option<BreakEvenOutcome>,
 }
@@ -115,11 +115,10 @@ fn codec_cost(outcome: &Outcome, codecs: &[CodecRow]) -> String {
         "codec",
         "ratio",
         "pays from ratio",
+        "pays from encode",
         "time per rank",
         "of the iteration",
-        "encoded",
         "encode",
-        "decoded",
         "decode",
     ];
     let rows = codecs.iter().map(|codec| {
@@ -128,7 +127,6 @@ fn codec_cost(outcome: &Outcome, codecs: &[CodecRow]) -> String {
         };
         let sketch = outcome.sketches.iter().find(is_own);
         let work = |name: &str| sketch.and_then(|sketch| sketch.codec_work.get(name)).copied();
-        let amount = |name: &str| Cell::number(work(name).map(|work| work.bytes as f64), bytes);
         let speed = |name: &str| {
             let speed = work(name)
                 .filter(|work| work.seconds > 0.0)
@@ -141,11 +139,12 @@ fn codec_cost(outcome: &Outcome, codecs: &[CodecRow]) -> String {
             Cell::text(sketch.and_then(|sketch| sketch.codec.as_deref()).unwrap_or("-")),
             Cell::number(codec.ratio, factor),
             Cell::number(codec.break_even.and_then(|found| found.ratio), factor),
+            Cell::number(codec.break_even.and_then(|found| found.encode_gbps), |speed| {
+                format!("{speed:.1} GB/s")
+            }),
             Cell::number(codec.codec_s, seconds),
             Cell::number(codec.share, percent),
-            amount("encode"),
             speed("encode"),
-            amount("decode"),
             speed("decode"),
         ]
     });

@@ -8,6 +8,8 @@ use super::track::nanoseconds;
 const MOST_TRACKS: usize = 64;
 /// At least as many bytes as a counter event takes, name included.
 const EVENT_BYTES: u64 = 128;
+/// First letters of the unit of a link's counter, which no other counter's has.
+pub(super) const UNIT: &str = "% of ";
 
 pub(super) struct LinkTracks {
     /// In the order of the cluster's links.
@@ -73,7 +75,7 @@ impl LinkTrack {
                 Some(_) | None => changes.push((ns, used)),
             }
         }
-        let unit = format!("% of {} GB/s", (link.bytes_per_s / 1e6).round() / 1e3);
+        let unit = format!("{UNIT}{} GB/s", (link.bytes_per_s / 1e6).round() / 1e3);
         Self { name: link.name.clone(), unit, is_of_gpu: link.is_of_gpu, changes }
     }
 }

@@ -25,7 +25,7 @@ use std::io::{self, BufWriter, Write};
 
 use event::{Args, CallArgs, Point, Writer};
 use links::LinkTrack;
-pub use read::{Trace, TracedSpan, read_chrome};
+pub use read::{Trace, TracedLink, TracedSpan, read_chrome};
 pub use sampling::Sampling;
 use selection::{Event, Selection};
 use track::Call;

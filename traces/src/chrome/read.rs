@@ -1,20 +1,21 @@
 //! Our own traces, read back.
 //!
 //! Checks what it reads and takes nothing for granted, but it is no reader of Chrome traces in general: files of other
-//! programs are refused. Threads, arrows and counters only draw what the spans say and are skipped.
+//! programs are refused. Threads, arrows and counters of ranks only draw what the spans say and are skipped.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 use zipwire_schedule::{Lane, OpId, Rank, Stage};
 
 use super::event::{CALL, MERGED};
+use super::links::UNIT;
 use super::{Sampling, TraceMeta};
 use crate::{TraceError, read_input};
 
@@ -27,10 +28,25 @@ pub struct Trace {
     pub rank_count: u32,
     /// Part of the run that the trace holds; `None` if it holds everything.
     pub sampling: Option<Sampling>,
-    /// Length of each iteration that it holds, in nanoseconds.
+    /// Begin of each iteration that it holds, in nanoseconds since the start of the run.
+    pub begins_ns: Vec<i64>,
+    /// Length of each of them, in nanoseconds.
     pub iterations_ns: Vec<i64>,
     /// In the order of the file: by begin.
     pub spans: Vec<TracedSpan>,
+    /// Links that are drawn, in the order of the file; none of real runs.
+    pub links: Vec<TracedLink>,
+}
+
+/// Use of a link over time, as a file tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TracedLink {
+    /// Name: `nic 1 down`.
+    pub name: Arc<str>,
+    /// Its capacity: `% of 25 GB/s`.
+    pub unit: Arc<str>,
+    /// Nanoseconds since the start of the run, and the percentage of the capacity that is in use from then on.
+    pub changes: Vec<(i64, f64)>,
 }
 
 /// A [`Span`](zipwire_timeline::Span) as a file tells it.
@@ -80,8 +96,11 @@ impl Trace {
         if let Some(others) = others {
             let all = 0..self.iterations_ns.len() as u32;
             let held: Vec<u32> = own.map_or_else(|| all.collect(), |own| own.iterations);
-            let mut is_kept = held.iter().map(|iteration| others.iterations.binary_search(iteration).is_ok());
-            self.iterations_ns.retain(|_| is_kept.next().unwrap_or(false));
+            for times in [&mut self.begins_ns, &mut self.iterations_ns] {
+                let mut is_kept =
+                    held.iter().map(|iteration| others.iterations.binary_search(iteration).is_ok());
+                times.retain(|_| is_kept.next().unwrap_or(false));
+            }
         }
     }
 }
@@ -187,6 +206,7 @@ enum Event<'a> {
     IterationBegin { iteration: u32, ns: i64 },
     IterationEnd { ns: i64 },
     Slice(Slice<'a>),
+    LinkUse { name: Cow<'a, str>, unit: Cow<'a, str>, ns: i64, percent: f64 },
 }
 
 struct Slice<'a> {
@@ -220,21 +240,60 @@ struct RawEvent<'a> {
     args: RawArgs<'a>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Default)]
 struct RawArgs<'a> {
     iteration: Option<u32>,
-    #[serde(borrow)]
     segment: Cow<'a, str>,
     op: Option<u32>,
-    #[serde(borrow)]
     stage: Cow<'a, str>,
     peer: Option<u32>,
     tag: u32,
     bytes: u64,
     bytes_coded: Option<u64>,
-    #[serde(borrow)]
     name: Cow<'a, str>,
+    /// Unit and value of a link's counter.
+    link_use: Option<(Cow<'a, str>, f64)>,
+}
+
+/// A text of the file, without a copy where it has no escapes.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for RawArgs<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = RawArgs<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the arguments of an event")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut args = RawArgs::default();
+                while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
+                    match &*key {
+                        "iteration" => args.iteration = map.next_value()?,
+                        "segment" => args.segment = map.next_value::<Text<'de>>()?.0,
+                        "op" => args.op = map.next_value()?,
+                        "stage" => args.stage = map.next_value::<Text<'de>>()?.0,
+                        "peer" => args.peer = map.next_value()?,
+                        "tag" => args.tag = map.next_value()?,
+                        "bytes" => args.bytes = map.next_value()?,
+                        "bytes_coded" => args.bytes_coded = map.next_value()?,
+                        "name" => args.name = map.next_value::<Text<'de>>()?.0,
+                        unit if unit.starts_with(UNIT) => {
+                            let percent = map.next_value()?;
+                            args.link_use = Some((key, percent));
+                        }
+                        _ => drop(map.next_value::<IgnoredAny>()?),
+                    }
+                }
+                Ok(args)
+            }
+        }
+        deserializer.deserialize_map(Collect)
+    }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Events<'a> {
@@ -282,6 +341,11 @@ impl<'a> Event<'a> {
             // Stand for several spans and are none.
             ("X", MERGED | CALL, _) => return Ok(None),
             ("X", ..) => Self::Slice(Slice::of(raw)?),
+            ("C", ..) => {
+                // Other counters are of ranks.
+                let Some((unit, percent)) = raw.args.link_use else { return Ok(None) };
+                Self::LinkUse { name: raw.name, unit, ns: whole_ns(raw.ts, "ts")?, percent }
+            }
             _ => return Ok(None),
         };
         Ok(Some(event))
@@ -355,14 +419,28 @@ impl File<'_> {
 
         let mut names = HashSet::new();
         let mut spans = Vec::with_capacity(events.len());
+        let mut links: Vec<TracedLink> = Vec::new();
+        let mut places = HashMap::new();
         for (index, event) in events {
-            if let Event::Slice(slice) = event {
-                let span = slice.span(&begins, rank_count, &mut names);
-                spans.push(span.map_err(|reason| (Some(index), reason))?);
+            match event {
+                Event::Slice(slice) => {
+                    let span = slice.span(&begins, rank_count, &mut names);
+                    spans.push(span.map_err(|reason| (Some(index), reason))?);
+                }
+                Event::LinkUse { name, unit, ns, percent } => {
+                    let name = shared(&name, &mut names);
+                    let place = *places.entry(Arc::clone(&name)).or_insert_with(|| {
+                        links.push(TracedLink { name, unit: unit.into(), changes: Vec::new() });
+                        links.len() - 1
+                    });
+                    links[place].changes.push((ns, percent));
+                }
+                Event::Rank { .. } | Event::IterationBegin { .. } | Event::IterationEnd { .. } => {}
             }
         }
         let iterations_ns = begins.values().zip(&ends).map(|(begin_ns, end_ns)| end_ns - begin_ns).collect();
-        Ok(Trace { meta: meta.into(), rank_count, sampling, iterations_ns, spans })
+        let begins_ns = begins.into_values().collect();
+        Ok(Trace { meta: meta.into(), rank_count, sampling, begins_ns, iterations_ns, spans, links })
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use zipwire_schedule::{Lane, OpId, Rank, SegmentId, Stage};
-use zipwire_timeline::{IterationTime, Span, Timeline};
+use zipwire_timeline::{IterationTime, Link, LinkUsage, Span, Timeline};
 use zipwire_traces::{
     Comparison, Diff, Limit, Total, Trace, TraceError, TraceMeta, read_chrome, write_chrome,
 };
@@ -111,6 +111,7 @@ fn every_field_is_read_back() {
     let trace = trace(&timeline);
     assert_eq!((trace.meta, trace.rank_count), (meta(), 2));
     assert_eq!(trace.iterations_ns, [100_000, 100_001], "rounded ends, subtracted");
+    assert_eq!((trace.begins_ns, trace.links), (vec![0, 100_000], Vec::new()));
     assert_eq!(trace.spans.len(), timeline.spans.len());
     for span in &timeline.spans {
         let same = |other: &&zipwire_traces::TracedSpan| {
@@ -127,6 +128,19 @@ fn every_field_is_read_back() {
             assert!((ns as f64 - s * 1e9).abs() <= 1.0, "{ns} ns, {s} s");
         }
     }
+}
+
+#[test]
+fn use_of_links_is_read_back() {
+    let link = |name: &str| Link { name: name.to_owned(), bytes_per_s: 25e9, is_of_gpu: false };
+    let mut usage = LinkUsage::new(vec![link("nic 0 up"), link("idle"), link("nic 1 up")]);
+    for (us, rates) in [(0.0, [25e9, 0.0, 5e9]), (2.0, [0.0, 0.0, 12.5e9]), (5.0, [0.0; 3])] {
+        usage.add(us * 1e-6, &rates);
+    }
+    let trace = trace(&Timeline { link_usage: Some(usage), ..timeline() });
+    let links: Vec<_> = trace.links.iter().map(|link| (&*link.name, &*link.unit, &*link.changes)).collect();
+    let [full, half] = [&[(0, 100.0), (2000, 0.0)][..], &[(0, 20.0), (2000, 50.0), (5000, 0.0)]];
+    assert_eq!(links, [("nic 0 up", "% of 25 GB/s", full), ("nic 1 up", "% of 25 GB/s", half)]);
 }
 
 /// Floats of microseconds are exact to the nanosecond for long enough.

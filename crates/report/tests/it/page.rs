@@ -104,7 +104,7 @@ fn numbers_of_the_result_are_there() {
     );
     has(
         &pages[0],
-        &[&["name = &quot;sample&quot;", "--seed 9", "os: linux"][..], &timeline].concat().as_slice(),
+        [&["name = &quot;sample&quot;", "--seed 9", "os: linux"][..], &timeline].concat().as_slice(),
     );
     has(&pages[1], &["pays at 1 of 2 points", "1 of 3 points failed", "50 GB/s"]);
     has(&pages[2], &["is -8.0 % off, more than 5 %", "-8.0 %", "+1.0 %", "predicted, ms"]);
