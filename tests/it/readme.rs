@@ -44,7 +44,7 @@ fn its_uses_run() {
     fs::create_dir(at("out")).unwrap();
     fs::copy(at("traces/samples/train_late_weights.bf16.safetensors"), at("model.safetensors")).unwrap();
     let uses = uses();
-    assert_eq!(uses.len(), 5, "uses in README.md");
+    assert_eq!(uses.len(), 6, "uses in README.md");
     for block in uses {
         assert!(block.lines().count() <= 3, "a use has three commands at most:\n{block}");
         let script = format!("set -e\nzipwire() {{ \"$ZIPWIRE\" \"$@\"; }}\n{block}");
