@@ -1,7 +1,7 @@
 //! Advice: what compressed collectives would do to a job, from its profile or from a scenario of it.
 //!
 //! The job is simulated as it is, first: [`Judgement`] says how well its steps come out, and so how far the rest can be believed. Then every
-//! class of calls is simulated with each [`Option`](Candidate) that could serve it, and what gains is simulated together.
+//! class of calls is simulated with each candidate that could serve it ([`OptionAdvice`]), and what gains is simulated together.
 
 mod candidates;
 mod case;
