@@ -12,6 +12,9 @@ pub(crate) struct AdviseArgs {
     /// Cluster that the job is to run on: a preset, or a file that `zipwire calibrate` wrote [default: the scenario's, or constants that calls of the profile fit].
     #[arg(long, value_name = "FILE|PRESET")]
     pub(crate) cluster: Option<String>,
+    /// The profile is from that cluster: judge the simulation by its times.
+    #[arg(long, requires = "cluster")]
+    pub(crate) ran_there: bool,
     /// GPUs of each node [default: as the cluster or the profile says].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) gpus_per_node: Option<u32>,

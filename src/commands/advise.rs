@@ -30,6 +30,9 @@ const PROFILE: Marked = Marked { mark: PROFILE_MARK, command: "import" };
 /// Longest hardware file, in bytes.
 const LONGEST_CLUSTER: u64 = 1 << 20;
 
+/// Longest profile, in bytes, as of those that scenarios name.
+const LONGEST_PROFILE: u64 = 1 << 30;
+
 /// Steps of the search, for people who wait.
 const STAGES: usize = 3;
 
@@ -41,6 +44,7 @@ pub(crate) fn run(args: &AdviseArgs, cancel: &Cancel) -> Result<(), CliError> {
     let shares = shares(&args.tensors, cancel)?;
     let setup = AdviceSetup {
         cluster,
+        ran_there: args.ran_there,
         gpus_per_node: args.gpus_per_node,
         shares,
         memory: args.memory,
@@ -79,13 +83,11 @@ fn failed(error: AdviceError) -> CliError {
 
 fn read_profile(path: &Path) -> Result<Profile, CliError> {
     let unfit = |reason: String| {
-        CliError::Usage(format!(
-            "cannot read the profile `{}`: {reason}\nhelp: import it again: it is damaged, or of another version",
-            path.display()
-        ))
+        let help = "import its traces again: `zipwire import kineto TRACES -o profile.json`";
+        CliError::Usage(format!("cannot read the profile `{}`: {reason}\nhelp: {help}", path.display()))
     };
-    let file = open_input(path).map_err(|error| unfit(error.to_string()))?;
-    serde_json::from_reader(std::io::BufReader::new(file)).map_err(|error| unfit(error.to_string()))
+    let text = read_text(path, LONGEST_PROFILE).map_err(|error| unfit(error.to_string()))?;
+    Profile::parse(&text).map_err(|error| unfit(error.to_string()))
 }
 
 /// Refuses traces and other JSON, for which errors of TOML would say little.
@@ -199,10 +201,12 @@ fn judged(judgement: &Judgement) -> String {
     }
     let fitted: Vec<String> = judgement.steps_fitted.iter().map(usize::to_string).collect();
     let from =
-        if fitted.is_empty() { "a given cluster".to_owned() } else { format!("step {}", fitted.join(", ")) };
+        if fitted.is_empty() { "the cluster".to_owned() } else { format!("step {}", fitted.join(", ")) };
+    let judged: Vec<String> = judgement.judged.iter().map(|step| step.step.to_string()).collect();
+    let judged = judged.join(", ");
     let believed = if judgement.is_believed { "believed" } else { "not believed" };
     format!(
-        "\nconstants of {from}, judged on other steps: {believed}: {}\n{}\nin all: steps {}, calls {}\n",
+        "\nconstants of {from}, judged on step {judged}: {believed}: {}\n{}\nin all: steps {}, calls {}\n",
         judgement.why,
         table::text(&steps),
         table::or_dash(judgement.step_error_pct, percent),

@@ -25,7 +25,7 @@ const ALLOWED: [(&str, &str); 27] = [
     ("traces", "codec paper-codecs models serving schedule timeline payload"),
     ("report", "schedule traces"),
     ("calibrate", "cluster"),
-    ("profiles", "cluster"),
+    ("profiles", "codec cluster"),
     ("scenarios", "codec paper-codecs kv serving cluster schedule timeline payload traces profiles"),
     ("sim", "codec serving cluster schedule timeline payload"),
     ("mpi", ""),

@@ -206,7 +206,6 @@ mod tests {
 
     /// Without a limit that binds, the cost is that of Huffman's own method; with one, no exchange of lengths is better.
     #[test]
-    #[cfg_attr(miri, ignore = "takes Miri longer than all other tests together")]
     fn no_code_is_shorter() {
         let huffman = |counts: &[u32; 256]| {
             let mut heap: Vec<u64> =
@@ -225,7 +224,9 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % below
         };
-        for case in 0..300 {
+        // Miri takes minutes for them all.
+        let (cases, codes) = if cfg!(miri) { (6, 0) } else { (300, 20) };
+        for case in 0..cases {
             let symbols = 2 + random(if case % 2 == 0 { 12 } else { 200 }) as usize;
             let mut of = [0u32; 256];
             for count in &mut of[..symbols] {
@@ -239,7 +240,7 @@ mod tests {
             assert!(of.iter().zip(&short).all(|(count, length)| (*count > 0) == (*length > 0)));
         }
         // All codes of up to 6 symbols and words of up to 4 bits.
-        for _ in 0..20 {
+        for _ in 0..codes {
             let of: Vec<u32> = (0..6).map(|_| 1 + (random(1000) >> random(10)) as u32).collect();
             let of = counts(&of);
             let mut best = u64::MAX;

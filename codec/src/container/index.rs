@@ -305,7 +305,6 @@ mod tests {
 
     /// Wherever a container is cut, and if its header or its index is damaged, the frames that are there are found.
     #[test]
-    #[cfg_attr(miri, ignore = "takes Miri longer than all other tests together")]
     fn frames_are_found_without_the_index() {
         let data: Vec<u8> = (0..5000_u32).flat_map(|i| (0x3f00 + i as u16 % 97).to_le_bytes()).collect();
         let mut writer = WriterOptions::new(DType::Bf16).chunk_values(1 << 10).open(Vec::new()).unwrap();
@@ -313,7 +312,9 @@ mod tests {
         let container = writer.finish().unwrap();
         let index = ContainerIndex::read(&mut Cursor::new(&container)).unwrap();
         let ends: Vec<usize> = (0..5).map(|chunk| index.frame(chunk).end as usize).collect();
-        for len in 0..=container.len() {
+        // Miri takes minutes for all lengths.
+        let each = if cfg!(miri) { 997 } else { 1 };
+        for len in (0..=container.len()).step_by(each) {
             let found = ContainerIndex::scan(&mut Cursor::new(&container[..len]));
             let Ok(found) = found else {
                 assert!(len < 16, "{len}");

@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg_attr(miri, ignore = "takes Miri longer than all other tests together")]
+    #[cfg_attr(miri, ignore = "much arithmetic, and no memory")]
     fn noise_in_the_last_bits_is_low_and_what_is_far_away_is_coded_without_the_base() {
         let noise = |i: u32| i.wrapping_mul(0x9e37_79b1) >> 16;
         let base: Vec<u8> = (0..40_000).flat_map(|i| (0x3f80_0000 + (noise(i) << 8)).to_le_bytes()).collect();

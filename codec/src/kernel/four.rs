@@ -81,12 +81,14 @@ mod tests {
 
     /// Clusters, with and without a sign on top of them, with a few bytes anywhere; and noise.
     #[test]
-    #[cfg_attr(miri, ignore = "much counting; `bytes_are_counted` reads the same memory")]
     fn every_level_counts_the_same() {
         use crate::kernel::TILE;
         let random = |i: u32| i.wrapping_mul(0x9e37_79b1) >> 7;
+        let centers = [0u32, 1, 7, 60, 120, 122, 127, 128, 131, 200, 250, 255];
+        // Miri takes minutes for them all.
+        let centers = &centers[..if cfg!(miri) { 1 } else { centers.len() }];
         for kernel in crate::levels::all() {
-            for center in [0u32, 1, 7, 60, 120, 122, 127, 128, 131, 200, 250, 255] {
+            for &center in centers {
                 for (spread, sign, odd) in
                     [(1, 0, 0), (4, 0x80, 0), (9, 0x80, 50), (14, 0, 30), (40, 0x80, 3), (256, 0, 0)]
                 {

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "takes Miri longer than all other tests together")]
+    #[cfg_attr(miri, ignore = "much arithmetic, and no memory")]
     fn a_sample_tells_floats_from_integers() {
         let kernel = levels::active();
         let noise = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);

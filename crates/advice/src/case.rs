@@ -8,10 +8,10 @@ use toml::{Table, Value};
 use zipwire_cluster::Groups;
 use zipwire_codec::DType;
 use zipwire_profiles::{Profile, Replay};
-use zipwire_scenarios::{Experiment, ExperimentWork, Source, load};
+use zipwire_scenarios::{Experiment, ExperimentWork, Source, load, presets};
 use zipwire_schedule::{CallKind, Segment, Work};
 
-use crate::site::{Site, size};
+use crate::site::{Site, parsed, set_nodes, size};
 use crate::{AdviceError, AdviceSetup, AdviceSource, AdvisedCluster};
 
 /// Steps of a profile that candidates are tried on.
@@ -78,7 +78,7 @@ impl Case {
         let case = Self {
             root,
             base: path.parent().unwrap_or(Path::new("")).to_owned(),
-            classes: classes_of(replay, profile.timing.has_durations()),
+            classes: classes_of(replay, profile),
             source: AdviceSource {
                 kind: "profile",
                 path: path.display().to_string(),
@@ -117,12 +117,10 @@ impl Case {
         })?;
         root.remove("sweep");
         let (from, name) = match &setup.cluster {
-            Some((name, text)) => {
-                root.insert("cluster".into(), cluster_table(name, text, &root)?);
-                ("given", name.clone())
-            }
+            Some((name, _)) => ("given", name.clone()),
             None => ("scenario", experiment.name.clone()),
         };
+        let experiment = on_cluster(experiment, &mut root, path, setup)?;
         let topology = &experiment.topology;
         let (nodes, gpus_per_node, ranks) = (topology.nodes, topology.gpus_per_node, topology.ranks());
         let file = root.get("cluster").map(ToString::to_string).unwrap_or_default();
@@ -155,14 +153,22 @@ impl Case {
             return Ok(self);
         }
         let experiment = self.experiment(&[], &Run { steps: &[0], queued: "late", seed: 0 })?;
-        let is_known = experiment.preset.is_some() || self.cluster.file.contains("codec_speed");
+        let is_known = experiment.preset.is_some()
+            || self
+                .root
+                .get("cluster")
+                .and_then(Value::as_table)
+                .is_some_and(|own| own.contains_key("codec_speed"));
         if !is_known {
-            let speed: Table = SPEED.parse().unwrap_or_default();
+            let h100 = presets().iter().find(|preset| preset.name == FALLBACK);
+            let file: Option<Table> = h100.and_then(|preset| preset.text.parse().ok());
+            let speed =
+                file.and_then(|mut file| file.remove("codec_speed")).unwrap_or_else(|| Table::new().into());
             if let Some(cluster) = self.root.get_mut("cluster").and_then(Value::as_table_mut) {
-                cluster.insert("codec_speed".into(), speed.into());
+                cluster.insert("codec_speed".into(), speed);
             }
             self.notes.push(
-                "nothing says how fast the GPUs code: that of an H100 is assumed (`[codec_speed]` of a cluster file says it)".to_owned(),
+                format!("nothing says how fast the GPUs code: that of `{FALLBACK}` is assumed (`[codec_speed]` of a cluster file says it)"),
             );
         }
         Ok(self)
@@ -240,30 +246,39 @@ fn class_of(segment: &Segment) -> Arc<str> {
     }
 }
 
-/// `[codec_speed]` of an H100, where nothing else is known: see `scenarios/clusters/h100-8x.toml`.
-const SPEED: &str = "tiered = { encode = \"749 GB/s\", decode = \"1260 GB/s\", launch = \"15 us\", basis = \"assumed\", \
-                     source = \"an H100's\" }";
+/// Preset whose GPUs code as fast as those of which nothing is known.
+const FALLBACK: &str = "h100-8x";
 
-/// Another cluster of as many GPUs as the scenario's.
-fn cluster_table(name: &str, text: &str, root: &Table) -> Result<Value, AdviceError> {
-    let mut table: Table = text.parse().map_err(|error: toml::de::Error| AdviceError::Toml {
-        path: name.to_owned(),
-        reason: error.message().to_owned(),
-    })?;
-    let own = root.get("cluster").and_then(Value::as_table);
-    for key in ["nodes", "gpus_per_node"] {
-        if let Some(value) = own.and_then(|own| own.get(key)) {
-            table.insert(key.into(), value.clone());
-        }
+/// The scenario on another cluster, or on nodes of another size, of as many GPUs as its own.
+fn on_cluster(
+    experiment: Experiment,
+    root: &mut Table,
+    path: &Path,
+    setup: &AdviceSetup,
+) -> Result<Experiment, AdviceError> {
+    if setup.cluster.is_none() && setup.gpus_per_node.is_none() {
+        return Ok(experiment);
     }
-    Ok(table.into())
+    let mut table = match &setup.cluster {
+        Some((name, text)) => parsed(name, text)?,
+        None => root.get("cluster").and_then(Value::as_table).cloned().unwrap_or_default(),
+    };
+    let ranks = experiment.topology.ranks();
+    let gpus = setup.gpus_per_node.unwrap_or(experiment.topology.gpus_per_node);
+    if !ranks.is_multiple_of(gpus) {
+        return Err(AdviceError::Nodes { ranks, gpus });
+    }
+    set_nodes(&mut table, ranks / gpus, gpus);
+    root.insert("cluster".into(), table.into());
+    let base = path.parent().unwrap_or(Path::new(""));
+    Ok(load(&Source::from_text(path.display().to_string(), root.to_string(), base), &[], None)?)
 }
 
 /// Shares that were sampled in the job, for types that nobody has measured otherwise.
 fn sampled(replay: &Replay, shares: &mut BTreeMap<DType, f64>) {
     let mut sums: BTreeMap<DType, (f64, f64)> = BTreeMap::new();
-    for call in replay.calls.iter().filter(|call| call.is_codable()) {
-        if let (Some(share), Some(dtype)) = (call.coded_share, dtype_of(&call.dtype)) {
+    for call in &replay.calls {
+        if let (Some(share), Some(dtype)) = (call.coded_share, call.codable()) {
             let (sum, count) = sums.entry(dtype).or_default();
             (*sum, *count) = (*sum + share, *count + 1.0);
         }
@@ -273,25 +288,14 @@ fn sampled(replay: &Replay, shares: &mut BTreeMap<DType, f64>) {
     }
 }
 
-fn dtype_of(name: &str) -> Option<DType> {
-    let name = name.to_ascii_lowercase();
-    Some(match name.trim_start_matches("c10::") {
-        "" | "bfloat16" => DType::Bf16,
-        "half" | "float16" => DType::F16,
-        "float" | "float32" => DType::F32,
-        name if name.starts_with("float8_e5m2") => DType::F8E5M2,
-        name if name.starts_with("float8") => DType::F8E4M3,
-        _ => return None,
-    })
-}
-
 /// Part of all ranks that are in some groups.
 fn part_of(groups: Groups, ranks: u32) -> f64 {
     f64::from(groups.count() * groups.size()) / f64::from(ranks)
 }
 
 /// Classes of a profile, those first for which ranks wait the longest.
-fn classes_of(replay: &Replay, has_durations: bool) -> Vec<Class> {
+fn classes_of(replay: &Replay, profile: &Profile) -> Vec<Class> {
+    let (has_durations, is_compute_known) = (profile.timing.has_durations(), profile.is_compute_known);
     let mut classes: Vec<Class> = Vec::new();
     for call in &replay.calls {
         let index = classes.iter().position(|class| *class.name == *call.class).unwrap_or_else(|| {
@@ -304,7 +308,7 @@ fn classes_of(replay: &Replay, has_durations: bool) -> Vec<Class> {
                 calls: 0.0,
                 bytes: 0.0,
                 total_s: has_durations.then_some(0.0),
-                exposed_s: has_durations.then_some(0.0),
+                exposed_s: is_compute_known.then_some(0.0),
                 codable: BTreeMap::new(),
             });
             classes.len() - 1
@@ -317,7 +321,7 @@ fn classes_of(replay: &Replay, has_durations: bool) -> Vec<Class> {
         let mean = call.transfers_s.iter().sum::<f64>() / call.transfers_s.len() as f64;
         class.total_s = class.total_s.map(|total| total + part * mean);
         class.exposed_s = class.exposed_s.map(|exposed| exposed + call.stalled_s);
-        if let (Some(dtype), true) = (dtype_of(&call.dtype), call.is_codable()) {
+        if let Some(dtype) = call.codable() {
             *class.codable.entry(dtype).or_default() += bytes;
         }
     }
@@ -384,7 +388,11 @@ fn bytes_of(segment: &Segment) -> u64 {
             | CallKind::Broadcast { bytes, .. }
             | CallKind::AllReduce { bytes } => *bytes,
         },
-        Work::Transfers { flows, .. } => flows.iter().map(|flow| flow.bytes).sum(),
+        Work::Transfers { flows, .. } => {
+            let mut sent: BTreeMap<_, u64> = BTreeMap::new();
+            flows.iter().for_each(|flow| *sent.entry(flow.src).or_default() += flow.bytes);
+            sent.into_values().max().unwrap_or(0)
+        }
         Work::Compute { .. } => 0,
     }
 }

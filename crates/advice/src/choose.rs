@@ -339,7 +339,7 @@ impl<'a> Chooser<'a> {
         if verdict.compress {
             first.push("Measure how fast your GPUs code, `zipwire bench gpu`, and run again with `codec_speed` of a cluster file.".to_owned());
             first.push(
-                "Run it for real on a few nodes: `zipwire run --on mpi`, or `nccl`, takes the same scenario with this variant (docs/clusters.md)."
+                "Run it for real on a few nodes: `zipwire run --on mpi`, or `nccl`, takes scenarios, and workload `profile` replays profiles (docs/scenarios.md)."
                     .to_owned(),
             );
         } else {

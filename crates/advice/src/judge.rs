@@ -8,9 +8,9 @@ use zipwire_runner::Cancel;
 use zipwire_scenarios::Experiment;
 use zipwire_schedule::Rank;
 
-use crate::AdviceError;
 use crate::case::{Case, Run};
 use crate::choose::simulate;
+use crate::{AdviceError, AdviceSetup};
 
 /// Error of the time of steps up to which a simulation is believed, in percent.
 pub const STEP_TOLERANCE_PCT: f64 = 5.0;
@@ -53,24 +53,25 @@ pub struct JudgedStep {
     pub collectives_predicted_s: f64,
 }
 
-/// Simulates steps as they were; none if the profile has no durations.
+/// Simulates steps as they were; none if the profile has no durations, or is from another cluster.
 pub(crate) fn judge(
     case: &Case,
     replay: &Replay,
     profile: &Profile,
+    setup: &AdviceSetup,
     cancel: &Cancel,
 ) -> Result<Option<Judgement>, AdviceError> {
-    if !profile.timing.has_durations() {
+    let is_fitted = setup.cluster.is_none();
+    if !profile.timing.has_durations() || !(is_fitted || setup.ran_there) {
         return Ok(None);
     }
-    let is_fitted = case.cluster.from == "profile";
     let count = replay.steps.len();
     let steps: Vec<usize> = if is_fitted && count > 1 { (1..count).collect() } else { (0..count).collect() };
     let each = steps.len().div_ceil(MOST_STEPS);
     let mut judged = Vec::new();
     for step in steps.into_iter().step_by(each) {
         let experiment = case.experiment(&[], &Run { steps: &[step], queued: "late", seed: 0 })?;
-        let (predicted_s, collectives_predicted_s) = native(&experiment, cancel)?;
+        let (predicted_s, collectives_predicted_s) = native(&experiment, setup.memory, cancel)?;
         let times = replay.steps[step];
         judged.push(JudgedStep {
             step,
@@ -84,9 +85,9 @@ pub(crate) fn judge(
 }
 
 /// Time of an iteration without compression, and of its calls: the mean over ranks, without waiting for the last one.
-fn native(experiment: &Experiment, cancel: &Cancel) -> Result<(f64, f64), AdviceError> {
+fn native(experiment: &Experiment, memory: Option<u64>, cancel: &Cancel) -> Result<(f64, f64), AdviceError> {
     let mut timeline = None;
-    simulate(experiment, None, cancel, &mut |ran| timeline = Some(ran.timeline.clone()))?;
+    simulate(experiment, memory, cancel, &mut |ran| timeline = Some(ran.timeline.clone()))?;
     let timeline = timeline.unwrap_or_default();
     let segments = experiment.work.segments();
     let mut spans: BTreeMap<(usize, Rank), (f64, f64)> = BTreeMap::new();
@@ -123,9 +124,10 @@ impl Judgement {
             && collectives_error_pct.abs() <= CALLS_TOLERANCE_PCT;
         let is_circular = is_fitted && count < 2;
         let why = if is_circular {
-            "there is one step, so it was judged by what it was fitted to: profile several".to_owned()
+            "there is one step, so it is judged by what constants were fitted to: profile several".to_owned()
         } else if is_near {
-            "steps and calls come out within 5 and 20 percent".to_owned()
+            let steps = step_error_pct.map_or("", |_| "times of steps come out within 5 percent, and ");
+            format!("{steps}those of calls within 20 percent")
         } else if collectives_error_pct.abs() > CALLS_TOLERANCE_PCT {
             "times of calls do not come out: other steps took longer or less than those that constants are from, or ranks that are missing \
              were late"

@@ -33,6 +33,8 @@ pub const ADVICE_VERSION: u32 = 1;
 pub struct AdviceSetup {
     /// Cluster that the job is to run on: a name for people, and the keys of `[cluster]` as TOML. Without it the cluster is calibrated from the profile.
     pub cluster: Option<(String, String)>,
+    /// Whether the profile is from that cluster, so that its times judge the simulation.
+    pub ran_there: bool,
     /// GPUs of each node, where the cluster does not say it or the job has fewer.
     pub gpus_per_node: Option<u32>,
     /// Bytes after compression over those before, of values of a type, as measured.
@@ -52,7 +54,7 @@ pub struct Advice {
     pub source: AdviceSource,
     /// Cluster that was simulated.
     pub cluster: AdvisedCluster,
-    /// How well the steps of the profile come out; none of a scenario, or of a profile without durations.
+    /// How well the steps of the profile come out; none of a scenario, of a profile without durations, or on another cluster than its own.
     pub calibration: Option<Judgement>,
     /// Time of a step.
     pub step: StepAdvice,
@@ -101,7 +103,7 @@ pub struct AdvisedCluster {
 /// Times of a step, or an iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StepAdvice {
-    /// Mean of the profile's steps; none if it has no times of kernels.
+    /// Mean of the profile's steps that are tried; none if it has no times of kernels.
     pub measured_s: Option<f64>,
     /// Simulated, without compression.
     pub predicted_s: f64,
@@ -157,7 +159,7 @@ pub struct Gain {
 /// Ratio and speed at which compression begins to gain, each with all else as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct BreakEvenAdvice {
-    /// Raw over coded bytes; none if no ratio up to 16 is enough.
+    /// Raw over coded bytes; none if no ratio up to 16 is enough, or any is.
     pub ratio: Option<f64>,
     /// Bytes per second of encoding; none if no speed is enough, or any is.
     pub codec_bytes_per_s: Option<f64>,
@@ -202,11 +204,12 @@ pub fn advise_profile(
     cancel: &Cancel,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Advice, AdviceError> {
-    let replay = Replay::of(profile, &ReplaySetup::default())?;
+    // Only calls and times of steps are looked at, of any step.
+    let replay = Replay::of(profile, &ReplaySetup { steps: vec![0], ..ReplaySetup::default() })?;
     let site = Site::of(profile, &replay, setup, path)?;
     let case = Case::of_profile(profile, &replay, path, &site, setup)?;
     progress("steps as they were");
-    let calibration = judge::judge(&case, &replay, profile, cancel)?;
+    let calibration = judge::judge(&case, &replay, profile, setup, cancel)?;
     Chooser::new(&case, calibration.as_ref(), setup, cancel).advise(calibration.clone(), progress)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use toml::Table;
+use toml::{Table, Value};
 use zipwire_calibrate::{Point, Series, calibrate_few, cluster_file};
 use zipwire_cluster::Group;
 use zipwire_cluster::library::Operation;
@@ -40,24 +40,29 @@ impl Site {
                 ("calibrated from the profile".to_owned(), "profile", parsed("the cluster", &text)?)
             }
         };
-        let own = table.get("gpus_per_node").and_then(toml::Value::as_integer);
+        let own = table.get("gpus_per_node").and_then(Value::as_integer);
         let own = own.and_then(|gpus| u32::try_from(gpus).ok()).filter(|_| from == "given");
         let mut assumed = Vec::new();
         let gpus = gpus_per_node(profile, setup, own, &mut assumed)?;
         notes.extend(assumed.into_iter().filter(|_| from == "given"));
         let nodes = profile.world_size / gpus;
-        table.insert("nodes".into(), i64::from(nodes).into());
-        table.insert("gpus_per_node".into(), i64::from(gpus).into());
-        let nics = table.get("nics_per_node").and_then(toml::Value::as_integer);
-        if nics.is_some_and(|nics| nics > i64::from(gpus)) {
-            table.insert("nics_per_node".into(), i64::from(gpus).into());
-        }
+        set_nodes(&mut table, nodes, gpus);
         let file = table.to_string();
         Ok(Self { table, advised: AdvisedCluster { name, from, nodes, gpus_per_node: gpus, file }, notes })
     }
 }
 
-fn parsed(name: &str, text: &str) -> Result<Table, AdviceError> {
+/// Sets the nodes of a cluster, each with at most one NIC for each GPU.
+pub(crate) fn set_nodes(table: &mut Table, nodes: u32, gpus: u32) {
+    table.insert("nodes".into(), i64::from(nodes).into());
+    table.insert("gpus_per_node".into(), i64::from(gpus).into());
+    let nics = table.get("nics_per_node").and_then(Value::as_integer);
+    if nics.is_some_and(|nics| nics > i64::from(gpus)) {
+        table.insert("nics_per_node".into(), i64::from(gpus).into());
+    }
+}
+
+pub(crate) fn parsed(name: &str, text: &str) -> Result<Table, AdviceError> {
     text.parse().map_err(|error: toml::de::Error| AdviceError::Toml {
         path: name.to_owned(),
         reason: error.message().to_owned(),
@@ -110,8 +115,7 @@ fn calibrated(
     let factor = measured_s / modelled_s;
     if (factor - 1.0).abs() > NOTED {
         notes.push(format!(
-            "calls of step 0 take {factor:.2} times what any constants of such GPUs explain: links and library are taken to be that much \
-             slower throughout"
+            "calls of step 0 take {factor:.2} times what any constants of such GPUs explain: all times of links and library are multiplied by that"
         ));
     }
     let calibration = calibration.slowed(factor);

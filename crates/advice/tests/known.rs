@@ -197,6 +197,7 @@ fn advised(profile: &Profile, drawn: &Drawn, folder: &Path) -> Advice {
     let setup = AdviceSetup {
         cluster: Some(("known".to_owned(), drawn.cluster.clone())),
         shares: [(DType::Bf16, 1.0 / drawn.ratio)].into(),
+        ran_there: true,
         without_break_even: true,
         ..AdviceSetup::default()
     };
@@ -303,4 +304,61 @@ fn lines_of_the_shim_alone_are_enough_on_a_named_cluster() {
     // A sample of the job says what its values compress to: nothing is assumed.
     assert!(advice.first.iter().all(|line| !line.contains("--tensors")), "{:?}", advice.first);
     assert!(advice.notes.iter().any(|note| note.contains("nothing is known of what ranks compute")));
+}
+
+/// The cluster that a job is to run on is another one: its times judge nothing, and slow links are worth compressing for.
+#[test]
+fn a_job_on_slower_links_is_not_judged_by_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let drawn = |nic: &str| Drawn {
+        text: format!(
+            "name = \"known\"\niterations = 3\n[cluster]\n{}[workload]\nkind = \"collective\"\ncollective = \"all-gather\"\n\
+             bytes_per_rank = \"64 MiB\"\n",
+            cluster_of(nic)
+        ),
+        cluster: cluster_of(nic),
+        ratio: 1.4,
+    };
+    let fast = drawn("100 GB/s");
+    let experiment = load(&Source::from_text("known", &*fast.text, ""), &[], None).unwrap();
+    let run = recorded(&experiment, &simulated(&experiment).1);
+    let profile = profile(&run, Written::Kineto);
+    let there = advised(&profile, &fast, folder.path());
+    assert!(there.calibration.unwrap().is_believed && !there.verdict.compress, "{}", there.verdict.text);
+    let setup = AdviceSetup {
+        cluster: Some(("slow".to_owned(), cluster_of("2 GB/s"))),
+        shares: [(DType::Bf16, 1.0 / fast.ratio)].into(),
+        ..AdviceSetup::default()
+    };
+    let path = folder.path().join("profile.json");
+    let slow = advise_profile(&profile, &path, &setup, &Cancel::new(), &mut |_| {}).unwrap();
+    assert!(slow.calibration.is_none() && slow.verdict.compress, "{}", slow.verdict.text);
+    assert!(slow.verdict.gain.low_pct > 10.0, "{:?}", slow.verdict.gain);
+}
+
+fn cluster_of(nic: &str) -> String {
+    format!(
+        "nodes = 4\ngpus_per_node = 1\ngpu_bandwidth = \"300 GB/s\"\nnic_bandwidth = \"{nic}\"\nlatency_intra = \"5 us\"\n\
+         latency_inter = \"12 us\"\nlaunch = \"5 us\"\n\
+         codec_speed = {{ tiered = {{ encode = \"60 GB/s\", decode = \"60 GB/s\", launch = \"15 us\", basis = \"assumed\", source = \"a test\" }} }}\n"
+    )
+}
+
+/// Constants are fitted to the calls of a profile where no cluster is named, and the job comes out on them.
+#[test]
+fn a_cluster_is_fitted_to_the_calls_of_a_profile() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "name = \"known\"\niterations = 3\n[cluster]\npreset = \"h100-8x\"\nnodes = 1\ngpus_per_node = 8\n[workload]\n\
+                kind = \"fsdp\"\nmodel = { preset = \"llama3-8b\", layers = 3 }\nsequence = 2048\n[compute]\ndense = \"600 TFLOP/s\"\n";
+    let experiment = load(&Source::from_text("known", text, ""), &[], None).unwrap();
+    let profile = profile(&recorded(&experiment, &simulated(&experiment).1), Written::Kineto);
+    let path = folder.path().join("profile.json");
+    std::fs::write(&path, serde_json::to_vec(&profile).unwrap()).unwrap();
+    let setup = AdviceSetup { without_break_even: true, ..AdviceSetup::default() };
+    let advice = advise_profile(&profile, &path, &setup, &Cancel::new(), &mut |_| {}).unwrap();
+    assert_eq!((advice.cluster.from, advice.cluster.nodes, advice.cluster.gpus_per_node), ("profile", 1, 8));
+    let judged = advice.calibration.unwrap();
+    assert_eq!(judged.steps_fitted, [0]);
+    assert!(judged.judged.iter().all(|step| step.step > 0));
+    assert!(judged.is_believed && judged.collectives_error_pct.abs() < 10.0, "{judged:?}");
 }

@@ -77,7 +77,12 @@ impl Groups {
             let Some(second) = left.get(1) else { break };
             // The longest row from the first one on; the next rows are of the first ones of such rows.
             let pitch = second - left[0];
-            let row = (1..).take_while(|place| left.get(*place as usize) == Some(&(first + place * pitch)));
+            if pitch == 0 {
+                return None;
+            }
+            let row = (1..left.len() as u32).take_while(|place| {
+                Some(left[*place as usize]) == place.checked_mul(pitch).and_then(|far| first.checked_add(far))
+            });
             *begin = Row { count: 1 + row.last()?, pitch };
             left = left.into_iter().step_by(begin.count as usize).collect();
         }
@@ -345,6 +350,10 @@ mod tests {
                         .all(|other| layout.coordinate(other, "dp") == layout.coordinate(rank, "dp"))
                 );
             }
+        }
+        let two = |first| Group { first: Rank(first), count: 2, stride: 1 };
+        for groups in [&[two(0), two(0)][..], &[two(0), two(1)], &[two(0), two(2), two(5)], &[]] {
+            assert_eq!(Groups::from_all(groups), None, "{groups:?}");
         }
         assert_eq!(Groups::whole(7).of(Rank(3)), Some(Group::all(7)));
         assert_eq!(Groups::whole(7).of(Rank(7)), None);

@@ -14,8 +14,6 @@ pub enum ProfileError {
          help: export or copy the trace again: `gzip -t` says whether a compressed file is whole"
     )]
     Read { file: String, source: io::Error },
-    #[error("`{file}` is no trace of PyTorch's profiler: it {found}\nhelp: {remedy}")]
-    Foreign { file: String, found: &'static str, remedy: &'static str },
     #[error("`{file}` is no {wanted}: it {found}\nhelp: {remedy}")]
     NotThis { file: String, wanted: &'static str, found: &'static str, remedy: String },
     #[error(

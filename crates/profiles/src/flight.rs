@@ -136,6 +136,9 @@ fn from_pickle(file: &str, reader: impl Read) -> Result<Dump, ProfileError> {
             let reason = format!("entry {index} is not as the Flight Recorder writes it: {what}");
             ProfileError::Damaged { file: file.to_owned(), byte: pickle.bytes(), reason }
         };
+        if index >= MOST_ENTRIES {
+            return Err(damaged("there are more than are held in memory"));
+        }
         let entry = pickle.json(*id).ok_or_else(|| damaged("it holds too much"))?;
         dump.entries.push(serde_json::from_value(entry).map_err(|error| damaged(&error.to_string()))?);
     }

@@ -4,10 +4,9 @@ mod args;
 mod event;
 
 use std::collections::BTreeMap;
-use std::io::{Cursor, Read};
+use std::io::Read;
 use std::sync::Arc;
 
-use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 
 use self::args::CallArgs;
@@ -19,13 +18,13 @@ use crate::names::{KernelKind, kernel_kind};
 use crate::op::CollectiveOp;
 use crate::profile::{Format, Timing};
 use crate::scan::{ScanError, Scanner};
+use crate::source::{Source, SourceKind, rank_in_name};
 use crate::trace::{RankTrace, TraceGroup, TraceOp};
 
-/// First bytes of a gzip member.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
+const WANTED: &str = "trace of PyTorch's profiler";
 
-/// Bytes that some editors put in front of text.
-const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
+const EXPORT: &str =
+    "pass what `export_chrome_trace` or `tensorboard_trace_handler` of `torch.profiler` wrote";
 
 /// Calls that are held of one rank at the most: a few hundred bytes each.
 const MOST_CALLS: usize = 1 << 20;
@@ -38,20 +37,12 @@ const ROUNDING_NS: i64 = 1000;
 ///
 /// # Errors
 /// If it cannot be read, is something else, is cut off or damaged, or holds several ranks.
-pub fn read_kineto(file: &str, mut reader: impl Read) -> Result<RankTrace, ProfileError> {
-    let failed = |source| ProfileError::Read { file: file.to_owned(), source };
-    let mut first = Vec::new();
-    reader.by_ref().take(16).read_to_end(&mut first).map_err(failed)?;
-    let is_gzip = first.starts_with(&GZIP);
-    if first.starts_with(&BYTE_ORDER_MARK) {
-        first.drain(..BYTE_ORDER_MARK.len());
-    }
-    let whole = Cursor::new(first).chain(reader);
-    if is_gzip { read_text(file, MultiGzDecoder::new(whole)) } else { read_text(file, whole) }
-}
-
-fn read_text(file: &str, reader: impl Read) -> Result<RankTrace, ProfileError> {
-    let mut scanner = Scanner::new(reader);
+pub fn read_kineto(file: &str, reader: impl Read) -> Result<RankTrace, ProfileError> {
+    let source = Source::open(file, reader)?;
+    // Heads of traces name groups and versions, as dumps of the Flight Recorder do.
+    let own = [SourceKind::Kineto, SourceKind::Json, SourceKind::FlightJson];
+    source.refuse_foreign(file, WANTED, EXPORT, &own)?;
+    let mut scanner = Scanner::new(source.reader);
     let mut reading = Reading::new(file);
     let read = reading.document(&mut scanner);
     read.map_err(|fault| fault.at(file, scanner.line(), reading.events))?;
@@ -194,33 +185,10 @@ impl<'f> Reading<'f> {
         }
     }
 
-    fn foreign(&self, found: &'static str, remedy: &'static str) -> Fault {
-        Fault::Known(ProfileError::Foreign { file: self.file.to_owned(), found, remedy })
-    }
-
     fn document(&mut self, scanner: &mut Scanner<impl Read>) -> Result<(), Fault> {
-        const EXPORT: &str =
-            "pass what `export_chrome_trace` or `tensorboard_trace_handler` of `torch.profiler` wrote";
         match scanner.token()? {
-            Some(b'{') => self.object(scanner)?,
             Some(b'[') => self.list(scanner)?,
-            None => return Err(self.foreign("is empty", EXPORT)),
-            Some(b'S') => {
-                return Err(self.foreign(
-                    "does not begin as JSON does, but as a database of Nsight Systems may",
-                    EXPORT,
-                ));
-            }
-            Some(b'P') => {
-                return Err(self.foreign("does not begin as JSON does, but as a zip archive may", EXPORT));
-            }
-            Some(0x80) => {
-                return Err(self.foreign(
-                    "is a pickle, as the Flight Recorder of PyTorch writes",
-                    "read dumps of the Flight Recorder with `zipwire import flight`",
-                ));
-            }
-            Some(_) => return Err(self.foreign("does not begin as JSON does", EXPORT)),
+            _ => self.object(scanner)?,
         }
         match scanner.token()? {
             None => Ok(()),
@@ -260,10 +228,6 @@ impl<'f> Reading<'f> {
                     self.base_ns =
                         base.map_err(|_| Fault::Json("`baseTimeNanoseconds` is no whole number"))?;
                 }
-                br#""zipwire_profile""# => {
-                    return Err(self
-                        .foreign("is a profile that zipwire wrote", "pass the traces that it was made of"));
-                }
                 key if !key.starts_with(b"\"") => return Err(Fault::Json("a key is no text")),
                 _ => scanner.skip()?,
             }
@@ -271,10 +235,12 @@ impl<'f> Reading<'f> {
         if has_events {
             return Ok(());
         }
-        Err(self.foreign(
-            "is JSON without `traceEvents`",
-            "pass what `export_chrome_trace` or `tensorboard_trace_handler` of `torch.profiler` wrote",
-        ))
+        Err(Fault::Known(ProfileError::NotThis {
+            file: self.file.to_owned(),
+            wanted: WANTED,
+            found: "is JSON without `traceEvents`",
+            remedy: EXPORT.to_owned(),
+        }))
     }
 
     fn list(&mut self, scanner: &mut Scanner<impl Read>) -> Result<(), Fault> {
@@ -542,31 +508,4 @@ fn completed(mut group: TraceGroup, configs: &[GroupConfig]) -> TraceGroup {
         group.size = group.size.or(config.pg_size);
     }
     group
-}
-
-/// Rank in the name of a file: a number behind `rank`, with at most one character between them.
-fn rank_in_name(file: &str) -> Option<u32> {
-    let name = file.rsplit(['/', '\\']).next()?.to_ascii_lowercase();
-    let (_, rest) = name.rsplit_once("rank")?;
-    let rest = rest.strip_prefix(['-', '_', '.', '=']).unwrap_or(rest);
-    let digits = rest.split(|letter: char| !letter.is_ascii_digit()).next()?;
-    digits.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_files_say_ranks() {
-        for (name, rank) in [
-            ("runs/rank-3.pt.trace.json.gz", Some(3)),
-            ("rank12.json", Some(12)),
-            ("host_rank_07.1716412523.pt.trace.json", Some(7)),
-            ("rank0/trace.json", None),
-            ("trace.json", None),
-        ] {
-            assert_eq!(rank_in_name(name), rank, "{name}");
-        }
-    }
 }

@@ -17,6 +17,7 @@ mod kineto;
 mod merge;
 mod names;
 mod op;
+mod parse;
 mod profile;
 mod replay;
 mod scan;
@@ -33,6 +34,7 @@ pub use inspector::read_inspector;
 pub use kineto::read_kineto;
 pub use merge::merge;
 pub use op::CollectiveOp;
+pub use parse::ParseError;
 pub use profile::{
     Format, GroupRecord, MissingRanks, NotUsed, OpRecord, PROFILE_MARK, PROFILE_VERSION, Profile, RankRecord,
     Timing,

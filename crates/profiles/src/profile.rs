@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::op::CollectiveOp;
 
 /// Version of the form of profiles.
-pub const PROFILE_VERSION: u32 = 1;
+pub const PROFILE_VERSION: u32 = 2;
 
 /// First bytes of every profile that zipwire writes.
 pub const PROFILE_MARK: &str = "{\"zipwire_profile\":";

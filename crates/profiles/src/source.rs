@@ -286,6 +286,15 @@ pub(crate) fn json_fault(begin: u64, error: &serde_json::Error) -> (u64, String)
     (begin + (error.line() as u64).saturating_sub(1), reason)
 }
 
+/// Rank in the name of a file: a number behind `rank`, with at most one character between them.
+pub(crate) fn rank_in_name(file: &str) -> Option<u32> {
+    let name = file.rsplit(['/', '\\']).next()?.to_ascii_lowercase();
+    let (_, rest) = name.rsplit_once("rank")?;
+    let rest = rest.strip_prefix(['-', '_', '.', '=']).unwrap_or(rest);
+    let digits = rest.split(|letter: char| !letter.is_ascii_digit()).next()?;
+    digits.parse().ok()
+}
+
 /// Number that the name of a file ends with, before the endings that say its kind: `nccl_trace_rank_3`, `job.3.et.gz`.
 pub(crate) fn rank_at_end(file: &str) -> Option<u32> {
     let mut name = file.rsplit(['/', '\\']).next()?.to_ascii_lowercase();
@@ -317,6 +326,19 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(rank_at_end(name), rank, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_files_say_ranks() {
+        for (name, rank) in [
+            ("runs/rank-3.pt.trace.json.gz", Some(3)),
+            ("rank12.json", Some(12)),
+            ("host_rank_07.1716412523.pt.trace.json", Some(7)),
+            ("rank0/trace.json", None),
+            ("trace.json", None),
+        ] {
+            assert_eq!(rank_in_name(name), rank, "{name}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ndarray::Array2;
 use zipwire_codec::DType;
-use zipwire_profiles::{CollectiveOp, Item, PROFILE_MARK, Profile, Queued, Replay, ReplayCall, ReplaySetup};
+use zipwire_profiles::{CollectiveOp, Item, Profile, Queued, Replay, ReplayCall, ReplaySetup};
 use zipwire_schedule::{CallKind, Channel, Durations, Job, Rank, RankRange, Segment, Slot, Work};
 
 use super::{Context, Kind, Workload, check_durations, check_limit, one_tensor_per_call};
@@ -45,8 +45,8 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let table = field.table(&Kind::Profile.keys(KEYS.all))?;
     let replay = read_replay(&table, context)?;
     let file = table.need_field(KEYS.file)?;
-    let parts = Parts::of(&replay, context.launch_s);
     check_limit(replay.calls.iter().map(|call| call.bytes_in.max(call.bytes_out)).max().unwrap_or(0), &file)?;
+    let parts = Parts::of(&replay, context.launch_s);
     let of_iteration = parts.segments.iter().filter_map(|segment| {
         let ranks = |groups: zipwire_schedule::Groups| u64::from(groups.count() * groups.size());
         (!segment.work.communicates()).then(|| ranks(segment.groups(context.ranks)))
@@ -76,14 +76,8 @@ fn read_replay(table: &Reader<'_>, context: &Context<'_>) -> Result<Replay> {
     };
     let unreadable = |source| file.error(Problem::Unreadable { path: path.clone(), source });
     let document = context.files.text(file.string()?).map_err(unreadable)?;
-    if !document.text.starts_with(PROFILE_MARK) {
-        return Err(problem(
-            "it is no profile".to_owned(),
-            "make one: `zipwire import kineto TRACES -o profile.json`",
-        ));
-    }
-    let profile: Profile = serde_json::from_str(&document.text).map_err(|error| {
-        problem(error.to_string(), "import it again: it is damaged, or of another version")
+    let profile = Profile::parse(&document.text).map_err(|error| {
+        problem(error.to_string(), "make one of the traces: `zipwire import kineto TRACES -o profile.json`")
     })?;
     if profile.world_size != context.ranks {
         let reason = format!("it is of {} ranks, and the cluster has {}", profile.world_size, context.ranks);
@@ -192,7 +186,7 @@ impl Parts {
 fn kind_of(call: &ReplayCall) -> (DType, CallKind) {
     let is_sum =
         matches!(call.op, CollectiveOp::AllReduce | CollectiveOp::ReduceScatter | CollectiveOp::Barrier);
-    let dtype = type_of(&call.dtype, is_sum, call.bytes_in);
+    let dtype = type_of(call, is_sum);
     let (ranks, width) = (u64::from(call.groups.size()), dtype.width() as u64);
     let whole = |bytes: u64| bytes.div_ceil(width) * width;
     let each = |bytes: u64| whole(bytes.div_ceil(ranks)).max(width);
@@ -223,24 +217,14 @@ fn kind_of(call: &ReplayCall) -> (DType, CallKind) {
     (dtype, kind)
 }
 
-/// Type as which values travel: sums are of BF16 or FP32, and integers count as values of their width.
-fn type_of(name: &str, is_sum: bool, bytes: u64) -> DType {
-    let name = name.to_ascii_lowercase();
-    let dtype = match name.trim_start_matches("c10::") {
-        // Most of what is trained and served.
-        "" if bytes.is_multiple_of(2) => DType::Bf16,
-        "bfloat16" => DType::Bf16,
-        "half" | "float16" => DType::F16,
-        name if name.starts_with("float8_e5m2") => DType::F8E5M2,
-        "byte" | "char" | "bool" | "uint8" | "int8" => DType::F8E4M3,
-        name if name.starts_with("float8") => DType::F8E4M3,
-        "short" | "int16" | "uint16" => DType::Bf16,
-        _ => DType::F32,
-    };
-    match dtype {
-        DType::F32 if is_sum || bytes.is_multiple_of(4) => DType::F32,
-        _ if is_sum => DType::Bf16,
-        DType::F32 => DType::F8E4M3,
-        other => other,
+/// Type as which values travel: sums are of BF16 or FP32, and other values than codecs know count as FP32, or as BF16 or bytes where they are no whole ones.
+fn type_of(call: &ReplayCall, is_sum: bool) -> DType {
+    match call.float() {
+        Some(dtype @ (DType::Bf16 | DType::F32)) => dtype,
+        Some(_) if is_sum => DType::Bf16,
+        Some(dtype) => dtype,
+        None if call.bytes_in.is_multiple_of(4) => DType::F32,
+        None if is_sum => DType::Bf16,
+        None => DType::F8E4M3,
     }
 }

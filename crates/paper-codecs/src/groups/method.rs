@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "takes Miri longer than all other tests together")]
+    #[cfg_attr(miri, ignore = "much arithmetic, and no memory")]
     fn methods_follow_the_rules() {
         let noise = |len: u32, of: u32| {
             (0..len).map(move |i| (i.wrapping_mul(0x9e37_79b1) >> 16) as u8 % of as u8 + 1)

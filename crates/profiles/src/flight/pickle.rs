@@ -12,6 +12,9 @@ use serde_json::{Map, Value};
 use crate::error::ProfileError;
 use crate::source::{Bytes, BytesError};
 
+/// Longest pickle: dumps have some kilobytes for each of thousands of calls.
+const MOST_BYTES: u64 = 256 << 20;
+
 /// Values that are held at the most.
 const MOST_VALUES: usize = 1 << 24;
 
@@ -89,6 +92,10 @@ impl Pickle {
         };
         loop {
             let at = machine.bytes.at();
+            // Each byte may put something on a stack: longer pickles would take more memory than there is.
+            if at > MOST_BYTES {
+                return Err(PickleError::Broken("the pickle is longer than is held in memory", at));
+            }
             let step = machine.bytes.byte().map_err(Step::Bytes).and_then(|opcode| machine.step(opcode));
             match step {
                 Ok(()) => {}

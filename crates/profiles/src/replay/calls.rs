@@ -7,7 +7,7 @@ use zipwire_cluster::{Group, Rank};
 use super::ReplayError;
 use super::steps::Steps;
 use crate::op::CollectiveOp;
-use crate::profile::{GroupRecord, OpRecord, Profile};
+use crate::profile::{GroupRecord, OpRecord, Profile, RankRecord};
 
 /// Calls of all ranks in a step that are held at the most.
 const MOST_CALLS: usize = 4 << 20;
@@ -16,6 +16,24 @@ const MOST_CALLS: usize = 4 << 20;
 pub(super) struct RankCalls<'p> {
     pub(super) rank: u32,
     pub(super) calls: Vec<RankCall<'p>>,
+    /// By call: end of the last one of those in front of it.
+    pub(super) ended_ns: Vec<Option<i64>>,
+    /// Time of compute from the begin of the last call on.
+    pub(super) compute_after_ns: i64,
+}
+
+impl<'p> RankCalls<'p> {
+    fn new(rank: &RankRecord) -> Self {
+        let compute_after_ns = rank.compute_after_ns;
+        Self { rank: rank.rank, calls: Vec::new(), ended_ns: Vec::new(), compute_after_ns }
+    }
+
+    fn push(&mut self, call: RankCall<'p>) {
+        let end = |call: &RankCall<'_>| call.record.start_ns + call.record.duration_ns;
+        let ended_ns = self.calls.last().map(end).max(self.ended_ns.last().copied().flatten());
+        self.ended_ns.push(ended_ns);
+        self.calls.push(call);
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -73,12 +91,11 @@ pub(super) fn of_ranks<'p>(
 ) -> Result<Vec<RankCalls<'p>>, ReplayError> {
     let mut left_out: BTreeMap<String, u64> = BTreeMap::new();
     let mut assumed: BTreeSet<usize> = BTreeSet::new();
-    let mut ranks: Vec<RankCalls<'p>> =
-        profile.ranks.iter().map(|rank| RankCalls { rank: rank.rank, calls: Vec::new() }).collect();
+    let mut ranks: Vec<RankCalls<'p>> = profile.ranks.iter().map(RankCalls::new).collect();
     for record in &profile.ops {
         let call = call_of(profile, record, &mut assumed);
         match (call, ranks.get_mut(record.source)) {
-            (Ok(Some(call)), Some(rank)) => rank.calls.push(call),
+            (Ok(Some(call)), Some(rank)) => rank.push(call),
             (Ok(_), _) => {}
             (Err(reason), _) => *left_out.entry(reason).or_default() += 1,
         }
@@ -180,10 +197,18 @@ pub(super) struct Node {
     pub(super) kind: Kind,
     /// Place among the calls of its group and kind in a step.
     pub(super) occurrence: u32,
-    /// By present rank that makes it: the rank's place, and that of the call in its step.
-    pub(super) made_by: Vec<(usize, usize)>,
-    /// Ranks that make it, those with a twin, too.
-    pub(super) members: u32,
+    /// Ranks that make it.
+    pub(super) made_by: Vec<Maker>,
+}
+
+/// Rank that makes a call.
+#[derive(Clone, Copy)]
+pub(super) struct Maker {
+    /// Place of the rank, or of its twin, among those that are present.
+    pub(super) place: usize,
+    /// Place of the call in the step.
+    pub(super) index: usize,
+    pub(super) is_present: bool,
 }
 
 /// Calls of a step, and who makes them.
@@ -209,7 +234,7 @@ impl Nodes {
         let first = chosen[0];
         let of_steps: Vec<&[RankCall<'_>]> =
             ranks.iter().enumerate().map(|(rank, own)| &own.calls[steps.of_rank(rank, first)]).collect();
-        let total: usize = twins.iter().map(|twin| of_steps[*twin].len()).sum();
+        let total = chosen.len() * twins.iter().map(|twin| of_steps[*twin].len()).sum::<usize>();
         if total > MOST_CALLS {
             return Err(ReplayError::TooMany { calls: total, ranks: profile.world_size });
         }
@@ -277,14 +302,11 @@ impl Found {
             let key = (group, kind, *count);
             *count += 1;
             let node = *self.by_key.entry(key).or_insert_with(|| {
-                let node = Node { group, kind, occurrence: key.2, made_by: Vec::new(), members: 0 };
+                let node = Node { group, kind, occurrence: key.2, made_by: Vec::new() };
                 self.nodes.push(node);
                 self.nodes.len() - 1
             });
-            self.nodes[node].members += 1;
-            if twin.rank == rank {
-                self.nodes[node].made_by.push((place, index));
-            }
+            self.nodes[node].made_by.push(Maker { place, index, is_present: twin.rank == rank });
             own.push(Some(node));
         }
         self.of_rank.push(own);
@@ -296,7 +318,7 @@ impl Found {
     /// make, too.
     fn kept(&self, twins: &[usize], present: usize) -> (Vec<bool>, Vec<Vec<bool>>) {
         let mut is_whole: Vec<bool> =
-            self.nodes.iter().map(|node| node.members == node.group.count).collect();
+            self.nodes.iter().map(|node| node.made_by.len() as u32 == node.group.count).collect();
         loop {
             let mut is_kept: Vec<Vec<bool>> = vec![Vec::new(); present];
             for (calls, twin) in self.of_rank.iter().zip(twins) {

@@ -87,6 +87,15 @@ impl Lane {
     }
 }
 
+impl Lane {
+    /// Time at which it waits for a call, if that is behind so many calls.
+    pub(super) fn waits_for(&self, call: usize, behind: usize) -> Option<i64> {
+        let first = self.waits.partition_point(|wait| wait.behind < behind);
+        let here = self.waits[first..].iter().take_while(|wait| wait.behind == behind);
+        here.into_iter().find(|wait| wait.call == call).map(|wait| wait.at_ns)
+    }
+}
+
 /// Calls that are replayed. Where begins are not known, one comes after the other, and all are waited for.
 fn spans(profile: &Profile, rank: &RankCalls<'_>, range: &Range<usize>, is_kept: &[bool]) -> Vec<Span> {
     let kept = rank.calls[range.clone()].iter().zip(is_kept).filter(|(_, is_kept)| **is_kept);
@@ -112,12 +121,11 @@ fn bounds(profile: &Profile, rank: &RankCalls<'_>, range: &Range<usize>, spans: 
         return (first.begin, last);
     }
     let calls = &rank.calls;
-    let ended = calls[..range.start].iter().map(|call| call.record.start_ns + call.record.duration_ns).max();
-    let before = ended.unwrap_or(first.begin - calls[range.start].record.compute_before_ns);
-    let is_last = range.end == calls.len();
-    let record = profile.ranks.iter().find(|own| own.rank == rank.rank);
+    let before =
+        rank.ended_ns[range.start].unwrap_or(first.begin - calls[range.start].record.compute_before_ns);
     // Behind the last call of a profile, compute is all that is known.
-    let after = record.filter(|_| is_last && range.start == 0).zip(calls[range.clone()].last());
-    let after = after.map_or(i64::MIN, |(own, call)| call.record.start_ns + own.compute_after_ns);
+    let is_whole = range.start == 0 && range.end == calls.len();
+    let after = calls[range.clone()].last().filter(|_| is_whole);
+    let after = after.map_or(i64::MIN, |call| call.record.start_ns + rank.compute_after_ns);
     (before.min(first.begin), last.max(after))
 }

@@ -14,7 +14,9 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use zipwire_cluster::Groups;
+use zipwire_codec::DType;
 
+use crate::dtype::ValueType;
 use crate::op::CollectiveOp;
 use crate::profile::Profile;
 
@@ -98,16 +100,20 @@ pub struct ReplayCall {
 }
 
 impl ReplayCall {
-    /// Whether it carries floating-point values, as those of no stated type are taken to be, which a codec shortens, in a type that can be added up, if it adds.
-    pub fn is_codable(&self) -> bool {
-        let name = self.dtype.to_ascii_lowercase();
-        let is_sum = matches!(self.op, CollectiveOp::AllReduce | CollectiveOp::ReduceScatter);
-        let name = name.trim_start_matches("c10::");
-        match name {
-            "" | "float" | "float32" | "bfloat16" => self.op != CollectiveOp::Barrier,
-            "half" | "float16" => !is_sum,
-            _ => name.starts_with("float8") && !is_sum,
+    /// Type of its values, if codecs know it; BF16, as most of what is trained and served, if none is stated.
+    pub fn float(&self) -> Option<DType> {
+        match ValueType::named(&self.dtype) {
+            Some(ValueType::Float(dtype)) => Some(dtype),
+            _ if self.dtype.is_empty() => Some(DType::Bf16),
+            _ => None,
         }
+    }
+
+    /// Type of its values, if a codec can shorten them, and add them up if it adds: sums are of BF16 or FP32.
+    pub fn codable(&self) -> Option<DType> {
+        let is_sum = matches!(self.op, CollectiveOp::AllReduce | CollectiveOp::ReduceScatter);
+        let is_added = |dtype: &DType| matches!(dtype, DType::Bf16 | DType::F32);
+        self.float().filter(|dtype| self.op != CollectiveOp::Barrier && (!is_sum || is_added(dtype)))
     }
 }
 
@@ -173,7 +179,7 @@ impl Replay {
         let every: Vec<usize> = (0..steps.count).collect();
         let times = every.iter().map(|step| steps.times(profile, &ranks, &nodes, *step, &lanes(&[*step])));
         let times = times.collect();
-        let programs = Programs::of(profile, &nodes, &lanes(&chosen))?;
+        let programs = Programs::of(&nodes, &lanes(&chosen))?;
         if profile.ops.iter().all(|op| op.dtype.is_empty()) {
             notes.push("the profile has no types of values: BF16 is assumed".to_owned());
         }

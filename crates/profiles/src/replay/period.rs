@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Comparisons of calls that finding a period takes at the most, a second or two of them.
+/// Comparisons of calls that finding periods of all ranks takes at the most, a second or two of them.
 const MOST_COMPARISONS: usize = 1 << 29;
 
 /// Share of a rank's calls that steps cover at least: fewer are a part of a step that repeats, such as layers.
@@ -38,10 +38,11 @@ pub(super) struct Times<'a> {
 }
 
 /// The period of calls that differ by these numbers; `None` if nothing repeats in most of them. Of several, as where layers are alike, it is the
-/// shortest with which steps follow one another as regularly as with any; without times, that which leaves out the fewest calls.
-pub(super) fn period(calls: &[u32], times: Option<Times<'_>>) -> Option<Period> {
+/// shortest with which steps follow one another as regularly as with any; without times, that which leaves out the fewest calls. The longest that is tried becomes shorter with
+/// the number of ranks that are searched.
+pub(super) fn period(calls: &[u32], times: Option<Times<'_>>, ranks: usize) -> Option<Period> {
     let count = calls.len();
-    let most = (count / 2).min(MOST_COMPARISONS / count.max(1));
+    let most = (count / 2).min(MOST_COMPARISONS / (count.max(1) * ranks.max(1)));
     let all = (1..=most).map(|period| (period, longest_run(calls, period)));
     let repeating = all.filter(|(period, run)| run.len() >= *period);
     let covering =
@@ -116,9 +117,9 @@ mod tests {
         }
         let times = Some(Times { begins: &begins, gaps: &gaps });
         // 13 calls are three periods and one call more, so a step begins with the first call or the second.
-        assert_eq!(period(&calls, times), Some(Period { begin: 0, calls: 4, steps: 3 }));
+        assert_eq!(period(&calls, times, 1), Some(Period { begin: 0, calls: 4, steps: 3 }));
         let calls = [9, 1, 2, 2, 3, 1, 2, 2, 3, 1, 2, 2, 3];
-        let found = period(&calls, None).unwrap();
+        let found = period(&calls, None, 1).unwrap();
         assert_eq!(found, Period { begin: 1, calls: 4, steps: 3 });
         assert_eq!(found.of_step(2), 9..13);
     }
@@ -127,16 +128,16 @@ mod tests {
     fn layers_are_no_steps() {
         // One step: eight layers that are alike, then something else.
         let calls = [1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 4, 5];
-        assert_eq!(period(&calls, None), None);
+        assert_eq!(period(&calls, None, 1), None);
         // Two of them are two steps, and not sixteen.
         let twice = [calls, calls].concat();
-        assert_eq!(period(&twice, None), Some(Period { begin: 0, calls: 12, steps: 2 }));
+        assert_eq!(period(&twice, None, 1), Some(Period { begin: 0, calls: 12, steps: 2 }));
         // Three steps of four buckets that are alike: only the time between them tells.
         let buckets = [1; 12];
         let begins: Vec<i64> = (0..12).map(|at| 10 * (at % 4) + 500 * (at / 4)).collect();
         let times = Some(Times { begins: &begins, gaps: &[1; 12] });
-        assert_eq!(period(&buckets, times), Some(Period { begin: 0, calls: 4, steps: 3 }));
-        assert_eq!(period(&[], None), None);
-        assert_eq!(period(&[1], None), None);
+        assert_eq!(period(&buckets, times, 1), Some(Period { begin: 0, calls: 4, steps: 3 }));
+        assert_eq!(period(&[], None, 1), None);
+        assert_eq!(period(&[1], None, 1), None);
     }
 }

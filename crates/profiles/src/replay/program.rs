@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use zipwire_cluster::{Group, Groups, Rank};
 
-use super::calls::{Kind, Nodes, RankCall, RankCalls};
+use super::calls::{Kind, Maker, Nodes, RankCall, RankCalls};
 use super::lanes::Lane;
 use super::steps::Steps;
 use super::{Item, ReplayCall, ReplayError};
@@ -33,7 +33,7 @@ struct Class {
 
 impl Programs {
     /// `lanes` are by present rank and step.
-    pub(super) fn of(profile: &Profile, nodes: &Nodes, lanes: &[Vec<Lane>]) -> Result<Self, ReplayError> {
+    pub(super) fn of(nodes: &Nodes, lanes: &[Vec<Lane>]) -> Result<Self, ReplayError> {
         let (calls, classes) = classes(nodes);
         let mut takes_part = vec![0; calls.len()];
         for class in &classes {
@@ -52,7 +52,6 @@ impl Programs {
         };
         let program = merged(lists, &takes_part)
             .map_err(|(first, second)| ReplayError::Circle { first: name(first), second: name(second) })?;
-        debug_assert!(profile.world_size > 0);
         Ok(Self { calls, program })
     }
 
@@ -66,11 +65,14 @@ impl Programs {
     ) -> (Vec<ReplayCall>, Vec<Item>) {
         let main_streams: Vec<u64> = ranks.iter().map(main_stream).collect();
         let calls = self.calls.iter().map(|call| {
-            let made_by: Vec<(usize, usize)> =
-                call.nodes.iter().flat_map(|node| nodes.nodes[*node].made_by.iter().copied()).collect();
-            let Kind { op, from, .. } = nodes.nodes[call.nodes[0]].kind;
-            let at = |step: usize, (rank, index): (usize, usize)| {
-                &ranks[rank].calls[steps.of_rank(rank, step)][index]
+            let makers = || call.nodes.iter().flat_map(|node| nodes.nodes[*node].made_by.iter().copied());
+            let mut made_by: Vec<Maker> = makers().filter(|maker| maker.is_present).collect();
+            if made_by.is_empty() {
+                made_by = makers().collect();
+            }
+            let Kind { op, from, bytes, .. } = nodes.nodes[call.nodes[0]].kind;
+            let at = |step: usize, maker: Maker| {
+                &ranks[maker.place].calls[steps.of_rank(maker.place, step)][maker.index]
             };
             let all = || made_by.iter().map(|made| at(0, *made));
             let transfers_s = (0..steps.count).map(|step| {
@@ -86,24 +88,30 @@ impl Programs {
                 })
                 .sum();
             let shares: Vec<f64> = all().filter_map(|own| own.record.coded_share).collect();
-            let first = at(0, made_by[0]);
-            ReplayCall {
+            let (first, is_uneven) = (at(0, made_by[0]), bytes == (0, 0));
+            let named = |own: ReplayCall| {
+                let is_value = own.codable().is_some() || own.op == CollectiveOp::Barrier;
+                let suffix = if is_value { String::new() } else { format!(" ({})", own.dtype) };
+                ReplayCall { class: format!("{}{suffix}", own.class).into(), ..own }
+            };
+            named(ReplayCall {
                 class: class_name(profile, first.record.group, op),
                 op,
                 groups: call.groups,
                 bytes_in: all().map(|own| own.bytes.0).max().unwrap_or_default(),
                 bytes_out: all().map(|own| own.bytes.1).max().unwrap_or_default(),
-                splits: splits(&nodes.nodes[call.nodes[0]].group, &nodes.twins, |rank| {
-                    let (_, index) = made_by.iter().find(|(own, _)| *own == rank)?;
-                    Some(at(0, (rank, *index)))
+                splits: is_uneven.then(|| {
+                    let own = &nodes.nodes[call.nodes[0]];
+                    let makers = own.made_by.iter().map(|maker| (maker.place, at(0, *maker)));
+                    splits(&own.group, &nodes.twins, &makers.collect())
                 }),
                 from,
                 dtype: first.record.dtype.clone(),
-                is_beside: first.record.stream != main_streams[made_by[0].0],
+                is_beside: first.record.stream != main_streams[made_by[0].place],
                 transfers_s: transfers_s.collect(),
                 stalled_s: stalled_ns as f64 / 1e9 / (steps.count * ranks.len()) as f64,
                 coded_share: (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64),
-            }
+            })
         });
         (calls.collect(), self.program)
     }
@@ -127,20 +135,11 @@ fn main_stream(rank: &RankCalls<'_>) -> u64 {
     most.map(|(stream, _)| *stream).unwrap_or_default()
 }
 
-/// Bytes from each rank of a group to each, if some rank of it says that they are uneven; `made_by` has the call of a present rank.
-fn splits<'p>(
-    group: &Group,
-    twins: &[usize],
-    made_by: impl Fn(usize) -> Option<&'p RankCall<'p>>,
-) -> Option<Vec<Vec<u64>>> {
-    let call = |rank: Rank| made_by(twins[rank.index()]);
-    let is_uneven = |rank: Rank| call(rank).is_some_and(|own| !own.record.splits_in.is_empty());
-    if !group.ranks().any(is_uneven) {
-        return None;
-    }
+/// Bytes from each rank of a group to each; `made_by` has calls by place of a present rank, which stands for its twins, too.
+fn splits(group: &Group, twins: &[usize], made_by: &BTreeMap<usize, &RankCall<'_>>) -> Vec<Vec<u64>> {
+    let ranks = u64::from(group.count);
     let row = |rank: Rank| -> Vec<u64> {
-        let ranks = u64::from(group.count);
-        let Some(own) = call(rank) else { return vec![0; ranks as usize] };
+        let Some(own) = made_by.get(&twins[rank.index()]) else { return vec![0; ranks as usize] };
         let (splits, given) = (&own.record.splits_in, own.bytes.0);
         let rows: u64 = splits.iter().sum();
         if rows == 0 || splits.len() as u64 != ranks {
@@ -149,7 +148,7 @@ fn splits<'p>(
         let bytes = |rows_to: &u64| (u128::from(given) * u128::from(*rows_to) / u128::from(rows)) as u64;
         splits.iter().map(bytes).collect()
     };
-    Some(group.ranks().map(row).collect())
+    group.ranks().map(row).collect()
 }
 
 /// Calls that groups of ranks which do the same make alike, and these ranks.
@@ -239,25 +238,22 @@ fn items(class: &Class, nodes: &Nodes, lanes: &[Vec<Lane>]) -> Vec<Item> {
     }
     let mut waits: Vec<(usize, usize)> = behind.into_iter().map(|(call, behind)| (behind, call)).collect();
     waits.sort_unstable();
+    let mut waits = waits.into_iter().peekable();
     let mut items: Vec<Item> = Vec::new();
     let mut from: Vec<Vec<i64>> = of_lanes(class, nodes, lanes, |_| 0);
     let mut waiting: Vec<usize> = Vec::new();
     for made in 0..=class.calls.len() {
         let until = |lane: &Lane| lane.made_ns.get(made).copied().unwrap_or(lane.end_ns);
-        for (_, call) in waits.iter().filter(|(behind, _)| *behind == made) {
+        while let Some((_, call)) = waits.next_if(|(behind, _)| *behind == made) {
             // Ranks that do not show it wait as late as they can.
-            let to = of_lanes(class, nodes, lanes, |lane| {
-                let own = lane.waits.iter().find(|wait| wait.call == *call && wait.behind == made);
-                own.map_or(until(lane), |wait| wait.at_ns)
-            });
+            let to = of_lanes(class, nodes, lanes, |lane| lane.waits_for(call, made).unwrap_or(until(lane)));
             compute(&mut items, class, &mut waiting, &mut from, to);
-            waiting.push(class.calls[*call]);
+            waiting.push(class.calls[call]);
         }
         compute(&mut items, class, &mut waiting, &mut from, of_lanes(class, nodes, lanes, until));
         if let Some(call) = class.calls.get(made) {
-            if let Some(Item::Compute { allows, .. }) =
-                items.iter_mut().rev().find(|item| matches!(item, Item::Compute { .. }))
-            {
+            let last = items.iter_mut().rev().find(|item| matches!(item, Item::Compute { .. }));
+            if let Some(Item::Compute { allows, .. }) = last {
                 allows.push(*call);
             }
             items.push(Item::Call(*call));

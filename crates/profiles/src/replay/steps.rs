@@ -7,6 +7,7 @@ use super::calls::{Nodes, RankCalls};
 use super::lanes::Lane;
 use super::period::{Period, Times, period};
 use super::{ReplayError, StepTimes};
+use crate::op::CollectiveOp;
 use crate::profile::{Profile, Timing};
 
 /// Steps, by the calls that ranks make in them.
@@ -24,8 +25,8 @@ impl Steps {
             let count = ranges[0].len();
             return Self { count, ranges };
         }
-        let what = if profile.ranks.len() > 1 { "nothing repeats on all ranks" } else { "nothing repeats" };
-        notes.push(format!("{what}: the profile is taken for one step"));
+        let whom = if profile.ranks.len() > 1 { " on all ranks" } else { "" };
+        notes.push(format!("no steps that repeat were found{whom}: the profile is taken for one step"));
         let ranges = ranks.iter().map(|rank| std::iter::once(0..rank.calls.len()).collect()).collect();
         Self { count: 1, ranges }
     }
@@ -84,13 +85,15 @@ fn repeating(ranks: &[RankCalls<'_>], timing: Timing) -> Option<Vec<Vec<Range<us
             let (mut gaps, mut ended) = (Vec::with_capacity(rank.calls.len()), i64::MIN / 2);
             for call in &rank.calls {
                 let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-                calls.push(*numbers.entry(call.kind()).or_insert(next));
+                // A rank in the middle of a pipeline gets from one side what it sends to the other.
+                let kind = (call.kind(), call.record.op == CollectiveOp::Send);
+                calls.push(*numbers.entry(kind).or_insert(next));
                 gaps.push(call.record.start_ns - ended);
                 ended = ended.max(call.record.start_ns + call.record.duration_ns);
             }
             let begins: Vec<i64> = rank.calls.iter().map(|call| call.record.start_ns).collect();
             let times = Times { begins: &begins, gaps: &gaps };
-            period(&calls, (timing == Timing::Kernels).then_some(times))
+            period(&calls, (timing == Timing::Kernels).then_some(times), ranks.len())
         })
         .collect::<Option<_>>()?;
     let count = periods.iter().map(|period| period.steps).min()?;

@@ -7,6 +7,7 @@ mod inspector;
 mod kineto;
 mod ranks;
 mod real;
+mod replay;
 mod shim;
 mod written;
 
