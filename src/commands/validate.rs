@@ -104,7 +104,7 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     if cancel.is_cancelled() {
         return Err(ExecuteError::Cancelled.into());
     }
-    kept.map_or(Ok(()), |kept| kept.commit(args, &experiment, cancel))?;
+    let kept = kept.map(Kept::commit).transpose()?;
     drop(hold);
     if args.json {
         print_json(&result)
@@ -115,12 +115,17 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
         print(text(args, &experiment, &head, &validation, PACED))
     }?;
     say_warnings(&experiment);
-    Ok(())
+    kept.map_or(Ok(()), |kept| kept.report(args, &experiment, cancel))
 }
 
-/// Files of a validation: in the folder that is asked for, or in one that lasts until the report is made.
+/// Files of a validation, before they are in place.
 struct Kept {
     output: Output,
+    files: KeptFiles,
+}
+
+/// Folder of a validation: that which is asked for, or one that lasts until the report is made.
+struct KeptFiles {
     folder: PathBuf,
     scratch: Option<TempDir>,
 }
@@ -136,7 +141,7 @@ impl Kept {
             }
             (None, None) => return Ok(None),
         };
-        Ok(Some(Self { output: Output::create(&folder)?, folder, scratch }))
+        Ok(Some(Self { output: Output::create(&folder)?, files: KeptFiles { folder, scratch } }))
     }
 
     fn write(&mut self, experiment: &Experiment, result: &Report<'_>) -> Result<(), CliError> {
@@ -148,9 +153,16 @@ impl Kept {
         Ok(written?)
     }
 
-    /// Puts all files into place, and makes the report.
-    fn commit(self, args: &ValidateArgs, experiment: &Experiment, cancel: &Cancel) -> Result<(), CliError> {
+    /// Puts all files into place.
+    fn commit(self) -> Result<KeptFiles, CliError> {
         self.output.commit()?;
+        Ok(self.files)
+    }
+}
+
+impl KeptFiles {
+    /// Makes the report, if one is asked for: last, since it may fail, and the result took minutes.
+    fn report(&self, args: &ValidateArgs, experiment: &Experiment, cancel: &Cancel) -> Result<(), CliError> {
         let Some(file) = &args.report else { return Ok(()) };
         let folder = self.folder.display().to_string();
         let name = if self.scratch.is_some() { &experiment.name } else { &folder };
@@ -422,7 +434,7 @@ fn run_on_hosts_here(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliErro
     if cancel.is_cancelled() {
         return Err(ExecuteError::Cancelled.into());
     }
-    kept.map_or(Ok(()), |kept| kept.commit(args, &experiment, cancel))?;
+    let kept = kept.map(Kept::commit).transpose()?;
     drop(hold);
     if args.json {
         print_json(&result)
@@ -433,7 +445,8 @@ fn run_on_hosts_here(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliErro
             constants(args)
         );
         print(text(args, &experiment, &head, &validation, ON_HOSTS))
-    }
+    }?;
+    kept.map_or(Ok(()), |kept| kept.report(args, &experiment, cancel))
 }
 
 /// The experiment with constants that probes measure.

@@ -51,6 +51,41 @@ fn a_sweep_has_a_report() {
 }
 
 #[test]
+fn what_is_beside_a_summary_of_another_run_is_left_out() {
+    let folder = TempDir::new().unwrap();
+    let [one, two, page] = ["one", "two", "page.html"].map(|name| folder.path().join(name));
+    for (out, seed) in [(&one, "1"), (&two, "2")] {
+        succeeds(&["run", SCENARIO, "--out", text(out), "--set", "iterations=1", "--seed", seed]);
+    }
+    let moved = two.join("one.json");
+    fs::copy(one.join("summary.json"), &moved).unwrap();
+    succeeds(&["report", text(&moved), "-o", text(&page)]);
+    let html = fs::read_to_string(&page).unwrap();
+    assert!(html.contains("run.json</code>, <code>sim-native.trace.json</code>"), "{html}");
+    assert!(html.contains("There are no timelines") && html.contains("The scenario is not recorded"));
+    // The same of its own.
+    fs::copy(two.join("summary.json"), &moved).unwrap();
+    succeeds(&["report", text(&moved), "-o", text(&page)]);
+    assert!(!fs::read_to_string(&page).unwrap().contains("Left out"));
+}
+
+/// A validation takes minutes: a report that fails takes nothing of it away.
+#[test]
+fn a_failing_report_leaves_the_validation() {
+    let folder = TempDir::new().unwrap();
+    let [out, page] = ["out", "nowhere/page.html"].map(|name| folder.path().join(name));
+    let only = ["--variant", "native", "--set", "iterations=1"];
+    let args = [&["validate", SCENARIO, "--out", text(&out), "--report", text(&page)], &only[..]].concat();
+    let failed = zipwire(&args).output().unwrap();
+    let said = text_of(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(2), "{said}");
+    assert!(said.contains("page.html") && said.contains("help: "), "{said}");
+    assert!(text_of(&failed.stdout).contains("ranking agrees"));
+    assert!(names(&out).contains(&"validation.json".to_owned()));
+    succeeds(&["report", text(&out), "-o", text(&folder.path().join("page.html"))]);
+}
+
+#[test]
 fn only_reports_are_replaced() {
     let folder = TempDir::new().unwrap();
     let [out, thesis] = ["out", "report.html"].map(|name| folder.path().join(name));

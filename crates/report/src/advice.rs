@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-use crate::agreement::{Pair, agreement};
-use crate::html::{Cell, escape, list, paragraph, table};
+use crate::agreement::{ErrorSign, agreement, shown};
+use crate::html::{BarScale, Cell, escape, list, paragraph, table};
 use crate::page::Section;
-use crate::quantity::{bytes, factor, seconds, signed_percent};
+use crate::quantity::{bytes, factor, seconds, signed_percent, speed};
 
 /// Advice, as `zipwire advise -o` writes it; all that it may lack is optional.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -122,7 +122,7 @@ pub(crate) struct AdviceVerdictOutcome {
 /// Sections of an advice.
 pub(crate) fn sections(advice: &AdviceOutcome) -> Vec<Section> {
     let mut sections = vec![
-        Section::verdict(verdict(advice)),
+        Section::verdict(&verdict_lines(advice), &reasons(advice)),
         Section::new("The step", step(advice)),
         Section::new("Kinds of calls", classes(advice)),
         Section::new("Predicted against measured", judged(advice)),
@@ -140,8 +140,9 @@ pub(crate) fn verdict_lines(advice: &AdviceOutcome) -> Vec<String> {
     vec![if verdict.text.is_empty() { answer.to_owned() } else { verdict.text.clone() }]
 }
 
-fn verdict(advice: &AdviceOutcome) -> String {
-    let mut html: String = verdict_lines(advice).iter().map(|line| paragraph(line)).collect();
+/// First steps, and facts that would change the verdict.
+fn reasons(advice: &AdviceOutcome) -> String {
+    let mut html = String::new();
     for (title, lines) in [("First", &advice.first), ("Would change it", &advice.would_change)] {
         if !lines.is_empty() {
             html += &format!("<p><b>{title}</b></p>\n{}", list(lines));
@@ -168,26 +169,27 @@ fn step(advice: &AdviceOutcome) -> String {
         ("communication in it", step.communication_s),
         ("exposed communication", step.exposed_s),
     ];
-    let most = all.iter().filter_map(|(_, time_s)| *time_s).fold(f64::MIN_POSITIVE, f64::max);
+    let scale = BarScale::of(0.0, all.iter().filter_map(|(_, time_s)| *time_s));
     let rows = all.iter().filter(|(_, time_s)| time_s.is_some()).map(|(name, time_s)| {
-        let bar = time_s.map(|time_s| [0.0, time_s / most]);
-        vec![Cell::text(name), Cell::number(*time_s, seconds).with_bar(bar)]
+        vec![
+            Cell::text(name),
+            Cell::number(*time_s, seconds).with_bar(time_s.map(|time_s| scale.bar_to(time_s))),
+        ]
     });
     format!("{}{}", paragraph(&head), table(&["part", "time of a step"], &rows.collect::<Vec<_>>()))
 }
 
-/// Scale of gains: percent to a part of the width of a bar.
-fn scale(advice: &AdviceOutcome) -> impl Fn(f64) -> f64 {
+/// Scale of gains, in percent.
+fn scale(advice: &AdviceOutcome) -> BarScale {
     let gains = advice.classes.iter().flat_map(|class| {
         let options = class.options.iter().map(|option| option.gain);
         options.chain([class.gain]).flat_map(|gain| [gain.gain_pct, gain.low_pct, gain.high_pct]).flatten()
     });
-    let [least, most] = gains.fold([0.0_f64; 2], |[least, most], gain| [least.min(gain), most.max(gain)]);
-    move |gain| (gain - least) / (most - least).max(1e-9)
+    BarScale::of(0.0, gains)
 }
 
 /// Gain with its interval as a bar, and the interval in words.
-fn gain_cells(gain: GainOutcome, at: &impl Fn(f64) -> f64) -> [Cell; 2] {
+fn gain_cells(gain: GainOutcome, scale: BarScale) -> [Cell; 2] {
     // Without compression nothing changes.
     let is_none = [gain.gain_pct, gain.low_pct, gain.high_pct].iter().all(|pct| *pct == Some(0.0));
     let gain = if is_none { GainOutcome::default() } else { gain };
@@ -197,7 +199,7 @@ fn gain_cells(gain: GainOutcome, at: &impl Fn(f64) -> f64) -> [Cell; 2] {
         Some((_, high)) if high < 0.0 => Some(false),
         _ => None,
     };
-    let bar = interval.map(|(low, high)| [at(low), at(high)]);
+    let bar = interval.map(|(low, high)| [scale.at(low), scale.at(high)]);
     let words = |low: f64| {
         let high = gain.high_pct.unwrap_or(low);
         format!("{} to {}", signed_percent(low), signed_percent(high))
@@ -212,7 +214,7 @@ fn classes(advice: &AdviceOutcome) -> String {
     if advice.classes.is_empty() {
         return paragraph("The job has no calls that several ranks make together.");
     }
-    let at = scale(advice);
+    let scale = scale(advice);
     let header = [
         "calls",
         "ranks",
@@ -228,7 +230,7 @@ fn classes(advice: &AdviceOutcome) -> String {
     ];
     let whole = |value: f64| format!("{value:.0}");
     let rows = advice.classes.iter().map(|class| {
-        let [gain, interval] = gain_cells(class.gain, &at);
+        let [gain, interval] = gain_cells(class.gain, scale);
         let found = class.break_even.unwrap_or_default();
         vec![
             Cell::name(&class.name),
@@ -241,7 +243,7 @@ fn classes(advice: &AdviceOutcome) -> String {
             gain,
             interval,
             Cell::number(found.ratio, factor),
-            Cell::number(found.codec_bytes_per_s, |speed| format!("{:.1} GB/s", speed / 1e9)),
+            Cell::number(found.codec_bytes_per_s, speed),
         ]
     });
     let lead = "Gains are percent of the step's time, each kind of calls compressed alone. Between is the interval in which a gain lies for all that \
@@ -249,7 +251,7 @@ fn classes(advice: &AdviceOutcome) -> String {
     let mut html = paragraph(lead) + &table(&header, &rows.collect::<Vec<_>>());
     for class in advice.classes.iter().filter(|class| !class.options.is_empty()) {
         let rows = class.options.iter().map(|option| {
-            let [gain, interval] = gain_cells(option.gain, &at);
+            let [gain, interval] = gain_cells(option.gain, scale);
             vec![Cell::name(&option.variant), Cell::number(option.step_s, seconds), gain, interval]
         });
         let rows = table(&["variant", "step", "gain of the step", "between"], &rows.collect::<Vec<_>>());
@@ -261,33 +263,98 @@ fn classes(advice: &AdviceOutcome) -> String {
     html
 }
 
+/// Names of steps: `step 1`, `steps 1, 2`.
+fn steps(numbers: impl Iterator<Item = u64>) -> Option<String> {
+    let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
+    let word = if numbers.len() > 1 { "steps" } else { "step" };
+    (!numbers.is_empty()).then(|| format!("{word} {}", numbers.join(", ")))
+}
+
+/// Direction in which errors of an advice are counted, in its lead and in its rows.
+const SIGN: ErrorSign = ErrorSign::OfPredicted;
+
+/// Sentences about where constants are from, whether the simulation is believed, and how far it is off in all.
+fn judgement_text(judgement: &JudgementOutcome) -> String {
+    let from = steps(judgement.steps_fitted.iter().copied())
+        .unwrap_or_else(|| "the cluster that was given".to_owned());
+    let judged = steps(judgement.judged.iter().map(|step| step.step));
+    let judged = judged.map_or(String::new(), |judged| format!("is judged on {judged} and "));
+    let believed = if judgement.is_believed { "believed" } else { "not believed" };
+    let why = judgement.why.trim_end_matches('.');
+    let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+    let mut text = format!("Constants are of {from}. The simulation {judged}is {believed}{why}.");
+    let errors = [("steps", judgement.step_error_pct), ("their calls", judgement.collectives_error_pct)];
+    let errors: Vec<String> = errors
+        .into_iter()
+        .filter_map(|(name, error)| Some(format!("{name} {}", signed_percent(error?))))
+        .collect();
+    if !errors.is_empty() {
+        text += &format!(" Off in all, {}: {}.", SIGN.formula(), errors.join(", "));
+    }
+    text
+}
+
 fn judged(advice: &AdviceOutcome) -> String {
     let Some(judgement) = &advice.calibration else {
         return paragraph("Nothing was measured that the simulation could be held against.");
     };
-    let fitted: Vec<String> = judgement.steps_fitted.iter().map(u64::to_string).collect();
-    let from =
-        if fitted.is_empty() { "a given cluster".to_owned() } else { format!("step {}", fitted.join(", ")) };
-    let believed = if judgement.is_believed { "believed" } else { "not believed" };
-    let errors = [("steps", judgement.step_error_pct), ("their calls", judgement.collectives_error_pct)];
-    let errors =
-        errors.into_iter().filter_map(|(name, error)| Some(format!("{name} {}", signed_percent(error?))));
-    let lead = format!(
-        "Constants are of {from}; the simulation is judged on other steps and is {believed}: {}. Off in all: {}.",
-        judgement.why.trim_end_matches('.'),
-        errors.collect::<Vec<_>>().join(", ")
-    );
-    let steps = judgement.judged.iter().filter_map(|step| {
-        let name = format!("step {}", step.step);
-        Some(Pair { name, predicted_s: step.predicted_s?, measured_s: step.measured_s? })
-    });
+    let steps = judgement
+        .judged
+        .iter()
+        .filter_map(|step| shown(&format!("step {}", step.step), step.predicted_s, step.measured_s));
     let calls = judgement.judged.iter().filter_map(|step| {
         let name = format!("calls of step {}", step.step);
-        Some(Pair {
-            name,
-            predicted_s: step.collectives_predicted_s?,
-            measured_s: step.collectives_measured_s?,
-        })
+        shown(&name, step.collectives_predicted_s, step.collectives_measured_s)
     });
-    format!("{}{}", paragraph(&lead), agreement(&steps.chain(calls).collect::<Vec<_>>()))
+    let pairs: Vec<_> = steps.chain(calls).collect();
+    paragraph(&judgement_text(judgement)) + &agreement(&pairs, SIGN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judgement(fitted: &[u64], judged: &[u64]) -> JudgementOutcome {
+        let step = |&step: &u64| JudgedStepOutcome {
+            step,
+            measured_s: Some(0.4),
+            predicted_s: Some(0.41),
+            ..JudgedStepOutcome::default()
+        };
+        JudgementOutcome {
+            steps_fitted: fitted.to_vec(),
+            judged: judged.iter().map(step).collect(),
+            step_error_pct: Some(2.5),
+            is_believed: true,
+            why: "it is near.".to_owned(),
+            ..JudgementOutcome::default()
+        }
+    }
+
+    #[test]
+    fn lead_and_rows_count_errors_alike() {
+        let advice = AdviceOutcome { calibration: Some(judgement(&[0], &[1])), ..AdviceOutcome::default() };
+        let html = judged(&advice);
+        assert!(html.contains("Off in all, predicted / measured - 1: steps +2.5 %."), "{html}");
+        assert!(html.contains("error: predicted / measured - 1</th>"), "{html}");
+        assert!(html.contains(">+2.5 %</td>") && !html.contains("-2.4 %"), "{html}");
+    }
+
+    #[test]
+    fn steps_are_named_that_were_fitted_and_judged() {
+        let text = judgement_text(&judgement(&[0, 1], &[2, 3]));
+        assert!(text.starts_with(
+            "Constants are of steps 0, 1. The simulation is judged on steps 2, 3 and is believed: it is near."
+        ));
+        let given = JudgementOutcome { step_error_pct: None, ..judgement(&[], &[4]) };
+        assert_eq!(
+            judgement_text(&given),
+            "Constants are of the cluster that was given. The simulation is judged on step 4 and is believed: it is near."
+        );
+        let nothing = JudgementOutcome::default();
+        assert_eq!(
+            judgement_text(&nothing),
+            "Constants are of the cluster that was given. The simulation is not believed."
+        );
+    }
 }

@@ -24,12 +24,10 @@ const COLUMNS: [(&str, usize, bool); 8] = [
 /// Rows of the board for hardware that is called like `kinds`, such as names of presets: `h100-8x`, `8 x H100`.
 pub(crate) fn accuracy(kinds: &[&str]) -> String {
     let rows = rows(BY_HARDWARE);
-    let mut gpus: Vec<&str> = rows.iter().filter_map(|row| row.first().copied()).collect();
-    gpus.dedup();
-    let named = |gpu: &&str| kinds.iter().any(|kind| words(kind).contains(&gpu.to_lowercase()));
+    let gpus = rows.iter().filter_map(|row| row.first().copied());
     let lead = "How far bus bandwidths of the library's collectives were off, in the mean, for messages of 32 MiB and more, against public \
                 logs of nccl-tests. A preset knows only the generation of the GPU; a calibration knows other logs of the cluster.";
-    let Some(gpu) = gpus.into_iter().find(named) else {
+    let Some(gpu) = named(gpus, kinds) else {
         let of_all: Vec<Vec<Cell>> = self::rows(IN_ALL)
             .iter()
             .map(|row| [0, 1, 2, 4].map(|column| cell(row.get(column).copied().unwrap_or_default())).to_vec())
@@ -50,15 +48,26 @@ pub(crate) fn accuracy(kinds: &[&str]) -> String {
     format!("{}{}{}", paragraph(lead), paragraph(&which), table(&header, &of_gpu.collect::<Vec<_>>()))
 }
 
-/// Words of a name in small letters: `8 x H100-SXM` has `h100`.
-fn words(name: &str) -> Vec<String> {
-    name.split(|letter: char| !letter.is_ascii_alphanumeric()).map(str::to_lowercase).collect()
+/// GPU all of whose words are in one of these kinds; of several the one with most words, and the first of those.
+fn named<'a>(gpus: impl Iterator<Item = &'a str>, kinds: &[&str]) -> Option<&'a str> {
+    let kinds: Vec<Vec<String>> = kinds.iter().map(|kind| words(kind)).collect();
+    let is_in = |gpu: &[String]| kinds.iter().any(|kind| gpu.iter().all(|word| kind.contains(word)));
+    let found = gpus.map(|gpu| (words(gpu), gpu)).filter(|(gpu, _)| !gpu.is_empty() && is_in(gpu));
+    let best = found.reduce(|best, next| if next.0.len() > best.0.len() { next } else { best });
+    best.map(|(_, gpu)| gpu)
 }
 
-/// A cell that is sorted as a number if it begins with one.
+/// Words of a name in small letters: `8 x H100-SXM` has `h100`.
+fn words(name: &str) -> Vec<String> {
+    let words = name.split(|letter: char| !letter.is_ascii_alphanumeric());
+    words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+}
+
+/// A cell that is sorted as a number if it begins with one, and after all others if it is a dash.
 fn cell(text: &str) -> Cell {
     match text.split(' ').next().and_then(|number| number.parse().ok()) {
         Some(number) => Cell::number(Some(number), |_| text.to_owned()),
+        None if text == "-" => Cell::number(None, |_| String::new()),
         None => Cell::text(text),
     }
 }
@@ -118,6 +127,17 @@ mod tests {
             accuracy(&["a6000-8x8"]).contains("no logs of this kind")
                 && accuracy(&[]).contains("calibrated with")
         );
+    }
+
+    #[test]
+    fn names_of_several_words_are_found() {
+        let gpus = ["A100", "A100 PCIE", "H100", "RTX PRO 6000"];
+        let found = |kind: &str| named(gpus.into_iter(), &[kind]);
+        assert_eq!(found("a100-pcie-8x"), Some("A100 PCIE"));
+        assert_eq!(found("8 x A100-SXM4"), Some("A100"));
+        assert_eq!(found("4 x RTX PRO 6000 Blackwell"), Some("RTX PRO 6000"));
+        assert_eq!([found("rtx-6000"), found("")], [None, None]);
+        assert!(accuracy(&["2 x A100 PCIE"]).contains("clusters with A100 PCIE:"));
     }
 
     #[test]

@@ -1,34 +1,47 @@
 //! Several outcomes side by side: before and after a change.
 
-use crate::html::{Cell, table};
+use crate::html::{Cell, paragraph, table};
 use crate::outcome::{Outcome, OutcomeResult};
 use crate::quantity::{factor, seconds, signed_percent};
 
 /// Changes below this, in percent, are none.
 const NOTHING_PCT: f64 = 0.5;
 
+/// Time that is compared with others of the same executor, variant and quantity.
+type TimeKey<'a> = (&'a str, &'a str, &'static str);
+
 /// Time of a variant on an executor, and its speedup.
 struct Timed<'a> {
-    executor: &'a str,
-    variant: &'a str,
+    key: TimeKey<'a>,
     seconds: f64,
     speedup: Option<f64>,
 }
 
+/// Quantities that are times of variants.
+const ITERATION: &str = "iteration";
+const FIRST_TOKEN: &str = "TTFT";
+
 fn times(outcome: &Outcome) -> Vec<Timed<'_>> {
     match &outcome.result {
         OutcomeResult::Run(run) => {
-            let timed = run.results().filter_map(|(executor, variant, result)| {
-                let ttft_s = result.requests.as_ref().and_then(|requests| requests.ttft_s?.mean);
-                let seconds = ttft_s.or(result.iteration_s.mean)?;
-                Some(Timed { executor, variant, seconds, speedup: result.speedup })
+            // Other executors tell times of this machine.
+            let is_timed = |executor: &str| executor == "sim" || outcome.is_timed(executor);
+            let all = run.executors.results().filter(|(executor, ..)| is_timed(executor));
+            let timed = all.filter_map(|(executor, variant, result)| {
+                let (quantity, seconds) = match &result.requests {
+                    Some(requests) => (FIRST_TOKEN, requests.ttft_s?.mean?),
+                    None => (ITERATION, result.iteration_s.mean?),
+                };
+                Some(Timed { key: (executor, variant, quantity), seconds, speedup: result.speedup })
             });
             timed.collect()
         }
         OutcomeResult::Validation(validation) => {
             let all = validation.variants.0.iter().flat_map(|(variant, times)| {
                 [("sim", times.predicted_s), (validation.executor.as_str(), times.measured_s)].map(
-                    |(executor, time_s)| Some(Timed { executor, variant, seconds: time_s?, speedup: None }),
+                    |(executor, time_s)| {
+                        Some(Timed { key: (executor, variant, ITERATION), seconds: time_s?, speedup: None })
+                    },
                 )
             });
             all.flatten().collect()
@@ -45,17 +58,14 @@ pub(crate) fn comparison(outcomes: &[Outcome]) -> String {
     });
     let mut html = table(&["result", "of", "verdict"], &verdicts.collect::<Vec<_>>());
     let all: Vec<Vec<Timed<'_>>> = outcomes.iter().map(times).collect();
-    let mut keys: Vec<(&str, &str)> = Vec::new();
+    let mut keys: Vec<TimeKey<'_>> = Vec::new();
     for timed in all.iter().flatten() {
-        if !keys.contains(&(timed.executor, timed.variant)) {
-            keys.push((timed.executor, timed.variant));
+        if !keys.contains(&timed.key) {
+            keys.push(timed.key);
         }
     }
-    let own = |times: &'_ [Timed<'_>], key: (&str, &str)| {
-        times
-            .iter()
-            .find(|timed| (timed.executor, timed.variant) == key)
-            .map(|timed| (timed.seconds, timed.speedup))
+    let own = |times: &[Timed<'_>], key: TimeKey<'_>| {
+        times.iter().find(|timed| timed.key == key).map(|timed| (timed.seconds, timed.speedup))
     };
     keys.retain(|key| all.iter().filter(|times| own(times, *key).is_some()).count() > 1);
     if keys.is_empty() {
@@ -66,11 +76,14 @@ pub(crate) fn comparison(outcomes: &[Outcome]) -> String {
         let before_s = own(&all[0], key).map(|(time_s, _)| time_s);
         for (index, (outcome, times)) in outcomes.iter().zip(&all).enumerate() {
             let Some((time_s, speedup)) = own(times, key) else { continue };
-            let change = before_s.filter(|_| index > 0).map(|before_s| 100.0 * (time_s / before_s - 1.0));
+            let change = before_s
+                .filter(|before_s| index > 0 && *before_s > 0.0)
+                .map(|before_s| 100.0 * (time_s / before_s - 1.0));
             let is_good = change.filter(|change| change.abs() > NOTHING_PCT).map(|change| change < 0.0);
             rows.push(vec![
                 Cell::name(key.1),
                 Cell::text(key.0),
+                Cell::text(key.2),
                 Cell::name(&outcome.name),
                 Cell::number(Some(time_s), seconds),
                 Cell::number(change, signed_percent).coloured(is_good),
@@ -78,6 +91,10 @@ pub(crate) fn comparison(outcomes: &[Outcome]) -> String {
             ]);
         }
     }
-    html += &table(&["variant", "executor", "result", "time", "against the first result", "speedup"], &rows);
+    let lead = "Means of iterations, or of times to the first token (TTFT), of variants that several results have, on executors whose times are a \
+                measure of the cluster.";
+    let header = ["variant", "executor", "time of", "result", "time", "against the first result", "speedup"];
+    html += &paragraph(lead);
+    html += &table(&header, &rows);
     html
 }

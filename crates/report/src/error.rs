@@ -10,7 +10,7 @@ pub enum ReportError {
     )]
     Truncated { name: String, line: usize, column: usize },
     #[error(
-        "`{name}` line {line} column {column} is not JSON: {reason}\nhelp: give a folder that `zipwire run` or `zipwire validate` wrote, or the file of `zipwire advise`"
+        "`{name}` line {line} column {column} is not JSON: {reason}\nhelp: give a folder that `zipwire run` or `zipwire validate --out` wrote, or a file of `zipwire advise -o`"
     )]
     NotJson { name: String, line: usize, column: usize, reason: String },
     /// JSON of something else.

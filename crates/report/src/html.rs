@@ -2,19 +2,25 @@
 
 use std::fmt::Write as _;
 
-/// Text as HTML that shows it: also as the value of an attribute. Control characters become their pictures, since they come from files.
+use zipwire_traces::escaped;
+
+/// Text as HTML that shows it: also as the value of an attribute.
 pub(crate) fn escape(text: &str) -> String {
+    escape_text(text).replace('"', "&quot;").replace('\'', "&#39;")
+}
+
+/// Text between tags. Control characters, which come from files, become replacement characters, and those that turn the direction of
+/// what follows are named, as on a terminal; line ends of Windows are line ends.
+pub(crate) fn escape_text(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
-    for letter in text.chars() {
+    for letter in text.replace("\r\n", "\n").chars() {
         match letter {
             '&' => html.push_str("&amp;"),
             '<' => html.push_str("&lt;"),
             '>' => html.push_str("&gt;"),
-            '"' => html.push_str("&quot;"),
-            '\'' => html.push_str("&#39;"),
             '\n' | '\t' => html.push(letter),
             letter if letter.is_control() => html.push('\u{fffd}'),
-            letter => html.push(letter),
+            letter => html.push_str(&escaped(letter.encode_utf8(&mut [0; 4]))),
         }
     }
     html
@@ -52,12 +58,36 @@ pub(crate) fn verbatim(title: &str, text: &str) -> String {
 /// Characters of a cell's text above which it goes on in further lines.
 const LONG: usize = 56;
 
+/// Place of a cell among the others of its column: numbers by their value, then texts, then cells with nothing in them, whichever way it is sorted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Sort {
+    Text,
+    Number(f64),
+    /// Nothing where others have a number.
+    NoNumber,
+    Nothing,
+}
+
+impl Sort {
+    fn is_number(self) -> bool {
+        matches!(self, Self::Number(_) | Self::NoNumber)
+    }
+
+    /// Attribute that the script sorts by.
+    fn attribute(self) -> String {
+        match self {
+            Self::Text => String::new(),
+            Self::Number(number) => format!(" data-v=\"{number}\""),
+            Self::NoNumber | Self::Nothing => " data-v=\"\"".to_owned(),
+        }
+    }
+}
+
 /// Cell of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     html: String,
-    /// Number that rows are sorted by; text is sorted as it stands.
-    sort: Option<f64>,
+    sort: Sort,
     /// Part of its room that a bar below the number fills, from and to.
     bar: Option<[f64; 2]>,
     is_good: Option<bool>,
@@ -66,11 +96,13 @@ pub(crate) struct Cell {
 
 impl Cell {
     fn of(html: String) -> Self {
-        Self { html, sort: None, bar: None, is_good: None, is_long: false }
+        Self { html, sort: Sort::Text, bar: None, is_good: None, is_long: false }
     }
 
+    /// A sentence, or a word; a dash is nothing.
     pub(crate) fn text(text: &str) -> Self {
-        Self { is_long: text.chars().count() > LONG, ..Self::of(prose(text)) }
+        let sort = if text == "-" { Sort::Nothing } else { Sort::Text };
+        Self { is_long: text.chars().count() > LONG, sort, ..Self::of(prose(text)) }
     }
 
     /// Name, as code.
@@ -82,7 +114,7 @@ impl Cell {
     pub(crate) fn number(value: Option<f64>, text: impl FnOnce(f64) -> String) -> Self {
         let value = value.filter(|value| value.is_finite());
         let html = value.map_or_else(|| "-".to_owned(), |value| escape(&text(value)));
-        Self { sort: Some(value.unwrap_or(f64::NEG_INFINITY)), ..Self::of(html) }
+        Self { sort: value.map_or(Sort::NoNumber, Sort::Number), ..Self::of(html) }
     }
 
     /// The same cell with a bar between two parts of its width.
@@ -97,15 +129,42 @@ impl Cell {
 
     fn html(&self) -> String {
         let mut classes = Vec::new();
-        classes.extend(self.sort.map(|_| "n"));
+        classes.extend(self.sort.is_number().then_some("n"));
         classes.extend(self.is_long.then_some("w"));
         classes.extend(self.is_good.map(|is_good| if is_good { "good" } else { "bad" }));
         let class =
             if classes.is_empty() { String::new() } else { format!(" class=\"{}\"", classes.join(" ")) };
-        let sort = self.sort.filter(|sort| sort.is_finite());
-        let sort = sort.map_or(String::new(), |sort| format!(" data-v=\"{sort}\""));
+        let sort = self.sort.attribute();
         let bar = self.bar.map_or(String::new(), bar);
         format!("<td{class}{sort}>{}{bar}</td>", self.html)
+    }
+}
+
+/// Scale of the bars of a column: values to parts of the width, from 0 to 1.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BarScale {
+    base: f64,
+    least: f64,
+    most: f64,
+}
+
+impl BarScale {
+    /// A scale that holds all finite values and `base`, at which bars begin.
+    pub(crate) fn of(base: f64, values: impl Iterator<Item = f64>) -> Self {
+        let finite = values.filter(|value| value.is_finite());
+        let [least, most] =
+            finite.fold([base; 2], |[least, most], value| [least.min(value), most.max(value)]);
+        Self { base, least, most }
+    }
+
+    pub(crate) fn at(self, value: f64) -> f64 {
+        let largest = self.most.abs().max(self.least.abs());
+        (value - self.least) / (self.most - self.least).max(1e-9 * largest).max(f64::MIN_POSITIVE)
+    }
+
+    /// Ends of a bar that begins at the base.
+    pub(crate) fn bar_to(self, value: f64) -> [f64; 2] {
+        [self.at(self.base), self.at(value)]
     }
 }
 
@@ -121,7 +180,7 @@ fn bar([from, to]: [f64; 2]) -> String {
 pub(crate) fn table(header: &[&str], rows: &[Vec<Cell>]) -> String {
     let mut html = String::from("<div class=\"scroll\"><table class=\"sort\">\n<thead><tr>");
     for (column, title) in header.iter().enumerate() {
-        let is_number = rows.iter().any(|row| row.get(column).is_some_and(|cell| cell.sort.is_some()));
+        let is_number = rows.iter().any(|row| row.get(column).is_some_and(|cell| cell.sort.is_number()));
         let class = if is_number { " class=\"n\"" } else { "" };
         let _ = write!(html, "<th{class} scope=\"col\">{}</th>", escape(title));
     }
@@ -162,13 +221,31 @@ mod tests {
     fn texts_are_shown_and_not_obeyed() {
         assert_eq!(escape("<b a='1'>&\"\u{1b}"), "&lt;b a=&#39;1&#39;&gt;&amp;&quot;\u{fffd}");
         assert_eq!(prose("`<x>` gains & `y`"), "<code>&lt;x&gt;</code> gains &amp; <code>y</code>");
+        assert_eq!(escape("a\r\nb\rc\td"), "a\nb\u{fffd}c\td");
+        assert_eq!(escape("a\u{202e}b\u{2066}"), "a\\u{202e}b\\u{2066}");
+        assert_eq!(escape_text("a's \"b\" < c"), "a's \"b\" &lt; c");
     }
 
     #[test]
     fn numbers_are_sorted_by_value_and_dashes_last() {
         let cell = Cell::number(Some(1.5), |value| format!("{value} s"));
         assert_eq!(cell.html(), "<td class=\"n\" data-v=\"1.5\">1.5 s</td>");
-        assert_eq!(Cell::number(None, |_| unreachable!()).html(), "<td class=\"n\">-</td>");
-        assert_eq!(Cell::number(Some(f64::NAN), |_| unreachable!()).html(), "<td class=\"n\">-</td>");
+        let nothing = "<td class=\"n\" data-v=\"\">-</td>";
+        assert_eq!(Cell::number(None, |_| unreachable!()).html(), nothing);
+        assert_eq!(Cell::number(Some(f64::NAN), |_| unreachable!()).html(), nothing);
+        assert_eq!(
+            [Cell::text("-"), Cell::text("2 x")].map(|cell| cell.html()),
+            ["<td data-v=\"\">-</td>", "<td>2 x</td>"]
+        );
+        // All that the script sorts by.
+        let script = include_str!("page.js");
+        assert!(script.contains("dataset.v") && !script.contains("classList"));
+    }
+
+    #[test]
+    fn bars_hold_all_values_and_begin_at_the_base() {
+        let scale = BarScale::of(1.0, [0.5, 1.5, f64::NAN].into_iter());
+        assert_eq!((scale.bar_to(1.5), scale.at(0.5)), ([0.5, 1.0], 0.0));
+        assert_eq!(BarScale::of(0.0, std::iter::empty()).bar_to(0.0), [0.0, 0.0]);
     }
 }

@@ -22,6 +22,8 @@ pub struct Outcome {
     pub(crate) result: OutcomeResult,
     pub(crate) record: Record,
     pub(crate) sketches: Vec<TimelineSketch>,
+    /// Files beside the result that are of another one.
+    pub(crate) left_out: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -51,7 +53,13 @@ impl Outcome {
         } else {
             return Err(ReportError::Foreign { name: name.to_owned() });
         };
-        Ok(Self { name: name.to_owned(), result, record: Record::default(), sketches: Vec::new() })
+        Ok(Self {
+            name: name.to_owned(),
+            result,
+            record: Record::default(),
+            sketches: Vec::new(),
+            left_out: Vec::new(),
+        })
     }
 
     /// Executor and variant of each timeline that the report would draw.
@@ -65,6 +73,7 @@ impl Outcome {
     pub(crate) fn all_timelines(&self) -> Vec<(String, String)> {
         match &self.result {
             OutcomeResult::Run(run) => run
+                .executors
                 .results()
                 .map(|(executor, variant, _)| (executor.to_owned(), variant.to_owned()))
                 .collect(),
@@ -83,18 +92,59 @@ impl Outcome {
         !matches!(self.result, OutcomeResult::Advice(_))
     }
 
-    /// Adds a timeline.
+    /// Adds a timeline. One of another result, as far as scenario, seed and plan tell, is left out, and the report says so.
     pub fn add_timeline(&mut self, sketch: TimelineSketch) {
-        self.sketches.push(sketch);
+        if self.is_own(&sketch) {
+            self.sketches.push(sketch);
+        } else {
+            self.left_out.push(format!("{}-{}.trace.json", sketch.executor, sketch.variant));
+        }
     }
 
-    /// Adds the scenario and the environment: the text of `run.json`, which is called `name`.
+    fn is_own(&self, sketch: &TimelineSketch) -> bool {
+        let is_of_scenario = self.subject().is_empty() || self.subject() == sketch.scenario;
+        let is_of_run = |run: &RunOutcome| {
+            let mut own = run.executors.results();
+            let own = own.find(|(executor, variant, _)| {
+                (*executor, *variant) == (sketch.executor.as_str(), sketch.variant.as_str())
+            });
+            own.is_some_and(|(.., result)| {
+                result.plan_digest.as_ref().is_none_or(|digest| *digest == sketch.plan_digest)
+            })
+        };
+        is_of_scenario
+            && self.seed().is_none_or(|seed| seed == sketch.seed)
+            && match &self.result {
+                OutcomeResult::Run(run) => is_of_run(run),
+                OutcomeResult::Validation(validation) => {
+                    validation.variants.0.iter().any(|(variant, _)| *variant == sketch.variant)
+                }
+                OutcomeResult::Sweep(_) | OutcomeResult::Advice(_) => true,
+            }
+    }
+
+    /// Seed of the run, where the result has it.
+    fn seed(&self) -> Option<u64> {
+        match &self.result {
+            OutcomeResult::Run(run) => Some(run.seed),
+            OutcomeResult::Sweep(sweep) => Some(sweep.seed),
+            OutcomeResult::Validation(_) | OutcomeResult::Advice(_) => None,
+        }
+    }
+
+    /// Adds the scenario and the environment: the text of `run.json`, which is called `name`. That of another result, as far as
+    /// scenario and seed tell, is left out, and the report says so.
     ///
     /// # Errors
     /// If it is no such text.
     pub fn add_record(&mut self, name: &str, text: &str) -> Result<(), ReportError> {
         let _: Map<String, Value> = parsed(name, text)?;
-        self.record = parsed(name, text)?;
+        let record: Record = parsed(name, text)?;
+        if record.scenario.as_ref().is_none_or(|scenario| scenario.may_be_of(self.subject(), self.seed())) {
+            self.record = record;
+        } else {
+            self.left_out.push(name.to_owned());
+        }
         Ok(())
     }
 }
@@ -165,6 +215,19 @@ pub(crate) struct ScenarioRecord {
     pub(crate) set: Vec<String>,
     pub(crate) real_set: Vec<String>,
     pub(crate) seed: Option<u64>,
+}
+
+impl ScenarioRecord {
+    /// Whether nothing here speaks against a scenario of this name that ran with this seed.
+    fn may_be_of(&self, name: &str, seed: Option<u64>) -> bool {
+        let is_renamed = self.set.iter().chain(&self.real_set).any(|set| set.starts_with("name"));
+        let named =
+            |line: &&str| line.strip_prefix("name").is_some_and(|value| value.trim_start().starts_with('='));
+        // Escapes of TOML are not undone.
+        let line = self.text.lines().map(str::trim).find(named).filter(|line| !line.contains('\\'));
+        let is_named = is_renamed || line.is_none_or(|line| line.contains(name));
+        is_named && self.seed.zip(seed).is_none_or(|(own, others)| own == others)
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

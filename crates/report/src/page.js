@@ -2,9 +2,16 @@
 for (const table of document.querySelectorAll("table.sort")) {
   const body = table.tBodies[0];
   if (body.rows.length < 2) continue;
+  // A number, a text, or null for nothing.
   const key = (row, column) => {
-    const cell = row.cells[column];
-    return cell.classList.contains("n") ? Number(cell.dataset.v ?? -Infinity) : cell.textContent;
+    const { dataset, textContent } = row.cells[column];
+    return dataset.v === undefined ? textContent : dataset.v === "" ? null : Number(dataset.v);
+  };
+  // Numbers before texts; nothing is last in both directions.
+  const compare = (x, y, sign) => {
+    if (x === null || y === null) return (x === null) - (y === null);
+    if (typeof x !== typeof y) return typeof x === "number" ? -sign : sign;
+    return sign * (typeof x === "number" ? x - y : x.localeCompare(y, "en", { numeric: true }));
   };
   table.querySelectorAll("th").forEach((head, column) => {
     const button = document.createElement("button");
@@ -15,10 +22,7 @@ for (const table of document.querySelectorAll("table.sort")) {
       table.querySelectorAll("th").forEach((other) => other.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
       const sign = down ? -1 : 1;
-      const rows = [...body.rows].sort((a, b) => {
-        const [x, y] = [key(a, column), key(b, column)];
-        return sign * (typeof x === "number" ? x - y || 0 : x.localeCompare(y, "en", { numeric: true }));
-      });
+      const rows = [...body.rows].sort((a, b) => compare(key(a, column), key(b, column), sign));
       body.append(...rows);
     });
   });

@@ -46,9 +46,10 @@ impl Section {
         Self { title, html, is_verdict: false }
     }
 
-    /// The part that comes first.
-    pub(crate) fn verdict(html: String) -> Self {
-        Self { title: "Verdict", html, is_verdict: true }
+    /// The part that comes first: its sentences, and HTML below them.
+    pub(crate) fn verdict(lines: &[String], rest: &str) -> Self {
+        let lines: String = lines.iter().map(|line| paragraph(line)).collect();
+        Self { title: "Verdict", html: lines + rest, is_verdict: true }
     }
 
     fn html(&self, id: &str) -> String {
@@ -77,7 +78,7 @@ impl Outcome {
     pub(crate) fn is_timed(&self, executor: &str) -> bool {
         match &self.result {
             OutcomeResult::Run(run) => {
-                run.results().any(|(name, _, result)| name == executor && result.speedup.is_some())
+                run.executors.results().any(|(name, _, result)| name == executor && result.speedup.is_some())
             }
             OutcomeResult::Sweep(_) | OutcomeResult::Validation(_) | OutcomeResult::Advice(_) => true,
         }
@@ -94,7 +95,7 @@ impl Outcome {
     }
 
     /// Scenario of the result, or the job of the advice.
-    fn subject(&self) -> &str {
+    pub(crate) fn subject(&self) -> &str {
         match &self.result {
             OutcomeResult::Run(run) => &run.scenario,
             OutcomeResult::Sweep(sweep) => &sweep.scenario,
@@ -147,7 +148,9 @@ impl Outcome {
                 }
             }
             None => {
-                html += &paragraph("The scenario is not recorded: there is no `run.json` beside the result.");
+                html += &paragraph(
+                    "The scenario is not recorded: there is no `run.json` of it beside the result.",
+                );
             }
         }
         let cluster = record.cluster.nodes.zip(record.cluster.gpus_per_node);
@@ -184,6 +187,12 @@ pub fn report(outcomes: &[Outcome]) -> String {
             let _ = writeln!(body, "<h2 id=\"r{own}\">{}</h2>", escape(&heading));
         }
         let _ = writeln!(body, "<p class=\"quiet\">{}</p>", escape(&outcome.name));
+        if !outcome.left_out.is_empty() {
+            body += &paragraph(&format!(
+                "Left out, since they are beside this result and of another one: `{}`.",
+                outcome.left_out.join("`, `")
+            ));
+        }
         for (section, number) in outcome.sections().iter().zip(1..) {
             let id = format!("r{own}-{number}");
             if outcomes.len() == 1 {

@@ -20,9 +20,9 @@ const SHADES: usize = 10;
 /// Kinds of a rank's time, by class and in words.
 const KINDS: [(&str, &str); 5] = [
     ("compute", "compute"),
-    ("codec", "codec, beside no compute"),
-    ("moving", "data moves, beside neither"),
-    ("waiting", "waiting in a call"),
+    ("moving", "data moves, beside no compute"),
+    ("waiting", "a call is open, and neither"),
+    ("codec", "codec, and no call is open"),
     ("idle", "done, or nothing to do"),
 ];
 
@@ -31,7 +31,7 @@ pub(crate) fn rank_bars(sketch: &TimelineSketch, longest_s: f64) -> String {
     let mut html = String::from("<div class=\"rows\">\n");
     for times in &sketch.times {
         let mut at = 0.0;
-        let parts = [times.compute_s, times.codec_s, times.moving_s, times.waiting_s, times.idle_s];
+        let parts = [times.compute_s, times.moving_s, times.waiting_s, times.codec_s, times.idle_s];
         let mut shapes = String::new();
         for ((class, _), part_s) in KINDS.iter().zip(parts) {
             let width = 1000.0 * part_s / longest_s;
@@ -212,8 +212,9 @@ mod tests {
 
     #[test]
     fn a_timeline_of_many_pieces_is_drawn_coarser() {
-        let pieces: Intervals = (0..100_000).map(|index| [index * 10, index * 10 + 3]).collect();
-        let lanes = RankLanes {
+        // At the finest every other column is busy.
+        let pieces: Intervals = (0..400).map(|index| [2500 * index, 2500 * index + 1250]).collect();
+        let rank = RankLanes {
             rank: 0,
             compute: pieces.clone(),
             codec: pieces.clone(),
@@ -221,6 +222,9 @@ mod tests {
             open: pieces,
         };
         let sketch = TimelineSketch {
+            scenario: "s".to_owned(),
+            seed: 0,
+            plan_digest: "0".to_owned(),
             executor: "sim".to_owned(),
             variant: "v".to_owned(),
             codec: None,
@@ -229,11 +233,16 @@ mod tests {
             drawn_ns: 1_000_000,
             rank_count: 12,
             times: Vec::new(),
-            lanes: vec![lanes; 12],
+            lanes: vec![rank; 12],
             links: Vec::new(),
             link_count: 0,
             codec_work: std::collections::BTreeMap::new(),
+            codec_s: None,
         };
-        assert!(gantt(&sketch, 1_000_000).len() < 2 * MOST_BYTES);
+        let finest = lanes(&sketch.lanes, COLUMNS[0], 1_000_000).len();
+        assert!(finest > 2 * MOST_BYTES, "{finest}");
+        let around = 2 << 10;
+        let drawn = gantt(&sketch, 1_000_000).len();
+        assert!(drawn <= MOST_BYTES + around, "{drawn}");
     }
 }

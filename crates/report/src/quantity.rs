@@ -31,6 +31,11 @@ pub(crate) fn signed_percent(percent: f64) -> String {
     format!("{percent:+.1} %")
 }
 
+/// Bytes per second.
+pub(crate) fn speed(bytes_per_s: f64) -> String {
+    format!("{:.1} GB/s", bytes_per_s / 1e9)
+}
+
 /// A factor, such as a speedup or a ratio.
 pub(crate) fn factor(factor: f64) -> String {
     format!("{factor:.3}")
@@ -49,6 +54,7 @@ mod tests {
         assert_eq!(bytes(8.0), "8 B");
         assert_eq!(bytes(12_345.0), "12.3 kB");
         assert_eq!(bytes(251_658_240.0), "251.7 MB");
+        assert_eq!(speed(2.5e10), "25.0 GB/s");
         assert_eq!([percent(0.5), signed_percent(-2.04), factor(1.0 / 3.0)], ["50.0 %", "-2.0 %", "0.333"]);
     }
 }

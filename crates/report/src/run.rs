@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use crate::agreement::{Pair, agreement};
-use crate::html::{Cell, list, paragraph, table};
+use crate::agreement::{ErrorSign, Pair, agreement, shown};
+use crate::html::{BarScale, Cell, list, paragraph, table};
 use crate::outcome::{Named, Outcome};
 use crate::page::Section;
 use crate::quantity::{bytes, factor, percent, seconds};
@@ -16,25 +16,21 @@ pub(crate) struct RunOutcome {
     pub(crate) seed: u64,
     #[serde(default)]
     pub(crate) version: String,
-    pub(crate) executors: Named<Named<VariantOutcome>>,
+    pub(crate) executors: Executors,
     #[serde(default)]
     pub(crate) verdict: Option<VerdictOutcome>,
 }
 
-impl RunOutcome {
+/// Results of variants by executor.
+pub(crate) type Executors = Named<Named<VariantOutcome>>;
+
+impl Executors {
     /// All results as (executor, variant, result).
     pub(crate) fn results(&self) -> impl Iterator<Item = (&str, &str, &VariantOutcome)> {
-        results(&self.executors)
+        self.0.iter().flat_map(|(executor, variants)| {
+            variants.0.iter().map(move |(variant, result)| (executor.as_str(), variant.as_str(), result))
+        })
     }
-}
-
-/// All results as (executor, variant, result).
-pub(crate) fn results(
-    executors: &Named<Named<VariantOutcome>>,
-) -> impl Iterator<Item = (&str, &str, &VariantOutcome)> {
-    executors.0.iter().flat_map(|(executor, variants)| {
-        variants.0.iter().map(move |(variant, result)| (executor.as_str(), variant.as_str(), result))
-    })
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -70,6 +66,7 @@ pub(crate) struct VariantOutcome {
     pub(crate) critical_path_s: Named<f64>,
     pub(crate) busiest_link: Option<BusiestLinkOutcome>,
     pub(crate) verified: Option<bool>,
+    pub(crate) plan_digest: Option<String>,
     pub(crate) ranks_alike: Option<u32>,
     pub(crate) requests: Option<RequestsOutcome>,
 }
@@ -114,7 +111,7 @@ pub(crate) struct PercentilesOutcome {
 /// Sections of a run.
 pub(crate) fn sections(outcome: &Outcome, run: &RunOutcome) -> Vec<Section> {
     let mut sections = vec![
-        Section::verdict(verdict(run)),
+        Section::verdict(&verdict_lines(run), &warnings(run)),
         Section::new("Variants", variants(run)),
         Section::new("Predicted against measured", measured(run)),
     ];
@@ -134,8 +131,10 @@ pub(crate) fn verdict_lines(run: &RunOutcome) -> Vec<String> {
 
 /// The fastest variant, where nobody asked for more.
 fn fastest(run: &RunOutcome) -> String {
-    let speedups =
-        run.results().filter_map(|(executor, variant, result)| Some((result.speedup?, executor, variant)));
+    let speedups = run
+        .executors
+        .results()
+        .filter_map(|(executor, variant, result)| Some((result.speedup?, executor, variant)));
     let best = speedups.reduce(|best, next| if next.0 > best.0 { next } else { best });
     if let Some((speedup, executor, variant)) = best {
         return format!(
@@ -143,6 +142,7 @@ fn fastest(run: &RunOutcome) -> String {
         );
     }
     let waits = run
+        .executors
         .results()
         .filter_map(|(.., variant, result)| Some((result.requests.as_ref()?.ttft_s?.mean?, variant)));
     let best = waits.reduce(|best, next| if next.0 < best.0 { next } else { best });
@@ -157,32 +157,29 @@ fn fastest(run: &RunOutcome) -> String {
     )
 }
 
-fn verdict(run: &RunOutcome) -> String {
-    let lines: String = verdict_lines(run).iter().map(|line| paragraph(line)).collect();
+fn warnings(run: &RunOutcome) -> String {
     let warnings: Vec<String> = run.verdict.iter().flat_map(|verdict| &verdict.warnings).cloned().collect();
     let warned = if warnings.is_empty() {
         ""
     } else {
         "<p>Numbers rest on assumptions that nobody has checked:</p>\n"
     };
-    format!("{lines}{warned}{}", list(&warnings))
+    format!("{warned}{}", list(&warnings))
 }
 
 fn variants(run: &RunOutcome) -> String {
-    if run.results().any(|(.., result)| result.requests.is_some()) {
+    if run.executors.results().any(|(.., result)| result.requests.is_some()) {
         return served(run);
     }
-    let all = || run.results().map(|(.., result)| result);
+    let all = || run.executors.results().map(|(.., result)| result);
     let factors = all().flat_map(|result| {
         let split = result.split.map(|split| [split.compression, split.algorithm]);
         split.into_iter().flatten().chain(result.speedup)
     });
-    let [least, most] =
-        factors.fold([1.0_f64; 2], |[least, most], value| [least.min(value), most.max(value)]);
-    let at = |value: f64| (value - least) / (most - least).max(1e-9);
+    let scale = BarScale::of(1.0, factors);
     let gain =
-        |value: Option<f64>| Cell::number(value, factor).with_bar(value.map(|value| [at(1.0), at(value)]));
-    let rows = run.results().map(|(executor, variant, result)| {
+        |value: Option<f64>| Cell::number(value, factor).with_bar(value.map(|value| scale.bar_to(value)));
+    let rows = run.executors.results().map(|(executor, variant, result)| {
         vec![
             Cell::name(variant),
             Cell::text(executor),
@@ -214,7 +211,7 @@ fn variants(run: &RunOutcome) -> String {
 
 /// Table of the times of ranks and of bytes.
 fn rank_times(run: &RunOutcome) -> String {
-    let rows = run.results().map(|(executor, variant, result)| {
+    let rows = run.executors.results().map(|(executor, variant, result)| {
         vec![
             Cell::name(variant),
             Cell::text(executor),
@@ -229,7 +226,7 @@ fn rank_times(run: &RunOutcome) -> String {
     let lead = "Times that ranks spend, means over ranks and iterations: they overlap, so that they do not add up to an iteration. Bytes are sums over \
                 ranks, before and after compression.";
     let header = ["variant", "executor", "communication", "waiting", "codec", "compute", "raw", "wire"];
-    let alike = run.results().find_map(|(.., result)| result.ranks_alike);
+    let alike = run.executors.results().find_map(|(.., result)| result.ranks_alike);
     let alike = alike.map(|ranks| format!("Ranks are alike: each that is simulated stands for {ranks}."));
     let alike = alike.map_or(String::new(), |text| paragraph(&text));
     format!("{}{}{alike}", paragraph(lead), table(&header, &rows.collect::<Vec<_>>()))
@@ -239,6 +236,7 @@ fn rank_times(run: &RunOutcome) -> String {
 fn time(mean_s: f64, result: &VariantOutcome) -> String {
     let share = |part_s: f64| format!(" ± {}", percent(part_s / mean_s));
     let spread_s = result.iteration_margin_s.or(result.iteration_s.sd.filter(|sd| *sd > 1e-4 * mean_s));
+    let spread_s = spread_s.filter(|_| mean_s > 0.0);
     format!("{}{}", seconds(mean_s), spread_s.map_or(String::new(), share))
 }
 
@@ -260,7 +258,7 @@ fn served(run: &RunOutcome) -> String {
         "variant", "executor", "TTFT", "TTFT p99", "TPOT", "e2e", "KV wait", "goodput", "SLO met", "ratio",
         "raw", "wire", "overload",
     ];
-    let rows = run.results().map(|(executor, variant, result)| {
+    let rows = run.executors.results().map(|(executor, variant, result)| {
         let requests = result.requests.clone().unwrap_or_default();
         let mean = |of: Option<PercentilesOutcome>| Cell::number(of.and_then(|of| of.mean), seconds);
         vec![
@@ -287,22 +285,35 @@ fn served(run: &RunOutcome) -> String {
 /// Simulated times beside those of executors whose times are a measure.
 fn measured(run: &RunOutcome) -> String {
     let simulated = |variant: &str| {
-        run.results().find(|(executor, name, _)| *executor == "sim" && *name == variant)?.2.iteration_s.mean
+        run.executors
+            .results()
+            .find(|(executor, name, _)| *executor == "sim" && *name == variant)?
+            .2
+            .iteration_s
+            .mean
     };
-    let timed = run.results().filter(|(executor, _, result)| *executor != "sim" && result.speedup.is_some());
+    let timed = run
+        .executors
+        .results()
+        .filter(|(executor, _, result)| *executor != "sim" && result.speedup.is_some());
     let pairs: Vec<Pair> = timed
         .filter_map(|(executor, variant, result)| {
-            let name = format!("{variant} on {executor}");
-            Some(Pair { name, predicted_s: simulated(variant)?, measured_s: result.iteration_s.mean? })
+            shown(&format!("{variant} on {executor}"), simulated(variant), result.iteration_s.mean)
         })
         .collect();
+    if run.executors.results().any(|(.., result)| result.requests.is_some()) {
+        return paragraph(
+            "Requests are held against the simulation by `zipwire validate`, one by one; its table has how far they are off, and no report \
+             does.",
+        );
+    }
     if pairs.is_empty() {
         return paragraph(
             "Nothing was measured here whose times could be held against the simulation: `zipwire validate` does that, with real ranks on \
              paced links.",
         );
     }
-    agreement(&pairs)
+    agreement(&pairs, ErrorSign::OfMeasured)
 }
 
 /// Ratio and time of each codec, and from when on it pays.
@@ -311,14 +322,17 @@ fn codec_rows(run: &RunOutcome) -> Vec<timelines::CodecRow> {
         let found = run.verdict.as_ref()?.break_even.0.iter().find(|(name, _)| name == variant)?;
         Some(found.1)
     };
-    let coded = run.results().filter(|(.., result)| result.codec_s.is_some_and(|s| s > 0.0));
+    let coded = run.executors.results().filter(|(.., result)| result.codec_s.is_some_and(|s| s > 0.0));
     coded
         .map(|(executor, variant, result)| timelines::CodecRow {
             executor: executor.to_owned(),
             variant: variant.to_owned(),
             ratio: result.ratio,
             codec_s: result.codec_s,
-            share: result.codec_s.zip(result.iteration_s.mean).map(|(codec_s, mean_s)| codec_s / mean_s),
+            share: result
+                .codec_s
+                .zip(result.iteration_s.mean.filter(|mean_s| *mean_s > 0.0))
+                .map(|(codec_s, mean_s)| codec_s / mean_s),
             break_even: break_even(variant).filter(|_| executor == "sim"),
         })
         .collect()

@@ -20,6 +20,9 @@ pub(crate) type Intervals = Vec<[i64; 2]>;
 /// One variant on one executor, as much of it as pictures show.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimelineSketch {
+    pub(crate) scenario: String,
+    pub(crate) seed: u64,
+    pub(crate) plan_digest: String,
     pub(crate) executor: String,
     pub(crate) variant: String,
     /// Codec of the plan, if it has one.
@@ -38,6 +41,8 @@ pub struct TimelineSketch {
     pub(crate) link_count: usize,
     /// Work of the codec, by its kind: `encode`, `decode`.
     pub(crate) codec_work: BTreeMap<String, CodecWork>,
+    /// Time in the codec, whatever else goes on, in the mean over all ranks and iterations that the trace holds: as `codec_s` of a run.
+    pub(crate) codec_s: Option<f64>,
 }
 
 /// Time of a rank in the mean of iterations, by what it does, each moment once: seconds.
@@ -45,12 +50,12 @@ pub struct TimelineSketch {
 pub(crate) struct RankTimes {
     pub(crate) rank: u32,
     pub(crate) compute_s: f64,
-    /// In the codec, while nothing is computed.
-    pub(crate) codec_s: f64,
-    /// Data moves, while nothing is computed or coded.
+    /// Data moves, while nothing is computed.
     pub(crate) moving_s: f64,
     /// A call is open, and none of the above.
     pub(crate) waiting_s: f64,
+    /// In the codec, and none of the above.
+    pub(crate) codec_s: f64,
     /// The rest of the iteration.
     pub(crate) idle_s: f64,
 }
@@ -113,9 +118,9 @@ impl TimelineSketch {
                 Lane::Codec => {
                     let work = codec_work.entry(span.name.to_string()).or_default();
                     work.count += 1;
-                    work.bytes += span.bytes;
-                    work.bytes_coded += span.bytes_coded.unwrap_or(0);
-                    work.seconds += span.duration_ns() as f64 / 1e9;
+                    work.bytes = work.bytes.saturating_add(span.bytes);
+                    work.bytes_coded = work.bytes_coded.saturating_add(span.bytes_coded.unwrap_or(0));
+                    work.seconds += span.end_ns.saturating_sub(span.begin_ns).max(0) as f64 / 1e9;
                     &mut lanes.codec
                 }
                 Lane::Tx | Lane::Rx => &mut lanes.moving,
@@ -123,7 +128,7 @@ impl TimelineSketch {
                     &mut lanes.open
                 }
             };
-            lane.push([span.begin_ns, span.end_ns]);
+            lane.push([span.begin_ns, span.end_ns.max(span.begin_ns)]);
         }
         for lanes in ranks.values_mut().flatten() {
             for lane in [&mut lanes.compute, &mut lanes.codec, &mut lanes.moving, &mut lanes.open] {
@@ -134,8 +139,13 @@ impl TimelineSketch {
         let times = spread(&all, TIMED_RANKS).map(|lanes| mean_times(lanes, &trace.iterations_ns));
         let lanes = spread(&all, DRAWN_RANKS).filter_map(|lanes| Some(lanes[longest?].clone()));
         let [begin_ns, drawn_ns] =
-            longest.map_or([0; 2], |index| [trace.begins_ns[index], trace.iterations_ns[index]]);
+            longest.map_or([0; 2], |index| [trace.begins_ns[index], trace.iterations_ns[index].max(0)]);
+        let rank_count = trace.sampling.as_ref().map_or(trace.rank_count as usize, |drawn| drawn.ranks.len());
+        let codec_s = mean_codec_s(&all, rank_count.max(all.len()) * held.len());
         Self {
+            scenario: trace.meta.scenario.clone(),
+            seed: trace.meta.seed,
+            plan_digest: trace.meta.plan_digest.clone(),
             executor: trace.meta.executor.clone(),
             variant: trace.meta.variant.clone(),
             codec: trace.meta.codec.clone(),
@@ -145,23 +155,34 @@ impl TimelineSketch {
             rank_count: trace.rank_count,
             times: times.collect(),
             lanes: lanes.collect(),
-            links: links(trace, begin_ns, begin_ns + drawn_ns),
+            links: links(trace, begin_ns, begin_ns.saturating_add(drawn_ns)),
             link_count: trace.links.len(),
             codec_work,
+            codec_s,
         }
-    }
-
-    /// Mean seconds of the ranks that are shown.
-    pub(crate) fn mean_s(&self, of: impl Fn(&RankTimes) -> f64) -> Option<f64> {
-        let count = self.times.len() as f64;
-        (count > 0.0).then(|| self.times.iter().map(of).sum::<f64>() / count)
     }
 }
 
-/// Numbers of the iterations that the trace holds, ascending.
+/// Numbers of the iterations that the trace holds, ascending: at most as many as have times.
 fn held_iterations(trace: &Trace) -> Vec<u32> {
-    let count = trace.iterations_ns.len() as u32;
-    trace.sampling.as_ref().map_or_else(|| (0..count).collect(), |drawn| drawn.iterations.clone())
+    let count = trace.iterations_ns.len().min(trace.begins_ns.len());
+    let all = || (0..count as u32).collect();
+    let mut held: Vec<u32> = trace.sampling.as_ref().map_or_else(all, |drawn| drawn.iterations.clone());
+    held.truncate(count);
+    held
+}
+
+/// Length of all intervals together, which do not overlap.
+fn sum_ns(intervals: &Intervals) -> i64 {
+    let lengths = intervals.iter().map(|[begin, end]| end.saturating_sub(*begin));
+    lengths.fold(0, i64::saturating_add)
+}
+
+/// Time in the codec, of `count` ranks times iterations.
+fn mean_codec_s(ranks: &[&Vec<RankLanes>], count: usize) -> Option<f64> {
+    let sum_s: f64 =
+        ranks.iter().flat_map(|lanes| lanes.iter()).map(|lanes| sum_ns(&lanes.codec) as f64 / 1e9).sum();
+    (count > 0).then(|| sum_s / count as f64)
 }
 
 /// At most `most` of the items, evenly spread, the first and the last among them.
@@ -184,25 +205,25 @@ fn united(mut intervals: Intervals) -> Intervals {
 }
 
 fn mean_times(iterations: &[RankLanes], lengths_ns: &[i64]) -> RankTimes {
-    let mut sums_ns = [0; 5];
+    let mut sums_ns = [0_i64; 5];
     for (lanes, &length_ns) in iterations.iter().zip(lengths_ns) {
         // Each lane counts where none before it does.
-        let (mut busy, mut before_ns) = (Vec::new(), 0);
+        let (mut busy, mut before_ns) = (Vec::new(), 0_i64);
         for (index, lane) in
-            [&lanes.compute, &lanes.codec, &lanes.moving, &lanes.open].into_iter().enumerate()
+            [&lanes.compute, &lanes.moving, &lanes.open, &lanes.codec].into_iter().enumerate()
         {
             busy.extend_from_slice(lane);
             busy = united(busy);
-            let busy_ns: i64 = busy.iter().map(|[begin, end]| end - begin).sum();
-            sums_ns[index] += busy_ns - before_ns;
+            let busy_ns = sum_ns(&busy);
+            sums_ns[index] = sums_ns[index].saturating_add(busy_ns.saturating_sub(before_ns));
             before_ns = busy_ns;
         }
-        sums_ns[4] += (length_ns - before_ns).max(0);
+        sums_ns[4] = sums_ns[4].saturating_add(length_ns.saturating_sub(before_ns).max(0));
     }
     let count = iterations.len().max(1) as f64;
-    let [compute_s, codec_s, moving_s, waiting_s, idle_s] = sums_ns.map(|ns| ns as f64 / 1e9 / count);
+    let [compute_s, moving_s, waiting_s, codec_s, idle_s] = sums_ns.map(|ns| ns as f64 / 1e9 / count);
     let rank = iterations.first().map_or(0, |lanes| lanes.rank);
-    RankTimes { rank, compute_s, codec_s, moving_s, waiting_s, idle_s }
+    RankTimes { rank, compute_s, moving_s, waiting_s, codec_s, idle_s }
 }
 
 /// The busiest links of an iteration, in the order of the trace.
@@ -222,11 +243,12 @@ fn links(trace: &Trace, begin_ns: i64, end_ns: i64) -> Vec<LinkHeat> {
 
 /// Mean use in each column, of percentages that hold until the next one.
 fn columns(changes: &[(i64, f64)], begin_ns: i64, end_ns: i64) -> Vec<f64> {
-    let width_ns = ((end_ns - begin_ns) as f64 / LINK_COLUMNS as f64).max(1.0);
+    let end_ns = end_ns.max(begin_ns);
+    let width_ns = (end_ns.saturating_sub(begin_ns) as f64 / LINK_COLUMNS as f64).max(1.0);
     let mut columns = vec![0.0; LINK_COLUMNS];
     for (index, &(from_ns, percent)) in changes.iter().enumerate() {
         let until_ns = changes.get(index + 1).map_or(end_ns, |&(ns, _)| ns);
-        let at = |ns: i64| (ns.clamp(begin_ns, end_ns) - begin_ns) as f64 / width_ns;
+        let at = |ns: i64| ns.clamp(begin_ns, end_ns).saturating_sub(begin_ns) as f64 / width_ns;
         let (from, until) = (at(from_ns), at(until_ns));
         for (column, used) in columns.iter_mut().enumerate().take(until.ceil() as usize).skip(from as usize) {
             let overlap = until.min(column as f64 + 1.0) - from.max(column as f64);
@@ -238,6 +260,9 @@ fn columns(changes: &[(i64, f64)], begin_ns: i64, end_ns: i64) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
+    use zipwire_schedule::{OpId, Rank};
+    use zipwire_traces::{TraceMeta, TracedLink, TracedSpan};
+
     use super::*;
 
     #[test]
@@ -250,10 +275,91 @@ mod tests {
             open: vec![[450, 900]],
         };
         let times = mean_times(&[lanes], &[1000]);
-        let ns = [times.compute_s, times.codec_s, times.moving_s, times.waiting_s, times.idle_s]
+        let ns = [times.compute_s, times.moving_s, times.waiting_s, times.codec_s, times.idle_s]
             .map(|s| (s * 1e9).round() as i64);
-        assert_eq!((times.rank, ns), (3, [400, 100, 200, 200, 100]));
-        assert!((times.sum_s() - 1e-6).abs() < 1e-15 && (times.exposed_s() - 4e-7).abs() < 1e-15);
+        // Communication is exposed wherever nothing is computed, the codec or not.
+        assert_eq!((times.rank, ns), (3, [400, 250, 200, 50, 100]));
+        assert!((times.sum_s() - 1e-6).abs() < 1e-15 && (times.exposed_s() - 4.5e-7).abs() < 1e-15);
+    }
+
+    fn span(rank: u32, [begin_ns, end_ns]: [i64; 2]) -> TracedSpan {
+        TracedSpan {
+            iteration: 0,
+            segment: "dispatch".into(),
+            rank: Rank(rank),
+            lane: Lane::Codec,
+            op: OpId(0),
+            stage: None,
+            peer: None,
+            tag: 0,
+            name: "encode".into(),
+            begin_ns,
+            end_ns,
+            bytes: u64::MAX,
+            bytes_coded: Some(u64::MAX),
+        }
+    }
+
+    /// A trace of two ranks and an iteration.
+    fn trace(spans: Vec<TracedSpan>, length_ns: i64) -> Trace {
+        let name = || "x".to_owned();
+        let meta = TraceMeta {
+            scenario: name(),
+            variant: name(),
+            executor: name(),
+            seed: 0,
+            plan_digest: name(),
+            clock: "virtual",
+            codec: None,
+        };
+        let changes = vec![(i64::MIN, 10.0), (5, 50.0), (i64::MAX, 0.0)];
+        let link = TracedLink { name: "nic".into(), unit: "% of 1 GB/s".into(), changes };
+        Trace {
+            meta,
+            rank_count: 2,
+            sampling: None,
+            begins_ns: vec![0],
+            iterations_ns: vec![length_ns],
+            spans,
+            links: vec![link],
+        }
+    }
+
+    #[test]
+    fn codec_time_is_that_of_all_ranks_whatever_else_goes_on() {
+        let compute = TracedSpan { lane: Lane::Compute, ..span(0, [0, 1000]) };
+        let spans = vec![span(0, [0, 400]), span(0, [200, 600]), compute];
+        let sketch = TimelineSketch::of(&trace(spans, 1000));
+        assert_eq!((sketch.codec_s, sketch.times[0].codec_s), (Some(3e-7), 0.0));
+    }
+
+    #[test]
+    fn iterations_without_times_are_left_out() {
+        let mut damaged = trace(vec![span(0, [0, 400])], 1000);
+        damaged.iterations_ns = vec![1000, 1000];
+        assert_eq!(TimelineSketch::of(&damaged).iterations, 1);
+        damaged.begins_ns.clear();
+        assert_eq!(TimelineSketch::of(&damaged).iterations, 0);
+    }
+
+    #[test]
+    fn ends_before_begins_take_no_time() {
+        let sketch = TimelineSketch::of(&trace(vec![span(0, [400, 0])], -1000));
+        assert_eq!(
+            (sketch.drawn_ns, sketch.codec_s, sketch.codec_work["encode"].seconds),
+            (0, Some(0.0), 0.0)
+        );
+    }
+
+    #[test]
+    fn sums_do_not_overflow() {
+        let spans = vec![span(0, [i64::MIN, i64::MAX]), span(0, [0, 400]), span(1, [-5, i64::MAX])];
+        let mut long = trace(spans, i64::MAX);
+        long.begins_ns = vec![i64::MAX];
+        let sketch = TimelineSketch::of(&long);
+        let work = sketch.codec_work["encode"];
+        assert_eq!((work.count, work.bytes, work.bytes_coded), (3, u64::MAX, u64::MAX));
+        assert!(sketch.times.iter().all(|times| times.sum_s().is_finite()));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::html::{Cell, escape, list, paragraph, table};
 use crate::outcome::Named;
 use crate::page::Section;
 use crate::quantity::{factor, percent, seconds};
-use crate::run::{VariantOutcome, results};
+use crate::run::{Executors, VariantOutcome};
 
 /// Gains and losses below this are none.
 const NOTHING: f64 = 0.005;
@@ -29,16 +29,9 @@ pub(crate) struct SweepOutcome {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct PointOutcome {
     pub(crate) set: Named<Value>,
-    pub(crate) executors: Named<Named<VariantOutcome>>,
+    pub(crate) executors: Executors,
     #[serde(default)]
     pub(crate) failed: Vec<FailedOutcome>,
-}
-
-impl PointOutcome {
-    /// All results as (executor, variant, result).
-    pub(crate) fn results(&self) -> impl Iterator<Item = (&str, &str, &VariantOutcome)> {
-        results(&self.executors)
-    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -51,7 +44,7 @@ pub(crate) struct FailedOutcome {
 /// Sections of a sweep.
 pub(crate) fn sections(sweep: &SweepOutcome) -> Vec<Section> {
     vec![
-        Section::verdict(verdict(sweep)),
+        Section::verdict(&verdict_lines(sweep), &failures(sweep)),
         Section::new("Where it pays", grids(sweep)),
         Section::new("All points", points(sweep)),
     ]
@@ -73,7 +66,7 @@ fn gains(sweep: &SweepOutcome) -> Vec<(f64, &str, &PointOutcome)> {
         .rows
         .iter()
         .filter_map(|point| {
-            let coded = point.results().filter(|(.., result)| {
+            let coded = point.executors.results().filter(|(.., result)| {
                 result.split.is_some() || result.ratio.is_some_and(|ratio| (ratio - 1.0).abs() > f64::EPSILON)
             });
             let speedups = coded.filter_map(|(_, variant, result)| Some((result.speedup?, variant)));
@@ -111,39 +104,52 @@ pub(crate) fn verdict_lines(sweep: &SweepOutcome) -> Vec<String> {
     lines
 }
 
-fn verdict(sweep: &SweepOutcome) -> String {
-    let lines: String = verdict_lines(sweep).iter().map(|line| paragraph(line)).collect();
+fn failures(sweep: &SweepOutcome) -> String {
     let failed = sweep.rows.iter().flat_map(|point| point.failed.iter().map(move |failed| (point, failed)));
     let failed = failed.take(10).map(|(point, failed)| {
         let run = [&failed.variant, &failed.executor].map(|name| name.as_deref().unwrap_or("-"));
         format!("`{}` on `{}` at {}: {}", run[0], run[1], set_text(point), failed.error)
     });
-    lines + &list(&failed.collect::<Vec<_>>())
+    list(&failed.collect::<Vec<_>>())
 }
 
-/// Number of a cell of a grid: a speedup, a share of requests, or a time; its text, and whether it is a gain.
-fn grid_cell(result: &VariantOutcome) -> Cell {
-    if let Some(speedup) = result.speedup {
-        let is_good =
-            if speedup > 1.0 + NOTHING { Some(true) } else { (speedup < 1.0 - NOTHING).then_some(false) };
-        return Cell::number(Some(speedup), factor).coloured(is_good);
+/// Cell of a grid, coloured as a gain or a loss: a share of requests where these are served, else a speedup; a dash without one.
+fn grid_cell(result: Option<&VariantOutcome>, serves: bool) -> Cell {
+    if serves {
+        let met = result.and_then(|result| result.requests.as_ref()?.slo_met);
+        return Cell::number(met, percent).coloured(met.map(|met| met >= 0.9));
     }
-    match &result.requests {
-        Some(requests) => {
-            Cell::number(requests.slo_met, percent).coloured(requests.slo_met.map(|met| met >= 0.9))
+    let speedup = result.and_then(|result| result.speedup);
+    let is_good = speedup.and_then(|speedup| match speedup {
+        gain if gain > 1.0 + NOTHING => Some(true),
+        loss if loss < 1.0 - NOTHING => Some(false),
+        _ => None,
+    });
+    Cell::number(speedup, factor).coloured(is_good)
+}
+
+/// Variants of each executor in the order of a point that has most of them: the first is that which speedups are over.
+fn variants(sweep: &SweepOutcome) -> Vec<(&str, Vec<&str>)> {
+    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut runs: Vec<&(String, Named<VariantOutcome>)> =
+        sweep.rows.iter().flat_map(|point| &point.executors.0).collect();
+    runs.sort_by_key(|(_, variants)| std::cmp::Reverse(variants.0.len()));
+    for (executor, variants) in runs {
+        let place = found.iter().position(|(known, _)| known == executor).unwrap_or_else(|| {
+            found.push((executor, Vec::new()));
+            found.len() - 1
+        });
+        for (variant, _) in &variants.0 {
+            if !found[place].1.contains(&variant.as_str()) {
+                found[place].1.push(variant);
+            }
         }
-        None => Cell::number(result.iteration_s.mean, seconds),
     }
+    found
 }
 
 /// For each variant a grid over the last thing that is swept, a row for each combination of the others.
 fn grids(sweep: &SweepOutcome) -> String {
-    let mut variants: Vec<(&str, &str)> = Vec::new();
-    for (executor, variant, _) in sweep.rows.iter().flat_map(PointOutcome::results) {
-        if !variants.contains(&(executor, variant)) {
-            variants.push((executor, variant));
-        }
-    }
     let Some(paths) = sweep.rows.first().map(|point| &point.set.0) else {
         return paragraph("The sweep has no points.");
     };
@@ -161,22 +167,22 @@ fn grids(sweep: &SweepOutcome) -> String {
             columns.len()
         ));
     }
-    let has_first = |(executor, variant): &(&str, &str)| {
-        let all = sweep.rows.iter().flat_map(PointOutcome::results);
-        let own = all.filter(|(e, v, _)| (e, v) == (executor, variant));
-        own.filter_map(|(.., result)| result.speedup).all(|speedup| (speedup - 1.0).abs() < 1e-12)
-    };
-    let serves =
-        sweep.rows.iter().flat_map(PointOutcome::results).any(|(.., result)| result.requests.is_some());
+    let all = || sweep.rows.iter().flat_map(|point| point.executors.results());
+    let serves = all().any(|(.., result)| result.requests.is_some());
+    if !serves && all().all(|(.., result)| result.speedup.is_none()) {
+        return paragraph("Nothing here has a speedup: the table below has the times.");
+    }
     let lead = if serves {
         "Share of the requests that are served as promised, where promises are made; green is 90 % and more."
     } else {
         "Speedup over the first variant, which itself is left out: green is a gain and red a loss of more than 0.5 %."
     };
     let mut html = paragraph(&format!("{lead} Columns are values of `{last}`."));
-    for (executor, variant) in variants.into_iter().filter(|variant| serves || !has_first(variant)) {
-        html += &format!("<h4><code>{}</code>, {}</h4>\n", escape(variant), escape(executor));
-        html += &grid(sweep, (executor, variant), others, &columns);
+    for (executor, variants) in variants(sweep) {
+        for variant in variants.into_iter().skip(usize::from(!serves)) {
+            html += &format!("<h4><code>{}</code>, {}</h4>\n", escape(variant), escape(executor));
+            html += &grid(sweep, (executor, variant), (others, &columns), serves);
+        }
     }
     html
 }
@@ -184,8 +190,8 @@ fn grids(sweep: &SweepOutcome) -> String {
 fn grid(
     sweep: &SweepOutcome,
     (executor, variant): (&str, &str),
-    others: &[(String, Value)],
-    columns: &[String],
+    (others, columns): (&[(String, Value)], &[String]),
+    serves: bool,
 ) -> String {
     let mut header: Vec<&str> = others.iter().map(|(path, _)| path.as_str()).collect();
     header.extend(columns.iter().map(String::as_str));
@@ -193,9 +199,8 @@ fn grid(
     for point in &sweep.rows {
         let values: Vec<String> = point.set.0.iter().map(|(_, value)| value_text(value)).collect();
         let Some((column, key)) = values.split_last() else { continue };
-        let own = point.results().find(|(e, v, _)| (*e, *v) == (executor, variant));
-        let cell =
-            own.map_or_else(|| Cell::number(None, |_| String::new()), |(.., result)| grid_cell(result));
+        let own = point.executors.results().find(|(e, v, _)| (*e, *v) == (executor, variant));
+        let cell = grid_cell(own.map(|(.., result)| result), serves);
         let row = match rows.iter().position(|(known, _)| known == key) {
             Some(row) => row,
             None => {
@@ -232,9 +237,13 @@ fn points(sweep: &SweepOutcome) -> String {
         "codec",
         "ratio",
     ]);
-    let mut rows = Vec::new();
-    for (index, point) in sweep.rows.iter().enumerate() {
-        for (executor, variant, result) in point.results() {
+    let all = || {
+        let points = sweep.rows.iter().enumerate();
+        points.flat_map(|(index, point)| point.executors.results().map(move |result| (index, point, result)))
+    };
+    let rows: Vec<Vec<Cell>> = all()
+        .take(MOST_ROWS)
+        .map(|(index, point, (executor, variant, result))| {
             let mut row = vec![Cell::number(Some(index as f64 + 1.0), |number| number.to_string())];
             row.extend(point.set.0.iter().map(|(_, value)| Cell::text(&value_text(value))));
             row.extend([
@@ -249,11 +258,10 @@ fn points(sweep: &SweepOutcome) -> String {
                 Cell::number(result.codec_s, seconds),
                 Cell::number(result.ratio, factor),
             ]);
-            rows.push(row);
-        }
-    }
-    let all = rows.len();
-    rows.truncate(MOST_ROWS);
+            row
+        })
+        .collect();
+    let all = all().count();
     let cut = if all > rows.len() {
         paragraph(&format!("The first {} of {all} rows; all are in `sweep.csv`.", rows.len()))
     } else {

@@ -4,7 +4,7 @@ use crate::html::{Cell, escape, paragraph, table};
 use crate::outcome::Outcome;
 use crate::page::Section;
 use crate::pictures;
-use crate::quantity::{factor, percent, seconds};
+use crate::quantity::{factor, percent, seconds, speed};
 use crate::run::BreakEvenOutcome;
 use crate::sketch::{DRAWN_RANKS, RankTimes, TIMED_RANKS, TimelineSketch};
 
@@ -76,8 +76,8 @@ fn exposed(outcome: &Outcome) -> String {
         return without("the time of each rank");
     }
     let lead = format!(
-        "Time of each rank in a mean iteration, by what it does: each moment counts once, compute before the codec, and that before \
-         communication. Exposed is communication that neither hides. Of more than {TIMED_RANKS} ranks some are shown, evenly spread."
+        "Time of each rank in a mean iteration, by what it does: each moment counts once, compute before communication, and that \
+         before the codec. Exposed is communication that no compute hides. Of more than {TIMED_RANKS} ranks some are shown, evenly spread."
     );
     let bars = each(outcome, |sketch| {
         let of = |sketch: &TimelineSketch| sketch.times.iter().map(RankTimes::sum_s).fold(0.0, f64::max);
@@ -91,7 +91,7 @@ fn links(outcome: &Outcome) -> String {
     let maps = each(outcome, |sketch| {
         let (drawn, all) = (sketch.links.len(), sketch.link_count);
         let cut = if drawn < all {
-            paragraph(&format!("The busiest {drawn} of {all} links:"))
+            paragraph(&format!("The busiest {drawn} of the {all} links that the timeline has:"))
         } else {
             String::new()
         };
@@ -100,7 +100,7 @@ fn links(outcome: &Outcome) -> String {
     if maps.is_empty() {
         return paragraph("No timeline beside the result has links: only those of simulated iterations do.");
     }
-    let lead = "How much of each link's capacity is in use over the slowest iteration, in tenths: the darker, the more. On the right is the mean. \
+    let lead = "How much of each link's capacity is in use over the slowest iteration, in tenths: the stronger the colour, the more. On the right is the mean. \
                 A link that is full while others are idle is the bottleneck.";
     paragraph(lead) + &maps
 }
@@ -127,11 +127,9 @@ fn codec_cost(outcome: &Outcome, codecs: &[CodecRow]) -> String {
         };
         let sketch = outcome.sketches.iter().find(is_own);
         let work = |name: &str| sketch.and_then(|sketch| sketch.codec_work.get(name)).copied();
-        let speed = |name: &str| {
-            let speed = work(name)
-                .filter(|work| work.seconds > 0.0)
-                .map(|work| work.bytes as f64 / work.seconds / 1e9);
-            Cell::number(speed, |speed| format!("{speed:.1} GB/s"))
+        let worked = |name: &str| {
+            let work = work(name).filter(|work| work.seconds > 0.0);
+            Cell::number(work.map(|work| work.bytes as f64 / work.seconds), speed)
         };
         vec![
             Cell::name(&codec.variant),
@@ -139,16 +137,14 @@ fn codec_cost(outcome: &Outcome, codecs: &[CodecRow]) -> String {
             Cell::text(sketch.and_then(|sketch| sketch.codec.as_deref()).unwrap_or("-")),
             Cell::number(codec.ratio, factor),
             Cell::number(codec.break_even.and_then(|found| found.ratio), factor),
-            Cell::number(codec.break_even.and_then(|found| found.encode_gbps), |speed| {
-                format!("{speed:.1} GB/s")
-            }),
+            Cell::number(codec.break_even.and_then(|found| found.encode_gbps).map(|gbps| 1e9 * gbps), speed),
             Cell::number(codec.codec_s, seconds),
             Cell::number(codec.share, percent),
-            speed("encode"),
-            speed("decode"),
+            worked("encode"),
+            worked("decode"),
         ]
     });
-    let lead = "Time per rank is that of a mean iteration, sums of reductions included. Speeds are raw bytes over seconds in the codec, launches \
+    let lead = "Time per rank is that of a mean iteration, whatever else goes on, sums of reductions included. Speeds are raw bytes over seconds in the codec, launches \
                 included, of the ranks and iterations that the timelines hold.";
     format!("{}{}", paragraph(lead), table(&header, &rows.collect::<Vec<_>>()))
 }
@@ -171,8 +167,9 @@ fn pictures_of(outcome: &Outcome) -> String {
     });
     let mut html = paragraph(&lead) + &pictures::gantt_legend() + &pictures;
     let all = outcome.all_timelines().len();
-    if all > outcome.timelines().len() {
-        html += &paragraph(&format!("Of {all} timelines the first {} are drawn.", outcome.timelines().len()));
+    let drawn = outcome.sketches.len();
+    if all > drawn {
+        html += &paragraph(&format!("Of the {all} timelines of the result {drawn} are drawn."));
     }
     html
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::agreement::{BAND, Pair, picture};
+use crate::agreement::{BAND, ErrorSign, Pair, picture, shown};
 use crate::html::{Cell, paragraph, table};
 use crate::outcome::{Named, Outcome};
 use crate::page::Section;
@@ -35,21 +35,31 @@ pub(crate) struct ValidationOutcome {
 pub(crate) struct PredictionOutcome {
     pub(crate) predicted_s: Option<f64>,
     pub(crate) measured_s: Option<f64>,
-    pub(crate) error: Option<f64>,
     pub(crate) on_links: Option<f64>,
     pub(crate) declared: Vec<String>,
     pub(crate) codec_share: Option<f64>,
     pub(crate) core_wait_s: Option<f64>,
 }
 
+/// Direction in which errors of a validation are counted.
+const SIGN: ErrorSign = ErrorSign::OfMeasured;
+
+impl PredictionOutcome {
+    fn pair(&self, name: &str) -> Option<Pair> {
+        shown(name, self.predicted_s, self.measured_s)
+    }
+}
+
 /// Sections of a validation.
 pub(crate) fn sections(outcome: &Outcome, validation: &ValidationOutcome) -> Vec<Section> {
-    let lines: String = verdict_lines(validation).iter().map(|line| paragraph(line)).collect();
     let compared = [("Compared", &validation.compared), ("Not tested", &validation.not_tested)];
     let compared =
         compared.into_iter().filter_map(|(title, text)| Some(format!("{title}: {}.", text.as_ref()?)));
     let mut sections = vec![
-        Section::verdict(lines + &compared.map(|line| paragraph(&line)).collect::<String>()),
+        Section::verdict(
+            &verdict_lines(validation),
+            &compared.map(|line| paragraph(&line)).collect::<String>(),
+        ),
         Section::new("Predicted against measured", picture(&pairs(validation)) + &variants(validation)),
     ];
     sections.extend(timelines::sections(outcome, &codec_rows(outcome, validation)));
@@ -57,30 +67,21 @@ pub(crate) fn sections(outcome: &Outcome, validation: &ValidationOutcome) -> Vec
 }
 
 fn pairs(validation: &ValidationOutcome) -> Vec<Pair> {
-    let pair = |(name, times): &(String, PredictionOutcome)| {
-        Some(Pair { name: name.clone(), predicted_s: times.predicted_s?, measured_s: times.measured_s? })
-    };
-    validation.variants.0.iter().filter_map(pair).collect()
+    validation.variants.0.iter().filter_map(|(name, times)| times.pair(name)).collect()
 }
 
 /// Verdict in sentences, the first one first.
 pub(crate) fn verdict_lines(validation: &ValidationOutcome) -> Vec<String> {
-    let worst = pairs(validation).into_iter().max_by(|a, b| a.error().abs().total_cmp(&b.error().abs()));
+    let errors = pairs(validation).into_iter().map(|pair| (SIGN.of(&pair), pair.name));
+    let worst = errors.max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
     let mut lines = Vec::new();
     lines.push(match &worst {
-        Some(worst) if worst.error().abs() <= BAND => {
-            format!(
-                "all predictions are within 5 %; the worst is {} off, of `{}`",
-                signed_percent(100.0 * worst.error()),
-                worst.name
-            )
+        Some((error, name)) if error.abs() <= BAND => {
+            let off = signed_percent(100.0 * error);
+            format!("all predictions are within 5 %; the worst is {off} off, of `{name}`")
         }
-        Some(worst) => {
-            format!(
-                "the prediction of `{}` is {} off, more than 5 %",
-                worst.name,
-                signed_percent(100.0 * worst.error())
-            )
+        Some((error, name)) => {
+            format!("the prediction of `{name}` is {} off, more than 5 %", signed_percent(100.0 * error))
         }
         None => "nothing was measured".to_owned(),
     });
@@ -102,11 +103,12 @@ pub(crate) fn verdict_lines(validation: &ValidationOutcome) -> Vec<String> {
 }
 
 fn variants(validation: &ValidationOutcome) -> String {
+    let error = format!("error: {}", SIGN.formula());
     let header = [
         "variant",
         "predicted",
         "measured",
-        "error",
+        &error,
         "on links",
         "declared on both sides",
         "codec share",
@@ -117,8 +119,7 @@ fn variants(validation: &ValidationOutcome) -> String {
             Cell::name(name),
             Cell::number(times.predicted_s, seconds),
             Cell::number(times.measured_s, seconds),
-            Cell::number(times.error.map(|error| 100.0 * error), signed_percent)
-                .coloured(times.error.map(|error| error.abs() <= BAND)),
+            SIGN.cell(times.pair(name).as_ref()),
             Cell::number(times.on_links, percent),
             Cell::text(&if times.declared.is_empty() { "-".to_owned() } else { times.declared.join(", ") }),
             Cell::number(times.codec_share, percent),
@@ -134,7 +135,7 @@ fn codec_rows(outcome: &Outcome, validation: &ValidationOutcome) -> Vec<timeline
     let coded = outcome.sketches.iter().filter(|sketch| !sketch.codec_work.is_empty());
     coded
         .map(|sketch| {
-            let codec_s = sketch.mean_s(|times| times.codec_s);
+            let codec_s = sketch.codec_s;
             let times = validation
                 .variants
                 .0
@@ -151,7 +152,9 @@ fn codec_rows(outcome: &Outcome, validation: &ValidationOutcome) -> Vec<timeline
                 variant: sketch.variant.clone(),
                 ratio: work("encode").map(|work| work.bytes as f64 / work.bytes_coded as f64),
                 codec_s,
-                share: codec_s.zip(mean_s).map(|(codec_s, mean_s)| codec_s / mean_s),
+                share: codec_s
+                    .zip(mean_s.filter(|mean_s| *mean_s > 0.0))
+                    .map(|(codec_s, mean_s)| codec_s / mean_s),
                 break_even: None,
             }
         })

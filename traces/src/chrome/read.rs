@@ -403,13 +403,7 @@ impl File<'_> {
         let mut meta = self.meta;
         let sampling = meta.sampled.take();
         let begins = iteration_begins(&events, sampling.as_ref())?;
-        let ends: Vec<i64> = events
-            .iter()
-            .filter_map(|(_, event)| if let Event::IterationEnd { ns } = event { Some(*ns) } else { None })
-            .collect();
-        if ends.len() != begins.len() {
-            return Err((None, format!("`{}` iterations begin and `{}` end", begins.len(), ends.len())));
-        }
+        let iterations_ns = iteration_lengths(&events, &begins)?;
         let ranks = events.iter().filter_map(|(_, event)| match event {
             Event::Rank { rank } => Some(rank.saturating_add(1)),
             _ => None,
@@ -438,7 +432,6 @@ impl File<'_> {
                 Event::Rank { .. } | Event::IterationBegin { .. } | Event::IterationEnd { .. } => {}
             }
         }
-        let iterations_ns = begins.values().zip(&ends).map(|(begin_ns, end_ns)| end_ns - begin_ns).collect();
         let begins_ns = begins.into_values().collect();
         Ok(Trace { meta: meta.into(), rank_count, sampling, begins_ns, iterations_ns, spans, links })
     }
@@ -458,9 +451,36 @@ fn iteration_begins(
                 let expected = expected.map_or("none".to_owned(), |expected| format!("`{expected}`"));
                 return Err((Some(*index), format!("iteration `{iteration}` where {expected} comes next")));
             }
+            if begins.last_key_value().is_some_and(|(&last, _)| last > iteration) {
+                return Err((Some(*index), format!("iteration `{iteration}` comes behind a later one")));
+            }
         }
     }
+    let drawn = sampling.map_or(begins.len(), |drawn| drawn.iterations.len());
+    if drawn != begins.len() {
+        let reason = format!("`{}` iterations begin, and `otherData.sampled` lists `{drawn}`", begins.len());
+        return Err((None, reason));
+    }
     Ok(begins)
+}
+
+/// Length of each of these iterations, in nanoseconds.
+fn iteration_lengths(events: &[(usize, Event<'_>)], begins: &BTreeMap<u32, i64>) -> Result<Vec<i64>, Wrong> {
+    let ends = events.iter().filter_map(|(index, event)| match event {
+        Event::IterationEnd { ns } => Some((*index, *ns)),
+        _ => None,
+    });
+    let ends: Vec<(usize, i64)> = ends.collect();
+    if ends.len() != begins.len() {
+        return Err((None, format!("`{}` iterations begin and `{}` end", begins.len(), ends.len())));
+    }
+    let length = |((iteration, begin_ns), (index, end_ns)): ((&u32, &i64), (usize, i64))| {
+        if end_ns < *begin_ns {
+            return Err((Some(index), format!("iteration `{iteration}` ends before it begins")));
+        }
+        Ok(end_ns - begin_ns)
+    };
+    begins.iter().zip(ends).map(length).collect()
 }
 
 impl Slice<'_> {

@@ -385,8 +385,31 @@ mod bad_files {
                 format!("`x.trace.json` is not a timeline of zipwire: `traceEvents[{index}]`: {reason}");
             assert_eq!(message(with(from, to)), expected);
         }
+        let early = written(&timeline());
+        let (index, end) = early.lines().enumerate().find(|(_, line)| line.contains("\"ph\":\"e\"")).unwrap();
+        let (before, after) = end.split_once("\"ts\":").unwrap();
+        let after = after.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+        let said = message(early.replacen(end, &format!("{before}\"ts\":-1{after}"), 1));
+        assert!(
+            said.ends_with(&format!("`traceEvents[{}]`: iteration `0` ends before it begins", index - 1)),
+            "{said}"
+        );
         let endless = with("{\"ph\":\"e\"", "{\"ph\":\"n\"");
         assert!(message(endless).ends_with("`traceEvents`: `2` iterations begin and `1` end"));
+    }
+
+    #[test]
+    fn iterations_are_those_that_the_sampling_lists() {
+        let sampled = |iterations: &str| {
+            let sampled = format!(
+                "\"sampled\":{{\"rank_count\":2,\"ranks\":[0,1],\"merged\":[],\"iteration_count\":9,\"iterations\":{iterations}}},\"scenario\""
+            );
+            message(with("\"scenario\"", &sampled))
+        };
+        let said = sampled("[0,1,5]");
+        assert!(said.ends_with("`2` iterations begin, and `otherData.sampled` lists `3`"), "{said}");
+        let said = sampled("[0,2]");
+        assert!(said.ends_with("iteration `1` where `2` comes next"), "{said}");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::html::escape_text;
+
 /// Colours of series that most people tell apart, black among them kept for what is published.
 const COLOURS: [&str; 5] = ["#0072b2", "#d55e00", "#009e73", "#aa5599", "#8a6d00"];
 /// Colour of published numbers and of titles.
@@ -46,7 +48,7 @@ impl Svg {
             let _ = writeln!(
                 svg.body,
                 "<text x=\"12\" y=\"{y:.1}\" font-size=\"{TITLE}\" font-weight=\"bold\">{}</text>",
-                escaped(&line)
+                escape_text(&line)
             );
         }
         (svg, y + 16.0)
@@ -67,14 +69,14 @@ impl Svg {
             Anchor::Middle => " text-anchor=\"middle\"",
             Anchor::Left => " text-anchor=\"end\"",
         };
-        let text = escaped(text);
+        let text = escape_text(text);
         let _ =
             writeln!(self.body, "<text x=\"{x:.1}\" y=\"{y:.1}\"{anchor} fill=\"{colour}\">{text}</text>");
     }
 
     /// A text that is read from below, around its middle.
     pub(crate) fn upright(&mut self, x: f64, y: f64, text: &str) {
-        let text = escaped(text);
+        let text = escape_text(text);
         let _ = writeln!(
             self.body,
             "<text transform=\"translate({x:.1} {y:.1}) rotate(-90)\" text-anchor=\"middle\">{text}</text>"
@@ -196,11 +198,6 @@ pub(crate) fn wrapped(text: &str, width: f64) -> Vec<String> {
     lines
 }
 
-fn escaped(text: &str) -> String {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    text.replace(char::is_control, "\u{fffd}")
-}
-
 /// Marks of an axis at most.
 const MARKS: f64 = 6.0;
 /// Room beside the outermost values, as a part of what they span; and what a span is at least, as a part of a value.
@@ -242,9 +239,13 @@ impl Scale {
         self.from + (self.to - self.from) * part
     }
 
-    /// Round numbers on the axis, as texts that tell them apart.
+    /// Round numbers on the axis, as texts that tell them apart; none where nothing finite lies between its ends.
     pub(crate) fn marks(self) -> Vec<(f64, String)> {
-        let (step, decimals) = step((self.most - self.least) / MARKS);
+        let span = self.most - self.least;
+        if !span.is_finite() || span <= 0.0 {
+            return Vec::new();
+        }
+        let (step, decimals) = step(span / MARKS);
         let first = (self.least / step).ceil() as i64;
         let values = (first..).map(|index| index as f64 * step).take_while(|value| *value <= self.most);
         values.map(|value| (value, format!("{value:.decimals$}"))).collect()
@@ -270,7 +271,7 @@ mod tests {
 
     #[test]
     fn texts_are_escaped_and_broken_between_words() {
-        assert_eq!(escaped("a < b & c"), "a &lt; b &amp; c");
+        assert_eq!(escape_text("a < b & c"), "a &lt; b &amp; c");
         assert_eq!(wrapped("one two three", 60.0), ["one two", "three"]);
         assert_eq!(wrapped("unbreakable", 10.0), ["unbreakable"]);
         assert!(wrapped("", 10.0).is_empty());
@@ -289,6 +290,14 @@ mod tests {
         near(step(0.7), (1.0, 0));
         near(step(14.0), (20.0, 0));
         near(step(100.0), (100.0, 0));
+    }
+
+    #[test]
+    fn an_axis_without_a_finite_span_has_no_marks() {
+        for values in [vec![1.7e308, 1e-3], vec![1.7e308, -1.7e308], vec![0.0], vec![]] {
+            let axis = Scale::of(values.into_iter(), 0.0, 100.0);
+            assert!(axis.marks().is_empty(), "{axis:?}");
+        }
     }
 
     #[test]

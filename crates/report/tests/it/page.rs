@@ -2,7 +2,7 @@
 
 use zipwire_report::{Outcome, REPORT_MARK, report};
 
-use crate::samples::{HOSTILE, outcomes, run};
+use crate::samples::{HOSTILE, outcomes, record, run, sweep, timeline, validation};
 
 /// Bytes of a report at the most, with the little data of the samples.
 const MOST_BYTES: usize = 400 << 10;
@@ -104,7 +104,7 @@ fn numbers_of_the_result_are_there() {
     );
     has(
         &pages[0],
-        [&["name = &quot;sample&quot;", "--seed 9", "os: linux"][..], &timeline].concat().as_slice(),
+        [&["name = &quot;sample&quot;", "--seed 7", "os: linux"][..], &timeline].concat().as_slice(),
     );
     has(&pages[1], &["pays at 1 of 2 points", "1 of 3 points failed", "50 GB/s"]);
     has(&pages[2], &["is -8.0 % off, more than 5 %", "-8.0 %", "+1.0 %", "predicted, ms"]);
@@ -123,6 +123,77 @@ fn names_are_shown_and_not_obeyed() {
 #[test]
 fn the_same_results_give_the_same_bytes() {
     assert!(report(&outcomes("sample")) == report(&outcomes("sample")));
+}
+
+#[test]
+fn timelines_and_records_of_other_results_are_left_out() {
+    let of = |name: &str, add: &dyn Fn(&mut Outcome)| {
+        let mut outcome = Outcome::read("out", &run(name)).unwrap();
+        add(&mut outcome);
+        report(&[outcome])
+    };
+    let own = of("coded", &|outcome| {
+        outcome.add_record("run.json", &record("coded")).unwrap();
+        outcome.add_timeline(timeline("sim", "coded", "coded"));
+    });
+    assert!(!own.contains("Left out") && own.contains(" exposed, ") && own.contains("quick.toml"));
+    let others = of("coded", &|outcome| {
+        outcome.add_record("run.json", &record("another")).unwrap();
+        outcome.add_timeline(timeline("sim", "coded", "another"));
+        outcome.add_timeline(timeline("sim", "unknown", "coded"));
+    });
+    is_sound(&others);
+    let said = "Left out, since they are beside this result and of another one: <code>run.json</code>, \
+                <code>sim-coded.trace.json</code>, <code>sim-unknown.trace.json</code>.";
+    assert!(others.contains(said), "{others}");
+    assert!(!others.contains(" exposed, ") && !others.contains("quick.toml"));
+    // Another seed, or another plan.
+    let reseeded = run("coded").replace("\"seed\":7", "\"seed\":8");
+    let replanned = run("coded").replace("\"plan_digest\":\"0\"", "\"plan_digest\":\"1\"");
+    for text in [reseeded, replanned] {
+        assert_ne!(text, run("coded"));
+        let mut outcome = Outcome::read("out", &text).unwrap();
+        outcome.add_timeline(timeline("sim", "coded", "coded"));
+        assert!(report(&[outcome]).contains("Left out"));
+    }
+}
+
+#[test]
+fn clocks_are_not_mixed_side_by_side() {
+    // Threads without a speedup tell times of this machine.
+    let read = |name: &str, text: &str| Outcome::read(name, text).unwrap();
+    let with_threads = |text: String| {
+        let mut result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let mut threads = result["executors"]["sim"].clone();
+        for (_, variant) in threads.as_object_mut().unwrap() {
+            variant["speedup"] = serde_json::Value::Null;
+        }
+        result["executors"]["threads"] = threads;
+        result.to_string()
+    };
+    let page = report(&[read("run", &with_threads(run("coded"))), read("validation", &validation("coded"))]);
+    let (compared, _) = page.split_once("</section>").unwrap();
+    assert!(compared.contains("<td>sim</td>") && !compared.contains("<td>threads</td>"), "{compared}");
+    // Times to the first token are no iterations.
+    let served = run("coded").replace("\"comm_s\"", "\"requests\":{\"ttft_s\":{\"mean\":0.1}},\"comm_s\"");
+    let page = report(&[read("run", &run("coded")), read("served", &served)]);
+    let (compared, _) = page.split_once("</section>").unwrap();
+    assert!(!compared.contains("against the first result"), "{compared}");
+}
+
+#[test]
+fn a_grid_of_speedups_has_dashes_and_leaves_the_first_variant_out() {
+    let mut result: serde_json::Value = serde_json::from_str(&sweep("coded")).unwrap();
+    result["rows"][1]["executors"]["sim"].as_object_mut().unwrap().remove("native");
+    result["rows"][1]["executors"]["sim"]["coded"]["speedup"] = serde_json::Value::Null;
+    let page = report(&[Outcome::read("sweep", &result.to_string()).unwrap()]);
+    let (_, grids) = page.split_once("<h3>Where it pays</h3>").unwrap();
+    let (grids, _) = grids.split_once("</section>").unwrap();
+    assert!(
+        grids.contains("<h4><code>coded</code>, sim</h4>") && !grids.contains("<code>native</code>"),
+        "{grids}"
+    );
+    assert!(grids.contains(">1.200</td>") && grids.contains(">-</td>") && !grids.contains(" ms"), "{grids}");
 }
 
 #[test]

@@ -80,13 +80,13 @@ pub(crate) fn advice(name: &str) -> String {
 /// `run.json`.
 pub(crate) fn record(name: &str) -> String {
     json!({
-        "scenario": { "file": "quick.toml", "text": format!("name = \"{name}\""), "set": [name], "real_set": [], "seed": 9 },
+        "scenario": { "file": "quick.toml", "text": format!("name = \"{name}\""), "set": [name], "real_set": [], "seed": 7 },
         "cluster": { "preset": "h100-8x", "nodes": 2, "gpus_per_node": 8 }, "environment": { "os": "linux", "cores": 2 }
     })
     .to_string()
 }
 
-/// A timeline of two ranks that compute, encode, send and wait, and of a link.
+/// A timeline of two ranks that compute, encode, send and wait, and of a link that is called like the scenario.
 pub(crate) fn timeline(executor: &str, variant: &str, link: &str) -> TimelineSketch {
     let span = |rank, lane, name: &str, begin_ns, end_ns| TracedSpan {
         iteration: 0,
@@ -112,7 +112,7 @@ pub(crate) fn timeline(executor: &str, variant: &str, link: &str) -> TimelineSke
         ]
     });
     let meta = TraceMeta {
-        scenario: "s".to_owned(),
+        scenario: link.to_owned(),
         variant: variant.to_owned(),
         executor: executor.to_owned(),
         seed: 7,
