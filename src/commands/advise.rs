@@ -23,9 +23,9 @@ use crate::error::CliError;
 use crate::progress::Progress;
 use crate::table;
 
-const ADVICE: Marked = Marked { mark: "{\"zipwire_advice\":", command: "advise" };
+const ADVICE: Marked = Marked { mark: b"{\"zipwire_advice\":", at: 0, command: "advise" };
 
-const PROFILE: Marked = Marked { mark: PROFILE_MARK, command: "import" };
+const PROFILE: Marked = Marked { mark: PROFILE_MARK.as_bytes(), at: 0, command: "import" };
 
 /// Longest hardware file, in bytes.
 const LONGEST_CLUSTER: u64 = 1 << 20;

@@ -20,7 +20,7 @@ use crate::error::CliError;
 use crate::progress::Progress;
 use crate::table;
 
-const PROFILE: Marked = Marked { mark: PROFILE_MARK, command: "import" };
+const PROFILE: Marked = Marked { mark: PROFILE_MARK.as_bytes(), at: 0, command: "import" };
 
 pub(crate) fn run(command: &ImportCommand, cancel: &Cancel) -> Result<(), CliError> {
     match command {

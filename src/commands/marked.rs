@@ -1,4 +1,4 @@
-//! Files that zipwire writes and may write again: they begin with a mark, and no other file is ever replaced.
+//! Files that zipwire writes and may write again: they have a mark near their beginning, and no other file is ever replaced.
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, Read, Write};
@@ -10,20 +10,21 @@ use zipwire::traces::open_input;
 
 use crate::error::CliError;
 
-/// First bytes of a kind of files, and the command that writes them.
+/// Bytes that mark a kind of files, and the command that writes them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Marked {
-    pub(crate) mark: &'static str,
+    pub(crate) mark: &'static [u8],
+    /// Bytes before the mark.
+    pub(crate) at: u64,
     pub(crate) command: &'static str,
 }
 
 impl Marked {
     /// Whether a file is of this kind.
     pub(crate) fn is(self, path: &Path) -> bool {
-        let mut first = Vec::new();
-        let read =
-            open_input(path).and_then(|file| file.take(self.mark.len() as u64).read_to_end(&mut first));
-        read.is_ok() && first == self.mark.as_bytes()
+        let (mut first, length) = (Vec::new(), self.at + self.mark.len() as u64);
+        let read = open_input(path).and_then(|file| file.take(length).read_to_end(&mut first));
+        read.is_ok() && first.get(self.at as usize..) == Some(self.mark)
     }
 
     /// Refuses a file that is there and of no such kind.

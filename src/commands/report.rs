@@ -10,7 +10,7 @@ use super::marked::Marked;
 use crate::cli::ReportArgs;
 use crate::error::CliError;
 
-const REPORT: Marked = Marked { mark: REPORT_MARK, command: "report" };
+const REPORT: Marked = Marked { mark: REPORT_MARK.as_bytes(), at: 0, command: "report" };
 
 /// Files of a folder that may be its result.
 const RESULTS: [&str; 3] = ["summary.json", "validation.json", "advice.json"];
@@ -44,20 +44,7 @@ fn write(outcomes: &[Outcome], file: &Path, cancel: &Cancel) -> Result<(), CliEr
 
 /// Reads a result, in a folder or a file, and what is beside it.
 fn outcome(path: &Path, name: &str, cancel: &Cancel) -> Result<Outcome, CliError> {
-    let (file, folder) = if path.is_dir() {
-        let found = RESULTS.iter().map(|name| path.join(name)).find(|file| file.exists());
-        let found = found.ok_or_else(|| {
-            CliError::Usage(format!(
-                "`{}` has no result: none of `{}` is in it\nhelp: give a folder that `zipwire run` or `zipwire validate --out` wrote, or a file of `zipwire advise -o`",
-                path.display(),
-                RESULTS.join("`, `")
-            ))
-        })?;
-        (found, path)
-    } else {
-        (path.to_owned(), path.parent().unwrap_or(Path::new("")))
-    };
-    let mut outcome = Outcome::read(name, &text(&file)?)?;
+    let (mut outcome, folder) = result(path, name)?;
     let record = folder.join("run.json");
     if outcome.has_record() && record.exists() {
         outcome.add_record(&record.display().to_string(), &text(&record)?)?;
@@ -73,6 +60,24 @@ fn outcome(path: &Path, name: &str, cancel: &Cancel) -> Result<Outcome, CliError
         }
     }
     Ok(outcome)
+}
+
+/// Reads a result alone, and says in which folder it is.
+pub(super) fn result<'p>(path: &'p Path, name: &str) -> Result<(Outcome, &'p Path), CliError> {
+    let (file, folder) = if path.is_dir() {
+        let found = RESULTS.iter().map(|name| path.join(name)).find(|file| file.exists());
+        let found = found.ok_or_else(|| {
+            CliError::Usage(format!(
+                "`{}` has no result: none of `{}` is in it\nhelp: give a folder that `zipwire run` or `zipwire validate --out` wrote, or a file of `zipwire advise -o`",
+                path.display(),
+                RESULTS.join("`, `")
+            ))
+        })?;
+        (found, path)
+    } else {
+        (path.to_owned(), path.parent().unwrap_or(Path::new("")))
+    };
+    Ok((Outcome::read(name, &text(&file)?)?, folder))
 }
 
 fn text(file: &Path) -> Result<String, CliError> {

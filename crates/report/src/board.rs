@@ -2,8 +2,9 @@
 
 use crate::html::{Cell, escape, paragraph, prose, table};
 
-const ACCURACY: &str = include_str!("../../../docs/accuracy.md");
-const GLOSSARY: &str = include_str!("../../../docs/glossary.md");
+// Links to pages of the documentation, which a package has as files.
+const ACCURACY: &str = include_str!("accuracy.md");
+const GLOSSARY: &str = include_str!("glossary.md");
 
 /// First cells of the tables that are looked for.
 const BY_HARDWARE: &str = "| GPU | NICs | operation |";

@@ -23,4 +23,13 @@ pub enum ReportError {
         "`{name}` is not as zipwire {version} writes it: {reason}\nhelp: it is damaged, or of another version: make it again"
     )]
     Unlike { name: String, version: &'static str, reason: String },
+    #[error("`--picture {picture}`: a {kind} such as `{name}` has no such picture\nhelp: it has `{}`", known.join("`, `"))]
+    UnknownPicture { name: String, kind: &'static str, picture: String, known: Vec<&'static str> },
+    #[error("`--x {path}`: `{name}` does not sweep that\nhelp: {}", if known.is_empty() { "only sweeps have `--x`".to_owned() } else { format!("it sweeps `{}`", known.join("`, `")) })]
+    UnknownAxis { name: String, path: String, known: Vec<String> },
+    /// A result in which the numbers of a picture are missing.
+    #[error("`{name}` has nothing to draw: {reason}\nhelp: {help}")]
+    NothingToDraw { name: String, reason: String, help: &'static str },
+    #[error("no picture as PNG: {reason}\nhelp: {help}")]
+    NoPng { reason: String, help: &'static str },
 }

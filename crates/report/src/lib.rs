@@ -12,6 +12,7 @@ mod html;
 mod outcome;
 mod page;
 mod pictures;
+mod plot;
 pub mod plots;
 mod quantity;
 mod run;
@@ -23,6 +24,7 @@ mod validation;
 pub use error::ReportError;
 pub use outcome::Outcome;
 pub use page::report;
+pub use plot::{PLOT_MARK, PNG_MARK, PNG_MARK_AT, Plot};
 pub use quantity::{bytes, seconds};
 pub use sketch::TimelineSketch;
 

@@ -125,7 +125,7 @@ fn lanes(ranks: &[RankLanes], columns: usize, longest_ns: i64) -> String {
 }
 
 /// For each column 0 where the lane is free, 2 where it is busy for at least half of the time, and 1 between.
-fn cover(intervals: &Intervals, columns: usize, longest_ns: i64) -> Vec<u8> {
+pub(crate) fn cover(intervals: &Intervals, columns: usize, longest_ns: i64) -> Vec<u8> {
     let mut busy = vec![0.0; columns];
     let scale = columns as f64 / longest_ns.max(1) as f64;
     for &[begin, end] in intervals {
@@ -138,7 +138,7 @@ fn cover(intervals: &Intervals, columns: usize, longest_ns: i64) -> Vec<u8> {
 }
 
 /// Columns of one shade that follow each other: shade, from, and until; shade 0 is left out.
-fn runs(shades: &[u8]) -> Vec<(u8, usize, usize)> {
+pub(crate) fn runs(shades: &[u8]) -> Vec<(u8, usize, usize)> {
     let mut runs: Vec<(u8, usize, usize)> = Vec::new();
     for (column, &shade) in shades.iter().enumerate() {
         match runs.last_mut() {

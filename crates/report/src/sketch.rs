@@ -164,7 +164,7 @@ impl TimelineSketch {
 }
 
 /// Numbers of the iterations that the trace holds, ascending: at most as many as have times.
-fn held_iterations(trace: &Trace) -> Vec<u32> {
+pub(crate) fn held_iterations(trace: &Trace) -> Vec<u32> {
     let count = trace.iterations_ns.len().min(trace.begins_ns.len());
     let all = || (0..count as u32).collect();
     let mut held: Vec<u32> = trace.sampling.as_ref().map_or_else(all, |drawn| drawn.iterations.clone());
@@ -186,13 +186,13 @@ fn mean_codec_s(ranks: &[&Vec<RankLanes>], count: usize) -> Option<f64> {
 }
 
 /// At most `most` of the items, evenly spread, the first and the last among them.
-fn spread<T>(items: &[T], most: usize) -> impl Iterator<Item = &T> {
+pub(crate) fn spread<T>(items: &[T], most: usize) -> impl Iterator<Item = &T> {
     let count = items.len().min(most);
     (0..count).map(move |index| &items[index * (items.len() - 1) / (count - 1).max(1)])
 }
 
 /// The same times, in order and without overlaps.
-fn united(mut intervals: Intervals) -> Intervals {
+pub(crate) fn united(mut intervals: Intervals) -> Intervals {
     intervals.sort_unstable();
     let mut united: Intervals = Vec::new();
     for [begin, end] in intervals {

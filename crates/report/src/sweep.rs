@@ -56,7 +56,8 @@ fn set_text(point: &PointOutcome) -> String {
     values.collect::<Vec<_>>().join(", ")
 }
 
-fn value_text(value: &Value) -> String {
+/// A swept value in words.
+pub(crate) fn value_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
@@ -129,7 +130,7 @@ fn grid_cell(result: Option<&VariantOutcome>, serves: bool) -> Cell {
 }
 
 /// Variants of each executor in the order of a point that has most of them: the first is that which speedups are over.
-fn variants(sweep: &SweepOutcome) -> Vec<(&str, Vec<&str>)> {
+pub(crate) fn variants(sweep: &SweepOutcome) -> Vec<(&str, Vec<&str>)> {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut runs: Vec<&(String, Named<VariantOutcome>)> =
         sweep.rows.iter().flat_map(|point| &point.executors.0).collect();

@@ -66,7 +66,8 @@ pub(crate) fn sections(outcome: &Outcome, validation: &ValidationOutcome) -> Vec
     sections
 }
 
-fn pairs(validation: &ValidationOutcome) -> Vec<Pair> {
+/// Times of the variants that have both.
+pub(crate) fn pairs(validation: &ValidationOutcome) -> Vec<Pair> {
     validation.variants.0.iter().filter_map(|(name, times)| times.pair(name)).collect()
 }
 

@@ -10,7 +10,7 @@ mod bars;
 mod lines;
 mod rows;
 mod scatter;
-mod svg;
+pub(crate) mod svg;
 
 pub use agreement::Agreement;
 pub use bars::Bars;

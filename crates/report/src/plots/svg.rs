@@ -108,6 +108,18 @@ impl Svg {
         );
     }
 
+    /// Boxes of one height, around a line, from left to right each.
+    pub(crate) fn strokes(&mut self, y: f64, height: f64, boxes: &[[f64; 2]], colour: &str, opacity: f64) {
+        if boxes.is_empty() {
+            return;
+        }
+        let shape: String = boxes.iter().map(|[from, to]| format!("M{from:.1} {y:.1}H{to:.1}")).collect();
+        let _ = writeln!(
+            self.body,
+            "<path d=\"{shape}\" stroke=\"{colour}\" stroke-width=\"{height:.1}\" stroke-opacity=\"{opacity}\"/>"
+        );
+    }
+
     /// A number of a series: each series has a shape of its own.
     pub(crate) fn mark(&mut self, x: f64, y: f64, series: usize) {
         let fill = colour(series);
@@ -134,6 +146,19 @@ impl Svg {
             self.body,
             "<path d=\"M{x:.1} {:.1}l8 8l-8 8l-8 -8z\" fill=\"{PUBLISHED}\" stroke=\"white\"/>",
             y - 8.0
+        );
+    }
+
+    /// A place of a curve that has a name: the outline of a diamond for a knee, else a cross.
+    pub(crate) fn sign(&mut self, x: f64, y: f64, is_knee: bool) {
+        let shape = if is_knee {
+            format!("M{x:.1} {:.1}l8 8l-8 8l-8 -8z", y - 8.0)
+        } else {
+            format!("M{:.1} {:.1}l10 10M{:.1} {:.1}l-10 10", x - 5.0, y - 5.0, x + 5.0, y - 5.0)
+        };
+        let _ = writeln!(
+            self.body,
+            "<path d=\"{shape}\" fill=\"none\" stroke=\"{PUBLISHED}\" stroke-width=\"2\"/>"
         );
     }
 

@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 mod page;
+mod plot;
 mod samples;
 mod wrong;

@@ -88,6 +88,11 @@ pub(crate) fn record(name: &str) -> String {
 
 /// A timeline of two ranks that compute, encode, send and wait, and of a link that is called like the scenario.
 pub(crate) fn timeline(executor: &str, variant: &str, link: &str) -> TimelineSketch {
+    TimelineSketch::of(&trace(executor, variant, link))
+}
+
+/// The same as it was read.
+pub(crate) fn trace(executor: &str, variant: &str, link: &str) -> Trace {
     let span = |rank, lane, name: &str, begin_ns, end_ns| TracedSpan {
         iteration: 0,
         segment: "dispatch".into(),
@@ -125,7 +130,7 @@ pub(crate) fn timeline(executor: &str, variant: &str, link: &str) -> TimelineSke
         unit: "% of 25 GB/s".into(),
         changes: vec![(0, 0.0), (1700, 100.0), (2700, 0.0)],
     };
-    TimelineSketch::of(&Trace {
+    Trace {
         meta,
         rank_count: 2,
         sampling: None,
@@ -133,7 +138,7 @@ pub(crate) fn timeline(executor: &str, variant: &str, link: &str) -> TimelineSke
         iterations_ns: vec![3100],
         spans: spans.collect(),
         links: vec![link],
-    })
+    }
 }
 
 /// An outcome of each kind whose names are all `name`, with a record and timelines.
