@@ -2,8 +2,12 @@
 
 mod advise;
 mod calibrate;
+#[cfg(test)]
+mod documented;
 mod files;
+mod help;
 mod import;
+mod plot;
 mod report;
 mod scenario;
 
@@ -28,9 +32,11 @@ pub(crate) use self::files::{
     StoreListArgs, StorePinArgs, StorePruneArgs, StoreRestoreArgs, StoreRmArgs, StoreVerifyArgs, VerifyArgs,
     WorkArgs,
 };
+pub(crate) use self::help::{CompletionsArgs, HelpArgs, command};
 pub(crate) use self::import::{ImportArgs, ImportCommand};
+pub(crate) use self::plot::PlotArgs;
 pub(crate) use self::report::ReportArgs;
-pub(crate) use self::scenario::{RoutesArgs, ScenarioCommand};
+pub(crate) use self::scenario::{NewScenarioArgs, RoutesArgs, ScenarioCommand, Workload};
 
 use crate::commands::bench::Contenders;
 use crate::commands::files::is_stdin;
@@ -38,11 +44,14 @@ use crate::commands::inspect::Specs;
 
 /// Lossless compressed collectives: one schedule, simulated and run for real.
 #[derive(Debug, Parser)]
-#[command(name = "zipwire", version, arg_required_else_help = true, after_help = environment())]
+#[command(name = "zipwire", version, arg_required_else_help = true, disable_help_subcommand = true, after_help = environment())]
 pub(crate) struct Cli {
     /// Record where this program spends its own time: a Chrome trace for Perfetto.
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) profile: Option<PathBuf>,
+    /// Print tables as wide as they are, where they would be made to fit the terminal.
+    #[arg(long, global = true)]
+    pub(crate) wide: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -59,6 +68,8 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Make one HTML page of results, for people: what a run, a sweep, a validation or an advice came to.
     Report(ReportArgs),
+    /// Draw a run, a sweep, a validation or a timeline: in the terminal, or as SVG.
+    Plot(PlotArgs),
     /// Hold what comes out here against the numbers that a paper publishes.
     Reproduce(ReproduceArgs),
     /// Say what is compressible in tensors, why, and by which codec.
@@ -76,12 +87,12 @@ pub(crate) enum Command {
     /// Keep checkpoints, each tensor once and what changes as differences; any of them comes back byte for byte.
     #[command(subcommand)]
     Store(StoreCommand),
-    /// Measure parts side by side.
-    #[command(subcommand)]
-    Bench(BenchCommand),
     /// Fit the constants of a cluster to what was measured on it, or the tables of codecs to samples.
     #[command(subcommand)]
     Calibrate(CalibrateCommand),
+    /// Measure parts side by side.
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// Read what profilers recorded of a job: what its ranks sent when, and how much of that they waited for.
     #[command(subcommand)]
     Import(ImportCommand),
@@ -93,6 +104,12 @@ pub(crate) enum Command {
     /// Check or list scenario files, or describe their language to an editor.
     #[command(subcommand)]
     Scenario(ScenarioCommand),
+    /// Say what this machine offers to the program, and what to install for the rest.
+    Doctor(DoctorArgs),
+    /// Print completions for a shell.
+    Completions(CompletionsArgs),
+    /// Print the help of a command; also man pages.
+    Help(HelpArgs),
 }
 
 impl Command {
@@ -104,6 +121,7 @@ impl Command {
             Self::Plan(_) => "plan",
             Self::Diff(_) => "diff",
             Self::Report(_) => "report",
+            Self::Plot(_) => "plot",
             Self::Reproduce(_) => "reproduce",
             Self::Inspect(_) => "inspect",
             Self::Compress(_) => "compress",
@@ -118,6 +136,9 @@ impl Command {
             Self::Advise(_) => "advise",
             Self::Kernels(_) => "kernels",
             Self::Scenario(_) => "scenario",
+            Self::Doctor(_) => "doctor",
+            Self::Completions(_) => "completions",
+            Self::Help(_) => "help",
         }
     }
 
@@ -129,6 +150,7 @@ impl Command {
             Self::Decompress(args) => is_piped(&args.files),
             Self::Diff(_)
             | Self::Report(_)
+            | Self::Plot(_)
             | Self::Inspect(_)
             | Self::Verify(_)
             | Self::Cat(_)
@@ -136,6 +158,9 @@ impl Command {
             | Self::Store(_)
             | Self::Kernels(_)
             | Self::Import(_)
+            | Self::Doctor(_)
+            | Self::Completions(_)
+            | Self::Help(_)
             | Self::Calibrate(CalibrateCommand::NcclTests(_)) => false,
             _ => true,
         }
@@ -152,6 +177,13 @@ fn environment() -> String {
          /usr/local/cuda/lib64]\n  \
          ZIPWIRE_KERNEL_CACHE  folder for compiled kernels, empty for none [default: zipwire/kernels in the user's cache folder]"
     )
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print what was found as JSON instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Arguments of every command that reads a scenario.
@@ -186,6 +218,9 @@ pub(crate) struct RunArgs {
     /// Write a report for people to this file, too, as `zipwire report` does.
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
+    /// Draw the result in the terminal, too, as `zipwire plot` does.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) plot: bool,
     /// Leave out what explains simulated times: what iterations are bound by, and what of a speedup is compression.
     #[arg(long)]
     pub(crate) no_verdict: bool,
@@ -205,6 +240,9 @@ pub(crate) struct RunArgs {
     /// On `threads` and `mpi`: leave out checksums and the comparison of what is received with what was sent, for times without them.
     #[arg(long)]
     pub(crate) no_verify: bool,
+    /// Show what is done, the best result so far and the time left: as a bar in a terminal, else as lines now and then.
+    #[arg(long)]
+    pub(crate) watch: bool,
     #[command(flatten)]
     pub(crate) mpi: MpiArgs,
     /// In a sweep, simulate N points at the same time [default: one per core].

@@ -1,6 +1,6 @@
 //! Errors of the command line and their exit codes.
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::PathBuf;
 
 use zipwire::bench::{BenchError, CollectiveBenchError, GpuBenchError, HeldBenchError, SimBenchError};
@@ -16,6 +16,8 @@ use zipwire::sim::SizeError;
 use zipwire::sweep::{JournalError, SweepError};
 use zipwire::traces::{TableFileError, TraceError, printable};
 use zipwire::{ExecuteError, Executor, OutputError, STOPPED, SimdError, with_help};
+
+use crate::style::is_coloured;
 
 /// Success, also if the reader of stdout has left early.
 const SUCCESS: u8 = 0;
@@ -247,16 +249,12 @@ impl CliError {
 
     /// Writes the error to stderr, unless that is done already, or the reader is gone.
     pub(crate) fn say(&self) {
-        if !(self.is_broken_pipe() || matches!(self, Self::Said(_) | Self::Job(JobError::Failed))) {
-            crate::say_styled(&self.render());
-        }
-    }
-
-    pub(crate) fn render(&self) -> String {
         match self {
-            Self::Scenario(error) => error.render(colour()),
+            error if error.is_broken_pipe() => {}
+            Self::Said(_) | Self::Job(JobError::Failed) => {}
+            Self::Scenario(error) => crate::say_styled(&error.render(is_coloured(&io::stderr()))),
             // Names of tensors, of files, of whatever: shown, and not obeyed.
-            error => printable(&format!("error: {error}")).into_owned(),
+            error => crate::say_painted(&printable(&format!("error: {error}"))),
         }
     }
 }
@@ -334,9 +332,4 @@ fn lines(errors: &[ExecuteError]) -> String {
         more => lines.push(format!("{} more were not run: their ranks had failed before", more.len())),
     }
     lines.join("\n")
-}
-
-/// Colour is for terminals, unless `NO_COLOR` is set to anything (no-color.org).
-fn colour() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

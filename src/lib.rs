@@ -13,7 +13,7 @@ extern crate self as zipwire;
 /// `eprintln!` would panic.
 macro_rules! say {
     ($($words:tt)*) => {
-        $crate::say_styled(&zipwire::traces::printable(&format!($($words)*)))
+        $crate::say_painted(&zipwire::traces::printable(&format!($($words)*)))
     };
 }
 
@@ -25,10 +25,11 @@ mod program;
 mod progress;
 mod shipped;
 mod simd;
+mod style;
 mod table;
 mod threads;
 
-pub(crate) use program::say_styled;
+pub(crate) use program::{say_painted, say_styled};
 
 pub use zipwire_advice as advice;
 pub use zipwire_bench as bench;
@@ -40,6 +41,7 @@ pub use zipwire_kernels as kernels;
 pub use zipwire_kv as kv;
 pub use zipwire_models as models;
 pub use zipwire_mpi as mpi;
+pub use zipwire_nccl_binding as nccl;
 pub use zipwire_paper_codecs as paper_codecs;
 pub use zipwire_papers as papers;
 pub use zipwire_payload as payload;
@@ -52,6 +54,8 @@ pub use zipwire_serving as serving;
 pub use zipwire_sim as sim;
 pub use zipwire_timeline as timeline;
 pub use zipwire_traces as traces;
+
+pub use zipwire_kernels::IS_STATIC;
 
 pub use program::{main, run_as};
 pub use simd::{SIMD_VARIABLE, SimdError, simd_from_environment, with_help};

@@ -5,14 +5,14 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use zipwire::traces::escaped;
 use zipwire::{Cancel, simd_from_environment};
 
-use crate::cli::{Cli, Command};
+use crate::cli::{self, Cli, Command};
 use crate::error::CliError;
 use crate::profile::Profile;
-use crate::{commands, threads};
+use crate::{commands, style, table, threads};
 
 /// The program `zipwire`: reads the arguments of this process, runs the command that they name, and gives its exit code.
 ///
@@ -42,7 +42,10 @@ fn run_command(words: Vec<OsString>) -> u8 {
     zipwire::paper_codecs::register();
     let is_plain = |word: &OsString| matches!(escaped(&word.to_string_lossy()), Cow::Borrowed(_));
     let are_plain = words.iter().all(is_plain);
-    let cli = Cli::try_parse_from(words).unwrap_or_else(|error| refuse(&error, are_plain));
+    let parsed =
+        cli::command().try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = parsed.unwrap_or_else(|error| refuse(&error, are_plain));
+    table::set_wide(cli.wide);
     let profile = match cli.profile.as_deref().map(Profile::start).transpose() {
         Ok(profile) => profile,
         Err(error) => return report(&error),
@@ -75,6 +78,11 @@ fn refuse(error: &clap::Error, are_plain: bool) -> ! {
     error.exit()
 }
 
+/// Writes a line to stderr, with its label in colour if stderr shows any.
+pub(crate) fn say_painted(line: &str) {
+    say_styled(&style::paint(&table::fitted_to_stderr(line), style::is_coloured(&std::io::stderr())));
+}
+
 /// Writes a line to stderr as it is, with escapes for a terminal if it has any.
 pub(crate) fn say_styled(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
@@ -96,6 +104,7 @@ fn run(command: &Command, is_profiled: bool) -> Result<(), CliError> {
         Command::Plan(args) => commands::plan::run(args, &cancel),
         Command::Diff(args) => commands::diff::run(args, &cancel),
         Command::Report(args) => commands::report::run(args, &cancel),
+        Command::Plot(args) => commands::plot::run(args, &cancel),
         Command::Reproduce(args) => commands::reproduce::run(args, &cancel),
         Command::Inspect(args) => commands::inspect::run(args, &cancel),
         Command::Compress(args) => commands::files::compress::run(args, &cancel),
@@ -110,6 +119,9 @@ fn run(command: &Command, is_profiled: bool) -> Result<(), CliError> {
         Command::Advise(args) => commands::advise::run(args, &cancel),
         Command::Kernels(command) => commands::kernels::run(command, &cancel),
         Command::Scenario(command) => commands::scenario::run(command, &cancel),
+        Command::Doctor(args) => commands::doctor::run(args),
+        Command::Completions(args) => commands::help::completions(args),
+        Command::Help(args) => commands::help::run(args),
     }
 }
 

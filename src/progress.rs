@@ -1,43 +1,73 @@
 //! Progress of long commands on stderr; silent where stderr is not a terminal.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use zipwire::traces::escaped;
 
 /// Interval at which a bar is drawn.
 const TICK: Duration = Duration::from_millis(200);
 
-/// A bar over known steps.
+/// A bar over known steps, with the time that is left.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
+    /// Steps that were done before the first one of this process.
+    skipped: Arc<AtomicU64>,
     /// Whether a step is under way that [`next`](Self::next) began.
     has_begun: AtomicBool,
 }
 
+/// The time that steps take which are left, if `done` have taken `elapsed`, in words; none before the first one has ended.
+pub(crate) fn time_left(elapsed: Duration, done: u64, left: u64) -> Option<String> {
+    let seconds = elapsed.as_secs_f64() * left as f64 / done as f64;
+    (done > 0 && left > 0).then(|| match seconds {
+        ..90.0 => format!("about {seconds:.0} s left"),
+        ..5400.0 => format!("about {:.0} min left", seconds / 60.0),
+        _ => format!("about {:.1} h left", seconds / 3600.0),
+    })
+}
+
 impl Progress {
     pub(crate) fn new(steps: usize) -> Self {
-        let bar = ProgressBar::new(steps as u64);
-        let style = ProgressStyle::with_template("{spinner} [{elapsed_precise}] {bar:24} {pos}/{len} {msg}");
-        bar.set_style(style.expect("the template is valid"));
-        Self::of(bar)
+        Self::styled(steps as u64, "{spinner} [{elapsed_precise}] {bar:24} {pos}/{len} {left}  {msg}")
+    }
+
+    /// A bar as wide as the terminal, with a line of its own for what is said of the steps.
+    pub(crate) fn wide(steps: usize) -> Self {
+        Self::styled(steps as u64, "{spinner} [{elapsed_precise}] {wide_bar} {pos}/{len} {left}\n{wide_msg}")
     }
 
     /// A bar over bytes of a file, with their speed and the time that is left.
     pub(crate) fn of_bytes(bytes: u64, file: &str) -> Self {
-        let bar = ProgressBar::new(bytes).with_message(escaped(file).into_owned());
-        let style = ProgressStyle::with_template(
-            "{spinner} [{elapsed_precise}] {bar:24} {bytes}/{total_bytes} {bytes_per_sec}, {eta} left  {msg}",
+        let progress = Self::styled(
+            bytes,
+            "{spinner} [{elapsed_precise}] {bar:24} {bytes}/{total_bytes} {bytes_per_sec}, {left}  {msg}",
         );
-        bar.set_style(style.expect("the template is valid"));
-        Self::of(bar)
+        progress.begin(file);
+        progress
+    }
+
+    fn styled(steps: u64, template: &str) -> Self {
+        let skipped = Arc::new(AtomicU64::new(0));
+        let before = Arc::clone(&skipped);
+        let left = move |state: &ProgressState, text: &mut dyn Write| {
+            let done = state.pos().saturating_sub(before.load(Ordering::Relaxed));
+            let left = state.len().unwrap_or(0).saturating_sub(state.pos());
+            // A bar without it is a bar still.
+            let _ = text.write_str(&time_left(state.elapsed(), done, left).unwrap_or_default());
+        };
+        let style = ProgressStyle::with_template(template).expect("the template is valid");
+        let bar = ProgressBar::new(steps).with_style(style.with_key("left", left));
+        Self::of(bar, skipped)
     }
 
     /// Shows a bar, and draws it now and then, so that its time goes on in a long step; without a thread for that, only when a step ends.
-    fn of(bar: ProgressBar) -> Self {
+    fn of(bar: ProgressBar, skipped: Arc<AtomicU64>) -> Self {
         if !bar.is_hidden() {
             let shown = bar.downgrade();
             let draw = move || {
@@ -50,7 +80,7 @@ impl Progress {
             // Nothing but the bar depends on it.
             let _ = thread::Builder::new().name("progress".to_owned()).spawn(draw);
         }
-        Self { bar, has_begun: AtomicBool::new(false) }
+        Self { bar, skipped, has_begun: AtomicBool::new(false) }
     }
 
     /// So many more have been done.
@@ -72,13 +102,18 @@ impl Progress {
 
     /// These steps need not be done.
     pub(crate) fn skip(&self, steps: usize) {
+        self.skipped.store(steps as u64, Ordering::Relaxed);
         self.bar.set_position(steps as u64);
-        self.bar.reset_eta();
     }
 
     /// A line beside the bar, also where there is none.
     pub(crate) fn say(&self, line: &str) {
         self.bar.suspend(|| say!("{line}"));
+    }
+
+    /// Whether nobody sees it.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.bar.is_hidden()
     }
 
     pub(crate) fn end(&self) {
@@ -89,5 +124,20 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_follows_from_what_was_done() {
+        let left = |seconds, done, left| time_left(Duration::from_secs(seconds), done, left);
+        assert_eq!(left(10, 0, 5), None);
+        assert_eq!(left(10, 5, 0), None);
+        assert_eq!(left(10, 2, 4).as_deref(), Some("about 20 s left"));
+        assert_eq!(left(600, 2, 4).as_deref(), Some("about 20 min left"));
+        assert_eq!(left(3600, 2, 5).as_deref(), Some("about 2.5 h left"));
     }
 }

@@ -12,6 +12,11 @@ use crate::error::CliError;
 /// Paths in the repository, and contents.
 const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
 
+/// Whether the program carries a file of this path.
+pub(crate) fn has(path: &Path) -> bool {
+    FILES.iter().any(|(name, _)| Path::new(name) == path)
+}
+
 /// Writes all files below `folder`, which is empty or not there, as they lie in the repository; gives how many. Nothing of them is left if
 /// that fails, or `is_stopped`.
 pub(crate) fn unpack(folder: &Path, is_stopped: impl Fn() -> bool) -> io::Result<usize> {

@@ -66,8 +66,9 @@ pub use cluster::{DeclaredSpeed, Preset, SpeedBasis, check_hardware, presets};
 pub use codec::CodecChoice;
 pub use drift::{Conditions, Drift};
 pub use error::ScenarioError;
-pub use experiment::{Experiment, is_scenario_file, load, load_real, schema};
+pub use experiment::{Experiment, is_scenario_file, load, load_real, schema, schema_markdown};
 pub use help::spec_help;
+pub use model::model_presets;
 pub use origin::{Origin, ScenarioText, Source};
 pub use parcel::Parcel;
 pub use problem::{

@@ -147,10 +147,6 @@ pub(crate) enum StoreCommand {
     List(StoreListArgs),
     /// Write the files of a checkpoint, byte for byte as they were.
     Restore(StoreRestoreArgs),
-    /// Remove old checkpoints, and the objects that no other one needs; not those that are pinned.
-    Prune(StorePruneArgs),
-    /// Remove these checkpoints, and the objects that no other one needs.
-    Rm(StoreRmArgs),
     /// Pin a checkpoint: neither `prune` nor `rm` removes it.
     Pin(StorePinArgs),
     /// Let a checkpoint go that is pinned.
@@ -159,6 +155,10 @@ pub(crate) enum StoreCommand {
     Verify(StoreVerifyArgs),
     /// Say what the store has, and what it takes.
     Stats(StoreListArgs),
+    /// Remove old checkpoints, and the objects that no other one needs; not those that are pinned.
+    Prune(StorePruneArgs),
+    /// Remove these checkpoints, and the objects that no other one needs.
+    Rm(StoreRmArgs),
 }
 
 #[derive(Debug, Args)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::{ScenarioArgs, bytes};
 
@@ -24,8 +24,40 @@ pub(crate) struct RoutesArgs {
     pub(crate) json: bool,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct NewScenarioArgs {
+    /// Hardware: a preset (`zipwire scenario presets`).
+    #[arg(long, value_name = "PRESET", default_value = "h100-8x")]
+    pub(crate) preset: String,
+    /// Nodes [default: 2, or 1 rack, or as many as hold the model].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) nodes: Option<u32>,
+    /// A published model [default: deepseek-v3, or llama3-8b for a workload without experts].
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    /// The workload [default: moe for models with experts, fsdp for others].
+    #[arg(long, value_name = "KIND")]
+    pub(crate) workload: Option<Workload>,
+    /// Write it to this file, which must not be there yet [default: it is printed].
+    #[arg(short = 'o', long, value_name = "FILE.toml")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// A workload that there is a commented scenario of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Workload {
+    /// One mixture-of-experts layer.
+    Moe,
+    /// Training with sharded parameters.
+    Fsdp,
+    /// Serving with prefill and decode apart.
+    Serving,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScenarioCommand {
+    /// Write a commented scenario to begin with, of a published model on a preset.
+    New(NewScenarioArgs),
     /// Resolve and plan a scenario without running it.
     Check {
         #[command(flatten)]
@@ -41,7 +73,11 @@ pub(crate) enum ScenarioCommand {
     /// Print the links of the cluster, and those that each transfer crosses.
     Routes(RoutesArgs),
     /// Print a JSON Schema of the scenario language, for editors.
-    Schema,
+    Schema {
+        /// Print every key with its values, its default and its meaning as Markdown instead, for people.
+        #[arg(long)]
+        markdown: bool,
+    },
     /// List the hardware that `[cluster] preset` knows, or print one preset's file with the source of each constant.
     Presets {
         /// The preset whose file is printed.

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use comfy_table::Table;
 use serde::Serialize;
 
 use zipwire::traces::{Comparison, Diff, Pair, Total, Trace, TracedSpan, read_chrome};
@@ -12,7 +11,7 @@ use zipwire::{Cancel, ExecuteError};
 use super::{print, print_json};
 use crate::cli::DiffArgs;
 use crate::error::CliError;
-use crate::table;
+use crate::table::{self, Table};
 
 pub(crate) fn run(args: &DiffArgs, cancel: &Cancel) -> Result<(), CliError> {
     let read = |path: &Path| {
@@ -274,7 +273,7 @@ fn text(a: &Trace, b: &Trace, diff: &Diff<'_>, top: usize) -> String {
     let mut list = |title: &str, header: &[&str], count: usize, rows: Vec<Vec<String>>| {
         if count > 0 && top > 0 {
             let mut listed = table::new(&[&PLACE[..], header].concat(), &[2, 3]);
-            listed.add_rows(rows);
+            rows.into_iter().for_each(|row| listed.add_row(row));
             let shown = if count > top { format!(" ({top} of {count})") } else { String::new() };
             let _ = writeln!(text, "\n{title}{shown}\n\n{}", table::text(&listed));
         }

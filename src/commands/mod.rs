@@ -8,12 +8,16 @@ mod bench_held;
 pub(crate) mod bench_sim;
 pub(crate) mod calibrate;
 pub(crate) mod diff;
+pub(crate) mod doctor;
 pub(crate) mod files;
+pub(crate) mod help;
 pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod kernels;
 mod marked;
+mod new_scenario;
 pub(crate) mod plan;
+pub(crate) mod plot;
 pub(crate) mod ranks;
 pub(crate) mod report;
 pub(crate) mod reproduce;
@@ -30,11 +34,12 @@ use std::path::Path;
 use serde::Serialize;
 use zipwire::Outlook;
 use zipwire::codec::DType;
-use zipwire::scenarios::{Experiment, Scenario, ScenarioError, Source, load, load_real, open};
+use zipwire::scenarios::{Experiment, Scenario, Source, load, load_real, open};
 use zipwire::traces::escaped;
 
 use crate::cli::ScenarioArgs;
 use crate::error::CliError;
+use crate::{shipped, style, table};
 
 /// Refuses an output folder of results that is in a store of checkpoints.
 fn refuse_store(folder: Option<&Path>) -> Result<(), CliError> {
@@ -42,24 +47,37 @@ fn refuse_store(folder: Option<&Path>) -> Result<(), CliError> {
 }
 
 /// Reads a scenario with all its variants; `--variant` is checked and applied by [`Experiment::select`] later.
-fn load_scenario(args: &ScenarioArgs) -> Result<Experiment, ScenarioError> {
+fn load_scenario(args: &ScenarioArgs) -> Result<Experiment, CliError> {
     load_file(&args.scenario, &args.set, args.seed)
 }
 
 /// Reads a scenario with its sweep; `--variant` as above.
-fn open_scenario(args: &ScenarioArgs) -> Result<Scenario, ScenarioError> {
+fn open_scenario(args: &ScenarioArgs) -> Result<Scenario, CliError> {
     let _span = tracing::info_span!("load scenario").entered();
-    open(&Source::read(&args.scenario)?, &args.set, args.seed)
+    Ok(open(&read_source(&args.scenario)?, &args.set, args.seed)?)
 }
 
 /// Reads a scenario as the real run of a validation takes it.
-fn load_real_scenario(args: &ScenarioArgs, real_sets: &[String]) -> Result<Experiment, ScenarioError> {
-    load_real(&Source::read(&args.scenario)?, &args.set, real_sets, args.seed)
+fn load_real_scenario(args: &ScenarioArgs, real_sets: &[String]) -> Result<Experiment, CliError> {
+    Ok(load_real(&read_source(&args.scenario)?, &args.set, real_sets, args.seed)?)
 }
 
-fn load_file(path: &Path, sets: &[String], seed: Option<u64>) -> Result<Experiment, ScenarioError> {
+fn load_file(path: &Path, sets: &[String], seed: Option<u64>) -> Result<Experiment, CliError> {
     let _span = tracing::info_span!("load scenario").entered();
-    load(&Source::read(path)?, sets, seed)
+    Ok(load(&read_source(path)?, sets, seed)?)
+}
+
+/// Reads a scenario file. Where it is not there, but the program carries one of this path, the error says how to get at it.
+fn read_source(path: &Path) -> Result<Source, CliError> {
+    Source::read(path).map_err(|error| {
+        if path.exists() || !shipped::has(path) {
+            return error.into();
+        }
+        CliError::Usage(format!(
+            "there is no file `{0}` here\nhelp: the program carries it: `zipwire scenario unpack DIR` writes it to `DIR/{0}`",
+            path.display()
+        ))
+    })
 }
 
 /// Says that a command that takes one scenario leaves the sweep out.
@@ -95,7 +113,8 @@ pub(crate) fn dtype(text: &str) -> Result<DType, String> {
 /// Prints a result for people, with control characters escaped: names come from files, and are shown and not obeyed.
 fn print(text: impl Display) -> Result<(), CliError> {
     let mut out = stdout().lock();
-    write!(out, "{}", escaped(&text.to_string()))?;
+    let text = table::fitted(&escaped(&text.to_string()));
+    out.write_all(style::paint(&text, style::is_coloured(&out)).as_bytes())?;
     Ok(out.flush()?)
 }
 

@@ -62,7 +62,7 @@ fn text(report: &PaperReport) -> String {
     text
 }
 
-fn numbers(rows: &[Row]) -> comfy_table::Table {
+fn numbers(rows: &[Row]) -> table::Table {
     let has_gains = rows.iter().any(|row| row.null.is_some());
     let gains: &[&str] = if has_gains { &["of the gain", "null model"] } else { &[] };
     let header = [&["number", "unit", "paper", "ours", "error"], gains, &["role", "", "quantity"]].concat();
@@ -110,7 +110,7 @@ fn published(paper: Published) -> String {
     }
 }
 
-fn points(curve: &Curve) -> comfy_table::Table {
+fn points(curve: &Curve) -> table::Table {
     let columns: Vec<&str> = curve.about.columns.iter().map(String::as_str).collect();
     let mut points = table::new(&columns, &[]);
     for point in &curve.points {
@@ -119,7 +119,7 @@ fn points(curve: &Curve) -> comfy_table::Table {
     points
 }
 
-fn constants(constants: &[Constant]) -> comfy_table::Table {
+fn constants(constants: &[Constant]) -> table::Table {
     let mut rows = table::new(&["constant", "value", "origin", "how", "files"], &[0, 1, 2, 3, 4]);
     for Constant { files, path, value, origin, how, .. } in constants {
         let value = value.trim_matches('"');

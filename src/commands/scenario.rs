@@ -1,4 +1,4 @@
-//! `zipwire scenario check|routes|schema|presets|list|unpack`: what a file says, or may say, before anything runs.
+//! `zipwire scenario new|check|routes|schema|presets|list|unpack`: what a file says, or may say, before anything runs.
 
 use std::fs;
 use std::io;
@@ -10,18 +10,20 @@ use zipwire::scenarios::{Source, nearest, presets};
 use zipwire::schedule::Rank;
 use zipwire::{Cancel, ExecuteError};
 
-use super::{load_file, print, print_json, scenario_check};
+use super::{load_file, new_scenario, print, print_json, scenario_check};
 use crate::cli::{RoutesArgs, ScenarioCommand};
 use crate::error::CliError;
 use crate::{shipped, table};
 
 pub(crate) fn run(command: &ScenarioCommand, cancel: &Cancel) -> Result<(), CliError> {
     match command {
+        ScenarioCommand::New(args) => new_scenario::run(args),
         ScenarioCommand::Check { scenario, memory, json } => {
             scenario_check::run(scenario, *memory, *json, cancel)
         }
         ScenarioCommand::Routes(args) => run_routes(args),
-        ScenarioCommand::Schema => print_json(&zipwire::scenarios::schema()),
+        ScenarioCommand::Schema { markdown: false } => print_json(&zipwire::scenarios::schema()),
+        ScenarioCommand::Schema { markdown: true } => print(zipwire::scenarios::schema_markdown()),
         ScenarioCommand::Presets { name, json } => run_presets(name.as_deref(), *json),
         ScenarioCommand::List { folder, json } => run_list(folder.as_deref(), *json, cancel),
         ScenarioCommand::Unpack { folder } => unpack(folder, cancel),
@@ -70,7 +72,7 @@ pub(super) fn run_list(folder: Option<&Path>, json: bool, cancel: &Cancel) -> Re
             what_for.unwrap_or_default(),
         ]);
     }
-    print(table::text(&table::fitted(rows)) + "\n")?;
+    print(table::text(&rows.with_words()) + "\n")?;
     if folder.is_none() {
         say!(
             "the program carries these: `zipwire scenario unpack DIR` writes them to a folder, where `zipwire run` takes them"
@@ -203,7 +205,7 @@ fn run_presets(name: Option<&str>, json: bool) -> Result<(), CliError> {
             item.description.unwrap_or_default(),
         ]);
     }
-    print(table::text(&table::fitted(rows)) + "\n")
+    print(table::text(&rows.with_words()) + "\n")
 }
 
 fn per_second(bytes: f64) -> String {

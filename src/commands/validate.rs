@@ -4,7 +4,6 @@ mod serving;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use comfy_table::Table;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tempfile::TempDir;
@@ -23,7 +22,7 @@ use super::{load_real_scenario, load_scenario, print, print_json, say_warnings, 
 use crate::cli::ValidateArgs;
 use crate::error::CliError;
 use crate::progress::Progress;
-use crate::table;
+use crate::table::{self, Table};
 
 /// Dilations that can be asked for: at the largest one, a microsecond takes a quarter of an hour.
 const DILATIONS: RangeInclusive<f64> = 1.0..=1e9;

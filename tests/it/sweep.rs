@@ -92,7 +92,7 @@ impl Case {
     }
 
     /// Runs the sweep in this process until `most` points have ended; gives what was there before.
-    fn run_until(&self, most: usize) -> (Result<(), SweepError>, SweepEvent) {
+    fn run_until(&self, most: usize) -> (Result<(), SweepError>, SweepEvent<'static>) {
         let (sweep, folder, cancel) = (self.sweep(), self.path("out"), Cancel::new());
         let setup = SweepSetup {
             sweep: &sweep,
@@ -110,8 +110,10 @@ impl Case {
         };
         let (ended, begun) = (AtomicUsize::new(0), Mutex::new(None));
         let run = zipwire::sweep::run(&setup, &cancel, &|event| match event {
-            SweepEvent::Begun { .. } => *begun.lock().unwrap() = Some(event),
-            SweepEvent::Ended => {
+            SweepEvent::Begun { done, dropped, damaged } => {
+                *begun.lock().unwrap() = Some(SweepEvent::Begun { done, dropped, damaged });
+            }
+            SweepEvent::Ended(_) => {
                 if ended.fetch_add(1, Ordering::Relaxed) + 1 == most {
                     cancel.cancel();
                 }

@@ -53,6 +53,8 @@ pub struct RunResult<'a> {
     pub planned: &'a Planned,
     /// Spans of all ranks.
     pub timeline: Timeline,
+    /// Seconds of its mean iteration; 0 for workload `serving`, which has none.
+    pub iteration_s: f64,
     /// Outcome of the requests of workload `serving`.
     pub served: Option<Served>,
 }
@@ -126,8 +128,9 @@ pub fn compare<E: From<ExecuteError>>(
                 explains && is_simulated && !variant.is_adaptive() && experiment.as_iterations().is_some();
             summary.critical_path =
                 is_explained.then(|| critical_path(experiment, variant, &planned.plan, &timeline));
-            let served = outcome.served;
-            keep(&RunResult { experiment, executor, variant: &variant.name, planned, timeline, served })?;
+            let (served, variant) = (outcome.served, &variant.name);
+            let iteration_s = if served.is_some() { 0.0 } else { metrics.iteration_s.mean };
+            keep(&RunResult { experiment, executor, variant, planned, timeline, iteration_s, served })?;
         }
     }
     Ok(compared)

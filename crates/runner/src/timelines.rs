@@ -18,7 +18,7 @@ use crate::{Executor, Output, OutputError, Planned, RunResult, Served};
 /// # Errors
 /// If a file cannot be written.
 pub fn write_run(output: &mut Output, ran: &RunResult<'_>) -> Result<(), OutputError> {
-    let &RunResult { experiment, executor, variant, planned, ref timeline, ref served } = ran;
+    let &RunResult { experiment, executor, variant, planned, ref timeline, ref served, .. } = ran;
     write_trace(output, experiment, executor, variant, planned, timeline)?;
     if let Some(served) = served {
         write_served(output, ran, served)?;

@@ -14,6 +14,11 @@ pub(crate) use fit::{check_heads, check_memory};
 pub(crate) use moe_layer::Layer;
 pub(crate) use read::{Needs, read, schema};
 
+/// Names of the published models that `model` knows; with `with_experts_only`, of those with mixture-of-experts layers.
+pub fn model_presets(with_experts_only: bool) -> impl Iterator<Item = &'static str> + Clone {
+    read::presets(with_experts_only)
+}
+
 /// Bytes of a BF16 value.
 pub(crate) const VALUE_BYTES: u64 = 2;
 /// Most experts: counts are kept for each pair of rank and expert, 512 MiB at this size and the most ranks.

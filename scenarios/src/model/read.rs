@@ -295,7 +295,7 @@ pub(super) const PUBLISHED: [(&str, Architecture); 7] = [
 ];
 
 /// The names of those that have experts, or of all.
-pub(super) fn presets(with_experts_only: bool) -> impl Iterator<Item = &'static str> {
+pub(super) fn presets(with_experts_only: bool) -> impl Iterator<Item = &'static str> + Clone {
     let fits = move |(_, model): &&(&str, Architecture)| model.experts.is_some() || !with_experts_only;
     PUBLISHED.iter().filter(fits).map(|(name, _)| *name)
 }

@@ -127,7 +127,7 @@ fn text(constants: &HostConstants) -> String {
     if let Some(uplink) = constants.uplink_bytes_per_s {
         shared.add_row(["all of a leaf to another".to_owned(), rate(uplink), alone(constants.inter)]);
     }
-    if shared.row_count() > 0 {
+    if !shared.is_empty() {
         text += &format!("\n{}\n", table::text(&shared));
     }
     let mut work = table::new(&["while all ranks do it", "alpha", "bandwidth", "R2", "residual"], &[0]);
@@ -145,7 +145,7 @@ fn text(constants: &HostConstants) -> String {
         row(format!("encode {}", codec.id), &codec.encode);
         row(format!("decode {}", codec.id), &codec.decode);
     }
-    if work.row_count() > 0 {
+    if !work.is_empty() {
         text += &format!("\n{}\n", table::text(&work));
     }
     text += &format!("\nlaunch of an exchange: {}\n", table::seconds(constants.launch_s));

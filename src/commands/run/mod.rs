@@ -4,13 +4,14 @@ mod single;
 mod sweep;
 mod tables;
 mod verdict;
+mod watch;
 
 use zipwire::Cancel;
 use zipwire::launch::RanksToStart;
 use zipwire::scenarios::Scenario;
 
 use super::ranks::with_ranks;
-use super::{distinct, load_scenario, open_scenario, report};
+use super::{distinct, load_scenario, open_scenario, plot, report};
 use crate::cli::RunArgs;
 use crate::error::CliError;
 
@@ -35,9 +36,14 @@ fn run_here(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
     };
     let ran = run_scenario(args, scenario, cancel);
     // Points that fail are part of the result.
-    if let (Some(file), Ok(()) | Err(CliError::PointsFailed { .. })) = (&args.report, &ran) {
+    if matches!(ran, Ok(()) | Err(CliError::PointsFailed { .. })) {
         let folder = args.folder(&name);
-        report::of_folder(&folder, &folder.display().to_string(), file, cancel)?;
+        if args.plot {
+            plot::of_folder(&folder)?;
+        }
+        if let Some(file) = &args.report {
+            report::of_folder(&folder, &folder.display().to_string(), file, cancel)?;
+        }
     }
     ran
 }

@@ -1,6 +1,7 @@
 //! `zipwire run` of one scenario: its table, timelines and summary.
 
 use std::io::{Write, stdout};
+use std::path::Path;
 use std::sync::Arc;
 
 use zipwire::break_even::{break_evens, is_quick};
@@ -14,11 +15,11 @@ use zipwire::{
     compare, write_record, write_run,
 };
 
+use super::watch::{Candidate, Watch};
 use super::{tables, verdict};
 use crate::cli::RunArgs;
 use crate::commands::{folded_note, print, refuse_store, say_warnings, whole_note};
 use crate::error::CliError;
-use crate::progress::Progress;
 use crate::table;
 
 /// Refusal of `--ranks` where requests are served.
@@ -53,23 +54,26 @@ pub(super) fn run(
     let hold = cancel.hold();
     let mut output = Output::create(&folder)?;
 
-    let progress = Progress::new(executors.len() * experiment.variants.len());
-    let begin = |executor: &dyn Executor, variant: &str| progress.next(&format!("{executor}: {variant}"));
-    let keep = |ran: &RunResult<'_>| write_run(&mut output, ran).map_err(CliError::from);
+    let watch = Watch::new(args.watch, executors.len() * experiment.variants.len(), "runs");
+    let begin = |executor: &dyn Executor, variant: &str| watch.begin(&format!("{executor}: {variant}"));
+    let keep = |ran: &RunResult<'_>| {
+        watch.ended(fastest(ran));
+        write_run(&mut output, ran).map_err(CliError::from)
+    };
     // Speedups compare lengths of iterations, and serving has none.
     let explains = !args.no_verdict && !is_serving;
     let mut compared = compare(&mut prepared, executors, &first_variant, explains, cancel, begin, keep)?;
-    drop(progress);
+    watch.begin("verdict");
     if !compared.failed.is_empty() {
         let failed = compared.failed.into_iter().map(|failed| failed.error).collect();
         return Err(CliError::Failed { failed, of: executors.len() * experiment.variants.len() });
     }
     if let Some(said) = unfired_text(&compared.unfired) {
-        say!("{said}");
+        watch.say(&said);
     }
     let verdict =
         explains.then(|| explain(args, &mut compared.executors, &mut prepared, cancel)).transpose()?;
-    drop(prepared);
+    drop((prepared, watch));
     let summary = summary_of(&experiment, verdict, compared.executors);
     write_record(&mut output, &experiment)?;
     output.write("summary.json", |out| summary.write(out))?;
@@ -85,13 +89,23 @@ pub(super) fn run(
     if !args.json {
         let notes = [folded, (lacks_first && !is_serving).then(|| first_text(&first_variant))];
         notes.into_iter().flatten().for_each(|note| say!("{note}"));
-        let instead = if replaces { ", in place of the result that was there" } else { "" };
-        let folder = folder.display();
-        say!(
-            "timelines and summary.json are in {folder}{instead}: open a timeline at https://ui.perfetto.dev"
-        );
+        say_where(&folder, replaces);
     }
     Ok(())
+}
+
+/// Says where the result is, and whether it is in place of another one.
+fn say_where(folder: &Path, replaces: bool) {
+    let instead = if replaces { ", in place of the result that was there" } else { "" };
+    let folder = folder.display();
+    say!("timelines and summary.json are in {folder}{instead}: open a timeline at https://ui.perfetto.dev");
+}
+
+/// A run by its time; none of requests.
+fn fastest(ran: &RunResult<'_>) -> Option<Candidate> {
+    let time_s = Some(ran.iteration_s).filter(|time_s| *time_s > 0.0)?;
+    let name = format!("`{}` on {}: {}", ran.variant, ran.executor, table::seconds(time_s));
+    Some(Candidate { value: -time_s, name })
 }
 
 /// Says how long a simulation takes that is not over soon. Returns the note of the ranks that stand for others, which belongs below the table.

@@ -10,10 +10,10 @@ use zipwire::scenarios::{Dimension, Experiment, Sweep};
 use zipwire::sweep::{SweepEvent, SweepReport, SweepRow, SweepSetup};
 use zipwire::{Cancel, Executor};
 
+use super::watch::{Candidate, Watch};
 use crate::cli::RunArgs;
 use crate::commands::{distinct, print, say_warnings};
 use crate::error::CliError;
-use crate::progress::Progress;
 use crate::table;
 
 /// Most points in the table.
@@ -51,26 +51,24 @@ pub(super) fn run(
         shown: SHOWN,
     };
     let count = sweep.point_count();
-    let progress = Progress::new(count);
-    progress.begin("points");
+    let watch = Watch::new(args.watch, count, "points");
     let report = zipwire::sweep::run(&setup, cancel, &|event| match event {
         SweepEvent::Begun { done, dropped, damaged } => {
             if dropped {
-                progress.say("the journal ended in a half-written line, which was dropped");
+                watch.say("the journal ended in a half-written line, which was dropped");
             }
             if damaged > 0 {
                 let lines = if damaged == 1 { "1 line" } else { &*format!("{damaged} lines") };
-                progress
-                    .say(&format!("{lines} of the journal: damaged, left out; what was lost is run again"));
+                watch.say(&format!("{lines} of the journal: damaged, left out; what was lost is run again"));
             }
             if done > 0 {
-                progress.say(&format!("{done} of {count} points were there already"));
+                watch.say(&format!("{done} of {count} points were there already"));
             }
-            progress.skip(done);
+            watch.skip(done);
         }
-        SweepEvent::Ended => progress.end(),
+        SweepEvent::Ended(row) => watch.ended(best_of(row, executors[0])),
     })?;
-    drop(progress);
+    drop(watch);
 
     if args.json {
         let mut out = stdout().lock();
@@ -88,6 +86,22 @@ pub(super) fn run(
         return Err(CliError::PointsFailed { failed: report.failed, of: report.points, csv });
     }
     Ok(())
+}
+
+/// The best variant of a point by its speedup, or by its goodput where requests are served.
+fn best_of(row: &SweepRow, executor: &dyn Executor) -> Option<Candidate> {
+    let results = row.executors.get(executor.name()).and_then(Value::as_object)?;
+    let number = |result: &Value, pointer: &str| result.pointer(pointer).and_then(Value::as_f64);
+    let candidates = results.iter().filter_map(|(variant, result)| {
+        let goodput =
+            number(result, "/requests/goodput_per_s").map(|rate| (rate, format!("{rate:.3} /s of goodput")));
+        let speedup = || number(result, "/speedup").map(|times| (times, format!("speedup {times:.3}")));
+        let (value, text) = goodput.or_else(speedup)?;
+        let set = row.set.iter().map(|(path, at)| format!("{path}={}", self::value(at)));
+        let name = format!("`{variant}` at {}: {text}", set.collect::<Vec<_>>().join(", "));
+        Some(Candidate { value, name })
+    });
+    candidates.max_by(|a, b| a.value.total_cmp(&b.value))
 }
 
 /// How many points run at the same time. Real ranks have the machine for themselves.

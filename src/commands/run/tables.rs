@@ -73,8 +73,12 @@ pub(super) fn iterations(experiment: &Experiment, summary: &Summary, executors: 
         columns.push((name, times));
         columns.push(("verified", results.iter().map(|it| table::verified(it.verified)).collect()));
     }
-    let rows = table::text(&table::of_columns(&columns, &[0]));
-    format!("{}\n\n{rows}\n", title(experiment, first))
+    let mut rows = table::of_columns(&columns, &[0]);
+    let times = results.iter().map(|result| result.metrics.iteration_s.mean).enumerate();
+    rows.mark_best(
+        times.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(row, _)| row).filter(|_| results.len() > 1),
+    );
+    format!("{}\n\n{}\n", title(experiment, first), table::text(&rows))
 }
 
 /// Line above the table: everything that tells times of one workload apart.

@@ -102,8 +102,8 @@ fn stopped(done: usize, of: usize, journal: &Path) -> String {
 }
 
 /// Progress of a sweep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SweepEvent {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SweepEvent<'a> {
     /// All points are valid, and the journal is open.
     Begun {
         /// Points that had ended before.
@@ -114,7 +114,7 @@ pub enum SweepEvent {
         damaged: usize,
     },
     /// A point has ended, and is in the journal.
-    Ended,
+    Ended(&'a SweepRow),
 }
 
 /// Runs the points that are not in the journal yet, and writes `sweep.csv` and `summary.json` when all have ended. `observe` is
@@ -126,7 +126,7 @@ pub enum SweepEvent {
 pub fn run(
     setup: &SweepSetup<'_>,
     cancel: &Cancel,
-    observe: &(dyn Fn(SweepEvent) + Sync),
+    observe: &(dyn Fn(SweepEvent<'_>) + Sync),
 ) -> Result<SweepReport, SweepError> {
     let path = setup.folder.join(journal::NAME);
     let count = setup.sweep.point_count();
@@ -205,7 +205,7 @@ fn work(
     points: &Points<'_>,
     journal: &Journal<'_>,
     cancel: &Cancel,
-    observe: &(dyn Fn(SweepEvent) + Sync),
+    observe: &(dyn Fn(SweepEvent<'_>) + Sync),
 ) -> Result<(), SweepError> {
     let open = journal.open_points();
     let next = AtomicUsize::new(0);
@@ -214,11 +214,12 @@ fn work(
     let worker = || {
         while !cancel.is_cancelled() && !is_broken() {
             let Some(&point) = open.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
-            let ended = points
-                .run(point, cancel)
-                .and_then(|row| journal.append(point, &row).map_err(|error| Stop::Broken(error.into())));
+            let ended = points.run(point, cancel).and_then(|row| {
+                journal.append(point, &row).map_err(|error| Stop::Broken(error.into()))?;
+                Ok(row)
+            });
             match ended {
-                Ok(()) => observe(SweepEvent::Ended),
+                Ok(row) => observe(SweepEvent::Ended(&row)),
                 Err(Stop::Cancelled) => return,
                 Err(Stop::Broken(error)) => {
                     broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
