@@ -324,6 +324,11 @@ pub fn schema() -> Value {
     schema
 }
 
+/// The same as a page of Markdown: every key with its values, its default and its meaning.
+pub fn schema_markdown() -> String {
+    crate::language::markdown::reference(&schema())
+}
+
 fn root_schema() -> Schema {
     // What `[compute]` may say, and whether it must be there, depends on the workload.
     let rules = Kind::ALL.into_iter().flat_map(|kind| {

@@ -2,6 +2,7 @@
 
 mod field;
 pub(crate) mod key;
+pub(crate) mod markdown;
 mod reader;
 pub(crate) mod schema;
 

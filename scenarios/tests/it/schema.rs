@@ -2,12 +2,13 @@
 
 use crate::common;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use boon::{Compiler, SchemaIndex, Schemas};
 use serde_json::{Map, Value, json};
-use zipwire_scenarios::{Problem, Source, load, schema};
+use zipwire_scenarios::{Problem, Source, load, schema, schema_markdown};
 
 struct Validator {
     schemas: Schemas,
@@ -49,6 +50,45 @@ fn shipped() -> Vec<(PathBuf, Value)> {
         (path, value)
     };
     paths.filter(is_scenario).map(json).collect()
+}
+
+/// Names of all keys that a schema has, at any depth.
+fn keys(schema: &Value, names: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(parts) => {
+            for (part, value) in parts {
+                if let (true, Some(properties)) = (part == "properties", value.as_object()) {
+                    names.extend(properties.keys().cloned());
+                }
+                keys(value, names);
+            }
+        }
+        Value::Array(parts) => parts.iter().for_each(|part| keys(part, names)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_page_of_keys_has_them_all_and_its_links_hold() {
+    let page = schema_markdown();
+    let mut names = BTreeSet::new();
+    keys(&schema(), &mut names);
+    for name in &names {
+        assert!(page.contains(&format!("\n| `{name}` | ")), "`{name}` has no row");
+    }
+    let anchor = |heading: &str| {
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
+        kept.collect::<String>().replace(' ', "-").to_lowercase()
+    };
+    let headings: Vec<String> =
+        page.lines().filter_map(|line| line.strip_prefix("## ")).map(anchor).collect();
+    let anchors: BTreeSet<&String> = headings.iter().collect();
+    assert_eq!(anchors.len(), headings.len(), "a heading stands twice");
+    let links: Vec<&str> = page.split("](#").skip(1).map(|rest| rest.split(')').next().unwrap()).collect();
+    for link in &links {
+        assert!(anchors.contains(&(*link).to_owned()), "there is no `#{link}`");
+    }
+    assert!(names.len() > 200 && links.len() > 60, "{} keys, {} links", names.len(), links.len());
 }
 
 #[test]

@@ -4,4 +4,5 @@
 pub(crate) mod conformance;
 pub(crate) mod faults;
 pub(crate) mod gpus;
+pub(crate) mod pages;
 pub(crate) mod process;
