@@ -174,6 +174,9 @@ pub fn compile_all(
 /// # Errors
 /// If there is none.
 pub fn compiler() -> Result<String, GpuError> {
+    if crate::IS_STATIC {
+        return Err(GpuError::Static { library: "libnvrtc.so" });
+    }
     static IS_FOUND: OnceLock<bool> = OnceLock::new();
     let is_found =
         IS_FOUND.get_or_init(|| match env::var_os("ZIPWIRE_NVRTC").filter(|folder| !folder.is_empty()) {

@@ -16,6 +16,12 @@ pub enum GpuError {
          help: it comes with NVIDIA's driver; without a GPU, `sim` and `threads` run the same plans"
     )]
     NoDriver,
+    /// The program is linked statically.
+    #[error(
+        "this program is static and cannot load `{library}`\n\
+         help: the release archive for `linux-gnu` can, and so can a program that is built for a target with shared libraries"
+    )]
+    Static { library: &'static str },
     /// The driver works with no device.
     #[error("the CUDA driver has no device: {0}\nhelp: `nvidia-smi` lists the devices that programs can see")]
     NoDevice(String),
@@ -86,6 +92,7 @@ impl GpuError {
         matches!(
             self,
             Self::NoDriver
+                | Self::Static { .. }
                 | Self::NoDevice(_)
                 | Self::Ordinal { .. }
                 | Self::NoCompiler

@@ -21,6 +21,9 @@ mod sign_mantissa;
 mod sum;
 mod variant;
 
+/// Whether this program is linked statically. Such a program cannot load libraries: neither those of CUDA and NCCL nor MPI.
+pub const IS_STATIC: bool = cfg!(all(unix, target_feature = "crt-static"));
+
 pub use batch::{Block, CompactBlock};
 pub use coder::{Coder, Decoder, Encoder};
 pub use compile::{CompiledModule, check_code, compile_all, compiler};

@@ -60,6 +60,10 @@ fn in_path() -> Option<PathBuf> {
 }
 
 fn load() -> Result<Library, MpiError> {
+    // Its `dlopen` only fails.
+    if cfg!(all(unix, target_feature = "crt-static")) {
+        return Err(MpiError::Static);
+    }
     if let Some(named) = env::var_os(LIBRARY_VARIABLE).filter(|named| !named.is_empty()) {
         return load_named(Path::new(&named));
     }
@@ -136,6 +140,12 @@ pub enum MpiError {
          `pip install mpich`, whose `mpirun` must then be in PATH), or let {LIBRARY_VARIABLE} name the file"
     )]
     Absent(String),
+    /// The program is linked statically.
+    #[error(
+        "this program is static and cannot load a library of MPI\n\
+         help: the release archive for `linux-gnu` can, and so can a program that is built for a target with shared libraries"
+    )]
+    Static,
     /// The file that the variable names is none of the libraries.
     #[error(
         "{LIBRARY_VARIABLE} names `{}`, which {why}\n\
@@ -167,6 +177,13 @@ impl MpiError {
 
     /// Whether MPI cannot be had here, which says nothing about a run.
     pub fn is_absence(&self) -> bool {
-        matches!(self, Self::Absent(_) | Self::NotLibrary { .. } | Self::Symbol { .. } | Self::ThreadLevel(_))
+        matches!(
+            self,
+            Self::Absent(_)
+                | Self::Static
+                | Self::NotLibrary { .. }
+                | Self::Symbol { .. }
+                | Self::ThreadLevel(_)
+        )
     }
 }

@@ -20,6 +20,12 @@ pub enum NcclError {
     /// There is no library.
     #[error("there is no NCCL library: {0}\nhelp: {REMEDY}")]
     Absent(String),
+    /// The program is linked statically.
+    #[error(
+        "this program is static and cannot load a library of NCCL\n\
+         help: the release archive for `linux-gnu` can, and so can a program that is built for a target with shared libraries"
+    )]
+    Static,
     /// The file that the variable names is no library of NCCL.
     #[error(
         "{LIBRARY_VARIABLE} names `{}`, which {why}\nhelp: `{}`, or the folder that it is in", path.display(), NAMES[0]
@@ -65,7 +71,14 @@ fn names() -> String {
 impl NcclError {
     /// Whether NCCL cannot be had here, which says nothing about a run.
     pub fn is_absence(&self) -> bool {
-        matches!(self, Self::Absent(_) | Self::NotLibrary { .. } | Self::Symbol { .. } | Self::TooOld { .. })
+        matches!(
+            self,
+            Self::Absent(_)
+                | Self::Static
+                | Self::NotLibrary { .. }
+                | Self::Symbol { .. }
+                | Self::TooOld { .. }
+        )
     }
 }
 

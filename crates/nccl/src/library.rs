@@ -39,6 +39,9 @@ pub fn library() -> Result<&'static Library, NcclError> {
 }
 
 fn load(search: &Search) -> Result<Library, NcclError> {
+    if zipwire_kernels::IS_STATIC {
+        return Err(NcclError::Static);
+    }
     if let Some(path) = search.named_file() {
         let path = path?;
         let refused = |why: String| NcclError::NotLibrary { path: path.clone(), why };

@@ -66,6 +66,9 @@ impl Device {
     /// # Errors
     /// If there is no driver, or it works with no device.
     pub fn count() -> Result<usize, GpuError> {
+        if crate::IS_STATIC {
+            return Err(GpuError::Static { library: "libcuda.so.1" });
+        }
         // SAFETY: it tries to load the driver's library and looks at the result.
         if !unsafe { sys::is_culib_present() } {
             return Err(GpuError::NoDriver);
