@@ -44,7 +44,7 @@ use crate::commands::inspect::Specs;
 
 /// Lossless compressed collectives: one schedule, simulated and run for real.
 #[derive(Debug, Parser)]
-#[command(name = "zipwire", version, arg_required_else_help = true, disable_help_subcommand = true, after_help = environment())]
+#[command(name = "zipwire", version, arg_required_else_help = true, disable_help_subcommand = true, after_help = after_help())]
 pub(crate) struct Cli {
     /// Record where this program spends its own time: a Chrome trace for Perfetto.
     #[arg(long, value_name = "FILE", global = true)]
@@ -167,15 +167,26 @@ impl Command {
     }
 }
 
-/// Help on environment variables.
-fn environment() -> String {
+/// Examples, and help on environment variables.
+fn after_help() -> String {
     let levels = SimdLevel::ALL.map(SimdLevel::name).join(", ");
     format!(
-        "Environment:\n  {SIMD_VARIABLE}          SIMD level of the codecs: {levels} [default: the best one here]\n  \
-         ZIPWIRE_MPI_LIB       file or folder of the MPI library [default: beside `mpirun`, then where the linker looks]\n  \
-         ZIPWIRE_NVRTC         folder with NVRTC, which compiles the kernels for a GPU [default: where the linker looks, then \
-         /usr/local/cuda/lib64]\n  \
-         ZIPWIRE_KERNEL_CACHE  folder for compiled kernels, empty for none [default: zipwire/kernels in the user's cache folder]"
+        "Examples:
+  zipwire run scenarios/quickstart.toml
+  zipwire scenario new -o my.toml
+
+Environment:
+  {SIMD_VARIABLE}          SIMD level of the codecs: {levels}
+                        [default: the best one here]
+  ZIPWIRE_MPI_LIB       file or folder of the MPI library
+                        [default: beside `mpirun`, then where the linker looks]
+  ZIPWIRE_NVRTC         folder with NVRTC, which compiles the kernels for a GPU
+                        [default: where the linker looks, then /usr/local/cuda/lib64]
+  ZIPWIRE_NCCL_LIB      file or folder of the NCCL library
+                        [default: where the linker looks, then Python's packages]
+  ZIPWIRE_KERNEL_CACHE  folder for compiled kernels, empty for none
+                        [default: zipwire/kernels in the user's cache folder]
+  NO_COLOR              set to anything: no colours"
     )
 }
 

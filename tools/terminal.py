@@ -49,6 +49,15 @@ def lines(text: str) -> list[str]:
     return kept
 
 
+def of_palette(number: int) -> str:
+    """Colour of the palette of 256: a cube of 6 x 6 x 6 from 16 on, and greys from 232 on."""
+    if number >= 232:
+        return "#" + f"{8 + 10 * (number - 232):02x}" * 3
+    levels = (0, 95, 135, 175, 215, 255)
+    number -= 16
+    return "#" + "".join(f"{levels[number // step % 6]:02x}" for step in (36, 6, 1))
+
+
 def spans(line: str) -> str:
     """A line as SVG, with bold and coloured parts."""
     parts, style = [], ""
@@ -58,7 +67,10 @@ def spans(line: str) -> str:
             continue
         codes = [code for code in token[2:-1].split(";") if code not in ("", "0")]
         style = ' font-weight="bold"' if "1" in codes else ""
-        style += "".join(f' fill="{COLOURS[code]}"' for code in codes if code in COLOURS)
+        if codes[:2] == ["38", "5"]:
+            style = f' fill="{of_palette(int(codes[2]))}"'
+        else:
+            style += "".join(f' fill="{COLOURS[code]}"' for code in codes if code in COLOURS)
     return "".join(parts)
 
 

@@ -13,7 +13,7 @@ pub enum GpuError {
     /// The driver's library is not installed.
     #[error(
         "there is no CUDA driver on this machine (`libcuda.so.1` was not found)\n\
-         help: it comes with NVIDIA's driver; without a GPU, `sim` and `threads` run the same plans"
+         help: `libcuda.so.1` comes with NVIDIA's driver; without a GPU, `sim` and `threads` run the same plans"
     )]
     NoDriver,
     /// The program is linked statically.
