@@ -7,6 +7,8 @@ mod bench_gpu;
 mod bench_script;
 #[path = "it/common/mod.rs"]
 mod common;
+#[path = "cuda/doctor.rs"]
+mod doctor;
 #[path = "cuda/kernels.rs"]
 mod kernels_compile;
 #[path = "cuda/processes.rs"]
@@ -67,6 +69,7 @@ fn trials() -> Vec<Trial> {
             kernels_compile::compiled_kernels_take_no_compiler,
         ),
         command("kernels::refusals_of_compile", kernels_compile::refusals_of_compile),
+        command("doctor::finds_the_gpus", doctor::finds_the_gpus),
         command("processes::run_together", processes::run_together),
         command("processes::a_killed_rank_ends_all", processes::a_killed_rank_ends_all),
         command("bench_gpu::says_what_has_no_kernels", bench_gpu::says_what_has_no_kernels),

@@ -13,6 +13,7 @@ mod circles;
 mod cli;
 mod common;
 mod diff;
+mod doctor;
 mod examples;
 mod executors;
 mod faults;

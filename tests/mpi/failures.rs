@@ -103,6 +103,21 @@ pub(crate) fn serves(installed: &Installed, _: u32) -> Result<(), Failed> {
     Err(format!("{verified} verified\n{text}\n{}", String::from_utf8_lossy(&output.stderr)).into())
 }
 
+/// The machine is said to have the library, and its launcher.
+pub(crate) fn doctor(installed: &Installed, _: u32) -> Result<(), Failed> {
+    let mut doctor = Command::new(env!("CARGO_BIN_EXE_zipwire"));
+    let output = doctor.args(["doctor", "--json"]).env("ZIPWIRE_MPI_LIB", installed.libraries()).output()?;
+    let all: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout)?;
+    let is_found = |part| all.iter().any(|finding| finding["part"] == part && finding["found"] == true);
+    let names = |path: &Path| {
+        all.iter().any(|finding| finding["what"].to_string().contains(&path.display().to_string()))
+    };
+    if is_found("MPI") && is_found("mpi") && names(&installed.launcher()) {
+        return Ok(());
+    }
+    Err(format!("{all:#?}").into())
+}
+
 /// Probes measure plausible constants, and a scenario takes the file that they write.
 pub(crate) fn probes(installed: &Installed, ranks: u32) -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;

@@ -79,6 +79,7 @@ fn trials(installed: &Installed, is_missing: bool) -> Vec<Trial> {
     let failures = [
         trial("quickstart_from_the_command_line".to_owned(), failures::quickstart, 4),
         trial("requests_are_served_from_the_command_line".to_owned(), failures::serves, 4),
+        trial("doctor_finds_it".to_owned(), failures::doctor, 0),
         trial("probes_measure_the_hosts".to_owned(), failures::probes, 2),
         trial("predictions_are_held_against_hosts".to_owned(), failures::validation, 2),
         trial("another_number_of_processes_is_refused".to_owned(), failures::other_number, 3),
