@@ -12,6 +12,9 @@ use zipwire::traces::escaped;
 /// Interval at which a bar is drawn.
 const TICK: Duration = Duration::from_millis(200);
 
+/// Time after which work of unknown length is shown.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// A bar over known steps, with the time that is left.
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -34,7 +37,7 @@ pub(crate) fn time_left(elapsed: Duration, done: u64, left: u64) -> Option<Strin
 
 impl Progress {
     pub(crate) fn new(steps: usize) -> Self {
-        Self::styled(steps as u64, "{spinner} [{elapsed_precise}] {bar:24} {pos}/{len} {left}  {msg}")
+        Self::styled(steps as u64, "{spinner} [{elapsed_precise}] {bar:24} {pos}/{len} {left}  {wide_msg}")
     }
 
     /// A bar as wide as the terminal, with a line of its own for what is said of the steps.
@@ -42,11 +45,20 @@ impl Progress {
         Self::styled(steps as u64, "{spinner} [{elapsed_precise}] {wide_bar} {pos}/{len} {left}\n{wide_msg}")
     }
 
+    /// Elapsed time of work whose length nobody knows beforehand, once it takes a while.
+    pub(crate) fn of_unknown(what: &str) -> Self {
+        let style = ProgressStyle::with_template("{spinner} [{elapsed_precise}] {wide_msg}");
+        let bar = ProgressBar::no_length().with_style(style.expect("the template is valid"));
+        let progress = Self::of(bar, Arc::default(), PATIENCE);
+        progress.bar.set_message(escaped(what).into_owned());
+        progress
+    }
+
     /// A bar over bytes of a file, with their speed and the time that is left.
     pub(crate) fn of_bytes(bytes: u64, file: &str) -> Self {
         let progress = Self::styled(
             bytes,
-            "{spinner} [{elapsed_precise}] {bar:24} {bytes}/{total_bytes} {bytes_per_sec}, {left}  {msg}",
+            "{spinner} [{elapsed_precise}] {bar:24} {bytes}/{total_bytes} {bytes_per_sec}, {left}  {wide_msg}",
         );
         progress.begin(file);
         progress
@@ -63,14 +75,15 @@ impl Progress {
         };
         let style = ProgressStyle::with_template(template).expect("the template is valid");
         let bar = ProgressBar::new(steps).with_style(style.with_key("left", left));
-        Self::of(bar, skipped)
+        Self::of(bar, skipped, Duration::ZERO)
     }
 
     /// Shows a bar, and draws it now and then, so that its time goes on in a long step; without a thread for that, only when a step ends.
-    fn of(bar: ProgressBar, skipped: Arc<AtomicU64>) -> Self {
+    fn of(bar: ProgressBar, skipped: Arc<AtomicU64>, delay: Duration) -> Self {
         if !bar.is_hidden() {
             let shown = bar.downgrade();
             let draw = move || {
+                thread::sleep(delay);
                 while let Some(bar) = shown.upgrade().filter(|bar| !bar.is_finished()) {
                     bar.tick();
                     drop(bar);

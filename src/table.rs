@@ -1,6 +1,7 @@
 //! Tables and quantities for people.
 
 use std::fmt::Display;
+use std::iter::once;
 use std::sync::OnceLock;
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, presets};
@@ -107,10 +108,14 @@ impl Table {
 
     /// Text of the table in lines of `width` characters, or as wide as it is.
     fn render(&self, width: Option<usize>) -> String {
-        if self.ends_in_words {
-            return self.block(&self.all(), usize::MAX, Some(width.unwrap_or(LINE_WIDTH)));
-        }
         let all = self.all();
+        if self.ends_in_words {
+            let width = width.unwrap_or(LINE_WIDTH);
+            let has_room =
+                |&longest: &usize| self.width(&all[..all.len() - 1], longest) + GAP + WORDS_WIDTH <= width;
+            let longest = once(usize::MAX).chain((LEAST_NAME..=NAME_LENGTH).rev()).find(has_room);
+            return self.block(&all, longest.unwrap_or(LEAST_NAME), Some(width));
+        }
         let Some(width) = width.filter(|width| self.width(&all, usize::MAX) > *width) else {
             return self.block(&all, usize::MAX, None);
         };

@@ -10,6 +10,7 @@ use zipwire::models::held::Place;
 use super::{distinct, print, print_json};
 use crate::cli::BenchHeldArgs;
 use crate::error::CliError;
+use crate::progress::Progress;
 use crate::table;
 
 pub(crate) fn run(args: &BenchHeldArgs, cancel: &Cancel) -> Result<(), CliError> {
@@ -27,7 +28,9 @@ pub(crate) fn run(args: &BenchHeldArgs, cancel: &Cancel) -> Result<(), CliError>
             .unwrap_or(NonZero::<usize>::MIN),
         passes: args.passes as usize,
     };
+    let progress = Progress::of_unknown("passes");
     let report = bench_held(&settings, cancel)?;
+    drop(progress);
     if args.json { print_json(&report) } else { print(text(&report) + "\n") }
 }
 

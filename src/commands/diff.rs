@@ -11,6 +11,7 @@ use zipwire::{Cancel, ExecuteError};
 use super::{print, print_json};
 use crate::cli::DiffArgs;
 use crate::error::CliError;
+use crate::progress::Progress;
 use crate::table::{self, Table};
 
 pub(crate) fn run(args: &DiffArgs, cancel: &Cancel) -> Result<(), CliError> {
@@ -18,9 +19,11 @@ pub(crate) fn run(args: &DiffArgs, cancel: &Cancel) -> Result<(), CliError> {
         let _span = tracing::info_span!("read timeline").entered();
         read_chrome(path).map_err(|error| CliError::Usage(error.to_string()))
     };
+    let progress = Progress::of_unknown("timelines");
     let mut a = read(&args.a)?;
     check(cancel)?;
     let mut b = read(&args.b)?;
+    drop(progress);
     check(cancel)?;
     for (side, trace) in [("A", &a), ("B", &b)] {
         if let Some(sampling) = &trace.sampling {

@@ -7,6 +7,7 @@ use zipwire::{Cancel, Prepared};
 use crate::cli::PlanArgs;
 use crate::commands::{load_scenario, print, say_without_sweep};
 use crate::error::CliError;
+use crate::progress::Progress;
 
 pub(crate) fn run(args: &PlanArgs, cancel: &Cancel) -> Result<(), CliError> {
     let mut experiment = load_scenario(&args.scenario)?;
@@ -23,7 +24,9 @@ pub(crate) fn run(args: &PlanArgs, cancel: &Cancel) -> Result<(), CliError> {
     if let Some(rank) = args.rank.filter(|&rank| rank >= ranks) {
         return Err(CliError::Usage(format!("`--rank {rank}`: the scenario has ranks 0 to {}", ranks - 1)));
     }
+    let progress = Progress::of_unknown("planning");
     let prepared = Prepared::new(&experiment, cancel)?;
+    drop(progress);
     for (index, (variant, planned)) in prepared.variants().enumerate() {
         let gap = if index == 0 { "" } else { "\n" };
         print(format!("{gap}variant {}\n{}", variant.name, planned.plan.text(args.rank.map(Rank))))?;

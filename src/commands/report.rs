@@ -9,6 +9,7 @@ use zipwire::{Cancel, ExecuteError};
 use super::marked::Marked;
 use crate::cli::ReportArgs;
 use crate::error::CliError;
+use crate::progress::Progress;
 
 const REPORT: Marked = Marked { mark: REPORT_MARK.as_bytes(), at: 0, command: "report" };
 
@@ -49,7 +50,10 @@ fn outcome(path: &Path, name: &str, cancel: &Cancel) -> Result<Outcome, CliError
     if outcome.has_record() && record.exists() {
         outcome.add_record(&record.display().to_string(), &text(&record)?)?;
     }
-    for (executor, variant) in outcome.timelines() {
+    let timelines = outcome.timelines();
+    let progress = Progress::new(timelines.len());
+    for (executor, variant) in timelines {
+        progress.next(&format!("timeline of {variant}"));
         if cancel.is_cancelled() {
             return Err(ExecuteError::Cancelled.into());
         }

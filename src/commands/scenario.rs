@@ -13,6 +13,7 @@ use zipwire::{Cancel, ExecuteError};
 use super::{load_file, new_scenario, print, print_json, scenario_check};
 use crate::cli::{RoutesArgs, ScenarioCommand};
 use crate::error::CliError;
+use crate::progress::Progress;
 use crate::{shipped, table};
 
 pub(crate) fn run(command: &ScenarioCommand, cancel: &Cancel) -> Result<(), CliError> {
@@ -107,8 +108,11 @@ fn entries(folder: &Path, cancel: &Cancel) -> Result<Vec<Listed>, CliError> {
     collect(folder, &mut files)
         .map_err(|error| CliError::Usage(format!("cannot list folder `{}`: {error}", folder.display())))?;
     files.sort();
-    let entry =
-        |file| if cancel.is_cancelled() { Err(ExecuteError::Cancelled.into()) } else { Ok(entry(file)) };
+    let progress = Progress::new(files.len());
+    let entry = |file: PathBuf| {
+        progress.next(&file.display().to_string());
+        if cancel.is_cancelled() { Err(ExecuteError::Cancelled.into()) } else { Ok(entry(file)) }
+    };
     files.into_iter().map(entry).collect()
 }
 

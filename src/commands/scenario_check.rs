@@ -10,6 +10,7 @@ use zipwire::{Cancel, ExecuteError, Outlook, Prepared, Shared, sweep};
 use super::{folded_note, open_scenario, print, print_json, say_warnings, whole_note};
 use crate::cli::ScenarioArgs;
 use crate::error::CliError;
+use crate::progress::Progress;
 use crate::table;
 
 #[derive(Serialize)]
@@ -114,8 +115,10 @@ pub(super) fn run(
     let mut experiment = scenario.base()?;
     experiment.select(&args.variant)?;
     let shared = Shared::with_memory(memory).folding(true);
+    let progress = Progress::of_unknown("planning");
     let (mut report, fits) = report(&experiment, shared, cancel)?;
     report.sweep = scenario.into_sweep().map(|sweep| check_sweep(&sweep, cancel)).transpose()?;
+    drop(progress);
     if json {
         print_json(&report)?;
         return Ok(fits?);

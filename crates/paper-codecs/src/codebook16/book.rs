@@ -185,6 +185,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "much arithmetic, and no memory")]
     fn of_many_values_a_run_in_each_span_counts() {
         for (dtype, count) in
             [(DType::Bf16, FEW + 3 * SPAN_VALUES + RUN_VALUES + 5), (DType::F8E5M2, 3 * FEW + 7)]
