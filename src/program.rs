@@ -45,7 +45,10 @@ fn run_command(words: Vec<OsString>) -> u8 {
     let parsed =
         cli::command().try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = parsed.unwrap_or_else(|error| refuse(&error, are_plain));
-    table::set_wide(cli.wide);
+    // Launchers give ranks terminals that nobody sits at.
+    let is_rank = zipwire::launch::launched().is_some();
+    style::set_plain(is_rank);
+    table::set_wide(cli.wide || is_rank);
     let profile = match cli.profile.as_deref().map(Profile::start).transpose() {
         Ok(profile) => profile,
         Err(error) => return report(&error),

@@ -1,6 +1,7 @@
 //! Styles of text in terminals. Text carries marks, noncharacters of Unicode, until it is printed: then they become escapes for a terminal, or nothing.
 
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 
 /// A style: the mark in front of styled text, and the escape for it.
 #[derive(Clone, Copy, Debug)]
@@ -30,11 +31,22 @@ impl Style {
     }
 }
 
+/// Whether there are no colours, whatever streams are.
+static PLAIN: OnceLock<bool> = OnceLock::new();
+
+/// Decides whether all output is plain. To be called once, before anything is printed.
+pub(crate) fn set_plain(is_plain: bool) {
+    let _ = PLAIN.set(is_plain);
+}
+
 /// Whether a stream shows colours: it is a terminal that knows them, and `NO_COLOR` is unset or empty (no-color.org).
 pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
     let is =
         |name, value: fn(&std::ffi::OsStr) -> bool| std::env::var_os(name).is_some_and(|set| value(&set));
-    stream.is_terminal() && !is("NO_COLOR", |value| !value.is_empty()) && !is("TERM", |value| value == "dumb")
+    !PLAIN.get().is_some_and(|is_plain| *is_plain)
+        && stream.is_terminal()
+        && !is("NO_COLOR", |value| !value.is_empty())
+        && !is("TERM", |value| value == "dumb")
 }
 
 /// Text with lines that are longer than `width` characters broken between words; what goes on is indented.

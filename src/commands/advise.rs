@@ -92,6 +92,7 @@ fn read_profile(path: &Path) -> Result<Profile, CliError> {
 
 /// Refuses traces and other JSON, for which errors of TOML would say little.
 fn refuse_json(path: &Path) -> Result<(), CliError> {
+    super::refuse_shipped(path)?;
     let mut first = Vec::new();
     let read = open_input(path).and_then(|file| file.take(16).read_to_end(&mut first));
     let is_gzip = first.starts_with(&[0x1f, 0x8b]);

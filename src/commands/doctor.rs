@@ -1,6 +1,7 @@
 //! `zipwire doctor`: what this machine offers, and what to install for the rest.
 
 use std::fs;
+use std::path::PathBuf;
 
 use serde::Serialize;
 use zipwire::codec::{SimdLevel, simd_level, simd_levels};
@@ -165,7 +166,11 @@ fn nvrtc() -> Finding {
 }
 
 fn kernel_cache() -> Finding {
-    Finding::new("kernel cache", table::or_dash(cache::folder(), |folder| folder.display().to_string()))
+    let text = |folder: PathBuf| {
+        let made = if folder.exists() { "" } else { ", to be made when kernels are compiled" };
+        format!("{}{made}", folder.display())
+    };
+    Finding::new("kernel cache", table::or_dash(cache::folder(), text))
 }
 
 fn nccl() -> Finding {

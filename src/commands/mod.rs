@@ -69,15 +69,19 @@ fn load_file(path: &Path, sets: &[String], seed: Option<u64>) -> Result<Experime
 
 /// Reads a scenario file. Where it is not there, but the program carries one of this path, the error says how to get at it.
 fn read_source(path: &Path) -> Result<Source, CliError> {
-    Source::read(path).map_err(|error| {
-        if path.exists() || !shipped::has(path) {
-            return error.into();
-        }
-        CliError::Usage(format!(
-            "there is no file `{0}` here\nhelp: the program carries it: `zipwire scenario unpack DIR` writes it to `DIR/{0}`",
-            path.display()
-        ))
-    })
+    refuse_shipped(path)?;
+    Ok(Source::read(path)?)
+}
+
+/// Refuses a file that is not here, but that the program carries.
+fn refuse_shipped(path: &Path) -> Result<(), CliError> {
+    if path.exists() || !shipped::has(path) {
+        return Ok(());
+    }
+    Err(CliError::Usage(format!(
+        "there is no file `{0}` here\nhelp: the program carries it: `zipwire scenario unpack DIR` writes it to `DIR/{0}`",
+        path.display()
+    )))
 }
 
 /// Says that a command that takes one scenario leaves the sweep out.
