@@ -47,10 +47,10 @@ use crate::commands::inspect::Specs;
 #[command(name = "zipwire", version, arg_required_else_help = true, disable_help_subcommand = true, after_help = after_help())]
 pub(crate) struct Cli {
     /// Record where this program spends its own time: a Chrome trace for Perfetto.
-    #[arg(long, value_name = "FILE", global = true)]
+    #[arg(long, value_name = "FILE", global = true, help_heading = "Options of all commands")]
     pub(crate) profile: Option<PathBuf>,
     /// Print tables as wide as they are, where they would be made to fit the terminal.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Options of all commands")]
     pub(crate) wide: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -221,7 +221,7 @@ pub(crate) struct RunArgs {
           value_parser = executors::named, help = on_any("Executors, separated by commas"))]
     pub(crate) on: Vec<&'static dyn Executor>,
     /// Output folder [default: out/<scenario name>].
-    #[arg(long, value_name = "DIR")]
+    #[arg(short = 'o', long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Print the summary as JSON instead of a table.
     #[arg(long)]
@@ -342,7 +342,7 @@ pub(crate) struct ValidateArgs {
     #[command(flatten)]
     pub(crate) mpi: MpiArgs,
     /// Write the result and the timelines of both to this folder.
-    #[arg(long, value_name = "DIR")]
+    #[arg(short = 'o', long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Write a report for people to this file, as `zipwire report` does.
     #[arg(long, value_name = "FILE.html")]

@@ -46,12 +46,12 @@ impl Progress {
     }
 
     /// Elapsed time of work whose length nobody knows beforehand, once it takes a while.
-    pub(crate) fn of_unknown(what: &str) -> Self {
+    pub(crate) fn of_unknown(what: &'static str) -> Self {
         let style = ProgressStyle::with_template("{spinner} [{elapsed_precise}] {wide_msg}");
-        let bar = ProgressBar::no_length().with_style(style.expect("the template is valid"));
-        let progress = Self::of(bar, Arc::default(), PATIENCE);
-        progress.bar.set_message(escaped(what).into_owned());
-        progress
+        // A message that is set later is drawn at once.
+        let bar =
+            ProgressBar::no_length().with_message(what).with_style(style.expect("the template is valid"));
+        Self::of(bar, Arc::default(), PATIENCE)
     }
 
     /// A bar over bytes of a file, with their speed and the time that is left.

@@ -17,8 +17,13 @@ const CARE: Style = Style { mark: '\u{fdd3}', escape: "\u{1b}[1;33m" };
 const HINT: Style = Style { mark: '\u{fdd4}', escape: "\u{1b}[1;36m" };
 const ALL: [Style; 5] = [BOLD, GOOD, BAD, CARE, HINT];
 
+/// The mark in front of lines that are not to be broken.
+pub(crate) const WHOLE: char = '\u{fdd6}';
+
 /// The mark behind styled text.
 const END: char = '\u{fdd5}';
+
+const RESET: &str = "\u{1b}[0m";
 
 /// Words that lines begin with, and their styles.
 const LABELS: [(&str, Style); 5] =
@@ -54,19 +59,22 @@ pub(crate) fn wrapped(text: &str, width: usize) -> String {
     const INDENT: &str = "  ";
     let length = |text: &str| text.chars().filter(|c| !('\u{fdd0}'..='\u{fdef}').contains(c)).count();
     let line = |line: &str| {
-        if length(line) <= width {
+        if length(line) <= width || line.starts_with(WHOLE) {
             return line.to_owned();
         }
-        let (mut lines, mut last) = (String::new(), String::new());
-        for word in line.split(' ') {
-            if length(&last) + 1 + length(word) > width && !last.trim().is_empty() {
+        let words = line.trim_start_matches(' ');
+        let indent = &line[..line.len() - words.len()];
+        let (mut lines, mut last, mut is_first) = (String::new(), indent.to_owned(), true);
+        for word in words.split(' ') {
+            if is_first {
+                last += word;
+            } else if length(&last) + 1 + length(word) > width {
                 lines += &format!("{last}\n");
-                last = format!("{INDENT}{word}");
-            } else if last.is_empty() {
-                word.clone_into(&mut last);
+                last = format!("{indent}{INDENT}{word}");
             } else {
                 last += &format!(" {word}");
             }
+            is_first = false;
         }
         lines + &last
     };
@@ -77,11 +85,23 @@ pub(crate) fn wrapped(text: &str, width: usize) -> String {
 pub(crate) fn paint(text: &str, is_coloured: bool) -> String {
     let marked = if is_coloured { labelled(text) } else { text.to_owned() };
     let mut painted = String::with_capacity(marked.len());
+    // Names from files may hold marks: their styles end with the line.
+    let mut is_open = false;
     for character in marked.chars() {
+        if character == '\n' && is_open {
+            painted.push_str(RESET);
+            is_open = false;
+        }
         match ALL.iter().find(|style| style.mark == character) {
-            Some(style) if is_coloured => painted.push_str(style.escape),
-            None if character == END && is_coloured => painted.push_str("\u{1b}[0m"),
-            None if character != END => painted.push(character),
+            Some(style) if is_coloured => {
+                painted.push_str(style.escape);
+                is_open = true;
+            }
+            None if character == END && is_coloured => {
+                painted.push_str(RESET);
+                is_open = false;
+            }
+            None if character != END && character != WHOLE => painted.push(character),
             _ => {}
         }
     }
@@ -108,6 +128,9 @@ mod tests {
             "a line of words\nverdict: it is a\n  long one that\n  goes on\n/a/path/that/has/no/blanks";
         assert_eq!(wrapped(text, 16), narrow);
         assert_eq!(wrapped(text, 80), text);
+        assert_eq!(wrapped("    indented words of a line", 16), "    indented\n      words of a\n      line");
+        let whole = format!("{WHOLE}a row of a table that is long");
+        assert_eq!(wrapped(&whole, 10), whole);
         assert_eq!(wrapped(&BOLD.around("bold words"), 10), BOLD.around("bold words"), "marks take no room");
     }
 

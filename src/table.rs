@@ -1,5 +1,6 @@
 //! Tables and quantities for people.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::iter::once;
 use std::sync::OnceLock;
@@ -10,14 +11,16 @@ pub(crate) use zipwire::report::{bytes, seconds};
 
 use crate::style;
 
-/// Characters of a line where there is no terminal.
-const LINE_WIDTH: usize = 100;
-
 /// Least characters for words that go on in further lines.
 const WORDS_WIDTH: usize = 20;
 
-/// Characters that are left of a name at the least, where tables are made to fit.
+/// Characters that are left of a name at the least, and at first, where tables are made to fit; and the most that it ever has.
 const LEAST_NAME: usize = 16;
+const NAME_LENGTH: usize = 40;
+const LONGEST_NAME: usize = 120;
+
+/// Lengths to which names are cut, if they differ then.
+const NAME_LENGTHS: [usize; 7] = [LEAST_NAME, 20, 26, 32, NAME_LENGTH, 60, 80];
 
 /// Blanks between columns.
 const GAP: usize = 2;
@@ -64,6 +67,8 @@ pub(crate) struct Table {
     /// Columns of text, which are to the left; others, numbers, are to the right.
     text: Vec<usize>,
     rows: Vec<Vec<String>>,
+    /// Columns that name a row, if they are not the first ones.
+    keys: Option<Vec<usize>>,
     /// The row that is best, which has a colour.
     best: Option<usize>,
     /// Whether the last column is words, which may go on in further lines.
@@ -73,7 +78,7 @@ pub(crate) struct Table {
 /// A table with these columns: those in `text` to the left, the others, numbers, to the right.
 pub(crate) fn new(header: &[&str], text: &[usize]) -> Table {
     let header = header.iter().map(ToString::to_string).collect();
-    Table { header, text: text.to_vec(), rows: Vec::new(), best: None, ends_in_words: false }
+    Table { header, text: text.to_vec(), rows: Vec::new(), keys: None, best: None, ends_in_words: false }
 }
 
 /// A table of columns that all have a cell for each row; columns in `text` to the left.
@@ -106,73 +111,71 @@ impl Table {
         self
     }
 
-    /// Text of the table in lines of `width` characters, or as wide as it is.
-    fn render(&self, width: Option<usize>) -> String {
-        let all = self.all();
-        if self.ends_in_words {
-            let width = width.unwrap_or(LINE_WIDTH);
-            let has_room =
-                |&longest: &usize| self.width(&all[..all.len() - 1], longest) + GAP + WORDS_WIDTH <= width;
-            let longest = once(usize::MAX).chain((LEAST_NAME..=NAME_LENGTH).rev()).find(has_room);
-            return self.block(&all, longest.unwrap_or(LEAST_NAME), Some(width));
-        }
-        let Some(width) = width.filter(|width| self.width(&all, usize::MAX) > *width) else {
-            return self.block(&all, usize::MAX, None);
-        };
-        let longest = (LEAST_NAME..=NAME_LENGTH).rev().find(|longest| self.width(&all, *longest) <= width);
-        match longest {
-            Some(longest) => self.block(&all, longest, None),
-            None => self.stacked(width),
-        }
+    /// The table with other columns to name its rows than the first ones.
+    pub(crate) fn with_keys(mut self, keys: &[usize]) -> Self {
+        self.keys = Some(keys.to_vec());
+        self
     }
 
-    fn all(&self) -> Vec<usize> {
-        (0..self.header.len()).collect()
+    /// Text of the table in lines of `width` characters, or as wide as it is.
+    fn render(&self, width: Option<usize>) -> String {
+        let all: Vec<usize> = (0..self.header.len()).collect();
+        let fit = Fit::of(self);
+        let Some(width) = width.filter(|width| fit.width(&all, LONGEST_NAME) > *width) else {
+            return self.block(&fit, &all, LONGEST_NAME, None);
+        };
+        // Words at the end need some room only.
+        let (of, room) = if self.ends_in_words {
+            (&all[..all.len() - 1], width.saturating_sub(GAP + WORDS_WIDTH))
+        } else {
+            (&all[..], width)
+        };
+        match fit.longest(of, room) {
+            Some(longest) => self.block(&fit, &all, longest, Some(width)),
+            None => self.stacked(&fit, width),
+        }
     }
 
     /// Blocks of columns, one below the other, each with the names of the rows.
-    fn stacked(&self, width: usize) -> String {
-        // Names of rows end with the first columns of text: what a sweep sets is in front of them.
-        let is_text = |column: &usize| self.text.contains(column);
-        let numbers = (0..self.header.len()).take_while(|column| !is_text(column)).count();
-        let texts = (numbers..self.header.len()).take_while(is_text).count();
-        let names: Vec<usize> = (0..(numbers + texts).clamp(1, self.header.len() - 1)).collect();
-        let mut blocks = vec![names.clone()];
-        for column in names.len()..self.header.len() {
+    fn stacked(&self, fit: &Fit, width: usize) -> String {
+        let keys = self.keys_within(fit, width / 2);
+        let mut blocks = vec![keys.clone()];
+        for column in (0..self.header.len()).filter(|column| !keys.contains(column)) {
             let block = blocks.last_mut().expect("there is one");
             block.push(column);
-            if self.width(block, LEAST_NAME) > width && block.len() > names.len() + 1 {
+            if fit.width(block, LEAST_NAME) > width && block.len() > keys.len() + 1 {
                 block.pop();
-                blocks.push(names.iter().copied().chain([column]).collect());
+                blocks.push(keys.iter().copied().chain([column]).collect());
             }
         }
-        let blocks = blocks.iter().map(|columns| self.block(columns, LEAST_NAME, Some(width)));
+        let blocks = blocks.iter().map(|columns| {
+            let longest = fit.longest(columns, width).unwrap_or(LEAST_NAME);
+            self.block(fit, columns, longest, Some(width))
+        });
         blocks.collect::<Vec<_>>().join("\n\n")
     }
 
-    /// Characters of lines with these columns, where names are no longer than `longest`; words at the end take as few as they can.
-    fn width(&self, columns: &[usize], longest: usize) -> usize {
-        let width = |&column: &usize| {
-            let cells = self.rows.iter().map(|row| self.cell(row, column, longest).chars().count());
-            cells.chain([self.header[column].chars().count()]).max().unwrap_or(0) + GAP
-        };
-        columns.iter().map(width).sum::<usize>().saturating_sub(GAP)
-    }
-
-    /// A cell, with the middle of a name left out.
-    fn cell(&self, row: &[String], column: usize, longest: usize) -> String {
-        let text = row.get(column).map_or("", String::as_str);
-        let is_name = self.text.contains(&column) && !text.trim().contains(' ');
-        if is_name { cut(text, longest) } else { text.to_owned() }
+    /// Columns that name a row: the first ones of text, and what a sweep sets, which is in front of them; only the first of all where these take more
+    /// than `most` characters.
+    fn keys_within(&self, fit: &Fit, most: usize) -> Vec<usize> {
+        let is_text = |column: &usize| self.text.contains(column);
+        let numbers = (0..self.header.len()).take_while(|column| !is_text(column)).count();
+        let texts = (numbers..self.header.len()).take_while(is_text).count();
+        let keys = self.keys.clone().unwrap_or_else(|| (0..(numbers + texts).max(1)).collect());
+        if fit.width(&keys, LEAST_NAME) <= most { keys } else { keys[..1].to_vec() }
     }
 
     /// Lines of some columns; where they are wider than `width`, the last one goes on in further lines.
-    fn block(&self, columns: &[usize], longest: usize, width: Option<usize>) -> String {
+    fn block(&self, fit: &Fit, columns: &[usize], longest: usize, width: Option<usize>) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         table.set_header(columns.iter().map(|column| &self.header[*column]));
         for row in &self.rows {
-            table.add_row(columns.iter().map(|column| self.cell(row, *column, longest)));
+            let cell = |column: &usize| {
+                let text = row.get(*column).map_or("", String::as_str);
+                fit.cut(*column, longest).map_or_else(|| text.to_owned(), |length| cut(text, length))
+            };
+            table.add_row(columns.iter().map(cell));
         }
         for (column, index) in table.column_iter_mut().zip(columns) {
             if !self.text.contains(index) {
@@ -180,9 +183,9 @@ impl Table {
             }
         }
         let (last, others) = columns.split_last().expect("a table has columns");
-        if let Some(width) = width.filter(|width| self.width(columns, longest) > *width)
+        if let Some(width) = width.filter(|width| fit.width(columns, longest) > *width)
             && self.text.contains(last)
-            && width >= self.width(others, longest) + GAP + WORDS_WIDTH
+            && width >= fit.width(others, longest) + GAP + WORDS_WIDTH
         {
             // A blank on each edge is cut off below.
             table.set_width(u16::try_from(width + GAP).unwrap_or(u16::MAX));
@@ -196,7 +199,7 @@ impl Table {
         self.painted(lines.collect()).join("\n")
     }
 
-    /// Lines with marks for their styles.
+    /// Lines with marks for their styles, and that they are not to be broken.
     fn painted(&self, mut lines: Vec<String>) -> Vec<String> {
         if lines.len() == self.rows.len() + 1
             && let Some(best) = self.best
@@ -206,7 +209,58 @@ impl Table {
         if let Some(header) = lines.first_mut() {
             *header = style::BOLD.around(header);
         }
-        lines
+        lines.iter().map(|line| format!("{}{line}", style::WHOLE)).collect()
+    }
+}
+
+/// Widths of the columns of a table.
+struct Fit {
+    /// Characters of the longest cell or the header.
+    whole: Vec<usize>,
+    /// Characters that names keep at the least, so that different ones stay different; none of columns of numbers or words.
+    least: Vec<Option<usize>>,
+}
+
+impl Fit {
+    fn of(table: &Table) -> Self {
+        let cells = |column: usize| table.rows.iter().filter_map(move |row| row.get(column));
+        let whole = table.header.iter().enumerate().map(|(column, header)| {
+            let lengths = cells(column).map(|cell| cell.chars().count());
+            lengths.chain([header.chars().count()]).max().unwrap_or(0)
+        });
+        let least = (0..table.header.len()).map(|column| {
+            let are_names =
+                table.text.contains(&column) && cells(column).all(|cell| !cell.trim().contains(' '));
+            are_names.then(|| {
+                let names: BTreeSet<&String> = cells(column).collect();
+                let are_different = |length: &usize| {
+                    let short: BTreeSet<String> = names.iter().map(|name| cut(name, *length)).collect();
+                    short.len() == names.len()
+                };
+                NAME_LENGTHS.into_iter().find(are_different).unwrap_or(LONGEST_NAME)
+            })
+        });
+        Self { whole: whole.collect(), least: least.collect() }
+    }
+
+    /// Characters to which names of a column are cut, if it has names.
+    fn cut(&self, column: usize, longest: usize) -> Option<usize> {
+        self.least[column].map(|least| least.max(longest))
+    }
+
+    /// Characters that names may have for these columns to fit; none if they never do.
+    fn longest(&self, columns: &[usize], width: usize) -> Option<usize> {
+        let mut lengths = once(LONGEST_NAME).chain((LEAST_NAME..=NAME_LENGTH).rev());
+        lengths.find(|longest| self.width(columns, *longest) <= width)
+    }
+
+    /// Characters of lines with these columns, where names are no longer than `longest` if they can.
+    fn width(&self, columns: &[usize], longest: usize) -> usize {
+        let width = |&column: &usize| {
+            let whole = self.whole[column];
+            self.cut(column, longest).map_or(whole, |length| length.min(whole)) + GAP
+        };
+        columns.iter().map(width).sum::<usize>().saturating_sub(GAP)
     }
 }
 
@@ -223,14 +277,6 @@ pub(crate) fn verified(verified: Option<bool>) -> String {
 /// where stdout is no terminal, and with `--wide`.
 pub(crate) fn text(table: &Table) -> String {
     table.render(terminal_width().filter(|_| !is_wide()))
-}
-
-/// Most characters of a name in a table.
-const NAME_LENGTH: usize = 40;
-
-/// A name that is not too long for a table: of longer ones the middle is left out, `..`, since both ends tell names apart.
-pub(crate) fn shortened(name: &str) -> String {
-    cut(name, NAME_LENGTH)
 }
 
 /// A text of at most `longest` characters, with the middle of a longer one left out.
@@ -311,10 +357,47 @@ mod tests {
     }
 
     #[test]
+    fn names_that_differ_stay_different() {
+        let mut table = new(&["tensor", "size"], &[0]);
+        let names = (0..3).flat_map(|layer| (0..3).map(move |expert| (layer, expert)));
+        for (layer, expert) in names {
+            table.add_row([
+                format!("model.layers.{layer}.mlp.experts.{expert}.gate_proj.weight"),
+                "1".to_owned(),
+            ]);
+        }
+        let lines = plain(&table.render(Some(40)));
+        let different: BTreeSet<&String> = lines.iter().collect();
+        assert_eq!(different.len(), 10, "{lines:#?}");
+        assert!(
+            plain(&table.render(Some(80)))[1].starts_with("model.layers.0.mlp.experts.0.gate_proj.weight")
+        );
+    }
+
+    #[test]
+    fn rows_have_the_names_that_they_are_given_or_the_first_one() {
+        let header =
+            ["first text of five", "second text of five", "third text of five", "fourth", "a number"];
+        let mut table = new(&header, &[0, 1, 2, 3]);
+        table.add_row(["one", "two", "three", "four", "5"]);
+        let lines = plain(&table.render(Some(50)));
+        assert!(
+            lines.iter().all(|line| line.len() <= 50)
+                && lines.iter().filter(|line| line.starts_with("one")).count() >= 2,
+            "{lines:#?}"
+        );
+        let lines = plain(&table.with_keys(&[3]).render(Some(50)));
+        assert!(lines.iter().filter(|line| line.starts_with("four")).count() >= 2, "{lines:#?}");
+        let mut alone = new(&["only one column, which is long"], &[0]);
+        alone.add_row(["x"]);
+        assert_eq!(plain(&alone.render(Some(10))).len(), 2);
+    }
+
+    #[test]
     fn long_names_lose_their_middle() {
         let forty = "model.layers.10.self_attn.q_proj.weight.";
-        assert_eq!((forty.len(), shortened(forty).as_str()), (40, forty));
-        assert_eq!(shortened(&format!("{forty}absmax")), "model.layers.10.sel.._proj.weight.absmax");
-        assert_eq!(shortened(&"\u{e9}".repeat(500)).chars().count(), 40, "characters, not bytes");
+        assert_eq!((forty.len(), cut(forty, 40).as_str()), (40, forty));
+        assert_eq!(cut(&format!("{forty}absmax"), 40), "model.layers.10.sel.._proj.weight.absmax");
+        assert_eq!(cut(&"\u{e9}".repeat(500), 40).chars().count(), 40, "characters, not bytes");
     }
 }

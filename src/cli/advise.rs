@@ -21,8 +21,8 @@ pub(crate) struct AdviseArgs {
     /// Tensors like those that are sent, to measure what they compress to: safetensors files, and folders of them [default: what such tensors typically compress to].
     #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
     pub(crate) tensors: Vec<PathBuf>,
-    /// Memory that simulations may take, in bytes [default: what the system could give].
-    #[arg(long, value_name = "BYTES")]
+    /// Memory that simulations may take, for instance `4 GiB` [default: what the system could give].
+    #[arg(long, value_name = "SIZE", value_parser = super::bytes)]
     pub(crate) memory: Option<u64>,
     /// Write the advice to this file, as JSON.
     #[arg(short = 'o', long, value_name = "ADVICE.json")]

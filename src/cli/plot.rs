@@ -18,7 +18,7 @@ pub(crate) struct PlotArgs {
     /// Path of a sweep along the axis; what else is swept makes several charts [default: the one with most numbers].
     #[arg(long, value_name = "PATH")]
     pub(crate) x: Option<String>,
-    /// Characters of a line, or pixels of a PNG [default: those of the terminal, or 100; 1600 pixels].
+    /// Characters of a line, at most 400, or pixels of a PNG [default: those of the terminal, or 100; 1600 pixels].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(40..=16384))]
     pub(crate) width: Option<u32>,
 }

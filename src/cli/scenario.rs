@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
+use zipwire::scenarios::{model_presets, presets};
 
 use super::{ScenarioArgs, bytes};
 
@@ -27,13 +29,13 @@ pub(crate) struct RoutesArgs {
 #[derive(Debug, Args)]
 pub(crate) struct NewScenarioArgs {
     /// Hardware: a preset (`zipwire scenario presets`).
-    #[arg(long, value_name = "PRESET", default_value = "h100-8x")]
+    #[arg(long, value_name = "PRESET", default_value = "h100-8x", value_parser = of_names(presets().iter().map(|preset| preset.name)))]
     pub(crate) preset: String,
     /// Nodes [default: 2, or 1 rack, or as many as hold the model].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) nodes: Option<u32>,
     /// A published model [default: deepseek-v3, or llama3-8b for a workload without experts].
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", value_parser = of_names(model_presets(false)))]
     pub(crate) model: Option<String>,
     /// The workload [default: moe for models with experts, fsdp for others].
     #[arg(long, value_name = "KIND")]
@@ -41,6 +43,11 @@ pub(crate) struct NewScenarioArgs {
     /// Write it to this file, which must not be there yet [default: it is printed].
     #[arg(short = 'o', long, value_name = "FILE.toml")]
     pub(crate) out: Option<PathBuf>,
+}
+
+/// One of these names: shells complete them.
+fn of_names(names: impl Iterator<Item = &'static str>) -> PossibleValuesParser {
+    PossibleValuesParser::new(names.collect::<Vec<_>>())
 }
 
 /// A workload that there is a commented scenario of.

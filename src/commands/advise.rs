@@ -66,6 +66,7 @@ pub(crate) fn run(args: &AdviseArgs, cancel: &Cancel) -> Result<(), CliError> {
             serde_json::to_writer(&mut *out, &advice)?;
             writeln!(out)
         })?;
+        say!("the advice is in {}: `zipwire report {0}` makes a page of it", path.display());
     }
     if args.json {
         return print_json(&advice);
@@ -164,7 +165,7 @@ fn text(advice: &Advice) -> String {
         step.measured_s.map_or(String::new(), |seconds| format!(" (measured {})", table::seconds(seconds)));
     let _ = writeln!(
         text,
-        "step: {}{measured}; communication {}, exposed {}",
+        "step: {}{measured}; communication {}, for which compute waits {}",
         table::seconds(step.predicted_s),
         table::seconds(step.communication_s),
         table::seconds(step.exposed_s)
@@ -216,7 +217,7 @@ fn judged(judgement: &Judgement) -> String {
 }
 
 fn classes(classes: &[ClassAdvice]) -> String {
-    let header = ["calls", "ranks", "a step", "bytes", "time", "exposed", "best", "gain", "from", "to"];
+    let header = ["calls", "ranks", "a step", "bytes", "time", "compute waits", "best", "gain", "from", "to"];
     let mut rows = table::new(&header, &[0, 6]);
     for class in classes {
         let gain = |of: fn(&Gain) -> f64| match class.options.is_empty() {
@@ -224,7 +225,7 @@ fn classes(classes: &[ClassAdvice]) -> String {
             false => format!("{:.1} %", of(&class.gain)),
         };
         rows.add_row([
-            table::shortened(&class.name),
+            class.name.clone(),
             class.ranks.to_string(),
             class.calls.to_string(),
             table::bytes(class.bytes as f64),

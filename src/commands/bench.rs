@@ -203,7 +203,7 @@ fn short_paths<'a>(files: impl Iterator<Item = &'a str>) -> Vec<String> {
             files.iter().all(|&other| other == file || ending(other, *parts) != ending(file, *parts))
         };
         let parts = (1..=depth).find(is_unique).unwrap_or(depth);
-        table::shortened(&ending(file, parts))
+        ending(file, parts)
     };
     files.iter().map(short).collect()
 }

@@ -260,7 +260,8 @@ fn of_operation(operation: Operation, rows: &[&CollectiveRow]) -> String {
             factor(row.split.map(|split| split.algorithm)),
         ]);
     }
-    table::text(&lines)
+    // Sizes and variants tell rows apart.
+    table::text(&lines.with_keys(&[0, 4]))
 }
 
 fn by(by: By) -> String {

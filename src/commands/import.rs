@@ -268,7 +268,7 @@ fn text(profile: &Profile, calls: &[OpSummary]) -> String {
             time(rank.exposed_s),
             table::or_dash(share, |share| format!("{share:.1} %")),
             time(rank.wait_s),
-            table::shortened(rank.source),
+            rank.source.to_owned(),
         ]);
     }
     let header = ["op", "group", "ranks", "calls", "bytes", "mean time", "algbw GB/s"];
@@ -279,7 +279,7 @@ fn text(profile: &Profile, calls: &[OpSummary]) -> String {
         let bandwidth = call.algbw_bytes_per_s.filter(|_| has_durations);
         ops.add_row([
             call.op.name().to_owned(),
-            table::shortened(if call.group.is_empty() { "-" } else { &call.group }),
+            if call.group.is_empty() { "-".to_owned() } else { call.group.clone() },
             table::or_dash(call.group_size, |ranks| ranks.to_string()),
             call.calls.to_string(),
             table::or_dash(is_sized.then_some(call.bytes), |bytes| table::bytes(bytes as f64)),
@@ -326,7 +326,7 @@ mod tests {
     fn tables_show_what_no_compute_covers() {
         let read = |rank, text: String| read_kineto(&format!("r{rank}.json"), text.as_bytes()).unwrap();
         let profile = merge(vec![read(0, trace(0, 20, 60)), read(1, trace(1, 60, 20))]).unwrap();
-        let text = text(&profile, &summarise(&profile));
+        let text = crate::style::paint(&text(&profile, &summarise(&profile)), false);
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[0].join(" "), "2 of 2 ranks");
         let cells = "0 80.000 us 40.000 us 60.000 us 40.000 us 50.0 % 40.000 us r0.json";
@@ -375,7 +375,7 @@ mod tests {
         let read = |rank| read_shim(&format!("r{rank}.jsonl"), journal(rank).as_bytes()).unwrap();
         let profile = merge(place(vec![read(0), read(1)]).unwrap()).unwrap();
         let calls = summarise(&profile);
-        let rows: Vec<String> = text(&profile, &calls)
+        let rows: Vec<String> = crate::style::paint(&text(&profile, &calls), false)
             .lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
             .collect();

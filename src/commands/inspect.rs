@@ -183,7 +183,7 @@ fn choices(report: &FileReport) -> Option<String> {
         for estimate in &choice.estimates {
             let time = |us: f64| format!("{us:.1} us");
             rows.add_row(vec![
-                table::shortened(&tensor.name),
+                tensor.name.clone(),
                 choice.codec.clone(),
                 estimate.codec.to_owned(),
                 if estimate.codec == choice.chosen { "chosen".to_owned() } else { String::new() },
@@ -201,7 +201,7 @@ fn choices(report: &FileReport) -> Option<String> {
 fn row(tensor: &TensorReport, codecs: &[String]) -> Vec<String> {
     let shape: Vec<String> = tensor.shape.iter().map(ToString::to_string).collect();
     let shape = if shape.is_empty() { "scalar".to_owned() } else { shape.join("x") };
-    let mut row = vec![table::shortened(&tensor.name), tensor.dtype.clone(), shape];
+    let mut row = vec![tensor.name.clone(), tensor.dtype.clone(), shape];
     let number = |value: Option<f64>| table::or_dash(value, |value| format!("{value:.2}"));
     match &tensor.statistics {
         None => row.extend(std::iter::repeat_n("-".to_owned(), 9)),

@@ -33,6 +33,10 @@ impl Marked {
             let reason = format!("it exists, and `zipwire {}` did not write it", self.command);
             return Err(refused(path, &reason));
         }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            return Err(refused(path, &format!("there is no folder `{}`", folder.display())));
+        }
         Ok(())
     }
 

@@ -122,6 +122,13 @@ fn print(text: impl Display) -> Result<(), CliError> {
     Ok(out.flush()?)
 }
 
+/// Prints a file as it is, whatever the terminal: it may be copied from there.
+fn print_file(text: &str) -> Result<(), CliError> {
+    let mut out = stdout().lock();
+    out.write_all(escaped(text).as_bytes())?;
+    Ok(out.flush()?)
+}
+
 /// Prints a result as JSON for people and programs, with a line break at the end.
 fn print_json(value: &impl Serialize) -> Result<(), CliError> {
     let mut out = stdout().lock();

@@ -10,7 +10,7 @@ use zipwire::scenarios::{Source, nearest, presets};
 use zipwire::schedule::Rank;
 use zipwire::{Cancel, ExecuteError};
 
-use super::{load_file, new_scenario, print, print_json, scenario_check};
+use super::{load_file, new_scenario, print, print_file, print_json, scenario_check};
 use crate::cli::{RoutesArgs, ScenarioCommand};
 use crate::error::CliError;
 use crate::progress::Progress;
@@ -24,7 +24,7 @@ pub(crate) fn run(command: &ScenarioCommand, cancel: &Cancel) -> Result<(), CliE
         }
         ScenarioCommand::Routes(args) => run_routes(args),
         ScenarioCommand::Schema { markdown: false } => print_json(&zipwire::scenarios::schema()),
-        ScenarioCommand::Schema { markdown: true } => print(zipwire::scenarios::schema_markdown()),
+        ScenarioCommand::Schema { markdown: true } => print_file(&zipwire::scenarios::schema_markdown()),
         ScenarioCommand::Presets { name, json } => run_presets(name.as_deref(), *json),
         ScenarioCommand::List { folder, json } => run_list(folder.as_deref(), *json, cancel),
         ScenarioCommand::Unpack { folder } => unpack(folder, cancel),
@@ -177,7 +177,7 @@ fn run_presets(name: Option<&str>, json: bool) -> Result<(), CliError> {
             let names = names.join("`, `");
             CliError::Usage(format!("unknown preset `{name}`\nhelp: {meant}it must be one of `{names}`"))
         })?;
-        return print(preset.text);
+        return print_file(preset.text);
     }
     let listed = presets().iter().map(|preset| {
         let topology = preset.topology()?;

@@ -136,7 +136,7 @@ fn text(report: &Report) -> String {
         let paths = paths.join("`, `");
         let _ = writeln!(
             text,
-            "all {points} points of its sweep over `{paths}` are valid; this is the scenario without"
+            "all {points} points of its sweep over `{paths}` are scenarios; `run` tells whether each can be run; this is the scenario without"
         );
     }
     if let Some(serving) = &report.serving {

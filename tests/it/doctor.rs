@@ -23,7 +23,8 @@ fn a_machine_with_nothing_is_told_what_to_install() {
     }
     for (part, finding) in all.iter().take_while(|(part, _)| part != "sim") {
         let has_help = finding["help"].is_string();
-        assert_eq!(has_help, finding["found"] == false, "{part}: {finding}");
+        let may_lack = part == "memory";
+        assert!(may_lack || has_help == (finding["found"] == false), "{part}: {finding}");
     }
 }
 
@@ -44,8 +45,15 @@ fn new_scenarios_replace_nothing_and_name_what_is_near() {
     let path = path.to_str().unwrap();
     assert!(output(&["scenario", "new", "-o", path]).status.success());
     fails(2, &["scenario", "new", "-o", path], &["mine.toml", "help: name another file"]);
-    fails(2, &["scenario", "new", "--model", "llama3-80b"], &["did you mean `llama3-8b`?"]);
-    fails(2, &["scenario", "new", "--preset", "h100"], &["`h100` is not known", "h100-8x"]);
+    fails(2, &["scenario", "new", "--model", "llama3-80b"], &["similar", "'llama3-8b'"]);
+    fails(2, &["scenario", "new", "--preset", "h100-x"], &["possible values", "'h100-8x'"]);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let made =
+            std::fs::File::create(folder.path().join("other")).unwrap().metadata().unwrap().permissions();
+        assert_eq!(std::fs::metadata(path).unwrap().permissions().mode(), made.mode(), "as any new file");
+    }
     fails(
         2,
         &["scenario", "new", "--model", "llama3-8b", "--workload", "moe"],

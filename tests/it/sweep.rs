@@ -113,6 +113,7 @@ impl Case {
             SweepEvent::Begun { done, dropped, damaged } => {
                 *begun.lock().unwrap() = Some(SweepEvent::Begun { done, dropped, damaged });
             }
+            SweepEvent::Found(_) => {}
             SweepEvent::Ended(_) => {
                 if ended.fetch_add(1, Ordering::Relaxed) + 1 == most {
                     cancel.cancel();

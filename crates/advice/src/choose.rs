@@ -355,7 +355,8 @@ impl<'a> Chooser<'a> {
     fn would_change(&self, verdict: &Verdict, tried: &[Tried], found: &[(String, BreakEven)]) -> Vec<String> {
         let mut changes = Vec::new();
         let Some(variant) = &verdict.variant else { return changes };
-        if verdict.gain.gain_pct.abs() < NOTHING_PCT {
+        // What gains too little gains no more with another codec.
+        if !verdict.compress && verdict.gain.gain_pct > -NOTHING_PCT {
             return vec![
                 "Calls that ranks wait for longer: slower links, more ranks, less compute between them."
                     .to_owned(),

@@ -6,8 +6,6 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
-use memchr::{memchr_iter, memchr2};
-
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 18;
 
@@ -58,7 +56,7 @@ impl<R: Read> Scanner<R> {
 
     fn advance(&mut self, bytes: usize) {
         let passed = &self.buffer[self.at..self.at + bytes];
-        self.line += memchr_iter(b'\n', passed).count() as u64;
+        self.line += passed.iter().map(|byte| u64::from(*byte == b'\n')).sum::<u64>();
         self.at += bytes;
     }
 
@@ -195,7 +193,7 @@ impl Shape {
                     }
                 },
                 State::Text => {
-                    at += memchr2(b'"', b'\\', rest)? + 1;
+                    at += rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))? + 1;
                     match piece[at - 1] {
                         b'\\' => self.state = State::Escape,
                         _ if self.depth == 0 => return Some(at),

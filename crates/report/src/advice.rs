@@ -167,7 +167,7 @@ fn step(advice: &AdviceOutcome) -> String {
         ("measured", step.measured_s),
         ("simulated without compression", step.predicted_s),
         ("communication in it", step.communication_s),
-        ("exposed communication", step.exposed_s),
+        ("compute waits", step.exposed_s),
     ];
     let scale = BarScale::of(0.0, all.iter().filter_map(|(_, time_s)| *time_s));
     let rows = all.iter().filter(|(_, time_s)| time_s.is_some()).map(|(name, time_s)| {
@@ -221,7 +221,7 @@ fn classes(advice: &AdviceOutcome) -> String {
         "a step",
         "bytes",
         "time",
-        "exposed",
+        "compute waits",
         "best",
         "gain of the step",
         "between",

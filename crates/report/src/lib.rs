@@ -1,6 +1,7 @@
-//! Reports: results of runs, sweeps, validations and advice as one HTML page that needs no other file and no network; and pictures as SVG.
+//! Reports: results of runs, sweeps, validations and advice as one HTML page that needs no other file and no network; and pictures as SVG and in
+//! terminals.
 //!
-//! Texts go in and a text comes out: no files, no clock. An [`Outcome`] is read from what a command wrote, gets its timelines as
+//! Texts go in and a text comes out: no files, no clock; but feature `png` reads the system's fonts. An [`Outcome`] is read from what a command wrote, gets its timelines as
 //! [`TimelineSketch`]es, and [`report`] makes a page of one or several of them.
 
 mod advice;

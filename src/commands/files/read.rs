@@ -1,7 +1,7 @@
 //! `zipwire cat` and `zipwire ls`: what is in model files.
 
 use std::fs;
-use std::io::{Write, stdout};
+use std::io::{IsTerminal, Write, stdout};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -23,6 +23,10 @@ pub(crate) fn cat(args: &CatArgs, cancel: &Cancel) -> Result<(), CliError> {
     };
     let base = BaseFiles::open_any(args.base.as_deref())?;
     let model = Model::open_with(&file, base.of(&file, place.as_deref()))?;
+    if args.out.is_none() && stdout().is_terminal() {
+        let help = "`-o FILE` writes them to a file, `-o -` to the terminal all the same";
+        return Err(CliError::Usage(format!("values are bytes, and stdout is a terminal\nhelp: {help}")));
+    }
     let Some(out) = args.out.as_deref().filter(|out| !is_stdout(out)) else {
         return write_rows(args, &model, &mut stdout().lock(), cancel);
     };
@@ -141,7 +145,7 @@ fn text(file: &Listed) -> String {
     for tensor in &file.tensors {
         let shape: Vec<String> = tensor.shape.iter().map(ToString::to_string).collect();
         let shape = if shape.is_empty() { "scalar".to_owned() } else { shape.join("x") };
-        add(&table::shortened(&tensor.name), &tensor.dtype, shape, tensor.bytes_raw, tensor.bytes);
+        add(&tensor.name, &tensor.dtype, shape, tensor.bytes_raw, tensor.bytes);
     }
     add("the file", "", String::new(), file.bytes_raw, file.bytes);
     format!("{}\n\n{}", file.file.display(), table::text(&rows))

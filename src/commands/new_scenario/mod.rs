@@ -1,12 +1,12 @@
 //! `zipwire scenario new`: a commented scenario of a model on a preset.
 
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::Path;
 
-use tempfile::NamedTempFile;
-use zipwire::scenarios::{Source, load, model_presets, nearest, presets};
+use zipwire::scenarios::{Source, load, model_presets, presets};
 
-use super::print;
+use super::print_file;
 use crate::cli::{NewScenarioArgs, Workload};
 use crate::error::CliError;
 
@@ -16,43 +16,42 @@ const MOST_IN_BOX: u32 = 8;
 /// Numbers of nodes that are tried, each twice the one before.
 const DOUBLINGS: u32 = 6;
 
+/// Characters of a name.
+const LONGEST_NAME: usize = 60;
+
 /// GPUs of an instance that serves, at the most.
 const MOST_TOGETHER: u32 = 64;
 
 pub(crate) fn run(args: &NewScenarioArgs) -> Result<(), CliError> {
-    let name = args
-        .out
-        .as_deref()
-        .and_then(Path::file_stem)
-        .map_or("my-scenario".into(), |stem| stem.to_string_lossy());
-    let text = text(&name, args)?;
-    let Some(path) = &args.out else { return print(text) };
+    let name = args.out.as_deref().and_then(Path::file_stem).unwrap_or_default();
+    let text = text(&name.to_string_lossy(), args)?;
+    let Some(path) = &args.out else { return print_file(&text) };
     let shown = path.display();
     write_new(path, &text).map_err(|error| {
-        let help = if error.kind() == std::io::ErrorKind::AlreadyExists {
-            "\nhelp: name another file, or remove it"
-        } else {
-            ""
+        let help = match error.kind() {
+            io::ErrorKind::AlreadyExists => "\nhelp: name another file, or remove it",
+            io::ErrorKind::NotFound => "\nhelp: make its folder first",
+            _ => "",
         };
         CliError::Usage(format!("cannot write `{shown}`: {error}{help}"))
     })?;
-    print(format!("{shown} is there: try `zipwire run {shown}`, then change what differs\n"))
+    say!("{shown} is there: try `zipwire run {shown}`, then change what differs");
+    Ok(())
 }
 
 /// Writes a file that is not there yet: whole or not at all.
-fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = NamedTempFile::new_in(folder)?;
-    file.write_all(text.as_bytes())?;
-    file.persist_noclobber(path)?;
-    Ok(())
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    file.write_all(text.as_bytes()).inspect_err(|_| {
+        // Half a scenario is of no use.
+        let _ = fs::remove_file(path);
+    })
 }
 
 /// The scenario, which loads.
 fn text(name: &str, args: &NewScenarioArgs) -> Result<String, CliError> {
-    let all = || model_presets(false);
     let model = match &args.model {
-        Some(model) => all().find(|known| known == model).ok_or_else(|| unknown(model, all()))?,
+        Some(model) => model,
         None if args.workload == Some(Workload::Moe) || args.workload.is_none() => "deepseek-v3",
         None => "llama3-8b",
     };
@@ -63,18 +62,14 @@ fn text(name: &str, args: &NewScenarioArgs) -> Result<String, CliError> {
         let help = format!("`--workload fsdp`, or a model with experts: {}", with.join(", "));
         return Err(CliError::Usage(format!("`{model}` has no experts\nhelp: {help}")));
     }
-    let preset = presets()
-        .iter()
-        .find(|preset| preset.name == args.preset)
-        .ok_or_else(|| unknown(&args.preset, presets().iter().map(|preset| preset.name)))?;
+    let preset = presets().iter().find(|preset| preset.name == args.preset);
+    let preset = preset.expect("the command line takes names of presets only");
     let template = match workload {
         Workload::Moe => include_str!("moe.toml"),
         Workload::Fsdp => include_str!("fsdp.toml"),
         Workload::Serving => include_str!("serving.toml"),
     };
-    // Of a scenario's name, files and folders are called.
-    let is_plain = |c: char| c.is_ascii_alphanumeric();
-    let name: String = name.chars().map(|c| if is_plain(c) { c.to_ascii_lowercase() } else { '-' }).collect();
+    let name = scenario_name(name);
     let gpus_per_node = preset.topology()?.gpus_per_node;
     let filled = |nodes: u32| {
         let gpus = 1 << (gpus_per_node * nodes / 2).clamp(1, MOST_TOGETHER).ilog2();
@@ -101,11 +96,12 @@ fn text(name: &str, args: &NewScenarioArgs) -> Result<String, CliError> {
     found
 }
 
-fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> CliError {
-    let meant = nearest(name, known.clone());
-    let meant = meant.map_or_else(String::new, |near| format!("did you mean `{near}`? "));
-    let names = known.collect::<Vec<_>>().join(", ");
-    CliError::Usage(format!("`{name}` is not known\nhelp: {meant}there are {names}"))
+/// The name of a scenario after that of its file: of letters, digits and hyphens, for files and folders are called by it.
+fn scenario_name(file: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let name: String = file.chars().map(plain).take(LONGEST_NAME).collect();
+    let name = name.trim_matches('-');
+    if name.is_empty() { "my-scenario".to_owned() } else { name.to_owned() }
 }
 
 #[cfg(test)]

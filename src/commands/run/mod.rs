@@ -38,8 +38,11 @@ fn run_here(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
     // Points that fail are part of the result.
     if matches!(ran, Ok(()) | Err(CliError::PointsFailed { .. })) {
         let folder = args.folder(&name);
-        if args.plot {
-            plot::of_folder(&folder)?;
+        if args.plot
+            && let Err(error) = plot::of_folder(&folder)
+        {
+            // The result is there all the same.
+            error.say();
         }
         if let Some(file) = &args.report {
             report::of_folder(&folder, &folder.display().to_string(), file, cancel)?;

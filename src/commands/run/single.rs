@@ -57,7 +57,8 @@ pub(super) fn run(
     let watch = Watch::new(args.watch, executors.len() * experiment.variants.len(), "runs");
     let begin = |executor: &dyn Executor, variant: &str| watch.begin(&format!("{executor}: {variant}"));
     let keep = |ran: &RunResult<'_>| {
-        watch.ended(fastest(ran));
+        // Times of different executors are not compared.
+        watch.ended(fastest(ran).filter(|_| ran.executor == executors[0]));
         write_run(&mut output, ran).map_err(CliError::from)
     };
     // Speedups compare lengths of iterations, and serving has none.
@@ -104,7 +105,7 @@ fn say_where(folder: &Path, replaces: bool) {
 /// A run by its time; none of requests.
 fn fastest(ran: &RunResult<'_>) -> Option<Candidate> {
     let time_s = Some(ran.iteration_s).filter(|time_s| *time_s > 0.0)?;
-    let name = format!("`{}` on {}: {}", ran.variant, ran.executor, table::seconds(time_s));
+    let name = format!("{}, `{}` on {}", table::seconds(time_s), ran.variant, ran.executor);
     Some(Candidate { value: -time_s, name })
 }
 

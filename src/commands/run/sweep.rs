@@ -66,6 +66,7 @@ pub(super) fn run(
             }
             watch.skip(done);
         }
+        SweepEvent::Found(row) => watch.found(best_of(row, executors[0])),
         SweepEvent::Ended(row) => watch.ended(best_of(row, executors[0])),
     })?;
     drop(watch);
@@ -88,18 +89,19 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The best variant of a point by its speedup, or by its goodput where requests are served.
+/// The variant of a point that gains most over the first one: by its speedup, or where requests are served by the time to their first token.
 fn best_of(row: &SweepRow, executor: &dyn Executor) -> Option<Candidate> {
     let results = row.executors.get(executor.name()).and_then(Value::as_object)?;
     let number = |result: &Value, pointer: &str| result.pointer(pointer).and_then(Value::as_f64);
-    let candidates = results.iter().filter_map(|(variant, result)| {
-        let goodput =
-            number(result, "/requests/goodput_per_s").map(|rate| (rate, format!("{rate:.3} /s of goodput")));
-        let speedup = || number(result, "/speedup").map(|times| (times, format!("speedup {times:.3}")));
-        let (value, text) = goodput.or_else(speedup)?;
+    let ttft_s = |result: &Value| number(result, "/requests/ttft_s/mean");
+    let (_, first) = results.iter().next()?;
+    let candidates = results.iter().skip(1).filter_map(|(variant, result)| {
+        let served =
+            ttft_s(first).zip(ttft_s(result)).map(|(first, own)| (first / own, "to the first token"));
+        let (value, what) = served.or_else(|| Some((number(result, "/speedup")?, "speedup")))?;
         let set = row.set.iter().map(|(path, at)| format!("{path}={}", self::value(at)));
-        let name = format!("`{variant}` at {}: {text}", set.collect::<Vec<_>>().join(", "));
-        Some(Candidate { value, name })
+        let set = set.collect::<Vec<_>>().join(", ");
+        Some(Candidate { value, name: format!("{what} {value:.3}, `{variant}` at {set}") })
     });
     candidates.max_by(|a, b| a.value.total_cmp(&b.value))
 }
@@ -307,7 +309,7 @@ mod tests {
             row("1 /s", 2, 0.5),
             row("60 /min", 3, 0.99),
         ];
-        let text = knee_text(&rows, "sim");
+        let text = crate::style::paint(&knee_text(&rows, "sim"), false);
         let lines: Vec<Vec<&str>> = text
             .lines()
             .skip(4)

@@ -39,6 +39,14 @@ struct State {
 }
 
 impl State {
+    fn consider(&mut self, result: Option<Candidate>) {
+        if let Some(result) = result
+            && self.best.as_ref().is_none_or(|best| result.value > best.value)
+        {
+            self.best = Some(result);
+        }
+    }
+
     /// The step that is under way and the best result, as far as they are known.
     fn text(&self) -> String {
         let best = self.best.as_ref().map(|best| format!("best so far: {}", best.name));
@@ -73,6 +81,11 @@ impl Watch {
         self.state().skipped = steps;
     }
 
+    /// A step had ended before, with a result if it has one.
+    pub(super) fn found(&self, result: Option<Candidate>) {
+        self.state().consider(result);
+    }
+
     /// A step has ended, with a result if it has one.
     pub(super) fn ended(&self, result: Option<Candidate>) {
         self.progress.end();
@@ -81,11 +94,7 @@ impl Watch {
         }
         let mut state = self.state();
         state.done += 1;
-        if let Some(result) = result
-            && state.best.as_ref().is_none_or(|best| result.value > best.value)
-        {
-            state.best = Some(result);
-        }
+        state.consider(result);
         if !self.progress.is_hidden() {
             return self.progress.begin(&state.text());
         }

@@ -73,9 +73,9 @@ fn residuals_are_coded_alike_and_come_back() {
     let mut rng = ChaCha8Rng::seed_from_u64(21);
     for kernel in kernels() {
         let mut narrow = 0;
-        for (kind, count) in (0..=JOINT).flat_map(|kind| {
-            [0, 1, 5, 63, 127, 128, 129, 300, 8 * ROW_VALUES, 2000].map(|count| (kind, count))
-        }) {
+        let all = [5, 129, 0, 1, 63, 127, 128, 300, 8 * ROW_VALUES, 2000];
+        let counts = &all[..if cfg!(miri) { 2 } else { all.len() }];
+        for (kind, &count) in (0..=JOINT).flat_map(|kind| counts.iter().map(move |count| (kind, count))) {
             let (encoder, decoder) = tables(kind);
             narrow += usize::from(decoder.narrow);
             let residual = |rng: &mut ChaCha8Rng| match rng.random_range(0..20) {
@@ -102,7 +102,7 @@ fn residuals_are_coded_alike_and_come_back() {
                 assert_eq!(used, Used { words: coded.words.len() / WORD, escapes: coded.escapes.len() });
             }
         }
-        assert!((10..50).contains(&narrow), "{narrow}");
+        assert!((counts.len()..5 * counts.len()).contains(&narrow), "{narrow}");
     }
 }
 

@@ -146,7 +146,9 @@ impl Swept {
         ascending.sort_by(|&a, &b| quantities[a].0.total_cmp(&quantities[b].0));
         let Some(&last) = ascending.last() else { return swept };
         let per = quantities[last].2;
-        swept.unit = swept.texts[last].trim_start_matches(is_of_number).trim().to_owned();
+        if distinct[last].is_string() {
+            swept.unit = swept.texts[last].trim_start_matches(is_of_number).trim().to_owned();
+        }
         swept.numbers = Some(ascending.iter().map(|&index| quantities[index].0 / per).collect());
         swept.texts = ascending.iter().map(|&index| swept.texts[index].clone()).collect();
         swept

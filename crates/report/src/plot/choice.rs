@@ -372,12 +372,10 @@ fn bars(
         Some(BarRow { name: format!("  {name}"), parts: vec![(paint, value - base)], beside })
     };
     let charts = groups.iter().map(|(title, points)| {
-        let in_order = axis.texts.iter().enumerate().flat_map(|(place, text)| {
-            points
-                .iter()
-                .filter(move |point| place_of(point, axis) == Some(place))
-                .map(move |point| (text, point))
-        });
+        let mut in_order: Vec<(usize, _)> =
+            points.iter().filter_map(|point| Some((place_of(point, axis)?, point))).collect();
+        in_order.sort_by_key(|(place, _)| *place);
+        let in_order = in_order.into_iter().map(|(place, point)| (&axis.texts[place], point));
         let groups = in_order.map(|(text, point)| {
             let rows = (0..names.len()).filter_map(|paint| row(point, paint));
             (text.clone(), rows.collect())

@@ -245,7 +245,9 @@ impl Scale {
         let ends = |(least, most): (f64, f64), value: f64| (least.min(value), most.max(value));
         let finite = values.filter(|value| value.is_finite());
         let (least, most) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), ends);
-        let room = MARGIN * (most - least).max(NARROW * most.abs().max(least.abs()));
+        let largest = most.abs().max(least.abs());
+        // Zeros alone have an axis, too.
+        let room = MARGIN * (most - least).max(if largest > 0.0 { NARROW * largest } else { 1.0 });
         Self { least: least - room, most: most + room, from, to }
     }
 

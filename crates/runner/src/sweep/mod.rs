@@ -113,6 +113,8 @@ pub enum SweepEvent<'a> {
         /// Lines that are not as they were written: their points are run again.
         damaged: usize,
     },
+    /// A point had ended before, and is in the journal.
+    Found(&'a SweepRow),
     /// A point has ended, and is in the journal.
     Ended(&'a SweepRow),
 }
@@ -148,6 +150,10 @@ pub fn run(
     let (journal, found) = Journal::open(&System, setup.folder, &header, setup.sweep, setup.fresh)?;
     let Found { dropped, damaged } = found;
     observe(SweepEvent::Begun { done: journal.done(), dropped, damaged });
+    let open = journal.open_points();
+    for point in (0..count).filter(|point| open.binary_search(point).is_err()) {
+        observe(SweepEvent::Found(&journal.read(point)?));
+    }
     let worked = work(&points, &journal, cancel, observe);
     let done = journal.done();
     if done == 0 {
