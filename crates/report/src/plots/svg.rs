@@ -321,10 +321,17 @@ mod tests {
 
     #[test]
     fn an_axis_without_a_finite_span_has_no_marks() {
-        for values in [vec![1.7e308, 1e-3], vec![1.7e308, -1.7e308], vec![0.0], vec![]] {
+        for values in [vec![1.7e308, 1e-3], vec![1.7e308, -1.7e308], vec![]] {
             let axis = Scale::of(values.into_iter(), 0.0, 100.0);
             assert!(axis.marks().is_empty(), "{axis:?}");
         }
+    }
+
+    #[test]
+    fn zeros_alone_are_in_the_middle() {
+        let axis = Scale::of([0.0, 0.0].into_iter(), 0.0, 100.0);
+        assert_eq!(axis.at(0.0), 50.0);
+        assert!(axis.marks().contains(&(0.0, "0.00".to_owned())), "{:?}", axis.marks());
     }
 
     #[test]
