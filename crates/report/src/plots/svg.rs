@@ -263,13 +263,15 @@ impl Scale {
     /// Pixels; what is beyond an end is at it.
     pub(crate) fn at(self, value: f64) -> f64 {
         let part = (value.clamp(self.least, self.most) - self.least) / (self.most - self.least);
-        self.from + (self.to - self.from) * part
+        // Numbers that nothing has span more than a number can hold.
+        self.from + (self.to - self.from) * if part.is_finite() { part } else { 0.5 }
     }
 
     /// Round numbers on the axis, as texts that tell them apart; none where nothing finite lies between its ends.
     pub(crate) fn marks(self) -> Vec<(f64, String)> {
         let span = self.most - self.least;
-        if !span.is_finite() || span <= 0.0 {
+        // Steps of less would be none.
+        if !(1e-300..=f64::MAX).contains(&span) {
             return Vec::new();
         }
         let (step, decimals) = step(span / MARKS);

@@ -71,11 +71,14 @@ fn speedups_are_bars_from_1_in_both_directions() {
 
 #[test]
 fn numbers_that_nothing_has_are_drawn_somewhere() {
-    for number in ["1.7e308", "-1.7e308", "0", "-1", "1e-320"] {
+    let numbers = ["1.7e308", "-1.7e308", "0", "-1", "1e-320"];
+    // Beside another number, and all alike.
+    for (number, other) in numbers.into_iter().flat_map(|number| [(number, "2.0"), (number, number)]) {
         let variant = format!(
             r#"{{ "iteration_s": {{ "mean": {number} }}, "comm_s": {number}, "speedup": {number}, "critical_path_s": {{ "links": {number} }} }}"#
         );
-        let executors = format!(r#"{{ "sim": {{ "native": {variant}, "coded": {{ "speedup": 2.0 }} }} }}"#);
+        let executors =
+            format!(r#"{{ "sim": {{ "native": {variant}, "coded": {{ "speedup": {other} }} }} }}"#);
         let run = format!(r#"{{ "scenario": "s", "seed": 7, "executors": {executors} }}"#);
         let row = |value: &str| format!(r#"{{ "set": {{ "x": {value} }}, "executors": {executors} }}"#);
         let rows = [row(number), row("1"), row("3"), row("\"1e999 s\"")];
@@ -84,7 +87,9 @@ fn numbers_that_nothing_has_are_drawn_somewhere() {
             [curves, names].map(|rows| format!(r#"{{ "scenario": "s", "seed": 7, "rows": [{rows}] }}"#));
         for text in [&run, &sweeps[0], &sweeps[1]] {
             let plot = Plot::of(&Outcome::read("out", text).unwrap(), None, None).unwrap();
-            assert!(plot.text(80, false).len() < 10_000 && plot.svg().len() < 100_000, "{text}");
+            let svg = plot.svg();
+            assert!(plot.text(80, false).len() < 10_000 && svg.len() < 100_000, "{text}");
+            assert!(!svg.contains("NaN") && !svg.contains("\"inf"), "{text}: {svg}");
         }
     }
 }
