@@ -70,6 +70,12 @@ fn nccl_tests(args: &CalibrateNcclTestsArgs, cancel: &Cancel) -> Result<(), CliE
     }
     print(text(&calibration))?;
     calibration.notes.iter().for_each(|note| say!("note: {note}"));
+    if let Some(path) = &args.out {
+        say!(
+            "the cluster is in {}: `bench collective --cluster` and scenarios (`[cluster] file`) take it",
+            path.display()
+        );
+    }
     Ok(())
 }
 

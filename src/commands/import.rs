@@ -54,6 +54,9 @@ fn import(format: Format, args: &ImportArgs, cancel: &Cancel) -> Result<(), CliE
         say!("not used: {source}: {count} {what}");
     }
     profile.notes.iter().for_each(|note| say!("note: {note}"));
+    if let Some(path) = &args.out {
+        say!("the profile is in {}: try `zipwire advise {0}`", path.display());
+    }
     Ok(())
 }
 
