@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, presets};
 use terminal_size::{Height, Width, terminal_size_of};
+use zipwire::report::shortened;
 pub(crate) use zipwire::report::{bytes, seconds};
 
 use crate::style;
@@ -173,7 +174,7 @@ impl Table {
         for row in &self.rows {
             let cell = |column: &usize| {
                 let text = row.get(*column).map_or("", String::as_str);
-                fit.cut(*column, longest).map_or_else(|| text.to_owned(), |length| cut(text, length))
+                fit.cut(*column, longest).map_or_else(|| text.to_owned(), |length| shortened(text, length))
             };
             table.add_row(columns.iter().map(cell));
         }
@@ -234,7 +235,7 @@ impl Fit {
             are_names.then(|| {
                 let names: BTreeSet<&String> = cells(column).collect();
                 let are_different = |length: &usize| {
-                    let short: BTreeSet<String> = names.iter().map(|name| cut(name, *length)).collect();
+                    let short: BTreeSet<String> = names.iter().map(|name| shortened(name, *length)).collect();
                     short.len() == names.len()
                 };
                 NAME_LENGTHS.into_iter().find(are_different).unwrap_or(LONGEST_NAME)
@@ -277,20 +278,6 @@ pub(crate) fn verified(verified: Option<bool>) -> String {
 /// where stdout is no terminal, and with `--wide`.
 pub(crate) fn text(table: &Table) -> String {
     table.render(terminal_width().filter(|_| !is_wide()))
-}
-
-/// A text of at most `longest` characters, with the middle of a longer one left out.
-fn cut(text: &str, longest: usize) -> String {
-    const GAP: &str = "..";
-    let length = text.chars().count();
-    if length <= longest {
-        return text.to_owned();
-    }
-    let kept = longest - GAP.len();
-    let (head, tail) = (kept.div_ceil(2), kept / 2);
-    let start: String = text.chars().take(head).collect();
-    let end: String = text.chars().skip(length - tail).collect();
-    format!("{start}{GAP}{end}")
 }
 
 /// A time, and how far it may be off, in percent, if that is known.
@@ -391,13 +378,5 @@ mod tests {
         let mut alone = new(&["only one column, which is long"], &[0]);
         alone.add_row(["x"]);
         assert_eq!(plain(&alone.render(Some(10))).len(), 2);
-    }
-
-    #[test]
-    fn long_names_lose_their_middle() {
-        let forty = "model.layers.10.self_attn.q_proj.weight.";
-        assert_eq!((forty.len(), cut(forty, 40).as_str()), (40, forty));
-        assert_eq!(cut(&format!("{forty}absmax"), 40), "model.layers.10.sel.._proj.weight.absmax");
-        assert_eq!(cut(&"\u{e9}".repeat(500), 40).chars().count(), 40, "characters, not bytes");
     }
 }

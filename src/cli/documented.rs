@@ -1,12 +1,14 @@
 //! Commands of the documentation: a flag that is renamed must be renamed there, too.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use clap::Parser;
 use clap::error::ErrorKind;
 
 use super::Cli;
+use markdown::{blocks, docs, read};
+
+#[allow(dead_code, reason = "tests of pages take the rest")]
+#[path = "../../tests/it/common/markdown.rs"]
+mod markdown;
 
 /// Pages outside of `docs/` with commands.
 const PAGES: [&str; 5] = [
@@ -18,7 +20,7 @@ const PAGES: [&str; 5] = [
 ];
 
 /// Lines that a shell would run: words of each command, without redirections, and with `1` in the place of `$(...)`.
-pub(crate) fn commands(script: &str) -> Vec<Vec<String>> {
+fn commands(script: &str) -> Vec<Vec<String>> {
     let mut lexer = Lexer { chars: script.chars().collect(), ..Lexer::default() };
     while lexer.step() {}
     lexer.end_command();
@@ -26,7 +28,7 @@ pub(crate) fn commands(script: &str) -> Vec<Vec<String>> {
 }
 
 /// Arguments of the program, where a command runs it: by its name, behind a launcher, or through Cargo.
-pub(crate) fn arguments(words: &[String]) -> Option<&[String]> {
+fn arguments(words: &[String]) -> Option<&[String]> {
     if words.first().is_some_and(|word| word == "cargo") {
         let own = words.iter().position(|word| word == "--")?;
         let is_run =
@@ -135,56 +137,18 @@ impl Lexer {
     }
 }
 
-/// Markdown pages of a folder.
-fn pages(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).expect("the folder is there") {
-        let path = entry.expect("it can be read").path();
-        if path.is_dir() {
-            found.extend(pages(&path));
-        } else if path.extension().is_some_and(|extension| extension == "md") {
-            found.push(path);
-        }
-    }
-    found
-}
-
-/// Blocks of a page that are commands, each with its first line.
-fn blocks(text: &str) -> Vec<(usize, String)> {
-    let (mut blocks, mut open) = (Vec::new(), None::<(usize, String, bool)>);
-    for (index, line) in text.lines().enumerate() {
-        match (&mut open, line.strip_prefix("```")) {
-            (None, Some(info)) => {
-                let is_shell = info.split(' ').next() == Some("sh");
-                open = Some((index + 2, String::new(), is_shell));
-            }
-            (Some(_), Some(_)) => {
-                let (line, block, is_shell) = open.take().expect("it is open");
-                blocks.extend(is_shell.then_some((line, block)));
-            }
-            (Some((_, block, _)), None) => *block += &format!("{line}\n"),
-            (None, None) => {}
-        }
-    }
-    blocks
-}
-
 #[test]
 fn every_command_of_the_pages_parses() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut all = pages(&root.join("docs"));
-    all.extend(PAGES.map(|page| root.join(page)));
     let (mut parsed, mut wrong) = (0, Vec::new());
-    for page in all {
-        let text = fs::read_to_string(&page).expect("pages are UTF-8");
-        for (line, block) in blocks(&text) {
-            for words in commands(&block) {
+    for page in docs().into_iter().chain(PAGES.map(str::to_owned)) {
+        for block in blocks(&read(&page)).iter().filter(|block| block.language() == "sh") {
+            for words in commands(&block.text) {
                 let Some(arguments) = arguments(&words) else { continue };
                 parsed += 1;
                 let words = std::iter::once("zipwire").chain(arguments.iter().map(String::as_str));
                 let Err(error) = Cli::try_parse_from(words) else { continue };
                 if !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-                    let (page, arguments) = (page.display(), arguments.join(" "));
+                    let (line, arguments) = (block.line, arguments.join(" "));
                     wrong.push(format!("{page}:{line}: {arguments}\n{error}"));
                 }
             }

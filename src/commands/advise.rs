@@ -56,6 +56,7 @@ pub(crate) fn run(args: &AdviseArgs, cancel: &Cancel) -> Result<(), CliError> {
         let profile = read_profile(&args.file)?;
         advise_profile(&profile, &args.file, &setup, cancel, &mut stage)
     } else {
+        super::refuse_shipped(&args.file)?;
         refuse_json(&args.file)?;
         advise_scenario(&args.file, &setup, cancel, &mut stage)
     };
@@ -93,7 +94,6 @@ fn read_profile(path: &Path) -> Result<Profile, CliError> {
 
 /// Refuses traces and other JSON, for which errors of TOML would say little.
 fn refuse_json(path: &Path) -> Result<(), CliError> {
-    super::refuse_shipped(path)?;
     let mut first = Vec::new();
     let read = open_input(path).and_then(|file| file.take(16).read_to_end(&mut first));
     let is_gzip = first.starts_with(&[0x1f, 0x8b]);

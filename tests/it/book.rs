@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
-use crate::common::pages::{blocks, docs, read, root};
+use crate::common::markdown::{blocks, docs, read, root};
 
 /// Entries of the summary that `tools/book` has the program make.
 const MADE: [&str; 2] = ["All commands", "All keys of scenarios"];
@@ -114,7 +114,8 @@ mod commands {
     use std::io::Write;
 
     use super::{LONG, NEEDS};
-    use crate::common::pages::{Block, Place, blocks, docs, read};
+    use crate::common::markdown::{Block, blocks, docs, read};
+    use crate::common::pages::Place;
 
     /// Runs the blocks of commands of a page in their order, in a folder of their own, and names those that are not run.
     fn runs(page: &str) {

@@ -1,11 +1,9 @@
 //! Examples in the help of commands: each runs as it stands, in a folder with a model file and what the program carries.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
-use tempfile::TempDir;
-
+use crate::common::markdown::root;
+use crate::common::pages::Place;
 use crate::common::process::output;
 
 /// Commands that take what tests of every machine have not, and what that is: their examples are only parsed, by a test beside the grammar.
@@ -40,22 +38,11 @@ fn examples() -> Vec<String> {
 const SLOW: [&str; 4] = ["validate ", "bench codec ", "advise scenarios/", "scenario list"];
 
 fn run(is_left_out: impl Fn(&str) -> bool) {
-    let folder = TempDir::new().unwrap();
-    let at = |name: &str| folder.path().join(name);
-    assert!(output(&["scenario", "unpack", folder.path().to_str().unwrap()]).status.success());
-    fs::create_dir_all(at("out")).unwrap();
-    fs::create_dir(at("logs")).unwrap();
-    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/samples");
-    let copy = |from: &str, to: &str| fs::copy(samples.join(from), at(to)).map(drop).unwrap();
+    let place = Place::new();
+    fs::create_dir(place.at("logs")).unwrap();
     for log in ["026-h100-sxm-10x8-all_reduce.txt", "029-h100-sxm-10x8-alltoall.txt"] {
-        copy(&format!("nccl-tests/{log}"), &format!("logs/{log}"));
+        fs::copy(root().join("traces/samples/nccl-tests").join(log), place.at("logs").join(log)).unwrap();
     }
-    fs::create_dir_all(at("traces/samples/profiles")).unwrap();
-    for profile in fs::read_dir(samples.join("profiles")).unwrap() {
-        let name = profile.unwrap().file_name().into_string().unwrap();
-        copy(&format!("profiles/{name}"), &format!("traces/samples/profiles/{name}"));
-    }
-    copy("train_late_weights.bf16.safetensors", "model.safetensors");
     let examples = examples();
     assert!(examples.len() > 80, "{}", examples.len());
     for example in examples {
@@ -64,25 +51,18 @@ fn run(is_left_out: impl Fn(&str) -> bool) {
             println!("left out: `{command}` takes {needs}");
             continue;
         }
-        if is_left_out(words) {
-            continue;
+        if !is_left_out(words) {
+            place.run("the help", &example);
         }
-        let script = format!("zipwire() {{ \"$ZIPWIRE\" \"$@\"; }}\n{example}");
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &script]).current_dir(folder.path()).env("ZIPWIRE", env!("CARGO_BIN_EXE_zipwire"));
-        let output = shell.output().unwrap();
-        assert!(output.status.success(), "{example}\n{}", String::from_utf8_lossy(&output.stderr));
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn examples_of_the_help_run() {
     // The report of a validation that has not run is left out with it.
     run(|words| SLOW.iter().any(|slow| words.starts_with(slow)) || words.contains("out/validation"));
 }
 
-#[cfg(unix)]
 mod whole {
     #[test]
     #[ignore = "some seconds: .ci/run runs it, and the short form is beside it"]

@@ -14,6 +14,7 @@ mod cli;
 mod common;
 mod diff;
 mod doctor;
+#[cfg(unix)]
 mod examples;
 mod executors;
 mod faults;

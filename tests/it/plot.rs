@@ -97,18 +97,23 @@ fn pictures_of_sweeps_are_those_of_this_version() {
     // In the terminal, of the same result.
     let out = folder.path().join("bandwidth-ratio");
     let shown = drawn(&[text(&out), "--width", "80"]);
-    assert!(shown.contains("static-first: even at 93 GB/s") && shown.contains("knee at 50 GB/s"), "{shown}");
+    assert!(
+        shown.contains("static-first: × even at 93 GB/s") && shown.contains("◆ knee at 50 GB/s"),
+        "{shown}"
+    );
     let shown = drawn(&[text(&out), "--x", "codec.ratio", "--width", "160"]);
     assert!(
         shown.contains("cluster.nic_bandwidth = 200 GB/s") && shown.contains("no break-even, no knee"),
         "{shown}"
     );
     let shown = drawn(&[text(&out), "--picture", "time"]);
-    assert!(shown.contains("native: knee at ") && shown.contains("iteration, ms"), "{shown}");
+    assert!(shown.contains("native: ◆ knee at ") && shown.contains("iteration, ms"), "{shown}");
 }
 
-#[test]
-#[ignore = "a minute without optimisation: the picture of a sweep over whole layouts"]
-fn the_picture_of_layouts_is_that_of_this_version() {
-    is_shown("layouts", TempDir::new().unwrap().path());
+mod whole {
+    #[test]
+    #[ignore = "a minute without optimisation: .ci/run runs it, and short ones of its kind are above"]
+    fn the_picture_of_layouts_is_that_of_this_version() {
+        super::is_shown("layouts", tempfile::TempDir::new().unwrap().path());
+    }
 }

@@ -1,7 +1,7 @@
 //! The README's uses: every block of commands runs as it stands, in a folder with the scenarios, the samples and a model file.
 
 #[cfg(unix)]
-use crate::common::pages::{Place, blocks};
+use crate::common::{markdown::blocks, pages::Place};
 
 /// Words of the README at the most.
 const MOST_WORDS: usize = 900;

@@ -25,7 +25,7 @@ mod validation;
 pub use error::ReportError;
 pub use outcome::Outcome;
 pub use page::report;
-pub use plot::{PLOT_MARK, PNG_MARK, PNG_MARK_AT, Plot};
+pub use plot::{PLOT_MARK, PNG_MARK, PNG_MARK_AT, Plot, shortened};
 pub use quantity::{bytes, seconds};
 pub use sketch::TimelineSketch;
 

@@ -97,7 +97,7 @@ fn best_of(row: &SweepRow, executor: &dyn Executor) -> Option<Candidate> {
     let (_, first) = results.iter().next()?;
     let candidates = results.iter().skip(1).filter_map(|(variant, result)| {
         let served =
-            ttft_s(first).zip(ttft_s(result)).map(|(first, own)| (first / own, "to the first token"));
+            ttft_s(first).zip(ttft_s(result)).map(|(first, own)| (first / own, "speedup of the TTFT"));
         let (value, what) = served.or_else(|| Some((number(result, "/speedup")?, "speedup")))?;
         let set = row.set.iter().map(|(path, at)| format!("{path}={}", self::value(at)));
         let set = set.collect::<Vec<_>>().join(", ");

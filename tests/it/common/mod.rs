@@ -4,5 +4,7 @@
 pub(crate) mod conformance;
 pub(crate) mod faults;
 pub(crate) mod gpus;
+pub(crate) mod markdown;
+#[cfg(unix)]
 pub(crate) mod pages;
 pub(crate) mod process;

@@ -16,7 +16,7 @@ use crate::validation;
 /// Charts of a picture at the most.
 const MOST_CHARTS: usize = 12;
 
-/// Causes of a critical path, in the order of bars; others follow.
+/// Causes of a critical path, in the order of bars; others follow as they come.
 const CAUSES: [&str; 10] =
     ["links", "latency", "skew", "codec", "compute", "sums", "host", "library", "start", "other"];
 
@@ -88,7 +88,7 @@ fn nothing(name: &str, reason: &str) -> ReportError {
     ReportError::NothingToDraw { name: name.to_owned(), reason: reason.to_owned(), help }
 }
 
-/// The picture of these that is asked for, or the first.
+/// The picture of these, of which there is one at least, that is asked for, or the first.
 ///
 /// # Errors
 /// If there is no such.
@@ -98,9 +98,7 @@ pub(super) fn one_of(
     picture: Option<&str>,
     known: &[&'static str],
 ) -> Result<&'static str, ReportError> {
-    let Some(picture) = picture else {
-        return known.first().copied().ok_or_else(|| nothing(name, "it is empty"));
-    };
+    let Some(picture) = picture else { return Ok(known[0]) };
     known.iter().find(|known| **known == picture).copied().ok_or_else(|| ReportError::UnknownPicture {
         name: name.to_owned(),
         kind,
@@ -156,6 +154,11 @@ fn causes(run: &RunOutcome) -> Vec<&str> {
     let results = || run.executors.results().map(|(.., result)| result);
     let mut causes: Vec<&str> =
         CAUSES.into_iter().filter(|cause| results().any(|result| own(result, cause))).collect();
+    for (cause, part_s) in results().flat_map(|result| &result.critical_path_s.0) {
+        if *part_s > 0.0 && !causes.contains(&cause.as_str()) {
+            causes.push(cause);
+        }
+    }
     causes.extend(results().any(|result| result.critical_path_s.0.is_empty()).then_some("not explained"));
     causes
 }
@@ -235,9 +238,7 @@ fn of_sweep(
         return Err(nothing(name, "no point has a time, a speedup or requests"));
     }
     let picture = one_of(name, "sweep", picture, &known)?;
-    let Some(metric) = METRICS.iter().find(|metric| metric.name == picture) else {
-        return Err(nothing(name, "it is empty"));
-    };
+    let metric = metrics.into_iter().find(|metric| metric.name == picture).expect("its name is known");
     let mut groups: Vec<(String, Vec<&PointOutcome>)> = Vec::new();
     for point in &sweep.rows {
         let others = point.set.0.iter().filter(|(path, _)| *path != axis.path);

@@ -1,9 +1,8 @@
 //! Curves over a swept number, a chart for each combination of what else is swept: with their knees, and where they cross that of the first variant.
 
-use std::collections::BTreeSet;
-
 use crate::plot::axis::{Axis, Quantity, Swept, ends, is_spread_by_factors, number};
 use crate::plot::sheet::{Anchor, Area, Ink, Point, Sheet, key, shortened};
+use crate::plots::svg::joined;
 
 /// Columns of a chart at the least, and charts beside each other at the most.
 const CHART_COLUMNS: usize = 38;
@@ -101,30 +100,21 @@ impl Curves {
         let title = format!("{}{unit}{}", self.x.path, if is_log { " (log)" } else { "" });
         sheet.text([area.right, below + 1.0], Anchor::Left, Ink::Quiet, &title);
         let place = |point: Point| [x.at(point[0]), y.at(per * point[1])];
-        self.draw_curves(sheet, chart, area, &place);
+        self.draw_curves(sheet, chart, &place);
         self.draw_findings(sheet, chart, [left, below + 2.0], width)
     }
 
-    /// Draws curves and signs, each with a label where nothing else is, if there is room.
-    fn draw_curves(&self, sheet: &mut dyn Sheet, chart: &Chart, area: Area, place: &dyn Fn(Point) -> Point) {
+    /// Draws curves, and signs where they have a break-even or a knee.
+    fn draw_curves(&self, sheet: &mut dyn Sheet, chart: &Chart, place: &dyn Fn(Point) -> Point) {
         for (series, curve) in chart.curves.iter().enumerate() {
             for two in curve.windows(2) {
                 sheet.line(place(two[0]), place(two[1]), Ink::Series(series), false);
             }
             curve.iter().for_each(|&point| sheet.mark(place(point), series));
         }
-        let mut taken: BTreeSet<Cell> =
-            chart.curves.iter().flat_map(|curve| cells_of(curve, place)).collect();
         for index in 0..chart.curves.len() {
             for finding in self.findings(chart, index) {
-                let [column, line] = place(finding.at);
-                sheet.sign([column, line], finding.is_knee);
-                taken.insert(cell_of([column, line]));
-                let (from, line) = free_place(&taken, [column, line], finding.text.chars().count(), area);
-                taken.extend(
-                    (0..finding.text.chars().count()).map(|index| cell_of([from + index as f64, line])),
-                );
-                sheet.label([from, line], Anchor::Right, Ink::Series(index), &finding.text);
+                sheet.sign(place(finding.at), finding.is_knee);
             }
         }
     }
@@ -148,12 +138,10 @@ impl Curves {
             let mut texts = [texts(false, "no break-even"), texts(true, "no knee")].concat();
             texts.drain(..usize::from(index == *base));
             let last = texts.len() - 1;
-            let parts = texts
-                .iter()
-                .enumerate()
-                .map(|(at, text)| if at < last { format!("{text},") } else { text.clone() });
+            texts[..last].iter_mut().for_each(|text| text.push(','));
+            texts.insert(0, format!("{name}:"));
             sheet.mark([left + 0.5, line + 0.5], index);
-            for text in joined([format!("{name}:")].into_iter().chain(parts), width as usize - 2) {
+            for text in joined(texts.iter().map(String::as_str), width as usize - 2) {
                 sheet.text([left + 2.0, line], Anchor::Right, Ink::Plain, &text);
                 line += 1.0;
             }
@@ -165,7 +153,8 @@ impl Curves {
         let (is_log, curve, base) =
             (is_spread_by_factors(self.numbers()), &chart.curves[index], self.names[index].1);
         let finding = |at: Point, is_knee: bool| {
-            let text = format!("{} at {}", if is_knee { "knee" } else { "even" }, self.x.with_unit(at[0]));
+            let text =
+                format!("{} at {}", if is_knee { "◆ knee" } else { "× even" }, self.x.with_unit(at[0]));
             Finding { at, is_knee, text }
         };
         let evens = if index == base { Vec::new() } else { break_evens(curve, &chart.curves[base], is_log) };
@@ -187,56 +176,6 @@ impl Curves {
         let (least, most) = self.ends();
         self.y_quantity == Quantity::Seconds && least > 0.0 && most >= HIGH * least
     }
-}
-
-/// Parts of a sentence in lines of at most so many letters, if none is longer.
-fn joined(parts: impl Iterator<Item = String>, most: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for part in parts {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + part.chars().count() <= most => {
-                *line = format!("{line} {part}");
-            }
-            _ => lines.push(part),
-        }
-    }
-    lines
-}
-
-/// Column and line, as whole numbers.
-type Cell = [i64; 2];
-
-fn cell_of(at: Point) -> Cell {
-    at.map(|place| place.floor() as i64)
-}
-
-/// Cells that a curve goes through.
-fn cells_of(curve: &[Point], place: &dyn Fn(Point) -> Point) -> Vec<Cell> {
-    let mut cells: Vec<Cell> = curve.iter().map(|&point| cell_of(place(point))).collect();
-    for two in curve.windows(2) {
-        let [from, to] = [place(two[0]), place(two[1])];
-        let steps = (2.0 * (to[0] - from[0]).abs().max((to[1] - from[1]).abs())).ceil().max(1.0);
-        let at = |part: f64| [from[0] + part * (to[0] - from[0]), from[1] + part * (to[1] - from[1])];
-        cells.extend((0..=steps as usize).map(|step| cell_of(at(step as f64 / steps))));
-    }
-    cells
-}
-
-/// Place of a label of some letters beside a point: the nearest one at which nothing is taken; above the point if there is none.
-fn free_place(taken: &BTreeSet<Cell>, [column, line]: Point, length: usize, area: Area) -> (f64, f64) {
-    let most = area.bottom - area.top;
-    let lines =
-        (0..most as i64).flat_map(|away| [-away as f64, away as f64]).map(|away| line.floor() + 0.5 + away);
-    let sides = [column + 2.0, column - 1.0 - length as f64, column - (length as f64 / 2.0).floor()];
-    let mut places = lines.flat_map(|line| sides.map(|from| (from, line)));
-    let is_free = |&(from, line): &(f64, f64)| {
-        let is_inside =
-            from >= area.left && from + length as f64 <= area.right && line >= area.top && line < area.bottom;
-        // With a cell of room at both ends.
-        let mut cells = (-1..=length as i64).map(|index| cell_of([from + index as f64, line]));
-        is_inside && cells.all(|cell| !taken.contains(&cell))
-    };
-    places.find(is_free).unwrap_or((sides[0], line.floor() - 0.5))
 }
 
 /// Place on an axis.

@@ -20,7 +20,8 @@ use bars::Bars;
 use curves::Curves;
 use lanes::Lanes;
 pub use png::{PNG_MARK, PNG_MARK_AT};
-use sheet::{Anchor, Canvas, Ink, Sheet, SvgSheet, shortened};
+pub use sheet::shortened;
+use sheet::{Anchor, Canvas, Ink, Sheet, SvgSheet};
 
 /// First bytes of a picture as SVG, and of no other file.
 pub const PLOT_MARK: &str = "<!-- zipwire plot -->";

@@ -331,8 +331,8 @@ pub(super) fn key<'a>(
     line + 1.0
 }
 
-/// A name of at most `most` letters: of longer ones the middle is left out.
-pub(super) fn shortened(name: &str, most: usize) -> String {
+/// A name of at most `most` letters: of longer ones the middle is left out, since both ends tell names apart.
+pub fn shortened(name: &str, most: usize) -> String {
     let letters: Vec<char> = name.chars().collect();
     if letters.len() <= most {
         return name.to_owned();
@@ -366,5 +366,9 @@ mod tests {
         assert_eq!(shortened("abcdefghij", 8), "abc..hij");
         assert_eq!(shortened("abc", 8), "abc");
         assert_eq!(shortened("abcdef", 2), "..");
+        let forty = "model.layers.10.self_attn.q_proj.weight.";
+        assert_eq!((forty.len(), shortened(forty, 40).as_str()), (40, forty));
+        assert_eq!(shortened(&format!("{forty}absmax"), 40), "model.layers.10.sel.._proj.weight.absmax");
+        assert_eq!(shortened(&"\u{e9}".repeat(500), 40).chars().count(), 40, "characters, not bytes");
     }
 }

@@ -210,14 +210,19 @@ impl Svg {
 /// A text in lines that take at most `width` pixels, broken between words.
 pub(crate) fn wrapped(text: &str, width: f64) -> Vec<String> {
     let most = (width / (LETTERS * LETTER_WIDTH)).max(1.0) as usize;
+    joined(text.split_whitespace(), most)
+}
+
+/// Parts of a text, with blanks between them, in lines of at most `most` letters, if none is longer.
+pub(crate) fn joined<'a>(parts: impl Iterator<Item = &'a str>, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
+    for part in parts {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= most => {
+            Some(line) if line.chars().count() + 1 + part.chars().count() <= most => {
                 line.push(' ');
-                line.push_str(word);
+                line.push_str(part);
             }
-            _ => lines.push(word.to_owned()),
+            _ => lines.push(part.to_owned()),
         }
     }
     lines
